@@ -1,0 +1,94 @@
+//! What a long call listens to and reports to: a cancellation flag, a deadline, a progress callback.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, ErrorKind};
+
+/// How far a long call has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Units done so far: files for a search or a scan, bytes for hashing.
+    pub done: u64,
+    /// Units in all, where that is known.
+    pub total: Option<u64>,
+}
+
+/// Takes the progress of a long call; called from any thread, at most a few times a second.
+pub type ProgressFn = dyn Fn(Progress) + Send + Sync;
+
+/// Handed to everything that can take long. Clones share the flag.
+#[derive(Clone, Default)]
+pub struct Control {
+    /// Set by whoever no longer wants the answer.
+    cancelled: Arc<AtomicBool>,
+    /// When the work must have ended.
+    deadline: Option<Instant>,
+    /// Who wants to know how far it is.
+    progress: Option<Arc<ProgressFn>>,
+}
+
+impl Control {
+    /// A control that reports to `progress`.
+    #[must_use]
+    pub fn reporting_to(mut self, progress: Arc<ProgressFn>) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// The same control with a deadline `limit` from now.
+    #[must_use]
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.deadline = Instant::now().checked_add(limit);
+        self
+    }
+
+    /// Asks the work to stop at its next check.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether someone asked the work to stop.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Whether the work should stop, for either reason.
+    #[must_use]
+    pub fn should_stop(&self) -> bool {
+        self.is_cancelled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Stops the work with an error where it should stop.
+    ///
+    /// # Errors
+    /// `timeout`, in both cases.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.is_cancelled() {
+            return Err(Error::new(ErrorKind::Timeout, "the call was cancelled"));
+        }
+        if self.should_stop() {
+            return Err(Error::new(ErrorKind::Timeout, "the call ran out of time"));
+        }
+        Ok(())
+    }
+
+    /// Reports how far the work is.
+    pub fn report(&self, progress: Progress) {
+        if let Some(callback) = &self.progress {
+            callback(progress);
+        }
+    }
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control")
+            .field("cancelled", &self.is_cancelled())
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,412 @@
+//! Every way in which a request can be refused, each with its wire name, exit status and cure.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// Why a request was refused. The wire name is the variant in `snake_case` and never changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// Bad JSON, field, pattern or flag.
+    InvalidRequest,
+    /// No such file, directory, trash entry or snapshot.
+    NotFound,
+    /// Something stands where a file would be created or moved to.
+    AlreadyExists,
+    /// The gate: this session has not read the file that it would change.
+    NotRead,
+    /// The bytes on disk are not those that the caller has seen.
+    StaleFile,
+    /// The text to replace is not there.
+    NoMatch,
+    /// The text to replace is there more often than it may be.
+    AmbiguousMatch,
+    /// The patch cannot be parsed.
+    PatchInvalid,
+    /// The patch does not apply.
+    PatchConflict,
+    /// The path resolves outside the workspace.
+    OutsideWorkspace,
+    /// The path is `.git`, `.lbx` or protected by the policy.
+    ProtectedPath,
+    /// A folder stands where a file was expected.
+    IsADirectory,
+    /// A file stands where a folder was expected.
+    NotADirectory,
+    /// A device, FIFO or socket.
+    NotARegularFile,
+    /// Bytes that are no text.
+    BinaryFile,
+    /// Text in an encoding that could not be written back unchanged.
+    UnsupportedEncoding,
+    /// Beyond a stated bound.
+    TooLarge,
+    /// Refused by the operating system.
+    PermissionDenied,
+    /// Refused by the policy.
+    CommandDenied,
+    /// No sandbox of that name.
+    SandboxNotFound,
+    /// Another holder kept the lock.
+    LockTimeout,
+    /// A search or a scan ran out of time, or was cancelled.
+    Timeout,
+    /// The disk is full.
+    NoSpace,
+    /// The disk failed.
+    IoError,
+    /// The change stands, but its snapshot, which the caller required, does not.
+    SnapshotFailed,
+    /// A bug in lbx.
+    Internal,
+}
+
+impl ErrorKind {
+    /// Every kind, in the order of the documentation.
+    pub const ALL: [Self; 26] = [
+        Self::InvalidRequest,
+        Self::NotFound,
+        Self::AlreadyExists,
+        Self::NotRead,
+        Self::StaleFile,
+        Self::NoMatch,
+        Self::AmbiguousMatch,
+        Self::PatchInvalid,
+        Self::PatchConflict,
+        Self::OutsideWorkspace,
+        Self::ProtectedPath,
+        Self::IsADirectory,
+        Self::NotADirectory,
+        Self::NotARegularFile,
+        Self::BinaryFile,
+        Self::UnsupportedEncoding,
+        Self::TooLarge,
+        Self::PermissionDenied,
+        Self::CommandDenied,
+        Self::SandboxNotFound,
+        Self::LockTimeout,
+        Self::Timeout,
+        Self::NoSpace,
+        Self::IoError,
+        Self::SnapshotFailed,
+        Self::Internal,
+    ];
+
+    /// The wire name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InvalidRequest => "invalid_request",
+            Self::NotFound => "not_found",
+            Self::AlreadyExists => "already_exists",
+            Self::NotRead => "not_read",
+            Self::StaleFile => "stale_file",
+            Self::NoMatch => "no_match",
+            Self::AmbiguousMatch => "ambiguous_match",
+            Self::PatchInvalid => "patch_invalid",
+            Self::PatchConflict => "patch_conflict",
+            Self::OutsideWorkspace => "outside_workspace",
+            Self::ProtectedPath => "protected_path",
+            Self::IsADirectory => "is_a_directory",
+            Self::NotADirectory => "not_a_directory",
+            Self::NotARegularFile => "not_a_regular_file",
+            Self::BinaryFile => "binary_file",
+            Self::UnsupportedEncoding => "unsupported_encoding",
+            Self::TooLarge => "too_large",
+            Self::PermissionDenied => "permission_denied",
+            Self::CommandDenied => "command_denied",
+            Self::SandboxNotFound => "sandbox_not_found",
+            Self::LockTimeout => "lock_timeout",
+            Self::Timeout => "timeout",
+            Self::NoSpace => "no_space",
+            Self::IoError => "io_error",
+            Self::SnapshotFailed => "snapshot_failed",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// Process exit status, 1 to 255; 0 is success.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::InvalidRequest => 2,
+            Self::NotFound => 3,
+            Self::AlreadyExists => 4,
+            Self::NotRead => 5,
+            Self::StaleFile => 6,
+            Self::NoMatch => 7,
+            Self::AmbiguousMatch => 8,
+            Self::PatchInvalid | Self::PatchConflict => 9,
+            Self::OutsideWorkspace | Self::ProtectedPath => 10,
+            Self::IsADirectory
+            | Self::NotADirectory
+            | Self::NotARegularFile
+            | Self::BinaryFile
+            | Self::UnsupportedEncoding
+            | Self::TooLarge => 11,
+            Self::PermissionDenied | Self::CommandDenied => 12,
+            Self::SandboxNotFound => 13,
+            Self::LockTimeout => 14,
+            Self::NoSpace | Self::IoError => 15,
+            Self::SnapshotFailed => 16,
+            Self::Timeout => 17,
+            Self::Internal => 70,
+        }
+    }
+
+    /// The step most likely to make the next try succeed, where the refusal itself names no better one.
+    #[must_use]
+    pub const fn suggested_action(self) -> &'static str {
+        match self {
+            Self::InvalidRequest => "Correct the request as the message says; `lbx schema TOOL` shows every field.",
+            Self::NotFound => "Check the name with ls or glob and repeat the call with the right path.",
+            Self::AlreadyExists => "Choose another path, or read the file and change it with edit.",
+            Self::NotRead => "Read the file, then repeat the call.",
+            Self::StaleFile => "Re-read the file to obtain the current sha256 and re-apply your edit.",
+            Self::NoMatch => "Read the file and copy old_string from it exactly, whitespace included.",
+            Self::AmbiguousMatch => {
+                "Include more surrounding lines in old_string, or set replace_all to change every place."
+            }
+            Self::PatchInvalid => "Correct the patch at the line named and send it again.",
+            Self::PatchConflict => "Read the file and make the patch anew against what is there.",
+            Self::OutsideWorkspace => "Use a path inside the workspace, or start lbx with another --workspace.",
+            Self::ProtectedPath => "Leave this path alone: git and lbx keep their own state there.",
+            Self::IsADirectory => "Name a file; `ls` shows what the folder holds.",
+            Self::NotADirectory => "Name a folder; the path goes through something that is none.",
+            Self::NotARegularFile => "Name a regular file; devices, FIFOs and sockets are never opened.",
+            Self::BinaryFile => "Read it with binary set to base64, or leave it alone.",
+            Self::UnsupportedEncoding => "Convert the file to UTF-8 first, or read it with binary set to base64.",
+            Self::TooLarge => "Ask for less at once.",
+            Self::PermissionDenied => "Ask the owner of the file for access, or work on another path.",
+            Self::CommandDenied => "Use a command that the policy allows.",
+            Self::SandboxNotFound => "List the sandboxes, or leave the sandbox out.",
+            Self::LockTimeout => "Another lbx call holds the workspace: try again.",
+            Self::Timeout => "Narrow the path or the pattern and try again.",
+            Self::NoSpace => "Free some disk space and repeat the call.",
+            Self::IoError => "Look at the disk; nothing was half-written, so the call can be repeated.",
+            Self::SnapshotFailed => {
+                "The change is on disk: repair what the message names, or go on without --require-snapshot."
+            }
+            Self::Internal => "This is a bug in lbx: report the request and the message.",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A refusal: what was wrong, where, and what to do about it.
+#[derive(Debug)]
+pub struct Error(Box<Inner>);
+
+/// The parts of an [`Error`], boxed so that a `Result` stays small.
+#[derive(Debug)]
+struct Inner {
+    /// Which row of the table.
+    kind: ErrorKind,
+    /// What was wrong, for a reader who has nothing else.
+    message: String,
+    /// The path concerned, from the same place as the request's.
+    path: Option<String>,
+    /// A better next step than the kind's own.
+    suggested_action: Option<Cow<'static, str>>,
+    /// The same facts for programs.
+    details: Map<String, Value>,
+    /// The change itself stands; only a later step failed.
+    applied: bool,
+    /// The operating system's own error, where there is one.
+    source: Option<io::Error>,
+}
+
+impl Error {
+    /// A refusal of `kind` with its message.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            message: message.into(),
+            path: None,
+            suggested_action: None,
+            details: Map::new(),
+            applied: false,
+            source: None,
+        }))
+    }
+
+    /// `invalid_request` with its message.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidRequest, message)
+    }
+
+    /// `internal`: something that cannot happen did.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+
+    /// The operating system refused `doing` something with `path`.
+    ///
+    /// The kind follows from the errno: a missing file is `not_found`, a refused one
+    /// `permission_denied`, a full disk `no_space`, and so on; anything else is `io_error`.
+    /// The errno's name goes into `details.errno`.
+    pub fn io(doing: &str, path: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        let (path, source) = (path.into(), source.into());
+        let errno = source.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+        let text = source.to_string();
+        let text = text.split(" (os error").next().unwrap_or_default();
+        let mut error = Self::new(kind_of(&source), format!("cannot {doing} {path}: {text}")).at(path);
+        if let Some(errno) = errno {
+            error = error.detail("errno", errno_name(errno));
+        }
+        error.0.source = Some(source);
+        error
+    }
+
+    /// Names the path concerned.
+    #[must_use]
+    pub fn at(mut self, path: impl Into<String>) -> Self {
+        self.0.path = Some(path.into());
+        self
+    }
+
+    /// Replaces the kind's suggested action by a better one.
+    #[must_use]
+    pub fn suggest(mut self, action: impl Into<Cow<'static, str>>) -> Self {
+        self.0.suggested_action = Some(action.into());
+        self
+    }
+
+    /// Adds a fact for programs.
+    #[must_use]
+    pub fn detail(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.0.details.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Says that the change itself stands.
+    #[must_use]
+    pub fn applied(mut self) -> Self {
+        self.0.applied = true;
+        self
+    }
+
+    /// Which row of the table.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// What was wrong.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The path concerned.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        self.0.path.as_deref()
+    }
+
+    /// The next step for the caller.
+    #[must_use]
+    pub fn suggested_action(&self) -> &str {
+        self.0.suggested_action.as_deref().unwrap_or(self.0.kind.suggested_action())
+    }
+
+    /// The facts for programs.
+    #[must_use]
+    pub fn details(&self) -> &Map<String, Value> {
+        &self.0.details
+    }
+
+    /// Whether the change itself stands.
+    #[must_use]
+    pub fn is_applied(&self) -> bool {
+        self.0.applied
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.kind, self.0.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| source as _)
+    }
+}
+
+/// The kind that an operating system error stands for.
+fn kind_of(error: &io::Error) -> ErrorKind {
+    use rustix::io::Errno;
+    let Some(code) = error.raw_os_error() else {
+        return match error.kind() {
+            io::ErrorKind::NotFound => ErrorKind::NotFound,
+            io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+            io::ErrorKind::InvalidInput => ErrorKind::InvalidRequest,
+            _ => ErrorKind::IoError,
+        };
+    };
+    match Errno::from_raw_os_error(code) {
+        Errno::NOENT => ErrorKind::NotFound,
+        Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY => ErrorKind::PermissionDenied,
+        Errno::NOSPC | Errno::DQUOT => ErrorKind::NoSpace,
+        Errno::FBIG => ErrorKind::TooLarge,
+        Errno::ISDIR => ErrorKind::IsADirectory,
+        Errno::NOTDIR => ErrorKind::NotADirectory,
+        Errno::EXIST | Errno::NOTEMPTY => ErrorKind::AlreadyExists,
+        Errno::NAMETOOLONG | Errno::INVAL | Errno::LOOP => ErrorKind::InvalidRequest,
+        Errno::XDEV => ErrorKind::OutsideWorkspace,
+        Errno::NXIO | Errno::NODEV => ErrorKind::NotARegularFile,
+        _ => ErrorKind::IoError,
+    }
+}
+
+/// The symbolic name of an errno, or its number where it is none of the usual ones.
+fn errno_name(errno: rustix::io::Errno) -> String {
+    use rustix::io::Errno;
+    const NAMES: &[(Errno, &str)] = &[
+        (Errno::ACCESS, "EACCES"),
+        (Errno::BADF, "EBADF"),
+        (Errno::BUSY, "EBUSY"),
+        (Errno::DQUOT, "EDQUOT"),
+        (Errno::EXIST, "EEXIST"),
+        (Errno::FBIG, "EFBIG"),
+        (Errno::INTR, "EINTR"),
+        (Errno::INVAL, "EINVAL"),
+        (Errno::IO, "EIO"),
+        (Errno::ISDIR, "EISDIR"),
+        (Errno::LOOP, "ELOOP"),
+        (Errno::MFILE, "EMFILE"),
+        (Errno::MLINK, "EMLINK"),
+        (Errno::NAMETOOLONG, "ENAMETOOLONG"),
+        (Errno::NFILE, "ENFILE"),
+        (Errno::NODEV, "ENODEV"),
+        (Errno::NOENT, "ENOENT"),
+        (Errno::NOMEM, "ENOMEM"),
+        (Errno::NOSPC, "ENOSPC"),
+        (Errno::NOTDIR, "ENOTDIR"),
+        (Errno::NOTEMPTY, "ENOTEMPTY"),
+        (Errno::NOTSUP, "ENOTSUP"),
+        (Errno::NXIO, "ENXIO"),
+        (Errno::PERM, "EPERM"),
+        (Errno::PIPE, "EPIPE"),
+        (Errno::ROFS, "EROFS"),
+        (Errno::STALE, "ESTALE"),
+        (Errno::TXTBSY, "ETXTBSY"),
+        (Errno::XDEV, "EXDEV"),
+    ];
+    NAMES
+        .iter()
+        .find(|(known, _)| *known == errno)
+        .map_or_else(|| format!("errno {}", errno.raw_os_error()), |(_, name)| (*name).to_owned())
+}

@@ -1,0 +1,6 @@
+//! The file tools that coding agents work with: gated by what the session has read, atomic,
+//! undoable, one snapshot commit a change; JSON in, JSON out.
+
+pub mod control;
+pub mod error;
+pub mod sha256;
