@@ -1,0 +1,175 @@
+//! The system's calls, relative to opened folders and repeated where a signal cut them short.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+use super::path::WorkspacePath;
+
+/// Flags for looking at whatever stands at a name without opening it.
+pub const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Flags for reading a file that might turn out to be a FIFO or a terminal.
+pub const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// Flags for a folder that will be listed or synced.
+pub const FOLDER: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Opens `path` below `root`, through no symlink at all.
+///
+/// The kernel decides (`openat2`); where it cannot (before Linux 5.6, under a system call filter,
+/// or for a path longer than it takes at once), each component is opened from the one before.
+///
+/// # Errors
+/// What the system says; `ELOOP` where a symlink is on the way.
+pub fn open_beneath(root: BorrowedFd<'_>, path: &WorkspacePath, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+    loop {
+        match rustix::fs::openat2(root, path.as_path(), flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG) => return walk_beneath(root, path, flags),
+            outcome => return outcome,
+        }
+    }
+}
+
+/// [`open_beneath`], one component at a time.
+fn walk_beneath(root: BorrowedFd<'_>, path: &WorkspacePath, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+        return open_at(root, OsStr::new("."), flags);
+    };
+    let mut folder: Option<OwnedFd> = None;
+    for component in parent.components() {
+        let from = folder.as_ref().map_or(root, AsFd::as_fd);
+        folder = Some(open_at(from, component, LOOK | OFlags::DIRECTORY).map_err(|errno| {
+            // O_NOFOLLOW with O_DIRECTORY says ENOTDIR of a symlink.
+            let is_link = stat_at(from, component).is_ok_and(|stat| is_symlink(&stat));
+            if is_link { Errno::LOOP } else { errno }
+        })?);
+    }
+    open_at(folder.as_ref().map_or(root, AsFd::as_fd), name, flags | OFlags::NOFOLLOW)
+}
+
+/// Opens `name` in `folder`; not through a symlink where `flags` say so.
+///
+/// # Errors
+/// What the system says.
+pub fn open_at(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    rustix::io::retry_on_intr(|| rustix::fs::openat(folder, name, flags, Mode::empty()))
+}
+
+/// Creates `name` in `folder` with `mode` less the umask; there must be nothing of that name.
+///
+/// # Errors
+/// What the system says; `EEXIST` where something stands there.
+pub fn create_at(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<File, Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(mode);
+    rustix::io::retry_on_intr(|| rustix::fs::openat(folder, name, flags, mode)).map(File::from)
+}
+
+/// What stands at `name` in `folder`, a symlink itself included.
+///
+/// # Errors
+/// What the system says.
+pub fn stat_at(folder: BorrowedFd<'_>, name: &OsStr) -> Result<Stat, Errno> {
+    rustix::io::retry_on_intr(|| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW))
+}
+
+/// The whole of `name` in `folder`, a regular file of at most `bytes_max` bytes; `None` where
+/// there is none.
+///
+/// # Errors
+/// What the system says; `EFBIG` beyond the bound, `EINVAL` for anything but a regular file.
+pub fn read_at(folder: BorrowedFd<'_>, name: &OsStr, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = match open_at(folder, name, READ) {
+        Ok(fd) => File::from(fd),
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    };
+    let stat = rustix::fs::fstat(&file)?;
+    if !is_regular(&stat) {
+        return Err(Errno::INVAL.into());
+    }
+    read_to_end(file, size_of(&stat), bytes_max).map(Some)
+}
+
+/// Everything in `file`, which is about `expected` bytes long, up to `bytes_max`.
+///
+/// # Errors
+/// What the system says; `EFBIG` beyond the bound.
+pub fn read_to_end(file: File, expected: u64, bytes_max: u64) -> io::Result<Vec<u8>> {
+    if expected > bytes_max {
+        return Err(Errno::FBIG.into());
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or(0).saturating_add(1));
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(Errno::FBIG.into());
+    }
+    Ok(bytes)
+}
+
+/// The type that a `stat` names.
+#[must_use]
+pub fn type_of(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+/// Whether it is a regular file.
+#[must_use]
+pub fn is_regular(stat: &Stat) -> bool {
+    type_of(stat) == FileType::RegularFile
+}
+
+/// Whether it is a folder.
+#[must_use]
+pub fn is_folder(stat: &Stat) -> bool {
+    type_of(stat) == FileType::Directory
+}
+
+/// Whether it is a symlink.
+#[must_use]
+pub fn is_symlink(stat: &Stat) -> bool {
+    type_of(stat) == FileType::Symlink
+}
+
+/// The size in bytes.
+#[must_use]
+pub fn size_of(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or(0)
+}
+
+/// The permission bits with setuid, setgid and sticky, 0 to 0o7777.
+#[must_use]
+pub fn mode_of(stat: &Stat) -> u32 {
+    stat.st_mode & 0o7777
+}
+
+/// `mode` as answers show it: octal text such as `0644`.
+#[must_use]
+pub fn mode_text(mode: u32) -> String {
+    format!("{mode:04o}")
+}
+
+/// Whether two names led to one file.
+#[must_use]
+pub fn is_same_file(one: &Stat, other: &Stat) -> bool {
+    one.st_dev == other.st_dev && one.st_ino == other.st_ino
+}
+
+/// Joins `folder` and `name` for a message, never for opening.
+#[must_use]
+pub fn shown(folder: &Path, name: &OsStr) -> String {
+    folder.join(name).display().to_string()
+}
