@@ -5,4 +5,6 @@ mod near;
 pub mod path;
 pub mod protect;
 pub mod resolve;
+pub mod session;
+pub mod state;
 pub mod workspace;
