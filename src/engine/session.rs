@@ -53,7 +53,10 @@ impl FromStr for SessionId {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        if (1..=ID_CHARACTERS_MAX).contains(&text.len()) && text.bytes().all(is_allowed) && !text.starts_with('.') {
+        if (1..=ID_CHARACTERS_MAX).contains(&text.len())
+            && text.bytes().all(is_allowed)
+            && !text.starts_with('.')
+        {
             return Ok(Self(text.to_owned()));
         }
         Err(Error::invalid(format!(
@@ -102,7 +105,13 @@ impl Lines {
     /// Whether all of the lines 1 to `last` were shown.
     #[must_use]
     pub fn cover(&self, last: u64) -> bool {
-        last == 0 || self.0.iter().any(|&(first, end)| first <= 1 && end >= last)
+        self.contain(1, last)
+    }
+
+    /// Whether all of the lines `first` to `last` were shown.
+    #[must_use]
+    pub fn contain(&self, first: u64, last: u64) -> bool {
+        first > last || self.0.iter().any(|&(from, to)| from <= first && to >= last)
     }
 
     /// The ranges.
@@ -121,9 +130,6 @@ pub struct Mark {
     pub sha256: Sha256,
     /// Their number.
     pub size: u64,
-    /// Lines they hold; 0 where that was not counted.
-    #[serde(default)]
-    pub total_lines: u64,
     /// The lines shown.
     #[serde(default)]
     pub lines: Lines,
@@ -139,7 +145,7 @@ impl Mark {
     #[must_use]
     pub fn of_everything(path: WorkspacePath, sha256: Sha256, size: u64, total_lines: u64) -> Self {
         let lines = Lines::up_to(total_lines);
-        Self { path, sha256, size, total_lines, lines, time: seconds_now(), other: Map::new() }
+        Self { path, sha256, size, lines, time: seconds_now(), other: Map::new() }
     }
 }
 

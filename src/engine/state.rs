@@ -132,7 +132,8 @@ impl State {
     /// # Errors
     /// `lock_timeout`, or the system's.
     pub fn lock(&self, folder: BorrowedFd<'_>, name: &str) -> Result<Lock, Error> {
-        let file = open_lock(folder, OsStr::new(name)).map_err(|errno| Error::io("open", shown(name), errno))?;
+        let file =
+            open_lock(folder, OsStr::new(name)).map_err(|errno| Error::io("open", shown(name), errno))?;
         let until = Instant::now() + LOCK_WAIT;
         let mut nap = Duration::from_micros(50);
         loop {

@@ -235,7 +235,9 @@ mod tests {
         for bytes in [&b"a\0b"[..], b"\x89PNG\r\n\x1a\n", b"%PDF-1.4\n"] {
             assert!(looks_binary(bytes), "{bytes:?}");
         }
-        for bytes in [&b""[..], b"#!/bin/sh\n", b"<html>", b"<?xml version=\"1.0\"?>", b"\xff\xfea\0", b"caf\xe9"] {
+        for bytes in
+            [&b""[..], b"#!/bin/sh\n", b"<html>", b"<?xml version=\"1.0\"?>", b"\xff\xfea\0", b"caf\xe9"]
+        {
             assert!(!looks_binary(bytes), "{bytes:?}");
         }
     }

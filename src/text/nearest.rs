@@ -74,8 +74,7 @@ fn by_votes(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
 
 /// The start at which the longest line of `wanted` has its most similar line.
 fn by_likeness(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
-    let (offset, longest) =
-        wanted.iter().enumerate().max_by_key(|(_, line)| line.trim_ascii().len())?;
+    let (offset, longest) = wanted.iter().enumerate().max_by_key(|(_, line)| line.trim_ascii().len())?;
     let longest = text_of(longest.trim_ascii());
     let counts = letter_counts(longest.as_bytes());
     let mut candidates: Vec<(u32, usize)> = file
