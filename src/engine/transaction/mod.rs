@@ -282,7 +282,8 @@ impl Change<'_> {
     }
 
     /// The refusal of a file whose bytes are not those that the caller has seen.
-    fn stale(&self, current: &Current, expected: Sha256) -> Error {
+    #[must_use]
+    pub fn stale(&self, current: &Current, expected: Sha256) -> Error {
         let shown = current.place.shown();
         let message = if current.exists() {
             format!("{shown} has changed since it was read")
@@ -313,6 +314,14 @@ impl Change<'_> {
     #[must_use]
     pub fn bytes_seen(&self, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
         self.engine.find_version(self.state.as_ref()?, path, sha256)
+    }
+
+    /// Notes that the caller knows all of a file, though nothing was changed.
+    pub fn note_seen(&mut self, current: &Current) {
+        if let Some(original) = &current.original {
+            let lines = [(1, crate::text::lines::count(&current.bytes))];
+            self.engine.mark_shown(current.place.path(), current.sha256, &original.stat, &lines);
+        }
     }
 
     /// What the session knows of a file.
