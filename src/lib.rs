@@ -4,3 +4,4 @@
 pub mod control;
 pub mod error;
 pub mod sha256;
+pub mod text;
