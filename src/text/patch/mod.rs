@@ -14,8 +14,12 @@ mod name;
 mod nearest;
 mod parse;
 mod place;
+mod plan;
 mod render;
 mod unified;
+
+#[cfg(test)]
+mod tests;
 
 pub use apply::{Applied, HunkReport, apply};
 pub use binary::{BINARY_BYTES_MAX, Binary, BinaryApplied, BinaryData};
@@ -26,3 +30,4 @@ pub use lines::{Ending, Line, lines};
 pub use model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Patch, Prefix, Strip};
 pub use parse::{ParseError, parse};
 pub use place::Options;
+pub use plan::{Action, Before, FileOutcome, PlanError, PlanOptions, Refusal, RefusalReason, compose};
