@@ -85,8 +85,10 @@ impl Placing<'_, '_> {
                 return Ok(place);
             }
         }
-        if self.is_telling() && self.text.is_unique(&new, Tier::Exact) {
-            return self.done(&new, Tier::Exact).ok_or(not_found);
+        if self.text.is_unique(&new, Tier::Exact)
+            && let Some(place) = self.done(&new, Tier::Exact).filter(|place| self.is_telling(place.start))
+        {
+            return Ok(place);
         }
         self.with_fuzz(&old)?.ok_or(not_found)
     }
@@ -128,7 +130,7 @@ impl Placing<'_, '_> {
             return Some(self.unless_doubled(&old.lines, at, Tier::Exact))
                 .filter(|_| !self.options.strict || self.ends_alike(at, old.lines.len()));
         }
-        (self.is_telling() && stands(new)).then(|| self.done_at(at, Tier::Exact))
+        (stands(new) && self.is_telling(at)).then(|| self.done_at(at, Tier::Exact))
     }
 
     /// The place that a search under `tier` finds.
@@ -263,12 +265,15 @@ impl Placing<'_, '_> {
         self.hunk.lines.iter().any(|line| line.kind == Kind::Added && is_text(line))
     }
 
-    /// Whether finding the new side means that the hunk is applied: it adds text, or stands
-    /// between lines of text.
-    fn is_telling(&self) -> bool {
-        let is_text = |line: Option<&HunkLine<'_>>| {
-            line.is_some_and(|line| line.kind == Kind::Context && !line.text.trim_ascii().is_empty())
-        };
-        self.adds_text() || (is_text(self.hunk.lines.first()) && is_text(self.hunk.lines.last()))
+    /// Whether the new side standing at `at` means that the hunk is applied: it adds text, or
+    /// what it removes would stand between lines of text or the ends of the file.
+    fn is_telling(&self, at: usize) -> bool {
+        let is_context = |line: &&HunkLine<'_>| line.kind == Kind::Context;
+        let is_text = |line: &HunkLine<'_>| !line.text.trim_ascii().is_empty();
+        let mut before = self.hunk.lines.iter().take_while(is_context);
+        let mut after = self.hunk.lines.iter().rev().take_while(is_context);
+        let (has_before, has_after) = (before.any(is_text), after.any(is_text));
+        let is_last = at + self.hunk.new_side().count() == self.text.lines.len();
+        self.adds_text() || ((has_before || has_after) && (has_before || at == 0) && (has_after || is_last))
     }
 }

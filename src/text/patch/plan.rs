@@ -196,7 +196,8 @@ fn keep_target(steps: &mut Vec<Step<'_>>, target: &[u8], refusals: &mut Vec<Refu
         steps.retain(|step| step.touches(target));
         return;
     }
-    let names: BTreeSet<_> = steps.iter().flat_map(|step| [&step.old, &step.new]).flatten().cloned().collect();
+    let names: BTreeSet<_> =
+        steps.iter().flat_map(|step| [&step.old, &step.new]).flatten().cloned().collect();
     if names.len() > 1 {
         let patch_line = steps.first().map_or(1, |step| step.file.patch_line);
         refusals.push(Refusal { path: target.to_vec(), patch_line, reason: RefusalReason::OtherFile });
@@ -283,7 +284,9 @@ impl<'r, E> Tree<'r, E> {
         }
         let taken = match (step.file.operation, &step.old, &step.new) {
             (Operation::Create, _, Some(path)) => self.create(&step.file, path),
-            (Operation::Modify, Some(old), Some(new)) if self.now(new).is_none() => self.modify(&step.file, old),
+            (Operation::Modify, Some(old), Some(new)) if self.now(new).is_none() => {
+                self.modify(&step.file, old)
+            }
             (Operation::Modify, _, Some(path)) | (Operation::Modify, Some(path), None) => {
                 self.modify(&step.file, path)
             }
@@ -353,17 +356,19 @@ impl<'r, E> Tree<'r, E> {
             })?,
             Body::Unseen => Vec::new(),
         };
-        match self.obstacle(path) {
+        let mode = match self.obstacle(path) {
             Some(there) if there != bytes => return Err(RefusalReason::AlreadyExists),
-            _ => {}
-        }
-        self.put(path, Some(bytes), file.new_mode, Vec::new());
+            Some(_) => None,
+            None => file.new_mode,
+        };
+        self.put(path, Some(bytes), mode, Vec::new());
         Ok(())
     }
 
     /// Changes a file; a hunk that starts from nothing creates one that is missing.
     fn modify(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
-        let starts_empty = matches!(file.hunks(), [only] if only.old_start == Some(0) && only.old().next().is_none());
+        let starts_empty =
+            matches!(file.hunks(), [only] if only.old_start == Some(0) && only.old().next().is_none());
         let applied = match self.now(path) {
             Some(bytes) => self.apply(file, bytes)?,
             None if starts_empty => self.apply(file, b"")?,
@@ -411,7 +416,12 @@ impl<'r, E> Tree<'r, E> {
     }
 
     /// Accepts a rename whose source is gone and whose target holds the result.
-    fn carried_before(&mut self, file: &FilePatch<'_>, new: &[u8], is_move: bool) -> Result<(), RefusalReason> {
+    fn carried_before(
+        &mut self,
+        file: &FilePatch<'_>,
+        new: &[u8],
+        is_move: bool,
+    ) -> Result<(), RefusalReason> {
         let there = self.now(new).filter(|_| is_move).ok_or(RefusalReason::NotFound)?;
         let applied = self.apply(file, there)?;
         if !applied.already_applied {
@@ -430,10 +440,8 @@ impl<'r, E> Tree<'r, E> {
     /// Applies the hunks, a byte-order mark left aside where they do not speak of it.
     fn apply(&self, file: &FilePatch<'_>, bytes: &[u8]) -> Result<Applied, RefusalReason> {
         let applied = match (apply(file, bytes, &self.options), bytes.strip_prefix(BYTE_ORDER_MARK)) {
-            (Err(_), Some(body)) => apply(file, body, &self.options).map(|applied| Applied {
-                after: [BYTE_ORDER_MARK, &applied.after].concat(),
-                ..applied
-            }),
+            (Err(_), Some(body)) => apply(file, body, &self.options)
+                .map(|applied| Applied { after: [BYTE_ORDER_MARK, &applied.after].concat(), ..applied }),
             (applied, _) => applied,
         };
         applied.map_err(RefusalReason::Conflict)
@@ -462,13 +470,14 @@ impl<'r, E> Tree<'r, E> {
     /// What has become of one path.
     fn outcome(&self, path: Vec<u8>, entry: Entry) -> FileOutcome {
         let before = self.originals.get(&path).cloned().flatten();
-        let from = entry.from.map(|(from, is_move)| {
-            let source = self.originals.get(&from).cloned().flatten();
-            (from, is_move, source)
+        // A file that the patch itself made is no source.
+        let from = entry.from.and_then(|(from, is_move)| {
+            let source = self.originals.get(&from).cloned().flatten()?;
+            Some((from, is_move, source))
         });
-        let model = from.as_ref().map_or(&before, |(_, _, source)| source).as_ref();
+        let model = from.as_ref().map(|(_, _, source)| source).or(before.as_ref());
         let mode = entry.mode.filter(|mode| {
-            let had = model.and_then(|before| before.mode);
+            let had = model.and_then(|model| model.mode);
             had.is_none_or(|had| (had & 0o111 != 0) != (mode & 0o111 != 0) || mode >> 12 == 0o12)
         });
         let is_same = before.as_ref().map(|before| &before.bytes) == entry.bytes.as_ref()
@@ -480,7 +489,7 @@ impl<'r, E> Tree<'r, E> {
             (None, Some(_), _) | (_, Some(_), Some(_)) => Action::Create,
             (Some(_), Some(_), None) => Action::Modify,
         };
-        let (from, source) = from.map_or((None, None), |(from, _, source)| (Some(from), source));
+        let (from, source) = from.map_or((None, None), |(from, _, source)| (Some(from), Some(source)));
         let before = if action == Action::Rename { source } else { before };
         FileOutcome { path, action, from, before, after: entry.bytes, mode, hunks: entry.hunks }
     }

@@ -64,7 +64,8 @@ fn refused(before: &[(&str, &str)], patch: &str, part: &str) {
 }
 
 const CREATE: &str = "diff --git a/n b/n\nnew file mode 100755\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n";
-const DELETE: &str = "diff --git a/o b/o\ndeleted file mode 100644\n--- a/o\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n";
+const DELETE: &str =
+    "diff --git a/o b/o\ndeleted file mode 100644\n--- a/o\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n";
 const RENAME: &str = "diff --git a/o b/n\nsimilarity index 50%\nrename from o\nrename to n\n--- a/o\n+++ b/n\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n";
 const RING: &str = "diff --git a/a b/b\nsimilarity index 100%\nrename from a\nrename to b\ndiff --git a/b b/a\nsimilarity index 100%\nrename from b\nrename to a\n";
 
@@ -146,7 +147,7 @@ fn copies_read_the_file_before_the_patch() {
 #[test]
 fn steps_of_an_envelope_see_each_other() {
     let patch = "*** Begin Patch\n*** Add File: n\n+a\n*** Update File: n\n@@\n-a\n+b\n*** Update File: n\n*** Move to: m\n*** End Patch\n";
-    check(&[], patch, &[("m", "b\n")], &["Create m from n"]);
+    check(&[], patch, &[("m", "b\n")], &["Create m"]);
     let chain = "*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** Update File: b\n*** Move to: c\n@@\n-x\n+y\n*** End Patch\n";
     check(&[("a", "x\n")], chain, &[("c", "y\n")], &["Rename c from a"]);
     let gone = "*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** Delete File: b\n*** End Patch\n";
@@ -199,7 +200,8 @@ fn a_target_limits_or_names() {
 
 #[test]
 fn a_patch_is_undone_in_reverse() {
-    let reverse = PlanOptions { apply: Options { reverse: true, ..Options::default() }, ..PlanOptions::default() };
+    let reverse =
+        PlanOptions { apply: Options { reverse: true, ..Options::default() }, ..PlanOptions::default() };
     let (after, lines) = run(&tree(&[("n", "a\nB\n")]), RENAME, &reverse).unwrap();
     assert_eq!((after, lines), (tree(&[("o", "a\nb\n")]), vec!["Rename o from n".to_owned()]));
     assert_eq!(run(&tree(&[("n", "x\n")]), CREATE, &reverse).unwrap().0, tree(&[]));

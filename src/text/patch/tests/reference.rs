@@ -102,6 +102,7 @@ fn compare(text: &[u8], before: &[(String, Vec<u8>)], after: &[(String, Vec<u8>)
             None => tree.remove(&outcome.path),
         };
     }
-    let got: Vec<_> = tree.into_iter().map(|(name, bytes)| (String::from_utf8(name).unwrap(), bytes)).collect();
+    let got: Vec<_> =
+        tree.into_iter().map(|(name, bytes)| (String::from_utf8(name).unwrap(), bytes)).collect();
     assert!(got == after, "seed {seed}, reverse {reverse}:\n{}", String::from_utf8_lossy(text));
 }
