@@ -13,6 +13,9 @@ use super::render::{Edit, edits, render};
 /// How many failing hunks are explained; the rest are only counted.
 const EXPLAINED_MAX: usize = 20;
 
+/// How many insertions at one place are looked through for a removal that starts there.
+const EDITS_AT_ONE_PLACE_MAX: usize = 16;
+
 /// A file after its patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
@@ -22,6 +25,9 @@ pub struct Applied {
     pub hunks: Vec<HunkReport>,
     /// Whether every hunk was applied before, so that `after` is the text as it was.
     pub already_applied: bool,
+    /// Whether the patch shows what it changes: every hunk that changes something stood in the file
+    /// byte for byte and in one place only, or a binary change holds the old bytes.
+    pub exact_and_unique: bool,
 }
 
 /// How a hunk was applied.
@@ -57,12 +63,22 @@ pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &Options) -> Result<A
         file
     };
     match &file.body {
-        Body::Unseen => Ok(Applied { after: Vec::new(), hunks: Vec::new(), already_applied: false }),
+        Body::Unseen => Ok(Applied {
+            after: Vec::new(),
+            hunks: Vec::new(),
+            already_applied: false,
+            exact_and_unique: false,
+        }),
         Body::Binary(binary) => {
             let applied = binary.apply(before);
             let applied =
                 applied.map_err(|message| Conflict::whole(file.patch_line, Reason::Binary(message)))?;
-            Ok(Applied { after: applied.after, hunks: Vec::new(), already_applied: applied.already_applied })
+            Ok(Applied {
+                after: applied.after,
+                hunks: Vec::new(),
+                already_applied: applied.already_applied,
+                exact_and_unique: true,
+            })
         }
         Body::Hunks(hunks) => {
             let applied = apply_hunks(hunks, before, *options)?;
@@ -160,11 +176,12 @@ impl<'f, 'p> Applying<'f, 'p> {
     /// Refuses to change a line twice.
     fn refuse_overlap(&self, edits: &[Edit<'_>]) -> Result<(), Reason> {
         for edit in edits {
-            let before = self.edits.range(..(edit.start, usize::MAX)).next_back();
-            let after = self.edits.range((edit.start, 0)..).find(|(_, other)| other.end > other.start);
-            let overlaps = before.is_some_and(|(_, other)| other.end > edit.start)
-                || after.is_some_and(|(_, other)| other.start < edit.end);
-            if overlaps {
+            // Of the edits that start here or before only the last few can reach so far: all others
+            // end where the next begins.
+            let mut before = self.edits.range(..(edit.start, usize::MAX)).rev().take(EDITS_AT_ONE_PLACE_MAX);
+            let reaches_in = before.any(|(_, other)| other.end > edit.start);
+            let inner = (edit.start.saturating_add(1), 0)..(edit.end.max(edit.start + 1), 0);
+            if reaches_in || self.edits.range(inner).next().is_some() {
                 return Err(Reason::Overlaps { line: edit.start + 1 });
             }
         }
@@ -186,7 +203,8 @@ impl<'f, 'p> Applying<'f, 'p> {
         });
         let hunks: Vec<_> = reports.collect();
         let already_applied = hunks.iter().all(|hunk| hunk.already_applied);
-        Applied { after, hunks, already_applied }
+        let exact_and_unique = hunks.iter().all(|hunk| hunk.exact_and_unique || hunk.already_applied);
+        Applied { after, hunks, already_applied, exact_and_unique }
     }
 }
 

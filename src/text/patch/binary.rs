@@ -37,29 +37,28 @@ pub struct BinaryApplied {
     pub after: Vec<u8>,
     /// Whether the file held it already.
     pub already_applied: bool,
-    /// Whether the patch holds the old content, and the file was exactly that.
-    pub verified: bool,
 }
 
 impl Binary {
-    /// The content after the change of `before`.
+    /// The content after the change of `before`, which must be the very bytes that the patch
+    /// replaces; a patch that does not hold them can only create a file.
     ///
     /// # Errors
     /// Why it does not apply, in words.
     pub fn apply(&self, before: &[u8]) -> Result<BinaryApplied, &'static str> {
         if self.stands_in(before) {
-            return Ok(BinaryApplied { after: before.to_vec(), already_applied: true, verified: true });
+            return Ok(BinaryApplied { after: before.to_vec(), already_applied: true });
         }
         let after =
             self.forward.make_from(before).ok_or("the file is not the one that the delta was made from")?;
-        let old = self.backward.as_ref().map(|backward| backward.make_from(&after));
-        match old {
-            None => Ok(BinaryApplied { after, already_applied: false, verified: false }),
-            Some(Some(old)) if old == before => {
-                Ok(BinaryApplied { after, already_applied: false, verified: true })
-            }
-            Some(_) => Err("the file does not hold the bytes that the binary patch replaces"),
+        let old = match &self.backward {
+            Some(backward) => backward.make_from(&after),
+            None => Some(Vec::new()),
+        };
+        if old.as_deref() == Some(before) {
+            return Ok(BinaryApplied { after, already_applied: false });
         }
+        Err("the file does not hold the bytes that the binary patch replaces")
     }
 
     /// The change back; `None` where the patch does not have it.

@@ -74,7 +74,7 @@ impl Placing<'_, '_> {
         if let Some(place) = self.found(&old, Tier::Exact)? {
             return Ok(place);
         }
-        if self.adds_text() && self.text.is_unique(&new, Tier::Exact) {
+        if self.adds_text() && self.is_substantial() && self.text.is_unique(&new, Tier::Exact) {
             return self.done(&new, Tier::Exact).ok_or(not_found);
         }
         if self.options.strict {
@@ -259,9 +259,16 @@ impl Placing<'_, '_> {
         Place { start: at, tier, skipped_before: 0, skipped_after: 0, is_unique, is_done: true }
     }
 
-    /// Whether the hunk adds a line that is not blank.
+    /// Whether the new side is more than a line of text, so that it hardly stands somewhere by chance.
+    fn is_substantial(&self) -> bool {
+        self.hunk.new_side().filter(|line| !line.text.trim_ascii().is_empty()).nth(1).is_some()
+    }
+
+    /// Whether the hunk adds a line that has more than white space and punctuation.
     fn adds_text(&self) -> bool {
-        let is_text = |line: &HunkLine<'_>| !line.text.trim_ascii().is_empty();
+        let is_text = |line: &HunkLine<'_>| {
+            line.text.iter().any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
+        };
         self.hunk.lines.iter().any(|line| line.kind == Kind::Added && is_text(line))
     }
 

@@ -62,6 +62,8 @@ pub struct FileOutcome {
     pub mode: Option<u32>,
     /// Its hunks, in the patch's order.
     pub hunks: Vec<HunkReport>,
+    /// Whether the patch shows what it changes, as [`Applied::exact_and_unique`] says.
+    pub exact_and_unique: bool,
 }
 
 /// Why a whole patch is refused.
@@ -236,6 +238,33 @@ struct Entry {
     from: Option<(Vec<u8>, bool)>,
     /// Its hunks.
     hunks: Vec<HunkReport>,
+    /// Whether all changes so far showed what they change.
+    exact_and_unique: bool,
+}
+
+/// What a step leaves at a path.
+struct Change {
+    /// The bytes; `None` where the file goes away.
+    bytes: Option<Vec<u8>>,
+    /// The mode that it shall get, where stated.
+    mode: Option<u32>,
+    /// The hunks applied.
+    hunks: Vec<HunkReport>,
+    /// Whether they showed what they change.
+    exact_and_unique: bool,
+}
+
+impl Change {
+    /// A file that appears or goes away without hunks.
+    fn plain(bytes: Option<Vec<u8>>, mode: Option<u32>) -> Self {
+        Self { bytes, mode, hunks: Vec::new(), exact_and_unique: true }
+    }
+
+    /// A file that hunks were applied to.
+    fn applied(applied: Applied, mode: Option<u32>) -> Self {
+        let Applied { after, hunks, exact_and_unique, .. } = applied;
+        Self { bytes: Some(after), mode, hunks, exact_and_unique }
+    }
 }
 
 /// The files that the patch touches, before it and as it has made them so far.
@@ -325,26 +354,27 @@ impl<'r, E> Tree<'r, E> {
         self.now(path).filter(|_| !is_leaving)
     }
 
-    /// Puts `bytes` at `path`.
-    fn put(&mut self, path: &[u8], bytes: Option<Vec<u8>>, mode: Option<u32>, hunks: Vec<HunkReport>) {
+    /// Puts what a step leaves at `path`.
+    fn put(&mut self, path: &[u8], change: Change) {
         if !self.entries.contains_key(path) {
             self.order.push(path.to_vec());
         }
-        let is_gone = bytes.is_none();
         let entry = self.entries.entry(path.to_vec()).or_insert(Entry {
             bytes: None,
             mode: None,
             was_made: false,
             from: None,
             hunks: Vec::new(),
+            exact_and_unique: true,
         });
-        entry.was_made |= !is_gone;
-        entry.bytes = bytes;
-        entry.mode = mode.or(entry.mode);
-        entry.hunks.extend(hunks);
-        if is_gone {
+        entry.was_made |= change.bytes.is_some();
+        entry.mode = change.mode.or(entry.mode);
+        entry.hunks.extend(change.hunks);
+        entry.exact_and_unique &= change.exact_and_unique;
+        if change.bytes.is_none() {
             (entry.from, entry.mode) = (None, None);
         }
+        entry.bytes = change.bytes;
     }
 
     /// Creates a file, unless it is there already.
@@ -361,7 +391,7 @@ impl<'r, E> Tree<'r, E> {
             Some(_) => None,
             None => file.new_mode,
         };
-        self.put(path, Some(bytes), mode, Vec::new());
+        self.put(path, Change::plain(Some(bytes), mode));
         Ok(())
     }
 
@@ -374,20 +404,20 @@ impl<'r, E> Tree<'r, E> {
             None if starts_empty => self.apply(file, b"")?,
             None => return Err(RefusalReason::NotFound),
         };
-        self.put(path, Some(applied.after), file.new_mode, applied.hunks);
+        self.put(path, Change::applied(applied, file.new_mode));
         Ok(())
     }
 
     /// Deletes a file, unless it is gone already.
     fn delete(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
         let there = if self.is_git { self.before(path) } else { self.now(path) };
-        let hunks = match there {
-            Some(bytes) => self.apply(file, bytes)?.hunks,
-            None => Vec::new(),
+        let change = match there {
+            Some(bytes) => Change { bytes: None, ..Change::applied(self.apply(file, bytes)?, None) },
+            None => Change::plain(None, None),
         };
         // Something else of this patch may have come to the same path before.
         if !self.is_git || !self.entries.contains_key(path) {
-            self.put(path, None, None, hunks);
+            self.put(path, change);
         }
         Ok(())
     }
@@ -406,9 +436,9 @@ impl<'r, E> Tree<'r, E> {
         let mode = file.new_mode.or_else(|| self.mode_of(old));
         let came_from = self.entries.get(old).and_then(|entry| entry.from.clone()).filter(|_| !self.is_git);
         if is_move && !(self.is_git && self.entries.contains_key(old)) {
-            self.put(old, None, None, Vec::new());
+            self.put(old, Change::plain(None, None));
         }
-        self.put(new, Some(applied.after), mode, applied.hunks);
+        self.put(new, Change::applied(applied, mode));
         if let Some(entry) = self.entries.get_mut(new).filter(|_| !is_there) {
             entry.from = came_from.or_else(|| Some((old.to_vec(), is_move)));
         }
@@ -427,7 +457,7 @@ impl<'r, E> Tree<'r, E> {
         if !applied.already_applied {
             return Err(RefusalReason::AlreadyExists);
         }
-        self.put(new, Some(applied.after), file.new_mode, applied.hunks);
+        self.put(new, Change::applied(applied, file.new_mode));
         Ok(())
     }
 
@@ -491,6 +521,15 @@ impl<'r, E> Tree<'r, E> {
         };
         let (from, source) = from.map_or((None, None), |(from, _, source)| (Some(from), Some(source)));
         let before = if action == Action::Rename { source } else { before };
-        FileOutcome { path, action, from, before, after: entry.bytes, mode, hunks: entry.hunks }
+        FileOutcome {
+            path,
+            action,
+            from,
+            before,
+            after: entry.bytes,
+            mode,
+            hunks: entry.hunks,
+            exact_and_unique: entry.exact_and_unique,
+        }
     }
 }
