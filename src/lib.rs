@@ -2,5 +2,6 @@
 //! undoable, one snapshot commit a change; JSON in, JSON out.
 
 pub mod control;
+pub mod engine;
 pub mod error;
 pub mod sha256;

@@ -1,0 +1,3 @@
+//! The layers beneath the tools.
+
+pub mod snapshot;
