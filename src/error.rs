@@ -163,7 +163,9 @@ impl ErrorKind {
     #[must_use]
     pub const fn suggested_action(self) -> &'static str {
         match self {
-            Self::InvalidRequest => "Correct the request as the message says; `lbx schema TOOL` shows every field.",
+            Self::InvalidRequest => {
+                "Correct the request as the message says; `lbx schema TOOL` shows every field."
+            }
             Self::NotFound => "Check the name with ls or glob and repeat the call with the right path.",
             Self::AlreadyExists => "Choose another path, or read the file and change it with edit.",
             Self::NotRead => "Read the file, then repeat the call.",
@@ -174,13 +176,17 @@ impl ErrorKind {
             }
             Self::PatchInvalid => "Correct the patch at the line named and send it again.",
             Self::PatchConflict => "Read the file and make the patch anew against what is there.",
-            Self::OutsideWorkspace => "Use a path inside the workspace, or start lbx with another --workspace.",
+            Self::OutsideWorkspace => {
+                "Use a path inside the workspace, or start lbx with another --workspace."
+            }
             Self::ProtectedPath => "Leave this path alone: git and lbx keep their own state there.",
             Self::IsADirectory => "Name a file; `ls` shows what the folder holds.",
             Self::NotADirectory => "Name a folder; the path goes through something that is none.",
             Self::NotARegularFile => "Name a regular file; devices, FIFOs and sockets are never opened.",
             Self::BinaryFile => "Read it with binary set to base64, or leave it alone.",
-            Self::UnsupportedEncoding => "Convert the file to UTF-8 first, or read it with binary set to base64.",
+            Self::UnsupportedEncoding => {
+                "Convert the file to UTF-8 first, or read it with binary set to base64."
+            }
             Self::TooLarge => "Ask for less at once.",
             Self::PermissionDenied => "Ask the owner of the file for access, or work on another path.",
             Self::CommandDenied => "Use a command that the policy allows.",

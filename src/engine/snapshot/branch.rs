@@ -3,6 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -77,7 +78,8 @@ impl Branch {
     /// Refuses a branch that is checked out, here or in another worktree.
     pub fn check_free(&self, repo: &gix::Repository) -> Result<(), SnapshotError> {
         let linked = fs::read_dir(self.common_dir.join("worktrees")).into_iter().flatten().flatten();
-        let heads = linked.map(|entry| entry.path()).chain([self.common_dir.clone(), repo.git_dir().to_owned()]);
+        let heads =
+            linked.map(|entry| entry.path()).chain([self.common_dir.clone(), repo.git_dir().to_owned()]);
         for folder in heads {
             if self.is_head_of(&folder) {
                 return Err(self.refused("is checked out"));
@@ -102,7 +104,8 @@ impl Branch {
     pub fn check_room(&self, repo: &gix::Repository) -> Result<(), SnapshotError> {
         let below = format!("{}/", self.name.as_bstr());
         let platform = repo.references().doing(|| "the references cannot be read".into())?;
-        let mut others = platform.prefixed(below.as_str()).doing(|| "the references cannot be read".into())?;
+        let mut others =
+            platform.prefixed(below.as_str()).doing(|| "the references cannot be read".into())?;
         if others.next().is_some() {
             return Err(self.refused("would lie in the way of the branches below it"));
         }
@@ -110,7 +113,8 @@ impl Branch {
         let parents = name.char_indices().filter(|(_, _, c)| *c == '/').map(|(at, _, _)| name.get(..at));
         for parent in parents.flatten().filter(|parent| parent.len() > "refs/heads".len()) {
             let parent = FullName::try_from(BStr::new(parent)).doing(|| "a branch name is odd".into())?;
-            let found = repo.try_find_reference(parent.as_ref()).doing(|| "the references cannot be read".into())?;
+            let found =
+                repo.try_find_reference(parent.as_ref()).doing(|| "the references cannot be read".into())?;
             if found.is_some_and(|reference| reference.name() == parent.as_ref()) {
                 return Err(self.refused(&format!("would lie below the branch `{}`", parent.shorten())));
             }
@@ -158,44 +162,51 @@ impl Branch {
 
     /// Takes the lock with `to` in it; waits a second for another holder.
     fn lock(&self, repo: &gix::Repository, to: ObjectId) -> Result<Lock, SnapshotError> {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
         let path = self.with_suffix(".lock");
-        // Written aside first, so that the lock never exists without saying whose it is.
-        let aside = repo.git_dir().join("lbx-snapshot-ref");
-        let taken = self.take(repo, &aside, &path, to);
-        if taken.is_err() {
-            let _ = fs::remove_file(&aside);
-        }
+        // Written aside first, so that the lock never exists without saying whose it is. What a
+        // killed call leaves under such a name, `git gc` clears away.
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("objects/tmp_lbx_ref_{}_{number}", std::process::id());
+        let aside = Aside { path: self.common_dir.join(name), content: format!("{to}\n") };
+        let taken = self.take(repo, &aside, &path);
+        let _ = fs::remove_file(&aside.path);
         taken.map(|()| Lock { path, held: true })
     }
 
-    /// Writes `to` into `aside` and makes that the lock at `path`.
-    fn take(&self, repo: &gix::Repository, aside: &Path, path: &Path, to: ObjectId) -> Result<(), SnapshotError> {
+    /// Makes `aside` the lock at `path`.
+    fn take(&self, repo: &gix::Repository, aside: &Aside, path: &Path) -> Result<(), SnapshotError> {
         let doing = || format!("cannot lock the snapshot branch by `{}`", path.display());
-        write_synced(aside, format!("{to}\n").as_bytes()).doing(doing)?;
+        let _ = fs::remove_file(&aside.path); // of a dead process that had this id
+        write_new(&aside.path, &aside.content).doing(doing)?;
         for _ in 0..LOCK_TRIES {
-            match place(aside, path) {
+            match aside.place(path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => thread::sleep(LOCK_NAP),
                 other => return other.doing(doing),
             }
         }
         if !is_ours(repo, path) {
-            return Err(self.refused(&format!("is locked by `{}`; if no git runs, delete that file", path.display())));
+            return Err(
+                self.refused(&format!("is locked by `{}`; if no git runs, delete that file", path.display()))
+            );
         }
         // The caller holds lbx's own lock, so the one that took this is dead.
         fs::remove_file(path).doing(doing)?;
-        place(aside, path).doing(doing)
+        aside.place(path).doing(doing)
     }
 
     /// Writes the line that git would write to the branch's log; a convenience, so failure is silent.
     fn append_log(&self, repo: &gix::Repository, from: Option<ObjectId>, to: ObjectId, log: &LogLine) {
-        let path = self.common_dir.join("logs").join(gix::path::from_bstr(self.name.as_bstr()).unwrap_or_default());
+        let path =
+            self.common_dir.join("logs").join(gix::path::from_bstr(self.name.as_bstr()).unwrap_or_default());
         let config = repo.config_snapshot();
         let bare = config.boolean("core.bare").unwrap_or(false);
         let wanted = config.boolean("core.logAllRefUpdates").unwrap_or(!bare);
         let is_file = fs::symlink_metadata(&path).map(|metadata| metadata.is_file());
         if is_file.unwrap_or(wanted) {
             let from = from.unwrap_or_else(|| ObjectId::null(to.kind()));
-            let line = format!("{from} {to} lbx <lbx@localhost> {} +0000\tcommit: {}\n", log.seconds, log.subject);
+            let line =
+                format!("{from} {to} lbx <lbx@localhost> {} +0000\tcommit: {}\n", log.seconds, log.subject);
             let _ = path.parent().map(fs::create_dir_all);
             let file = OpenOptions::new().append(true).create(true).open(path);
             let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
@@ -255,26 +266,33 @@ fn is_ours(repo: &gix::Repository, lock: &Path) -> bool {
     commit.is_some_and(|commit| commit.message_raw().is_ok_and(|text| message::trailers(text).is_some()))
 }
 
-/// Writes a file anew and syncs it; a link that stands there is not followed.
-fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let _ = fs::remove_file(path);
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+/// A lock that is written but not yet in place.
+struct Aside {
+    /// Where it is.
+    path: PathBuf,
+    /// What is in it.
+    content: String,
 }
 
-/// Renames `from` to `to` unless `to` exists.
-fn place(from: &Path, to: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Ok(()) => Ok(()),
-        // Not every file system knows such a rename, but nearly all know links.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::NOTSUP) => {
-            fs::hard_link(from, to)?;
-            fs::remove_file(from)
+impl Aside {
+    /// Renames it to `to` unless that exists.
+    fn place(&self, to: &Path) -> io::Result<()> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+        match renameat_with(CWD, &self.path, CWD, to, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(()),
+            // Not every file system knows such a rename, and `objects` may lie on another one.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::XDEV) => write_new(to, &self.content),
+            Err(error) => Err(error.into()),
         }
-        Err(error) => Err(error.into()),
     }
+}
+
+/// Writes a file that must not exist yet, and syncs it.
+fn write_new(path: &Path, content: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(content.as_bytes())?;
+    file.sync_all()
 }
 
 /// A worktree's name as part of a branch name.

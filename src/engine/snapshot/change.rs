@@ -94,7 +94,11 @@ impl fmt::Display for Reason {
         match self {
             Self::Ignored => f.write_str("git ignores it"),
             Self::TooLarge(size_bytes) => {
-                write!(f, "its {size_bytes} bytes are more than the {} that a snapshot takes", super::FILE_BYTES_MAX)
+                write!(
+                    f,
+                    "its {size_bytes} bytes are more than the {} that a snapshot takes",
+                    super::FILE_BYTES_MAX
+                )
             }
             Self::Filter(name) => write!(f, "the filter program `{name}` would have to convert it"),
             Self::Name => f.write_str("git refuses its name"),

@@ -81,7 +81,10 @@ fn folder_elsewhere(root: &Path, path: PathBuf) -> io::Result<GitDir> {
     }
     let of_another = path.file_name() == Some(OsStr::new(".git")) && path.parent() != Some(root);
     if of_another {
-        return Ok(GitDir::Odd(format!("`.git` points to the repository of another folder, `{}`", path.display())));
+        return Ok(GitDir::Odd(format!(
+            "`.git` points to the repository of another folder, `{}`",
+            path.display()
+        )));
     }
     Ok(GitDir::Here(Located { path, worktree: None, elsewhere: true }))
 }
@@ -102,8 +105,8 @@ fn linked_worktree(root: &Path, path: PathBuf) -> io::Result<GitDir> {
             path.display()
         )));
     }
-    let worktree = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    Ok(GitDir::Here(Located { path, worktree, elsewhere: false }))
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    Ok(GitDir::Here(Located { path, worktree: name, elsewhere: false }))
 }
 
 /// The path in a one-line file, after `prefix`; `None` where it is not such a file.

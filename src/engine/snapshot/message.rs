@@ -24,20 +24,17 @@ pub struct Trailers {
 ///
 /// The trailers are the last paragraph, so nothing that `why` says can pass for one of them.
 pub fn compose(subject: &str, why: Option<&str>, trailers: &Trailers) -> BString {
-    let mut message = one_line(subject);
-    if let Some(why) = why.map(body).filter(|why| !why.is_empty()) {
-        message.push_str("\n\n");
-        message.push_str(&why);
-    }
-    message.push_str(&format!(
-        "\n\nLbx-Session: {}\nLbx-Tool: {}\nLbx-Seq: {}\n",
+    let body = why.map(body).filter(|why| !why.is_empty()).map(|why| format!("{why}\n\n"));
+    let head = trailers.head.as_ref().map(|head| format!("Lbx-Head: {head}\n"));
+    let message = format!(
+        "{}\n\n{}Lbx-Session: {}\nLbx-Tool: {}\nLbx-Seq: {}\n{}",
+        one_line(subject),
+        body.unwrap_or_default(),
         one_line(&trailers.session),
         one_line(&trailers.tool),
-        trailers.seq
-    ));
-    if let Some(head) = &trailers.head {
-        message.push_str(&format!("Lbx-Head: {head}\n"));
-    }
+        trailers.seq,
+        head.unwrap_or_default(),
+    );
     message.into()
 }
 
@@ -104,6 +101,9 @@ mod tests {
     #[test]
     fn a_long_subject_is_cut() {
         let message = compose(&"x".repeat(1000), None, &some());
-        assert_eq!(message.to_str_lossy().lines().next().map(|line| line.chars().count()), Some(SUBJECT_CHARS_MAX));
+        assert_eq!(
+            message.to_str_lossy().lines().next().map(|line| line.chars().count()),
+            Some(SUBJECT_CHARS_MAX)
+        );
     }
 }

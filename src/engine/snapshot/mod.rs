@@ -132,7 +132,12 @@ impl Store {
     }
 
     /// Stores the new objects, then moves the branch to `newest`, where there is one.
-    fn publish(&self, tip: Option<ObjectId>, newest: Option<ObjectId>, seconds: i64) -> Result<Moved, SnapshotError> {
+    fn publish(
+        &self,
+        tip: Option<ObjectId>,
+        newest: Option<ObjectId>,
+        seconds: i64,
+    ) -> Result<Moved, SnapshotError> {
         let Some(newest) = newest else {
             return Ok(Moved::Yes);
         };
@@ -140,7 +145,9 @@ impl Store {
             self.branch.check_room(&self.repo)?;
         }
         let commit = self.repo.find_commit(newest).doing(|| "the new commit cannot be read".into())?;
-        let summary = commit.message_raw().map(|text| text.lines().next().unwrap_or_default().to_str_lossy().into_owned());
+        let summary = commit
+            .message_raw()
+            .map(|text| text.lines().next().unwrap_or_default().to_str_lossy().into_owned());
         let log = LogLine { subject: summary.unwrap_or_default(), seconds };
         let folder = self.repo.common_dir().join("objects");
         let memory = self.repo.objects.reset_object_memory().unwrap_or_default();

@@ -15,6 +15,8 @@ use gix::zlib::{Compression, stream::deflate};
 
 /// Most threads that write and sync at once; a disk gains little from more.
 const THREADS_MAX: usize = 8;
+/// How often an object is tried again when its folder vanishes.
+const TRIES_MAX: usize = 10;
 
 /// One new object: its id, kind and bytes.
 type Object<'a> = (&'a ObjectId, &'a Kind, &'a [u8]);
@@ -24,10 +26,11 @@ type Object<'a> = (&'a ObjectId, &'a Kind, &'a [u8]);
 /// Each gets a file of its own, written aside under the name that `git gc` clears away,
 /// synced and renamed; the waits for the disk overlap, since the files are spread over threads.
 pub fn store(folder: &Path, memory: &Storage, level: Compression) -> io::Result<()> {
-    let objects: Vec<Object<'_>> = memory.iter().map(|(id, (kind, bytes))| (id, kind, bytes.as_slice())).collect();
-    let fan_outs = make_fan_outs(folder, &objects)?;
+    let objects: Vec<Object<'_>> =
+        memory.iter().map(|(id, (kind, bytes))| (id, kind, bytes.as_slice())).collect();
     in_parallel(&objects, |object| write_object(folder, object, level))?;
-    let folders: Vec<PathBuf> = fan_outs.into_iter().collect();
+    let fan_outs: BTreeSet<PathBuf> = objects.iter().map(|(id, _, _)| fan_out(folder, id)).collect();
+    let folders: Vec<PathBuf> = fan_outs.into_iter().chain([folder.to_owned()]).collect();
     in_parallel(&folders, |path| sync_folder(path))
 }
 
@@ -36,25 +39,13 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Makes the fan-out folders that are missing; answers every folder that will have new names.
-fn make_fan_outs(folder: &Path, objects: &[Object<'_>]) -> io::Result<BTreeSet<PathBuf>> {
-    let mut touched = BTreeSet::new();
-    for (id, _, _) in objects {
-        let path = fan_out(folder, id);
-        if touched.contains(&path) {
-            continue;
-        }
-        match fs::create_dir(&path) {
-            Ok(()) => {
-                share_like(folder, &path)?;
-                touched.insert(folder.to_owned());
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-        touched.insert(path);
+/// Makes a fan-out folder that is missing.
+fn make_fan_out(folder: &Path, path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Ok(()) => share_like(folder, path),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
     }
-    Ok(touched)
 }
 
 /// Gives a new folder the permissions of the one it lies in, as a shared repository needs.
@@ -77,14 +68,29 @@ fn write_object(folder: &Path, (id, kind, bytes): &Object<'_>, level: Compressio
     let fan_out = fan_out(folder, id);
     let name = id.to_hex().to_string();
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-    let aside = fan_out.join(format!("tmp_obj_lbx{}-{number}-{}", std::process::id(), name.get(..12).unwrap_or(&name)));
+    let aside = fan_out.join(format!(
+        "tmp_obj_lbx{}-{number}-{}",
+        std::process::id(),
+        name.get(..12).unwrap_or(&name)
+    ));
     let _ = fs::remove_file(&aside); // of a dead process that had this id
-    let written = write_aside(&aside, **kind, bytes, level)
-        .and_then(|()| fs::rename(&aside, fan_out.join(name.get(2..).unwrap_or_default())));
-    if written.is_err() {
-        let _ = fs::remove_file(&aside);
+    let write = || {
+        make_fan_out(folder, &fan_out)?;
+        write_aside(&aside, **kind, bytes, level)?;
+        fs::rename(&aside, fan_out.join(name.get(2..).unwrap_or_default()))
+    };
+    for _ in 0..TRIES_MAX {
+        match write() {
+            // A git that packs removes folders that it finds empty.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && folder.is_dir() => {}
+            Ok(()) => return Ok(()),
+            Err(error) => {
+                let _ = fs::remove_file(&aside);
+                return Err(error);
+            }
+        }
     }
-    written
+    Err(io::Error::new(io::ErrorKind::NotFound, format!("`{}` vanishes again and again", fan_out.display())))
 }
 
 /// Writes the compressed form of an object into a new file and syncs it.

@@ -86,7 +86,7 @@ impl<'a> Preparer<'_, 'a> {
         let knows_before = !filtered && file.before.is_none_or(|state| size_bytes(state) <= FILE_BYTES_MAX);
         if knows_before {
             let before = file.before.map(|state| self.entry(file.path, state, found, false)).transpose()?;
-            self.note_external(file.path, found, before)?;
+            self.note_external(file.path, found, before);
         }
         let to = file.after.map(|state| self.entry(file.path, state, found, true)).transpose()?;
         self.done.change.push(Edit { path: file.path, to });
@@ -140,7 +140,7 @@ impl<'a> Preparer<'_, 'a> {
         let (kind, bytes) = match state {
             FileState::Symlink { target } => (EntryKind::Link, target.to_vec()),
             FileState::Regular { executable, bytes } => {
-                let (bytes, warning) = self.rules.to_git(path, bytes, stored.map(|found| found.id))?;
+                let (bytes, warning) = self.rules.stored_form(path, bytes, stored.map(|found| found.id))?;
                 self.done.warnings.extend(warning.filter(|_| wanted));
                 (self.kind(executable, stored), bytes)
             }
@@ -163,12 +163,7 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// Notes what someone else did to `path` and to what leads to it since the last snapshot.
-    fn note_external(
-        &mut self,
-        path: &'a [u8],
-        found: Lookup,
-        before: Option<Found>,
-    ) -> Result<(), SnapshotError> {
+    fn note_external(&mut self, path: &'a [u8], found: Lookup, before: Option<Found>) {
         if let Lookup::Blocked(end, _) = found {
             let way = path.get(..end).unwrap_or(path);
             if !self.paths.contains(way) {
@@ -176,14 +171,13 @@ impl<'a> Preparer<'_, 'a> {
             }
         }
         if found.entry() == before {
-            return Ok(());
+            return;
         }
         let is_tree = found.entry().is_some_and(|found| found.kind == EntryKind::Tree);
         if is_tree && before.is_none() && self.has_files_below(path) {
-            return Ok(()); // the change itself empties the folder
+            return; // the change itself empties the folder
         }
         self.done.external.push(Edit { path, to: before });
-        Ok(())
     }
 
     /// Whether the change touches files below `path`.
@@ -216,7 +210,8 @@ fn is_name(path: &[u8], is_link: bool) -> bool {
             && !name.eq_ignore_ascii_case(b".lbx")
             && gix::validate::path::component(BStr::new(name), mode, NAMES).is_ok()
             && parts_ok.into_iter().all(|part| {
-                matches!(part, b"." | b"..") || gix::validate::path::component(BStr::new(part), None, NAMES).is_ok()
+                matches!(part, b"." | b"..")
+                    || gix::validate::path::component(BStr::new(part), None, NAMES).is_ok()
             })
     })
 }

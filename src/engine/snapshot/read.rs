@@ -48,7 +48,7 @@ impl Store {
                 return Ok(Some(stored));
             }
             let mut rules = Rules::new(&self.repo, tree, std::iter::once(path))?;
-            let on_disk = rules.to_worktree(path, &stored)?;
+            let on_disk = rules.checked_out_form(path, &stored)?;
             if on_disk != stored && is_it(&on_disk) {
                 return Ok(Some(on_disk));
             }
@@ -61,8 +61,10 @@ impl Store {
         let Some(id) = prepare::blob_id(tree::look_up(&self.repo, tree, path)?) else {
             return Ok(None);
         };
-        let mut blob =
-            self.repo.find_blob(id).doing(|| format!("`{}` cannot be read from {tree}", path.to_str_lossy()))?;
+        let mut blob = self
+            .repo
+            .find_blob(id)
+            .doing(|| format!("`{}` cannot be read from {tree}", path.to_str_lossy()))?;
         Ok(Some(blob.take_data()))
     }
 }

@@ -57,8 +57,9 @@ pub fn open(root: &Path, state: &Path) -> Result<Opened, SnapshotError> {
     };
     let path = private::repository(state).doing(|| "cannot make the private snapshot repository".into())?;
     let repo = open_path(root, &path)?;
-    let warning = refusal
-        .map(|why| format!("snapshots go to the private repository `.lbx/repo.git`, since {}", lower_first(&why)));
+    let warning = refusal.map(|why| {
+        format!("snapshots go to the private repository `.lbx/repo.git`, since {}", lower_first(&why))
+    });
     Ok(Opened { repo, worktree: None, private: true, warning })
 }
 
@@ -115,7 +116,9 @@ fn check_extensions(repo: &gix::Repository) -> Result<(), SnapshotError> {
             let name = name.to_ascii_lowercase();
             let value = section.value(&name).unwrap_or_default();
             if name == "refstorage" && value != "files" {
-                return Err(SnapshotError::new(format!("its references are stored as {value}, which lbx cannot write")));
+                return Err(SnapshotError::new(format!(
+                    "its references are stored as {value}, which lbx cannot write"
+                )));
             }
             if format == 1 && !EXTENSIONS_KNOWN.contains(&name.as_str()) {
                 return Err(SnapshotError::new(format!("its extension `{name}` is not known")));
@@ -144,9 +147,13 @@ fn check_home(root: &Path, repo: &gix::Repository, located: &Located) -> Result<
         return Ok(());
     }
     let config = repo.config_snapshot();
-    let Some(work_tree) = config.plumbing().string_filter("core.worktree", |meta| of_repository(meta.source)) else {
+    let Some(work_tree) = config.plumbing().string_filter("core.worktree", |meta| of_repository(meta.source))
+    else {
         if config.boolean("core.bare") == Some(true) {
-            return Err(SnapshotError::new(format!("`.git` points to the bare repository `{}`", located.path.display())));
+            return Err(SnapshotError::new(format!(
+                "`.git` points to the bare repository `{}`",
+                located.path.display()
+            )));
         }
         return Ok(());
     };

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice as _};
-use gix::filter::plumbing::pipeline::convert::{ToGitOutcome, ToWorktreeOutcome, to_worktree};
-use gix::filter::plumbing::pipeline::CrlfRoundTripCheck;
 use gix::filter::plumbing::Pipeline;
+use gix::filter::plumbing::pipeline::CrlfRoundTripCheck;
+use gix::filter::plumbing::pipeline::convert::{ToGitOutcome, ToWorktreeOutcome, to_worktree};
 use gix::index::State;
 use gix::index::entry::{Flags, Mode, Stat};
 use gix::objs::Find as _;
@@ -55,10 +55,12 @@ impl<'repo> Rules<'repo> {
             )
             .doing(|| "the ignore rules and attributes cannot be read".into())?
             .detach();
-        let mut options =
-            gix::filter::Pipeline::options(repo).doing(|| "the settings for line endings cannot be read".into())?;
-        let runs = |driver: &gix::filter::plumbing::Driver| driver.clean.is_some() || driver.process.is_some();
-        let programs = options.drivers.iter().filter(|driver| runs(driver)).map(|driver| driver.name.clone()).collect();
+        let mut options = gix::filter::Pipeline::options(repo)
+            .doing(|| "the settings for line endings cannot be read".into())?;
+        let runs =
+            |driver: &gix::filter::plumbing::Driver| driver.clean.is_some() || driver.process.is_some();
+        let programs =
+            options.drivers.iter().filter(|driver| runs(driver)).map(|driver| driver.name.clone()).collect();
         options.drivers.clear();
         options.crlf_roundtrip_check = CrlfRoundTripCheck::Skip;
         let pipeline = Pipeline::new(gix::command::Context::default(), repo.object_hash(), options);
@@ -95,7 +97,7 @@ impl<'repo> Rules<'repo> {
     /// The bytes that git would store for a file; `stored` is what it stores there now.
     ///
     /// An encoding that is not known leaves the bytes as they are, with a word about it.
-    pub fn to_git(
+    pub fn stored_form(
         &mut self,
         path: &[u8],
         bytes: &[u8],
@@ -127,9 +129,10 @@ impl<'repo> Rules<'repo> {
     }
 
     /// The bytes that a checkout would write for a stored file.
-    pub fn to_worktree(&mut self, path: &[u8], stored: &[u8]) -> Result<Vec<u8>, SnapshotError> {
+    pub fn checked_out_form(&mut self, path: &[u8], stored: &[u8]) -> Result<Vec<u8>, SnapshotError> {
         let doing = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
-        let platform = self.stack.at_path(BStr::new(path), Some(Mode::FILE), &self.repo.objects).doing(doing)?;
+        let platform =
+            self.stack.at_path(BStr::new(path), Some(Mode::FILE), &self.repo.objects).doing(doing)?;
         let converted = self.pipeline.convert_to_worktree(
             stored,
             BStr::new(path),
@@ -177,14 +180,21 @@ fn committed_rules<'p>(
     let on_the_way: BTreeSet<&[u8]> = paths.flat_map(folders).collect();
     for folder in on_the_way {
         let path = joined(folder, ".gitattributes");
-        let on_disk = gix::path::from_bstr(path.as_bstr()).ok().and_then(|path| Some(repo.workdir()?.join(path)));
+        let on_disk =
+            gix::path::from_bstr(path.as_bstr()).ok().and_then(|path| Some(repo.workdir()?.join(path)));
         if on_disk.is_some_and(|on_disk| fs::symlink_metadata(on_disk).is_ok()) {
             continue;
         }
         if let Lookup::Entry(found) = tree::look_up(repo, root, &path)?
             && found.kind == EntryKind::Blob
         {
-            index.dangerously_push_entry(Stat::default(), found.id, Flags::empty(), Mode::FILE, path.as_bstr());
+            index.dangerously_push_entry(
+                Stat::default(),
+                found.id,
+                Flags::empty(),
+                Mode::FILE,
+                path.as_bstr(),
+            );
         }
     }
     index.sort_entries();

@@ -97,7 +97,9 @@ pub fn apply(repo: &gix::Repository, root: ObjectId, edits: &[Edit<'_>]) -> Resu
     }
     for edit in edits {
         if let Some(found) = edit.to {
-            editor.upsert(components(edit.path), found.kind, found.id).doing(|| shown("cannot enter", edit.path))?;
+            editor
+                .upsert(components(edit.path), found.kind, found.id)
+                .doing(|| shown("cannot enter", edit.path))?;
         }
     }
     editor.write(|tree| write(repo, tree))
@@ -187,7 +189,8 @@ fn merged(
         _ => ObjectId::empty_tree(repo.object_hash()),
     };
     let is_tree = |entry: Option<&Entry>| entry.is_some_and(|entry| entry.mode.is_tree());
-    let Some(kept) = ours.filter(|_| is_tree(ours) && (is_tree(new) || (new.is_none() && is_tree(old)))) else {
+    let Some(kept) = ours.filter(|_| is_tree(ours) && (is_tree(new) || (new.is_none() && is_tree(old))))
+    else {
         return Ok(new.cloned());
     };
     let trees = Three { ours: below(ours), old: below(old), new: below(new) };
