@@ -22,7 +22,7 @@ fn contents(name: &str) -> Vec<Vec<u8>> {
             _ => text.as_bytes().to_vec(),
         }
     };
-    let texts = if name.ends_with("1") || name.ends_with("bom") || name.ends_with("u16") {
+    let texts = if name.ends_with('1') || name.ends_with("bom") || name.ends_with("u16") {
         vec!["caf\u{e9}\n", "a\r\nb\u{e9}\r\n"]
     } else {
         plain.to_vec()

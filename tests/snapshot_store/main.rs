@@ -1,11 +1,16 @@
 //! The snapshot branch, judged by git itself.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-#![allow(missing_docs, clippy::missing_docs_in_private_items)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may fail, and its name says what it is about"
+)]
 
 mod concurrency;
 mod externals;
 mod fidelity;
 mod hostile;
+mod killed;
+mod measure;
 mod place;
 mod recording;
 mod repositories;

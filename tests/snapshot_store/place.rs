@@ -86,6 +86,8 @@ impl Place {
     pub fn configure(&self) {
         self.git(&["config", "user.name", "Dev"]);
         self.git(&["config", "user.email", "dev@example.org"]);
+        self.git(&["config", "gc.auto", "0"]);
+        self.git(&["config", "maintenance.auto", "false"]);
     }
 
     pub fn commit(&self, files: &[(&str, &str)]) {
@@ -204,9 +206,9 @@ fn collect(folder: &Path, into: &mut BTreeMap<PathBuf, Vec<u8>>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            collect(&path, into)
+            collect(&path, into);
         } else {
-            drop(into.insert(path.clone(), fs::read(&path).unwrap()))
+            into.insert(path.clone(), fs::read(&path).unwrap());
         }
     }
 }

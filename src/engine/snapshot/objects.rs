@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
 use gix::ObjectId;
@@ -28,10 +28,18 @@ type Object<'a> = (&'a ObjectId, &'a Kind, &'a [u8]);
 pub fn store(folder: &Path, memory: &Storage, level: Compression) -> io::Result<()> {
     let objects: Vec<Object<'_>> =
         memory.iter().map(|(id, (kind, bytes))| (id, kind, bytes.as_slice())).collect();
-    in_parallel(&objects, |object| write_object(folder, object, level))?;
-    let fan_outs: BTreeSet<PathBuf> = objects.iter().map(|(id, _, _)| fan_out(folder, id)).collect();
-    let folders: Vec<PathBuf> = fan_outs.into_iter().chain([folder.to_owned()]).collect();
-    in_parallel(&folders, |path| sync_folder(path))
+    let made_folder = AtomicBool::new(false);
+    in_parallel(&objects, |object| write_object(folder, object, level, &made_folder))?;
+    let mut folders: BTreeSet<PathBuf> = objects.iter().map(|(id, _, _)| fan_out(folder, id)).collect();
+    if made_folder.load(Ordering::Relaxed) {
+        folders.insert(folder.to_owned());
+    }
+    let folders: Vec<PathBuf> = folders.into_iter().collect();
+    in_parallel(&folders, |path| match sync_folder(path) {
+        // A git that packs has taken the objects out of it, into a pack that it has synced.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    })
 }
 
 /// Syncs a folder, so that the names in it are durable.
@@ -39,10 +47,13 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Makes a fan-out folder that is missing.
-fn make_fan_out(folder: &Path, path: &Path) -> io::Result<()> {
+/// Makes a fan-out folder that is missing, and says so in `made`.
+fn make_fan_out(folder: &Path, path: &Path, made: &AtomicBool) -> io::Result<()> {
     match fs::create_dir(path) {
-        Ok(()) => share_like(folder, path),
+        Ok(()) => {
+            made.store(true, Ordering::Relaxed);
+            share_like(folder, path)
+        }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
@@ -62,8 +73,13 @@ fn fan_out(folder: &Path, id: &ObjectId) -> PathBuf {
     folder.join(id.to_hex_with_len(2).to_string())
 }
 
-/// Writes one loose object and syncs it.
-fn write_object(folder: &Path, (id, kind, bytes): &Object<'_>, level: Compression) -> io::Result<()> {
+/// Writes one loose object and syncs it; `made` becomes true where its folder was missing.
+fn write_object(
+    folder: &Path,
+    (id, kind, bytes): &Object<'_>,
+    level: Compression,
+    made: &AtomicBool,
+) -> io::Result<()> {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let fan_out = fan_out(folder, id);
     let name = id.to_hex().to_string();
@@ -75,7 +91,7 @@ fn write_object(folder: &Path, (id, kind, bytes): &Object<'_>, level: Compressio
     ));
     let _ = fs::remove_file(&aside); // of a dead process that had this id
     let write = || {
-        make_fan_out(folder, &fan_out)?;
+        make_fan_out(folder, &fan_out, made)?;
         write_aside(&aside, **kind, bytes, level)?;
         fs::rename(&aside, fan_out.join(name.get(2..).unwrap_or_default()))
     };
