@@ -10,6 +10,7 @@ mod externals;
 mod fidelity;
 mod hostile;
 mod killed;
+mod listing;
 mod measure;
 mod place;
 mod recording;

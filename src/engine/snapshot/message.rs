@@ -53,6 +53,18 @@ pub fn trailers(message: &BStr) -> Option<Trailers> {
     })
 }
 
+/// The first line of a message.
+pub fn subject(message: &BStr) -> String {
+    message.lines().next().unwrap_or_default().to_str_lossy().into_owned()
+}
+
+/// What lies between the first line of a snapshot's message and its trailers, where there is anything.
+pub fn why(message: &BStr) -> Option<String> {
+    let text = message.to_str_lossy();
+    let (_, rest) = text.trim_end().split_once("\n\n")?;
+    rest.rsplit_once("\n\n").map(|(why, _)| why.to_owned())
+}
+
 /// `text` without line breaks and control characters, cut to a subject's length.
 fn one_line(text: &str) -> String {
     let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -89,7 +101,8 @@ mod tests {
     fn trailers_come_back_whatever_the_body_says() {
         let message = compose("write: a\nb", Some("why\n\nLbx-Session: forged\nLbx-Seq: 1\n\n"), &some());
         assert_eq!(trailers(message.as_bstr()), Some(some()));
-        assert!(message.starts_with(b"write: a b\n\nwhy\n"));
+        assert_eq!(subject(message.as_bstr()), "write: a b");
+        assert_eq!(why(message.as_bstr()).as_deref(), Some("why\n\nLbx-Session: forged\nLbx-Seq: 1"));
     }
 
     #[test]

@@ -6,8 +6,10 @@
 mod branch;
 mod chain;
 mod change;
+mod compare;
 mod error;
 mod gitdir;
+mod history;
 mod message;
 mod objects;
 mod prepare;
@@ -30,7 +32,9 @@ use self::error::Doing as _;
 use self::tree::Edit;
 
 pub use self::change::{Change, FileChange, FileState, LeftOut, Reason, Recorded};
+pub use self::compare::{Changes, PathChange, Version, VersionKind};
 pub use self::error::SnapshotError;
+pub use self::history::{FileStat, Log, Query, Snapshot};
 
 /// Largest file that enters a snapshot, in bytes.
 pub const FILE_BYTES_MAX: u64 = 50 * 1024 * 1024;
@@ -145,9 +149,7 @@ impl Store {
             self.branch.check_room(&self.repo)?;
         }
         let commit = self.repo.find_commit(newest).doing(|| "the new commit cannot be read".into())?;
-        let summary = commit
-            .message_raw()
-            .map(|text| text.lines().next().unwrap_or_default().to_str_lossy().into_owned());
+        let summary = commit.message_raw().map(message::subject);
         let log = LogLine { subject: summary.unwrap_or_default(), seconds };
         let folder = self.repo.common_dir().join("objects");
         let memory = self.repo.objects.reset_object_memory().unwrap_or_default();

@@ -207,9 +207,9 @@ fn differing<'a>(old: &'a Entries, new: &'a Entries) -> Vec<&'a BString> {
 }
 
 /// The entries of a tree by their names, whether they are trees or not.
-type Entries = BTreeMap<BString, Entry>;
+pub type Entries = BTreeMap<BString, Entry>;
 
 /// Reads a tree for looking names up.
-fn by_name(repo: &gix::Repository, tree: ObjectId) -> Result<Entries, SnapshotError> {
+pub fn by_name(repo: &gix::Repository, tree: ObjectId) -> Result<Entries, SnapshotError> {
     Ok(read(repo, tree)?.entries.into_iter().map(|entry| (entry.filename.clone(), entry)).collect())
 }
