@@ -108,8 +108,11 @@ impl<'a> Frame<'a> {
 
     /// Writes an envelope.
     fn write<D: Serialize>(&self, envelope: &Envelope<'_, D>) -> Result<String, Error> {
-        let written =
-            if self.pretty { serde_json::to_string_pretty(envelope) } else { serde_json::to_string(envelope) };
+        let written = if self.pretty {
+            serde_json::to_string_pretty(envelope)
+        } else {
+            serde_json::to_string(envelope)
+        };
         written.map_err(|error| Error::internal(format!("the answer is no JSON: {error}")))
     }
 }

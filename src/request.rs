@@ -221,12 +221,14 @@ pub fn flag_error(error: &clap::Error) -> Error {
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     // The first paragraph says what is wrong; usage and tips follow.
-    let message = text.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    let message =
+        text.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     let tip = text.split("\n\n").find_map(|part| part.trim().strip_prefix("tip: ")).map(str::trim);
     let refusal = Error::invalid(message);
     match tip {
         Some(tip) => refusal.suggest(format!("{tip}; `lbx TOOL --help` lists all flags.")),
-        None => refusal.suggest("`lbx TOOL --help` lists the arguments; a request may also be given as --json '{…}'."),
+        None => refusal
+            .suggest("`lbx TOOL --help` lists the arguments; a request may also be given as --json '{…}'."),
     }
 }
 
@@ -303,7 +305,11 @@ fn text_in_form(
 }
 
 /// The fields of an object in form, under their own names.
-fn object_in_form(object: Map<String, Value>, schema: &Value, path: &str) -> Result<Map<String, Value>, Error> {
+fn object_in_form(
+    object: Map<String, Value>,
+    schema: &Value,
+    path: &str,
+) -> Result<Map<String, Value>, Error> {
     let empty = Map::new();
     let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
     let is_open = schema.get("additionalProperties").is_none_or(Value::is_object);
@@ -342,7 +348,10 @@ fn field_named<'a>(given: &str, fields: &'a Map<String, Value>) -> Option<&'a st
     let snake = snake_case(given);
     let by_name = fields.keys().find(|name| *name == given || **name == snake);
     let by_alias = || {
-        fields.iter().find(|(_, field)| aliases_of(field).any(|alias| alias == given || alias == snake)).map(|(name, _)| name)
+        fields
+            .iter()
+            .find(|(_, field)| aliases_of(field).any(|alias| alias == given || alias == snake))
+            .map(|(name, _)| name)
     };
     by_name.or_else(by_alias).map(String::as_str)
 }
@@ -373,7 +382,9 @@ fn joined(path: &str, name: &str) -> String {
 fn within_range(number: Value, schema: &Value, path: &str) -> Result<Value, Error> {
     let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
     let value = number.as_f64().unwrap_or_default();
-    if bound("minimum").is_some_and(|least| value < least) || bound("maximum").is_some_and(|most| value > most) {
+    if bound("minimum").is_some_and(|least| value < least)
+        || bound("maximum").is_some_and(|most| value > most)
+    {
         return Err(wrong_type(&number, schema, path));
     }
     Ok(number)
@@ -392,7 +403,8 @@ fn unknown_field(field: &str, fields: &Map<String, Value>) -> Error {
 
 /// The refusal of a value that is none of those allowed.
 fn not_among(value: &Value, allowed: &[Value], path: &str) -> Error {
-    let names: Vec<String> = allowed.iter().filter_map(Value::as_str).map(|name| format!("\"{name}\"")).collect();
+    let names: Vec<String> =
+        allowed.iter().filter_map(Value::as_str).map(|name| format!("\"{name}\"")).collect();
     Error::invalid(format!("field `{path}`: expected {}, got {}", names.join(" or "), shortened(value)))
         .detail("field", path)
         .detail("accepted", allowed)
@@ -430,7 +442,9 @@ fn describe(schema: &Value) -> String {
     };
     match schema.get("type") {
         Some(Value::String(kind)) => of(kind),
-        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).map(of).collect::<Vec<_>>().join(" or "),
+        Some(Value::Array(kinds)) => {
+            kinds.iter().filter_map(Value::as_str).map(of).collect::<Vec<_>>().join(" or ")
+        }
         _ => "another value".to_owned(),
     }
 }

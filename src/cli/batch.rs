@@ -78,7 +78,8 @@ impl Line {
         let request = object.remove("request").unwrap_or_else(|| Value::Object(serde_json::Map::new()));
         let id = object.remove("id");
         if let Some(unknown) = object.keys().next() {
-            return Err(Error::invalid(format!("unknown field `{unknown}` (accepted: tool, request, id)")).suggest(FORM));
+            return Err(Error::invalid(format!("unknown field `{unknown}` (accepted: tool, request, id)"))
+                .suggest(FORM));
         }
         match tool {
             Some(Value::String(tool)) => Ok(Self { tool, request, id }),

@@ -44,7 +44,8 @@ impl Call {
     pub fn new(tool: &'static Entry, options: &Options) -> Result<Self, Error> {
         options.must_have_sandbox()?;
         let session = options.session_id()?;
-        let current = std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))?;
+        let current =
+            std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))?;
         let workspace = Workspace::discover(options.workspace.as_deref(), &current)?;
         let mut engine = Engine::new(workspace, session, Control::default());
         engine.require_snapshot = options.require_snapshot;

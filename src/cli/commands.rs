@@ -134,7 +134,12 @@ pub fn has_tool_arguments(tool: &Entry, matches: &ArgMatches) -> bool {
 ///
 /// # Errors
 /// `invalid_request`.
-pub fn parse_with(tool: &'static Entry, arguments: &[OsString], field: &str, text: Vec<u8>) -> Result<ArgMatches, Error> {
+pub fn parse_with(
+    tool: &'static Entry,
+    arguments: &[OsString],
+    field: &str,
+    text: Vec<u8>,
+) -> Result<ArgMatches, Error> {
     use std::os::unix::ffi::OsStringExt;
     let mut value = OsString::from(format!("--{}=", field.replace('_', "-")));
     value.push(OsString::from_vec(text));
@@ -148,7 +153,10 @@ pub fn parse_with(tool: &'static Entry, arguments: &[OsString], field: &str, tex
         }
         request::flag_error(&error)
     })?;
-    matches.subcommand_matches(tool.name).cloned().ok_or_else(|| Error::internal("the tool was lost in its arguments"))
+    matches
+        .subcommand_matches(tool.name)
+        .cloned()
+        .ok_or_else(|| Error::internal("the tool was lost in its arguments"))
 }
 
 /// Whether a word is the tool's name or one of its other names.

@@ -54,8 +54,8 @@ fn with_tool_of_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// Carries out what the arguments ask for.
-fn dispatch(named: &Named, matches: ArgMatches, arguments: &[OsString]) -> u8 {
-    let Some((_, mut matches)) = matches.remove_subcommand_and_globals() else {
+fn dispatch(named: &Named, mut matches: ArgMatches, arguments: &[OsString]) -> u8 {
+    let Some((_, mut matches)) = matches.remove_subcommand() else {
         let options = Options::from_arguments(arguments);
         let error = Error::invalid("no tool is named").suggest("`lbx --help` lists the tools.");
         return output::refuse("lbx", &options, &error);
@@ -76,9 +76,8 @@ fn dispatch(named: &Named, matches: ArgMatches, arguments: &[OsString]) -> u8 {
 fn run_tool(tool: &'static Entry, matches: ArgMatches, arguments: &[OsString], options: &Options) -> u8 {
     let called = match request_of(tool, matches, arguments, options) {
         Ok(Source::Json(value)) => Call::from_json(tool, value, options).map(Call::run),
-        Ok(Source::Flags(mut matches)) => Call::new(tool, options).map(|call| {
-            call.run_with(move |engine| (tool.run_flags)(engine, &mut matches))
-        }),
+        Ok(Source::Flags(mut matches)) => Call::new(tool, options)
+            .map(|call| call.run_with(move |engine| (tool.run_flags)(engine, &mut matches))),
         Err(error) => Err(error),
     };
     match called {
@@ -105,7 +104,9 @@ fn request_of(
     let has_flags = commands::has_tool_arguments(tool, &matches);
     if let Some(json) = &options.json {
         if has_flags {
-            return Err(Error::invalid("--json holds the whole request: leave the other arguments of the tool out"));
+            return Err(Error::invalid(
+                "--json holds the whole request: leave the other arguments of the tool out",
+            ));
         }
         return request::read_json(&input::json_argument(json)?).map(Source::Json);
     }

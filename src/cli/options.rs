@@ -91,8 +91,9 @@ impl Options {
     fn from_flags(flags: Flags) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let session = flags.session.or_else(|| SESSION_VARIABLES.iter().find_map(|name| variable(name)));
-        let workspace =
-            flags.workspace.or_else(|| std::env::var_os("LBX_WORKSPACE").filter(|it| !it.is_empty()).map(PathBuf::from));
+        let workspace = flags
+            .workspace
+            .or_else(|| std::env::var_os("LBX_WORKSPACE").filter(|it| !it.is_empty()).map(PathBuf::from));
         Self {
             workspace,
             session,
@@ -127,7 +128,9 @@ impl Options {
                 return Err(Error::invalid(format!("field `{name}` is given twice")).detail("field", name));
             }
             match name.as_str() {
-                "workspace" => options.workspace = text_of(&name, value)?.map(PathBuf::from).or(options.workspace),
+                "workspace" => {
+                    options.workspace = text_of(&name, value)?.map(PathBuf::from).or(options.workspace)
+                }
                 "session" => options.session = text_of(&name, value)?.or(options.session),
                 "sandbox" => options.sandbox = text_of(&name, value)?.or(options.sandbox),
                 _ => options.require_snapshot |= flag_of(&name, &value)?,
@@ -162,7 +165,9 @@ fn text_of(name: &str, value: Value) -> Result<Option<String>, Error> {
     match value {
         Value::Null => Ok(None),
         Value::String(text) => Ok(Some(text)),
-        other => Err(Error::invalid(format!("field `{name}`: expected a text, got {other}")).detail("field", name)),
+        other => {
+            Err(Error::invalid(format!("field `{name}`: expected a text, got {other}")).detail("field", name))
+        }
     }
 }
 
@@ -173,6 +178,7 @@ fn flag_of(name: &str, value: &Value) -> Result<bool, Error> {
         Value::Bool(flag) => Ok(*flag),
         Value::String(text) if text == "true" => Ok(true),
         Value::String(text) if text == "false" => Ok(false),
-        other => Err(Error::invalid(format!("field `{name}`: expected true or false, got {other}")).detail("field", name)),
+        other => Err(Error::invalid(format!("field `{name}`: expected true or false, got {other}"))
+            .detail("field", name)),
     }
 }

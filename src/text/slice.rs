@@ -90,7 +90,10 @@ impl Slicer {
         let (slice, wanted) = self.cutter.finish();
         let mut slice = Slice { encoding, bom, line_ending: self.endings.style(), ..slice };
         // Only now is it known that the mark belongs to no UTF-8 text, and so is the text's own.
-        if encoding == Encoding::Bytes && self.start.starts_with(super::content::UTF8_BOM) && wanted.offset == 0 {
+        if encoding == Encoding::Bytes
+            && self.start.starts_with(super::content::UTF8_BOM)
+            && wanted.offset == 0
+        {
             slice.bytes.splice(0..0, super::content::UTF8_BOM.iter().copied());
         }
         Ok(slice)
@@ -382,7 +385,10 @@ mod tests {
             let part = slice(text, Wanted { offset: 1, lines_max: 2, ..ALL }, size);
             assert_eq!(part.bytes, "twö\r\nthree\n".as_bytes());
             let cut = slice(text, Wanted { bytes_max: 10, ..ALL }, size);
-            assert_eq!((cut.bytes.as_slice(), cut.stopped, cut.cut_at), ("one\ntwö\r\n".as_bytes(), true, None));
+            assert_eq!(
+                (cut.bytes.as_slice(), cut.stopped, cut.cut_at),
+                ("one\ntwö\r\n".as_bytes(), true, None)
+            );
             assert_eq!(cut.total_lines, 5);
         }
     }
@@ -400,10 +406,16 @@ mod tests {
 
     #[test]
     fn encodings_are_told_in_any_pieces() {
-        let utf16: Vec<u8> = std::iter::once(0xfeff).chain("a\u{1f600}\nb".encode_utf16()).flat_map(u16::to_le_bytes).collect();
+        let utf16: Vec<u8> = std::iter::once(0xfeff)
+            .chain("a\u{1f600}\nb".encode_utf16())
+            .flat_map(u16::to_le_bytes)
+            .collect();
         for size in 1..6 {
             let found = slice(&utf16, ALL, size);
-            assert_eq!((found.bytes.as_slice(), found.encoding), ("a\u{1f600}\nb".as_bytes(), Encoding::Utf16Le));
+            assert_eq!(
+                (found.bytes.as_slice(), found.encoding),
+                ("a\u{1f600}\nb".as_bytes(), Encoding::Utf16Le)
+            );
             assert_eq!(slice(b"caf\xe9\n", ALL, size).encoding, Encoding::Bytes);
             let marked = slice(b"\xef\xbb\xbfx", ALL, size);
             assert_eq!((marked.bytes.as_slice(), marked.bom), (&b"x"[..], true));

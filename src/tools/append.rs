@@ -119,7 +119,9 @@ fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> 
             let is_cut_off = content.body.last().is_some_and(|last| !matches!(last, b'\n' | b'\r'));
             if is_cut_off && !text.is_empty() {
                 let shown = current.place().shown().to_owned();
-                change.engine().warn(format!("the last line of {shown} had no newline: the text goes on in that line"));
+                change
+                    .engine()
+                    .warn(format!("the last line of {shown} had no newline: the text goes on in that line"));
             }
             content.body.extend_from_slice(&text);
         }

@@ -56,8 +56,11 @@ pub fn decode(current: &Current) -> Result<Content, Error> {
 /// The refusal of a file whose encoding could not be written back unchanged.
 #[must_use]
 pub fn unsupported_encoding(shown: &str, Unsupported(what): &Unsupported) -> Error {
-    Error::new(ErrorKind::UnsupportedEncoding, format!("{shown} is {what}, which could not be written back unchanged"))
-        .at(shown)
+    Error::new(
+        ErrorKind::UnsupportedEncoding,
+        format!("{shown} is {what}, which could not be written back unchanged"),
+    )
+    .at(shown)
 }
 
 /// The line of a change in the snapshot log: from the root, whatever the caller's folder.
@@ -85,7 +88,9 @@ pub fn parse_mode(text: &str) -> Result<u32, Error> {
     let digits = text.strip_prefix("0o").unwrap_or(text);
     match u32::from_str_radix(digits, 8) {
         Ok(mode) if mode <= 0o777 && digits.len() <= 4 && !digits.starts_with('+') => Ok(mode),
-        _ => Err(Error::invalid(format!("mode {text:?}: expected octal permission bits from 0000 to 0777, such as 0644"))
-            .detail("field", "mode")),
+        _ => Err(Error::invalid(format!(
+            "mode {text:?}: expected octal permission bits from 0000 to 0777, such as 0644"
+        ))
+        .detail("field", "mode")),
     }
 }

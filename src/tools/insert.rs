@@ -67,7 +67,9 @@ impl Tool for Insert {
 
     fn run(engine: &mut Engine, request: Request) -> Result<FileEdited, Error> {
         if request.content.is_empty() {
-            return Err(Error::invalid("content is empty: there is nothing to insert").detail("field", "content"));
+            return Err(
+                Error::invalid("content is empty: there is nothing to insert").detail("field", "content")
+            );
         }
         let mut change = engine.begin(Self::NAME, request.dry_run)?;
         let current = change.look_at(&request.path)?;
@@ -78,21 +80,33 @@ impl Tool for Insert {
         let near = (request.line.max(1), (request.line + 1).min(total).max(1));
         let seen = change.prove(current, request.expected_sha256, Intent::Edit, |_| Some(near))?;
         if request.line > total {
-            return Err(Error::invalid(format!("line {} is past the end: {shown} has {total} lines", request.line))
-                .at(shown)
-                .detail("field", "line")
-                .detail("total_lines", total)
-                .suggest(format!("Give a line from 0 to {total}.")));
+            return Err(Error::invalid(format!(
+                "line {} is past the end: {shown} has {total} lines",
+                request.line
+            ))
+            .at(shown)
+            .detail("field", "line")
+            .detail("total_lines", total)
+            .suggest(format!("Give a line from 0 to {total}.")));
         }
         let (body, inserted) = inserted(&content, request.line, request.content.as_bytes());
         let bytes = Content { body, ..content }.encode();
-        let wanted = DiffWanted { asked: request.diff, dry_run: request.dry_run, max_bytes: request.max_bytes };
+        let wanted =
+            DiffWanted { asked: request.diff, dry_run: request.dry_run, max_bytes: request.max_bytes };
         let diff = wanted.of(&shown, Some(seen.current().bytes()), Some(&bytes));
         let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);
         let sha256 = change.put(seen, bytes, None, Known::ChangedLines);
         change.commit(subject, request.why)?;
         let replacements = vec![inserted];
-        Ok(FileEdited { path: shown, sha256, count: 1, replacements, r#match: Matched::Exact, rebased: false, diff })
+        Ok(FileEdited {
+            path: shown,
+            sha256,
+            count: 1,
+            replacements,
+            r#match: Matched::Exact,
+            rebased: false,
+            diff,
+        })
     }
 
     fn text(response: &FileEdited, text: &mut Text) {

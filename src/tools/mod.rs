@@ -9,7 +9,7 @@ pub mod read;
 pub mod schema;
 pub mod write;
 
-use clap::{ArgMatches, Args, Command};
+use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -141,7 +141,8 @@ impl<T: Tool> Reply for Typed<T> {
     }
 
     fn value(&self) -> Result<Value, Error> {
-        serde_json::to_value(&self.0).map_err(|error| Error::internal(format!("the answer is no JSON: {error}")))
+        serde_json::to_value(&self.0)
+            .map_err(|error| Error::internal(format!("the answer is no JSON: {error}")))
     }
 
     fn text(&self, text: &mut Text) {
@@ -211,7 +212,8 @@ const fn entry<T: Tool + 'static>() -> Entry {
         request_schema: request::schema_of::<T::Request>,
         response_schema: request::schema_of::<T::Response>,
         run_flags: |engine, matches| {
-            let request = T::Request::from_arg_matches_mut(matches).map_err(|error| request::flag_error(&error))?;
+            let request =
+                T::Request::from_arg_matches_mut(matches).map_err(|error| request::flag_error(&error))?;
             answer::<T>(engine, request)
         },
         run_json: |engine, value| answer::<T>(engine, request::parse::<T::Request>(value)?),
@@ -237,5 +239,8 @@ pub const TOOLS: &[Entry] = &[
 /// The tool of that name or alias.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Entry> {
-    TOOLS.iter().find(|tool| tool.name == name).or_else(|| TOOLS.iter().find(|tool| tool.aliases.contains(&name)))
+    TOOLS
+        .iter()
+        .find(|tool| tool.name == name)
+        .or_else(|| TOOLS.iter().find(|tool| tool.aliases.contains(&name)))
 }

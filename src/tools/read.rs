@@ -181,7 +181,9 @@ impl Tool for Read {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let wanted = request.wanted()?;
         match (&request.path, &request.paths) {
-            (Some(path), None) => read(engine, path, &request, wanted).map(|read| Response::One(Box::new(read))),
+            (Some(path), None) => {
+                read(engine, path, &request, wanted).map(|read| Response::One(Box::new(read)))
+            }
             (path, Some(paths)) if path.is_some() || !paths.is_empty() => {
                 let paths: Vec<&PathBuf> = path.iter().chain(paths).collect();
                 Ok(Response::Several { files: read_several(engine, &paths, &request, wanted) })
@@ -225,7 +227,10 @@ impl Request {
             (Some(0), _) => u64::MAX,
             (Some(limit), _) => limit,
             (None, Some(end)) if end <= offset => {
-                return Err(Error::invalid(format!("end_line {end} is before the first line wanted, {}", offset + 1)));
+                return Err(Error::invalid(format!(
+                    "end_line {end} is before the first line wanted, {}",
+                    offset + 1
+                )));
             }
             (None, Some(end)) => end - offset,
             (None, None) => LINES,
@@ -242,7 +247,8 @@ fn read_several(engine: &mut Engine, paths: &[&PathBuf], request: &Request, mut 
     for path in paths {
         items.push(match read(engine, path, request, wanted) {
             Ok(read) => {
-                let shown = read.content.as_ref().map_or(0, String::len) + read.base64.as_ref().map_or(0, String::len);
+                let shown = read.content.as_ref().map_or(0, String::len)
+                    + read.base64.as_ref().map_or(0, String::len);
                 if is_bounded {
                     // One byte is the least that can be asked for: a file then still says its size.
                     wanted.bytes_max = wanted.bytes_max.saturating_sub(shown).max(1);
@@ -282,10 +288,17 @@ fn read(engine: &mut Engine, path: &Path, request: &Request, wanted: Wanted) -> 
     engine.mark_shown(place.path(), sha256, &stat, &[(text.start_line, last_shown_whole)]);
     warn_of_text(engine, &place, &slice, &text);
     let raw = slice.bytes;
-    let shown = if request.line_numbers { numbered(&raw, text.start_line, slice.line_ending) } else { raw.clone() };
-    let content = String::from_utf8(shown).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    let shown =
+        if request.line_numbers { numbered(&raw, text.start_line, slice.line_ending) } else { raw.clone() };
+    let content = String::from_utf8(shown)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
     let raw = if request.line_numbers { content.clone().into_bytes() } else { raw };
-    Ok(FileRead { content: Some(content), text: Some(text), raw, ..FileRead::new(&place, sha256, size, &stat) })
+    Ok(FileRead {
+        content: Some(content),
+        text: Some(text),
+        raw,
+        ..FileRead::new(&place, sha256, size, &stat)
+    })
 }
 
 impl FileRead {
@@ -330,10 +343,15 @@ impl TextRead {
 fn warn_of_text(engine: &mut Engine, place: &Place, slice: &Slice, text: &TextRead) {
     let shown = place.shown();
     if slice.encoding == Encoding::Bytes {
-        engine.warn(format!("{shown} is not UTF-8: bytes that are no text are shown as \u{fffd} and are kept as they are"));
+        engine.warn(format!(
+            "{shown} is not UTF-8: bytes that are no text are shown as \u{fffd} and are kept as they are"
+        ));
     }
     if text.start_line > slice.total_lines && text.start_line > 1 {
-        engine.warn(format!("line {} is past the end: {shown} has {} lines", text.start_line, slice.total_lines));
+        engine.warn(format!(
+            "line {} is past the end: {shown} has {} lines",
+            text.start_line, slice.total_lines
+        ));
     }
     if place.path().as_path().to_str().is_none() {
         engine.warn(format!("the name of {shown} is not UTF-8 and is shown lossily"));
@@ -373,7 +391,12 @@ fn slice(
 }
 
 /// Hands a file on piece by piece.
-fn for_each_piece(engine: &Engine, file: &mut File, place: &Place, mut take: impl FnMut(&[u8])) -> Result<(), Error> {
+fn for_each_piece(
+    engine: &Engine,
+    file: &mut File,
+    place: &Place,
+    mut take: impl FnMut(&[u8]),
+) -> Result<(), Error> {
     let mut buffer = vec![0; PIECE_BYTES];
     loop {
         engine.control.check()?;
@@ -400,10 +423,13 @@ fn read_binary(
     let mime = content::mime_of(start);
     let size = fs::size_of(stat);
     if request.binary.is_none() && request.if_sha256.is_none() {
-        return Err(Error::new(ErrorKind::BinaryFile, format!("{shown} is a binary file ({mime}, {size} bytes)"))
-            .at(shown)
-            .detail("mime", mime)
-            .detail("size", size));
+        return Err(Error::new(
+            ErrorKind::BinaryFile,
+            format!("{shown} is a binary file ({mime}, {size} bytes)"),
+        )
+        .at(shown)
+        .detail("mime", mime)
+        .detail("size", size));
     }
     let encoded_size = size.div_ceil(3).saturating_mul(4);
     let is_too_large = bytes_max > 0 && encoded_size > bytes_max as u64;
@@ -421,10 +447,13 @@ fn read_binary(
         return Ok(FileRead { unchanged: true, ..read });
     }
     if request.binary.is_none() {
-        return Err(Error::new(ErrorKind::BinaryFile, format!("{shown} is a binary file ({mime}, {size} bytes)"))
-            .at(shown)
-            .detail("mime", mime)
-            .detail("size", size));
+        return Err(Error::new(
+            ErrorKind::BinaryFile,
+            format!("{shown} is a binary file ({mime}, {size} bytes)"),
+        )
+        .at(shown)
+        .detail("mime", mime)
+        .detail("size", size));
     }
     if is_too_large {
         return Err(Error::new(
@@ -479,7 +508,9 @@ fn several_as_text(item: &Item, text: &mut Text) {
             }
         }
         Item::Refused { path, error } => {
-            let of = |field: &str| error.get(field).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+            let of = |field: &str| {
+                error.get(field).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+            };
             text.note(format!("{}: {} ({path})", of("kind"), of("message")));
         }
     }

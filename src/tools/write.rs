@@ -113,7 +113,10 @@ impl Tool for Write {
         let mut change = engine.begin(Self::NAME, request.dry_run)?;
         let current = change.look_at(&request.path)?;
         let bytes = with_endings(request.content.into_bytes(), &current, request.line_ending);
-        if current.exists() && current.bytes() == bytes && mode.is_none_or(|mode| current.mode() == Some(mode)) {
+        if current.exists()
+            && current.bytes() == bytes
+            && mode.is_none_or(|mode| current.mode() == Some(mode))
+        {
             return Ok(already_applied(&mut change, &current, request.dry_run));
         }
         if request.create_only && current.exists() {
@@ -127,7 +130,8 @@ impl Tool for Write {
             change.prove(current, request.expected_sha256, Intent::Overwrite, |_| None)?
         };
         warn(&mut change, seen.current(), &bytes);
-        let wanted = DiffWanted { asked: request.diff, dry_run: request.dry_run, max_bytes: request.max_bytes };
+        let wanted =
+            DiffWanted { asked: request.diff, dry_run: request.dry_run, max_bytes: request.max_bytes };
         let response = Response::of(seen.current(), &bytes, wanted);
         let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);
         change.put(seen, bytes, mode, Known::Everything);
@@ -224,7 +228,10 @@ fn warn(change: &mut Change<'_>, current: &Current, bytes: &[u8]) {
             warnings.push(format!("{shown} began with a byte-order mark and now does not"));
         }
         let total = lines::count(&old.body);
-        let unseen = change.mark(current.place().path()).filter(|mark| mark.sha256 == current.sha256()).filter(|mark| !mark.lines.cover(total));
+        let unseen = change
+            .mark(current.place().path())
+            .filter(|mark| mark.sha256 == current.sha256())
+            .filter(|mark| !mark.lines.cover(total));
         if unseen.is_some() {
             warnings.push(format!(
                 "not all {total} lines of {shown} were shown in this session before they were overwritten; the old bytes are in the backup"

@@ -189,7 +189,7 @@ impl Change<'_> {
     fn finish(mut self, state: &State) -> Result<(), Error> {
         self.set_marks(state);
         let record = Record { entry: &self.entry, files: snapshot_files(&self.files, &self.entry) };
-        let outcome = snapshot_of::record(self.engine, state, &record);
+        let outcome = snapshot_of::record(self.engine, &record);
         if let Err(error) = self.entry.close(state) {
             self.engine.warn(format!(
                 "the change stands, but its journal entry could not be closed: {}",

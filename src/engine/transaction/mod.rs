@@ -367,7 +367,11 @@ impl Change<'_> {
                     Err(rustix::io::Errno::NOENT) => {}
                     Err(rustix::io::Errno::NOTDIR) if removed.iter().any(|file| folder.is_within(file)) => {}
                     Err(errno) => {
-                        return Err(Error::io("open the folder", self.engine.workspace.shown(&folder), errno));
+                        return Err(Error::io(
+                            "open the folder",
+                            self.engine.workspace.shown(&folder),
+                            errno,
+                        ));
                     }
                 }
             }

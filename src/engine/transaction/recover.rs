@@ -92,7 +92,7 @@ fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Err
             after: side(file.after.as_ref(), after.as_ref()),
         })
         .collect();
-    snapshot_of::record_late(engine, state, &Record { entry, files });
+    snapshot_of::record_late(engine, &Record { entry, files });
     entry.close(state)
 }
 

@@ -43,15 +43,18 @@ impl Step {
     pub fn new(item: Item, number: Option<(usize, usize)>) -> Result<Self, Error> {
         let step = Self { item, number };
         if step.item.old_string.is_empty() {
-            return Err(step.invalid("old_string", "old_string is empty").suggest(
-                "Name the text to replace; insert or append adds text, write creates a file.",
-            ));
+            return Err(step
+                .invalid("old_string", "old_string is empty")
+                .suggest("Name the text to replace; insert or append adds text, write creates a file."));
         }
         if step.item.old_string == step.item.new_string {
-            return Err(step.invalid("new_string", "old_string and new_string are equal: there is nothing to change"));
+            return Err(
+                step.invalid("new_string", "old_string and new_string are equal: there is nothing to change")
+            );
         }
         if replace::same_but_for_endings(step.item.old_string.as_bytes(), step.item.new_string.as_bytes()) {
-            let message = "old_string and new_string differ in their line endings alone, which edit keeps as they are";
+            let message =
+                "old_string and new_string differ in their line endings alone, which edit keeps as they are";
             return Err(step.invalid("new_string", message).suggest("Change line endings with write."));
         }
         Ok(step)
@@ -97,7 +100,9 @@ pub fn apply(body: &[u8], steps: &[Step], shown: &str) -> Result<Edited, Error> 
             }
             Found::Applied(place) => edited.ranges.push(place),
             Found::Nothing => return Err(step.of_several(no_match(&edited.body, step, shown))),
-            Found::TooMany(places) => return Err(step.of_several(ambiguous(&edited.body, &places, step, shown))),
+            Found::TooMany(places) => {
+                return Err(step.of_several(ambiguous(&edited.body, &places, step, shown)));
+            }
         }
     }
     edited.ranges.sort_by_key(|range| (range.start, range.end));
@@ -153,7 +158,8 @@ fn moved(ranges: &[Range<usize>], places: &[Range<usize>], replaced: &Replaced) 
     // How far a byte before which `count` places were replaced has moved.
     let shifted = |offset: usize, count: usize| {
         let before = places.iter().zip(&replaced.ranges).take(count);
-        let (old, new) = before.fold((0, 0), |(old, new), (place, range)| (old + place.len(), new + range.len()));
+        let (old, new) =
+            before.fold((0, 0), |(old, new), (place, range)| (old + place.len(), new + range.len()));
         (offset + new).saturating_sub(old)
     };
     let move_one = |range: &Range<usize>| {
@@ -189,7 +195,8 @@ pub fn lines_needed(body: &[u8], steps: &[Step]) -> Option<(u64, u64)> {
     for step in steps {
         places.push(replace::places(body, step.item.old_string.as_bytes(), step.item.word).first()?.clone());
     }
-    let ranges: Vec<LineRange> = places.iter().flat_map(|place| line_ranges(body, std::slice::from_ref(place), 1)).collect();
+    let ranges: Vec<LineRange> =
+        places.iter().flat_map(|place| line_ranges(body, std::slice::from_ref(place), 1)).collect();
     let first = ranges.iter().map(|range| range.start_line).min()?;
     let last = ranges.iter().map(|range| range.end_line).max()?;
     Some((first, last))
@@ -203,7 +210,8 @@ fn no_match(body: &[u8], step: &Step, shown: &str) -> Error {
     );
     let error = Error::new(ErrorKind::NoMatch, message).at(shown);
     let Some(near) = nearest::nearest(body, step.item.old_string.as_bytes()) else {
-        return error.suggest(format!("Nothing in {shown} is like it: read the file, or find the text with grep."));
+        return error
+            .suggest(format!("Nothing in {shown} is like it: read the file, or find the text with grep."));
     };
     let suggestion = format!(
         "Lines {} to {} of {shown} are nearest: take old_string from there (details.nearest shows what differs).",
@@ -243,12 +251,23 @@ fn ambiguous(body: &[u8], places: &[Range<usize>], step: &Step, shown: &str) -> 
             serde_json::json!({ "line": range.start_line, "text": text })
         })
         .collect();
-    let lines: Vec<String> = listed.iter().filter_map(|place| place.get("line")).map(ToString::to_string).collect();
+    let lines: Vec<String> =
+        listed.iter().filter_map(|place| place.get("line")).map(ToString::to_string).collect();
     let suggestion = match step.item.expected_replacements {
-        Some(_) => format!("Set expected_replacements to {count} to replace all of them (lines {}), or include more of the lines around the one meant.", lines.join(", ")),
-        None => format!("It stands at lines {}: include more of the lines around the one meant, or set replace_all to change all {count}.", lines.join(", ")),
+        Some(_) => format!(
+            "Set expected_replacements to {count} to replace all of them (lines {}), or include more of the lines around the one meant.",
+            lines.join(", ")
+        ),
+        None => format!(
+            "It stands at lines {}: include more of the lines around the one meant, or set replace_all to change all {count}.",
+            lines.join(", ")
+        ),
     };
-    Error::new(ErrorKind::AmbiguousMatch, message).at(shown).suggest(suggestion).detail("count", count).detail("places", listed)
+    Error::new(ErrorKind::AmbiguousMatch, message)
+        .at(shown)
+        .suggest(suggestion)
+        .detail("count", count)
+        .detail("places", listed)
 }
 
 /// A line of a text, shortened, its whitespace visible.

@@ -199,7 +199,9 @@ impl Tool for Edit {
             let (answer, path) = edit_file(&mut change, path, &steps, &request)?;
             if let Some(path) = path {
                 if changed.contains(&path) {
-                    return Err(Error::invalid(format!("{} is named twice in paths", answer.path)).at(answer.path));
+                    return Err(
+                        Error::invalid(format!("{} is named twice in paths", answer.path)).at(answer.path)
+                    );
                 }
                 changed.push(path);
             }
@@ -239,11 +241,17 @@ impl Request {
             (None, None) => vec![self.single()?],
         };
         if items.is_empty() {
-            return Err(Error::invalid("field `edits` is empty: name at least one edit").detail("field", "edits"));
+            return Err(
+                Error::invalid("field `edits` is empty: name at least one edit").detail("field", "edits")
+            );
         }
         let is_list = self.edits.is_some() || items.len() > 1;
         let total = items.len();
-        items.into_iter().zip(1..).map(|(item, number)| Step::new(item, is_list.then_some((number, total)))).collect()
+        items
+            .into_iter()
+            .zip(1..)
+            .map(|(item, number)| Step::new(item, is_list.then_some((number, total))))
+            .collect()
     }
 
     /// The edit that the request's own fields describe.
@@ -283,10 +291,14 @@ impl Request {
     fn files(&self) -> Result<Vec<&PathBuf>, Error> {
         let files: Vec<&PathBuf> = self.path.iter().chain(self.paths.iter().flatten()).collect();
         if files.is_empty() {
-            return Err(Error::invalid("field `path` is missing: name the file to change").detail("field", "path"));
+            return Err(
+                Error::invalid("field `path` is missing: name the file to change").detail("field", "path")
+            );
         }
         if files.len() > 1 && self.expected_sha256.is_some() {
-            return Err(Error::invalid("expected_sha256 is that of one file: read the files instead, or edit one"));
+            return Err(Error::invalid(
+                "expected_sha256 is that of one file: read the files instead, or edit one",
+            ));
         }
         Ok(files)
     }
@@ -334,7 +346,8 @@ fn gate(
     if is_stale {
         let rebased = rebase::rebase(change, &current, content, steps, seen_sha256);
         if request.rebase {
-            let edited = rebased.map_err(|error| rebase::refused(change, current_stale(change, &current, request), error))?;
+            let edited = rebased
+                .map_err(|error| rebase::refused(change, current_stale(change, &current, request), error))?;
             return Ok((current.without_proof(), edited, true));
         }
         let error = current_stale(change, &current, request).detail("rebase", rebased.is_ok());
@@ -377,7 +390,7 @@ impl FileEdited {
     }
 
     /// One line for a person.
-    fn as_text(&self, tool: &str, text: &mut Text) {
+    pub fn as_text(&self, tool: &str, text: &mut Text) {
         let what = match self.r#match {
             Matched::AlreadyApplied => "already applied".to_owned(),
             Matched::Exact => {
