@@ -19,10 +19,21 @@ pub const REQUEST_BYTES_MAX: u64 = 256 << 20;
 /// Where the schema of a field keeps its other names.
 const ALIASES: &str = "x-aliases";
 
-/// The schema of a type, in one piece, without what a reader does not need.
+/// The schema of a request, in one piece, without what a reader does not need.
 #[must_use]
 pub fn schema_of<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
+    generate::<T>(SchemaSettings::draft2020_12())
+}
+
+/// The schema of an answer, in which a field that may be left out is not required.
+#[must_use]
+pub fn answer_schema_of<T: JsonSchema>() -> Value {
+    generate::<T>(SchemaSettings::draft2020_12().for_serialize())
+}
+
+/// Generates a tidy schema.
+fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
+    let settings = settings.with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });

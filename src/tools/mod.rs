@@ -210,7 +210,7 @@ const fn entry<T: Tool + 'static>() -> Entry {
         served: T::SERVED,
         command: || T::Request::augment_args(Command::new(T::NAME)),
         request_schema: request::schema_of::<T::Request>,
-        response_schema: request::schema_of::<T::Response>,
+        response_schema: request::answer_schema_of::<T::Response>,
         run_flags: |engine, matches| {
             let request =
                 T::Request::from_arg_matches_mut(matches).map_err(|error| request::flag_error(&error))?;
