@@ -281,6 +281,12 @@ impl Placing<'_, '_> {
         let mut after = self.hunk.lines.iter().rev().take_while(is_context);
         let (has_before, has_after) = (before.any(is_text), after.any(is_text));
         let is_last = at + self.hunk.new_side().count() == self.text.lines.len();
-        self.adds_text() || ((has_before || has_after) && (has_before || at == 0) && (has_after || is_last))
+        let is_between = match (has_before, has_after) {
+            (true, true) => true,
+            (true, false) => is_last,
+            (false, true) => at == 0,
+            (false, false) => false,
+        };
+        is_between || self.adds_text()
     }
 }

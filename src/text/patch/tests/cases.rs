@@ -54,6 +54,7 @@ fn check_all(cases: &[Case], options: &Options) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn formats_are_told_apart() {
     check_all(
         &[
@@ -162,6 +163,7 @@ fn formats_are_told_apart() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn what_cannot_be_read_is_refused() {
     check_all(
         &[

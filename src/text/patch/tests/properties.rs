@@ -159,7 +159,7 @@ fn a_patch_applied_twice_changes_nothing_more() {
         let parsed = parse(&patch).unwrap();
         match apply(&parsed.files[0], &after, &Options::default()) {
             Ok(applied) => {
-                assert!(applied.after == after, "seed {seed}: {}", String::from_utf8_lossy(&patch))
+                assert!(applied.after == after, "seed {seed}: {}", String::from_utf8_lossy(&patch));
             }
             Err(conflict) => {
                 refused += 1;
