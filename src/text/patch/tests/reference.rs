@@ -130,7 +130,7 @@ fn real_history_is_replayed_both_ways() {
         for strict in [false, true] {
             replay(&repository, &text, [&parent, &commit], Options { strict, ..Options::default() });
         }
-        if !text.windows(10).any(|part| part == b"\ncopy from") {
+        if !text.windows(11).any(|part| part == b"\ncopy from ") {
             replay(&repository, &text, [&commit, &parent], Options { reverse: true, ..Options::default() });
         }
     }
