@@ -135,6 +135,20 @@ struct Planned {
     seen: Seen,
     /// Its new bytes; `None` where it is deleted.
     after: Option<After>,
+    /// The file that it was before it got this name.
+    origin: Option<Origin>,
+}
+
+/// The file whose identity and place in the caller's memory a renamed one takes over.
+struct Origin {
+    /// Where it was.
+    path: WorkspacePath,
+    /// The file, open.
+    original: Original,
+    /// Its bytes.
+    bytes: Vec<u8>,
+    /// Their SHA-256.
+    sha256: Sha256,
 }
 
 /// What a file is to become.
@@ -333,13 +347,44 @@ impl Change<'_> {
     /// Plans new bytes for a file; answers their SHA-256.
     pub fn put(&mut self, seen: Seen, bytes: Vec<u8>, mode: Option<u32>, known: Known) -> Sha256 {
         let sha256 = Sha256::of(&bytes);
-        self.files.push(Planned { seen, after: Some(After { bytes, sha256, mode, known }) });
+        self.files.push(Planned { seen, after: Some(After { bytes, sha256, mode, known }), origin: None });
         sha256
+    }
+
+    /// Plans another name for `source`, that of `target`, and perhaps other bytes; answers their
+    /// SHA-256. The read mark moves along.
+    ///
+    /// # Errors
+    /// The system's, and `not_found` where there is no source.
+    pub fn rename(
+        &mut self,
+        source: Seen,
+        target: Seen,
+        bytes: Vec<u8>,
+        mode: Option<u32>,
+    ) -> Result<Sha256, Error> {
+        let current = &source.current;
+        let shown = current.place.shown();
+        let Some(original) = &current.original else {
+            return Err(self.engine.workspace.not_found(&current.place));
+        };
+        let file = original.file.try_clone().map_err(|io| Error::io("read", shown, io))?;
+        let origin = Origin {
+            path: current.place.path().clone(),
+            original: Original { file, stat: original.stat },
+            bytes: current.bytes.clone(),
+            sha256: current.sha256,
+        };
+        let sha256 = Sha256::of(&bytes);
+        let after = After { bytes, sha256, mode, known: Known::ChangedLines };
+        self.remove(source);
+        self.files.push(Planned { seen: target, after: Some(after), origin: Some(origin) });
+        Ok(sha256)
     }
 
     /// Plans the end of a file.
     pub fn remove(&mut self, seen: Seen) {
-        self.files.push(Planned { seen, after: None });
+        self.files.push(Planned { seen, after: None, origin: None });
     }
 
     /// The deepest folder on the way to `path` that exists, and the missing ones below it,
