@@ -32,6 +32,8 @@ use stage::Original;
 pub const FILE_BYTES_MAX: u64 = 512 << 20;
 /// The lock that every change holds.
 const LOCK: &str = "lock";
+/// Changes of the session that are looked at for the same request.
+const REPEATS_LOOKED_AT: u64 = 20;
 /// Size of the diff in a `stale_file`, in bytes.
 const STALE_DIFF_BYTES: usize = 2000;
 
@@ -328,6 +330,31 @@ impl Change<'_> {
     #[must_use]
     pub fn bytes_seen(&self, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
         self.engine.find_version(self.state.as_ref()?, path, sha256)
+    }
+
+    /// Whether the session has made this very request before, so recently that every file still is
+    /// as it left it. The digest is kept with the change, for the next time.
+    ///
+    /// # Errors
+    /// The system's, where the history cannot be read.
+    pub fn is_repeated(&mut self, request: Sha256) -> Result<bool, Error> {
+        self.entry.request = Some(request);
+        let Some(state) = &self.state else {
+            return Ok(false);
+        };
+        let last = self.session.seq;
+        for seq in (last.saturating_sub(REPEATS_LOOKED_AT) + 1..=last).rev() {
+            let Some(entry) = journal::done_entry(state, self.engine.session().as_str(), seq)? else {
+                continue;
+            };
+            if entry.request == Some(request) {
+                return Ok(entry
+                    .files
+                    .iter()
+                    .all(|file| recover::has_new_side(&self.engine.workspace, file)));
+            }
+        }
+        Ok(false)
     }
 
     /// Notes that the caller knows all of a file, though nothing was changed.

@@ -11,7 +11,7 @@ use crate::engine::transaction::{Change, Current, Intent, Known, Seen};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding};
-use crate::text::patch::{Action, Before, FileOutcome, HunkReport, PlanError};
+use crate::text::patch::{Action, Before, FileOutcome, FilePatch, HunkReport, Patch, PlanError, PlanOptions};
 use crate::tools::common::{self, DiffWanted, PLACES_LISTED};
 
 use super::ExpectedByPath;
@@ -46,6 +46,44 @@ impl<'e> Files<'e> {
             files.expected = Some(by_path);
         }
         Ok(files)
+    }
+
+    /// Whether this session has applied the same patch before, and nothing has changed since.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_repeated(&mut self, request: Sha256) -> Result<bool, Error> {
+        self.change.is_repeated(request)
+    }
+
+    /// The outcome of a patch that is known to stand, though its hunks alone do not tell.
+    ///
+    /// # Errors
+    /// `invalid_request` where its paths cannot be settled.
+    pub fn all_applied(
+        &mut self,
+        patch: &Patch<'_>,
+        options: &PlanOptions,
+    ) -> Result<Vec<FileOutcome>, Error> {
+        let path_of = |file: &FilePatch<'_>| {
+            let paths = file.paths(options.strip)?;
+            options.target.clone().or(paths.new).or(paths.old)
+        };
+        let paths = patch.files.iter().map(path_of).collect::<Option<Vec<_>>>();
+        let mut paths = paths.ok_or_else(|| Error::invalid("the patch names no file"))?;
+        paths.sort();
+        paths.dedup();
+        let applied = |path| FileOutcome {
+            path,
+            action: Action::AlreadyApplied,
+            from: None,
+            before: None,
+            after: None,
+            mode: None,
+            hunks: Vec::new(),
+            exact_and_unique: true,
+        };
+        Ok(paths.into_iter().map(applied).collect())
     }
 
     /// Where a path of the patch leads: from the current folder, else from the root where only

@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::engine::path::WorkspacePath;
 use crate::error::Error;
 use crate::sha256::Sha256;
-use crate::text::patch::{Action, compose, parse};
+use crate::text::patch::{Action, FileOutcome, PlanError, compose, parse};
 use files::Files;
 pub use request::{ExpectedByPath, PatchText, Request, StripCount};
 
@@ -144,10 +144,13 @@ pub fn run(
     let options = request.plan_options()?;
     let change = engine.begin(tool, request.dry_run)?;
     let mut files = Files::new(change, request.expected_sha256_by_path.as_ref())?;
+    let is_repeated = files.is_repeated(request.digest())?;
     let outcomes = match compose(&patch, &options, &mut |path: &[u8]| files.before(path)) {
         Ok(outcomes) => outcomes,
+        Err(PlanError::Refused(_)) if is_repeated => files.all_applied(&patch, &options)?,
         Err(refused) => return Err(files.refuse(refused, proof)),
     };
+    let outcomes = if is_repeated { outcomes.into_iter().map(as_applied).collect() } else { outcomes };
     files.check_expected(&outcomes)?;
     let wanted = DiffWanted { asked: request.diff, dry_run: request.dry_run, max_bytes: request.max_bytes };
     let mut done = Vec::with_capacity(outcomes.len());
@@ -161,4 +164,9 @@ pub fn run(
     }
     files.commit(subject(tool, &changed), request.why)?;
     Ok(Response { files: done })
+}
+
+/// An outcome of a patch that this session has applied before, and after which nothing has changed.
+fn as_applied(outcome: FileOutcome) -> FileOutcome {
+    FileOutcome { action: Action::AlreadyApplied, ..outcome }
 }

@@ -10,6 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::error::Error;
+use crate::sha256::Sha256;
 use crate::text::patch::{Options, PlanOptions, Strip};
 
 /// Apply a patch to several files, all or none
@@ -65,6 +66,13 @@ pub struct Request {
 }
 
 impl Request {
+    /// By what a repeated request is known.
+    pub(super) fn digest(&self) -> Sha256 {
+        let mut text = format!("patch {:?} {:?} {} ", self.path, self.strip, self.reverse).into_bytes();
+        text.extend_from_slice(&self.patch.0);
+        Sha256::of(&text)
+    }
+
     /// How the patch is to be understood.
     pub(super) fn plan_options(&self) -> Result<PlanOptions, Error> {
         let target = match &self.path {
