@@ -7,6 +7,7 @@ mod branch;
 mod chain;
 mod change;
 mod compare;
+mod disk;
 mod error;
 mod gitdir;
 mod history;
@@ -17,6 +18,8 @@ mod private;
 mod read;
 mod repository;
 mod rules;
+mod scan;
+mod scan_index;
 mod tree;
 
 use std::fmt;
@@ -35,6 +38,7 @@ pub use self::change::{Change, FileChange, FileState, LeftOut, Reason, Recorded}
 pub use self::compare::{Changes, PathChange, Version, VersionKind};
 pub use self::error::SnapshotError;
 pub use self::history::{FileStat, Log, Query, Snapshot};
+pub use self::scan::Scan;
 
 /// Largest file that enters a snapshot, in bytes.
 pub const FILE_BYTES_MAX: u64 = 50 * 1024 * 1024;
