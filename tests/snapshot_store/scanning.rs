@@ -249,3 +249,14 @@ fn an_unborn_repository_with_line_endings() {
     assert_eq!(place.git(&["cat-file", "-s", "lbx-snapshots:a.t"]), "4");
     assert_eq!(scan(&place).unwrap().id, None);
 }
+
+#[test]
+fn many_new_files_are_stored_at_once() {
+    let place = busy();
+    for number in 0..300 {
+        place.write(&format!("many/{}/f{number}", number % 7), format!("{number}\n"));
+    }
+    scan(&place).unwrap();
+    assert_eq!(tip_tree(&place), wanted_tree(&place));
+    place.fsck();
+}

@@ -103,17 +103,17 @@ impl Store {
         });
         let id = chain.commit(tree, &subject, scan.why, scan.tool)?;
         taken.warnings.splice(0..0, self.warnings.iter().cloned());
-        let recorded = Recorded {
+        if self.publish(tip, chain.newest(), stamp.seconds)? != Moved::Yes {
+            return Ok(None);
+        }
+        // The snapshot stands; without the index the next scan only takes longer.
+        taken.warnings.extend(index.save(seen_tree, began).err().map(|error| error.to_string()));
+        Ok(Some(Recorded {
             id: id.map(|id| id.to_string()),
             external: moved_head.map(|id| id.to_string()),
             left_out: taken.left_out,
             warnings: taken.warnings,
-        };
-        if self.publish(tip, chain.newest(), stamp.seconds)? != Moved::Yes {
-            return Ok(None);
-        }
-        index.save(seen_tree, began)?;
-        Ok(Some(recorded))
+        }))
     }
 
     /// Finds what differs between the index and the work tree.
@@ -124,28 +124,17 @@ impl Store {
         let options =
             Options { sorting: None, dirwalk_options: Some(walk), rewrites: None, thread_limit: None };
         let mut seen = Seen::default();
-        let (stop, done) = (AtomicBool::new(false), AtomicBool::new(false));
-        let outcome = thread::scope(|scope| {
-            scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
-                    if control.should_stop() {
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                    thread::park_timeout(WATCH_NAP);
-                }
-            });
-            let outcome = repo.index_worktree_status(
+        let outcome = watched(control, |stop| {
+            repo.index_worktree_status(
                 &index.file,
                 None::<&BStr>,
                 &mut seen,
                 FastEq,
                 NoSubmodules,
                 &mut gix::progress::Discard,
-                &stop,
+                stop,
                 options,
-            );
-            done.store(true, Ordering::Relaxed);
-            outcome.map(|_| ())
+            )
         });
         control.check().doing(doing)?;
         outcome.doing(doing)?;
@@ -274,6 +263,37 @@ impl<'index> VisitEntry<'index> for Seen {
             }
             Entry::DirectoryContents { .. } | Entry::Rewrite { .. } => {}
         }
+    }
+}
+
+/// Runs `work` with a flag that becomes true when `control` says to stop.
+fn watched<T>(control: &Control, work: impl FnOnce(&AtomicBool) -> T) -> T {
+    let (stop, done) = (AtomicBool::new(control.should_stop()), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let watch = || {
+            while !done.load(Ordering::Relaxed) {
+                thread::park_timeout(WATCH_NAP);
+                stop.fetch_or(control.should_stop(), Ordering::Relaxed);
+            }
+        };
+        let watcher = thread::Builder::new().spawn_scoped(scope, watch).ok();
+        let _end = End { done: &done, watcher: watcher.as_ref().map(thread::ScopedJoinHandle::thread) };
+        work(&stop)
+    })
+}
+
+/// Ends the watcher of a scan when dropped.
+struct End<'a> {
+    /// Tells the watcher that the work is done.
+    done: &'a AtomicBool,
+    /// The watcher, where there was a thread to be had.
+    watcher: Option<&'a thread::Thread>,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+        self.watcher.inspect(|watcher| watcher.unpark());
     }
 }
 
