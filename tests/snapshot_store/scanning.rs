@@ -260,3 +260,28 @@ fn many_new_files_are_stored_at_once() {
     assert_eq!(tip_tree(&place), wanted_tree(&place));
     place.fsck();
 }
+
+#[test]
+fn a_file_under_a_filter_program_stays_as_head_has_it() {
+    let place =
+        Place::with(&[(".gitattributes", "*.bin filter=lfs\n"), ("a.bin", "pointer 1\n"), ("b", "b\n")]);
+    place.git(&["config", "filter.lfs.process", "false"]);
+    fs::write(place.path("a.bin"), "content\n").unwrap();
+    assert_eq!(scan(&place).unwrap().left_out[0].reason, Reason::Filter("lfs".into()));
+    assert_eq!(scan(&place).unwrap(), Recorded::default()); // said once
+    let id = {
+        fs::write(place.home.join("pointer"), "pointer 2\n").unwrap();
+        place.git(&["hash-object", "-w", "--no-filters", place.home.join("pointer").to_str().unwrap()])
+    };
+    place.git(&["update-index", "--cacheinfo", &format!("100644,{id},a.bin")]);
+    place.git(&["commit", "-q", "-m", "pointer"]);
+    place.put("b", "tool\n");
+    for text in ["one\n", "two\n"] {
+        place.write("b", text);
+        scan(&place).unwrap();
+        assert_eq!((place.shown("a.bin"), place.shown("b")), ("pointer 2".into(), text.trim().into()));
+    }
+    fs::remove_file(place.path("a.bin")).unwrap();
+    scan(&place).unwrap();
+    assert_eq!(place.listed(), [".gitattributes", "b"]);
+}

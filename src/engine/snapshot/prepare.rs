@@ -140,6 +140,11 @@ impl<'a> Preparer<'_, 'a> {
         Ok(Scanned::Is(Some(self.entry(path, state, found, true)?)))
     }
 
+    /// Whether a scan leaves out a file, whatever it has in it.
+    pub fn leaves_out(&mut self, path: &[u8], size_bytes: u64) -> Result<bool, SnapshotError> {
+        Ok(size_bytes > FILE_BYTES_MAX || self.rules.program(path)?.is_some())
+    }
+
     /// What a person should know of the files so far.
     pub fn into_warnings(self) -> Vec<String> {
         self.done.warnings

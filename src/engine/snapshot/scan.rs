@@ -95,7 +95,7 @@ impl Store {
         let mut taken = self.take_in(root, &chain, &mut index, seen, control)?;
         let edits: Vec<Edit<'_>> = taken.edits.iter().map(|(path, to)| Edit { path, to: *to }).collect();
         let seen_tree = tree::apply(&self.repo, index.tree, &edits)?;
-        let tree = self.keep_unseen(root, index.tree, seen_tree, chain.tree())?;
+        let tree = self.keep_unjudged(root, &chain, index.tree, seen_tree)?;
         let count = compare::trees(&self.repo, chain.tree(), tree, PATHS_MAX)?.paths;
         let subject = scan.subject.clone().unwrap_or_else(|| match count.as_slice() {
             [one] => format!("external: {}", one.path.to_str_lossy()),
@@ -194,23 +194,29 @@ impl Store {
         Ok(taken)
     }
 
-    /// `seen`, with the files that the branch has, the disk has, and the scan does not look at.
+    /// `seen`, with what the branch has of the files that are there but that a scan does not judge.
     ///
-    /// Such are files that are ignored though they were committed once.
-    fn keep_unseen(
+    /// Such are files that are ignored though they were committed once, those that a filter
+    /// program would have to convert, and large ones. `scanned` is the tree of the scan before:
+    /// elsewhere than where the branch differs from it there is nothing to decide.
+    fn keep_unjudged(
         &self,
         root: &Path,
+        chain: &Chain<'_>,
         scanned: ObjectId,
         seen: ObjectId,
-        tip: ObjectId,
     ) -> Result<ObjectId, SnapshotError> {
+        let since = compare::trees(&self.repo, scanned, chain.tree(), PATHS_MAX)?.paths;
+        let there: Vec<_> = since.iter().filter(|change| change.after.is_some()).collect();
+        let mut preparer =
+            prepare::scanner(&self.repo, chain, there.iter().map(|change| change.path.as_slice()))?;
         let mut edits = Vec::new();
-        let since = compare::trees(&self.repo, scanned, tip, PATHS_MAX)?;
-        for change in &since.paths {
-            let unseen = tree::look_up(&self.repo, seen, &change.path)? == tree::Lookup::Nothing;
-            if unseen && change.after.is_some() && stat_of(root, &change.path).is_some() {
-                let to = tree::look_up(&self.repo, tip, &change.path)?.entry();
-                edits.push(Edit { path: &change.path, to });
+        for change in there {
+            let path = change.path.as_slice();
+            let Some(size_bytes) = size_of(root, path) else { continue };
+            let unseen = tree::look_up(&self.repo, seen, path)? == tree::Lookup::Nothing;
+            if unseen || preparer.leaves_out(path, size_bytes)? {
+                edits.push(Edit { path, to: tree::look_up(&self.repo, chain.tree(), path)?.entry() });
             }
         }
         if edits.is_empty() { Ok(seen) } else { tree::apply(&self.repo, seen, &edits) }
@@ -340,6 +346,12 @@ fn stat_of(root: &Path, path: &[u8]) -> Option<Stat> {
     let path: PathBuf = root.join(gix::path::from_byte_slice(path).ok()?);
     let metadata = gix::index::fs::Metadata::from_path_no_follow(&path).ok()?;
     Stat::from_fs(&metadata).ok()
+}
+
+/// The size of what is at a path, links not followed; `None` where nothing is.
+fn size_of(root: &Path, path: &[u8]) -> Option<u64> {
+    let path = root.join(gix::path::from_byte_slice(path).ok()?);
+    std::fs::symlink_metadata(path).ok().map(|metadata| metadata.len())
 }
 
 /// Refuses to scan the whole disk or a home folder: nobody means that.
