@@ -22,7 +22,7 @@ use super::error::{Doing as _, SnapshotError};
 use super::prepare::Scanned;
 use super::scan_index::ScanIndex;
 use super::tree::Edit;
-use super::{ATTEMPTS_MAX, Moved, Store, compare, prepare, seconds, tree};
+use super::{Moved, Store, compare, prepare, seconds, tree};
 use crate::control::Control;
 
 /// Most paths that one scan takes in.
@@ -66,14 +66,7 @@ impl Store {
     ) -> Result<Recorded, SnapshotError> {
         let root = self.repo.workdir().map(Path::to_owned).unwrap_or_default();
         refuse_home(&root)?;
-        for _ in 0..ATTEMPTS_MAX {
-            let attempt = self.attempt_scan(&root, state, scan, control);
-            self.repo.objects.reset_object_memory();
-            if let Some(recorded) = attempt? {
-                return Ok(recorded);
-            }
-        }
-        Err(SnapshotError::new("no snapshot: the branch was moved by someone else again and again"))
+        self.repeatedly(|store| store.attempt_scan(&root, state, scan, control))
     }
 
     /// Tries once; `None` where the branch was moved by someone else meanwhile.
