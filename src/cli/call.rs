@@ -57,7 +57,7 @@ impl Call {
     /// # Errors
     /// As [`Self::new`], and `invalid_request`.
     pub fn from_json(tool: &'static Entry, mut request: Value, options: &Options) -> Result<Self, Error> {
-        let options = options.with_fields_of(&mut request)?;
+        let options = options.with_fields_of(&mut request, tool)?;
         Ok(Self { request, ..Self::new(tool, &options)? })
     }
 

@@ -125,8 +125,11 @@ fn mcp() -> Command {
 #[must_use]
 pub fn has_tool_arguments(tool: &Entry, matches: &ArgMatches) -> bool {
     let command = (tool.command)();
+    let of_every_tool = Flags::augment_args(Command::new(tool.name));
+    let is_own = |id: &clap::Id| of_every_tool.get_arguments().all(|argument| argument.get_id() != id);
     command
         .get_arguments()
+        .filter(|argument| is_own(argument.get_id()))
         .any(|argument| matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine))
 }
 

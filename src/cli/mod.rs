@@ -68,7 +68,7 @@ fn dispatch(named: &Named, mut matches: ArgMatches, arguments: &[OsString]) -> u
         let error = Error::invalid("no tool is named").suggest("`lbx --help` lists the tools.");
         return output::refuse("lbx", &options, &error);
     };
-    let options = match Options::from_matches(&mut matches) {
+    let options = match Options::from_matches(&mut matches, named) {
         Ok(options) => options,
         Err(error) => return output::refuse(named.name(), &Options::from_arguments(arguments), &error),
     };

@@ -6,11 +6,14 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde_json::Value;
 
+use super::commands::Named;
 use crate::engine::session::SessionId;
 use crate::error::{Error, ErrorKind};
 use crate::request;
 use crate::tools::Entry;
 
+/// The field that names the session.
+const SESSION: &str = "session";
 /// Environment variables that name the session, the first one that is set wins.
 const SESSION_VARIABLES: [&str; 3] = ["LBX_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"];
 
@@ -77,8 +80,13 @@ impl Options {
     ///
     /// # Errors
     /// `invalid_request`.
-    pub fn from_matches(matches: &mut ArgMatches) -> Result<Self, Error> {
-        let flags = Flags::from_arg_matches_mut(matches).map_err(|error| request::flag_error(&error))?;
+    pub fn from_matches(matches: &mut ArgMatches, named: &Named) -> Result<Self, Error> {
+        // What a tool has itself stays there for it.
+        let flags = match named {
+            Named::Tool(tool) if tool.has_own(SESSION) => Flags::from_arg_matches(matches),
+            _ => Flags::from_arg_matches_mut(matches),
+        };
+        let flags = flags.map_err(|error| request::flag_error(&error))?;
         Ok(Self::from_flags(flags))
     }
 
@@ -118,23 +126,27 @@ impl Options {
         }
     }
 
-    /// Takes the fields of every tool out of a request.
+    /// Takes the fields of every tool out of a request; what `tool` has itself, stays in as well.
     ///
     /// # Errors
     /// `invalid_request` where one is of the wrong type or given twice.
-    pub fn with_fields_of(&self, request: &mut Value) -> Result<Self, Error> {
+    pub fn with_fields_of(&self, request: &mut Value, tool: &Entry) -> Result<Self, Error> {
         let mut options = self.clone();
         let Some(object) = request.as_object_mut() else {
             return Ok(options);
         };
         let names: Vec<String> = object.keys().cloned().collect();
         let mut taken: Vec<String> = Vec::new();
+        let mut kept: Vec<(String, Value)> = Vec::new();
         for given in names {
             let name = request::snake_case(&given);
             if !matches!(name.as_str(), "workspace" | "session" | "sandbox" | "require_snapshot") {
                 continue;
             }
             let value = object.remove(&given).unwrap_or_default();
+            if tool.has_own(&name) {
+                kept.push((given, value.clone()));
+            }
             if taken.contains(&name) {
                 return Err(Error::invalid(format!("field `{name}` is given twice")).detail("field", name));
             }
@@ -148,6 +160,7 @@ impl Options {
             }
             taken.push(name);
         }
+        object.extend(kept);
         Ok(options)
     }
 

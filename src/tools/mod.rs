@@ -3,12 +3,15 @@
 pub mod append;
 pub mod apply_patch;
 pub mod common;
+pub mod diff;
 pub mod edit;
 pub mod insert;
+pub mod log;
 pub mod patch;
 pub mod prepend;
 pub mod read;
 pub mod schema;
+pub mod snapshot;
 pub mod write;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
@@ -198,6 +201,12 @@ impl Entry {
         about.map(ToString::to_string).unwrap_or_default()
     }
 
+    /// Whether the tool itself has a field that every tool takes as well.
+    #[must_use]
+    pub fn has_own(&self, field: &str) -> bool {
+        (self.command)().get_arguments().any(|argument| argument.get_id() == field)
+    }
+
     /// What the tool does, in one line.
     #[must_use]
     pub fn title(&self) -> String {
@@ -242,6 +251,9 @@ pub const TOOLS: &[Entry] = &[
     entry::<prepend::Prepend>(),
     entry::<insert::Insert>(),
     entry::<apply_patch::ApplyPatch>(),
+    entry::<log::Log>(),
+    entry::<diff::Diff>(),
+    entry::<snapshot::Snapshot>(),
     entry::<schema::Schema>(),
 ];
 
