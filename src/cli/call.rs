@@ -8,7 +8,7 @@ use crate::control::Control;
 use crate::engine::workspace::Workspace;
 use crate::engine::{Engine, Outcome};
 use crate::error::Error;
-use crate::tools::{Answered, Entry};
+use crate::tools::{Answered, Effect, Entry};
 
 /// A call that is about to be made.
 pub struct Call {
@@ -49,6 +49,9 @@ impl Call {
         let workspace = Workspace::discover(options.workspace.as_deref(), &current)?;
         let mut engine = Engine::new(workspace, session, Control::default());
         engine.require_snapshot = options.require_snapshot;
+        if options.is_session_named {
+            engine.set_session_named();
+        }
         Ok(Self { tool, engine, request: Value::Null })
     }
 
@@ -86,6 +89,9 @@ impl Call {
     #[must_use]
     pub fn run_with(mut self, run: impl FnOnce(&mut Engine) -> Answered) -> Called {
         let answered = without_panic(|| run(&mut self.engine));
+        if self.tool.effect != Effect::Reads {
+            self.engine.audit(self.tool.name, answered.as_ref().err());
+        }
         Called { answered, outcome: self.engine.finish() }
     }
 }

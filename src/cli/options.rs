@@ -54,6 +54,8 @@ pub struct Options {
     pub workspace: Option<PathBuf>,
     /// The session that was named.
     pub session: Option<String>,
+    /// Whether the call itself named it, rather than the environment.
+    pub is_session_named: bool,
     /// The named workspace.
     pub sandbox: Option<String>,
     /// Whether a change without a snapshot counts as failed.
@@ -100,6 +102,7 @@ impl Options {
     /// Flags over environment.
     fn from_flags(flags: Flags) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let is_session_named = flags.session.is_some();
         let session = flags.session.or_else(|| SESSION_VARIABLES.iter().find_map(|name| variable(name)));
         let workspace = flags
             .workspace
@@ -107,6 +110,7 @@ impl Options {
         Self {
             workspace,
             session,
+            is_session_named,
             sandbox: flags.sandbox.or_else(|| variable("LBX_SANDBOX")),
             require_snapshot: flags.require_snapshot,
             json: flags.json,
@@ -142,7 +146,10 @@ impl Options {
                 "workspace" => {
                     options.workspace = text_of(&name, value)?.map(PathBuf::from).or(options.workspace)
                 }
-                "session" => options.session = text_of(&name, value)?.or(options.session),
+                "session" => {
+                    options.is_session_named |= !value.is_null();
+                    options.session = text_of(&name, value)?.or(options.session);
+                }
                 "sandbox" => options.sandbox = text_of(&name, value)?.or(options.sandbox),
                 _ => options.require_snapshot |= flag_of(&name, &value)?,
             }

@@ -2,6 +2,7 @@
 
 pub mod append;
 pub mod apply_patch;
+pub mod audit;
 pub mod common;
 pub mod delete;
 pub mod edit;
@@ -252,6 +253,7 @@ pub const TOOLS: &[Entry] = &[
     entry::<r#move::Move>(),
     entry::<undo::Undo>(),
     entry::<redo::Redo>(),
+    entry::<audit::Audit>(),
     entry::<trash::Trash>(),
     entry::<apply_patch::ApplyPatch>(),
     entry::<schema::Schema>(),
