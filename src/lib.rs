@@ -5,3 +5,4 @@ pub mod control;
 pub mod engine;
 pub mod error;
 pub mod sha256;
+pub mod text;

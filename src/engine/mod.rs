@@ -1,8 +1,165 @@
 //! The engine: everything that knows the workspace, and nothing of who calls it.
+//!
+//! Its layers, each using only those before it: [`path`] and [`protect`] (names), [`fs`] (calls
+//! on opened folders), [`workspace`] and [`resolve`] (what lies inside), [`state`] (`.lbx/`),
+//! [`session`] (what was seen), [`backup`], [`transaction`] (changes), [`snapshot_of`] (commits).
 
+pub mod backup;
 pub mod fs;
 mod near;
 pub mod path;
 pub mod protect;
 pub mod resolve;
+pub mod session;
+pub mod snapshot_of;
+pub mod state;
+pub mod transaction;
 pub mod workspace;
+
+use rustix::fs::Stat;
+
+use crate::control::Control;
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+use path::WorkspacePath;
+use session::{Lines, Mark, SessionId};
+use state::State;
+use workspace::Workspace;
+
+/// One call's view of a workspace: synchronous, cancellable, silent.
+#[derive(Debug)]
+pub struct Engine {
+    /// Where the files are.
+    pub workspace: Workspace,
+    /// What a long call listens to.
+    pub control: Control,
+    /// Whether a change without a snapshot counts as failed.
+    pub require_snapshot: bool,
+    /// Who calls.
+    session: SessionId,
+    /// What was seen in this call, not yet in the state file.
+    seen: Vec<Mark>,
+    /// What the answer should warn of.
+    warnings: Vec<String>,
+    /// The commit that holds what this call changed.
+    snapshot: Option<String>,
+}
+
+/// What a call leaves beside its answer.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// What the caller should know though the call succeeded.
+    pub warnings: Vec<String>,
+    /// The commit that holds what the call changed.
+    pub snapshot: Option<String>,
+}
+
+impl Engine {
+    /// An engine for one call of `session` in `workspace`.
+    #[must_use]
+    pub fn new(workspace: Workspace, session: SessionId, control: Control) -> Self {
+        Self {
+            workspace,
+            control,
+            require_snapshot: false,
+            session,
+            seen: Vec::new(),
+            warnings: Vec::new(),
+            snapshot: None,
+        }
+    }
+
+    /// Who calls.
+    #[must_use]
+    pub fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    /// Adds something that the caller should know though the call succeeds.
+    pub fn warn(&mut self, warning: impl Into<String>) {
+        let warning = warning.into();
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    /// Adds a warning where there is one.
+    pub fn warn_if(&mut self, warning: Option<String>) {
+        if let Some(warning) = warning {
+            self.warn(warning);
+        }
+    }
+
+    /// Notes the commit that holds what this call changed.
+    pub fn set_snapshot(&mut self, id: String) {
+        self.snapshot = Some(id);
+    }
+
+    /// Notes that lines of a file were shown, so that it may be changed.
+    pub fn mark_shown(&mut self, path: &WorkspacePath, sha256: Sha256, stat: &Stat, lines: &[(u64, u64)]) {
+        let mut shown = Lines::default();
+        lines.iter().for_each(|&(first, last)| shown.add(first, last));
+        let mark = Mark::of_everything(path.clone(), sha256, fs::size_of(stat), 0);
+        self.seen.push(Mark { lines: shown, ..mark });
+    }
+
+    /// Ends the call: puts what was seen into the state file, and gives up warnings and snapshot.
+    ///
+    /// A workspace that cannot be written is still read; the marks are then lost, and a warning
+    /// says so.
+    #[must_use]
+    pub fn finish(mut self) -> Outcome {
+        match self.save_marks() {
+            Ok(warning) => self.warn_if(warning),
+            Err(error) => {
+                self.warn(format!("what was read could not be noted for this session: {}", error.message()))
+            }
+        }
+        Outcome { warnings: self.warnings, snapshot: self.snapshot }
+    }
+
+    /// Puts what was seen into the state file, where it is news.
+    fn save_marks(&mut self) -> Result<Option<String>, Error> {
+        if self.seen.is_empty() {
+            return Ok(None);
+        }
+        let state = State::open(&self.workspace)?;
+        let (session, warning) = session::load(&state, &self.session)?;
+        let is_known = |mark: &Mark| {
+            session.mark(&mark.path).is_some_and(|known| {
+                known.sha256 == mark.sha256
+                    && mark.lines.ranges().iter().all(|&(first, last)| known.lines.contain(first, last))
+            })
+        };
+        if self.seen.iter().all(is_known) {
+            return Ok(warning);
+        }
+        let seen = std::mem::take(&mut self.seen);
+        let later = session::update(&state, &self.session, |session| {
+            seen.into_iter().for_each(|mark| session.add_mark(mark));
+        })?;
+        Ok(warning.or(later))
+    }
+
+    /// The bytes of `path` with that SHA-256, where a backup or the snapshots still have them.
+    #[must_use]
+    pub fn find_version(&self, state: &State, _path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
+        backup::find(state, sha256).ok().flatten()
+    }
+
+    /// Refuses to go on with a snapshot that the caller required and that failed.
+    ///
+    /// # Errors
+    /// `snapshot_failed`, applied, where one is required; else it is a warning.
+    pub fn snapshot_failed(&mut self, reason: &str) -> Result<(), Error> {
+        if self.require_snapshot {
+            return Err(Error::new(
+                ErrorKind::SnapshotFailed,
+                format!("the change stands, but it has no snapshot: {reason}"),
+            )
+            .applied());
+        }
+        self.warn(format!("no snapshot: {reason}"));
+        Ok(())
+    }
+}

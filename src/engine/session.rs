@@ -1,0 +1,349 @@
+//! What one session has seen: a mark for each file it read, with the bytes' SHA-256.
+//!
+//! A session is one state file, `.lbx/sessions/ID.json`. Readers never lock it; a writer holds the
+//! session's lock, reads the newest state, and replaces the file at once. Fields that this version
+//! does not know survive. A damaged file is set aside and says so; it is never trusted.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::fd::AsFd;
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::Stat;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::fs;
+use super::path::WorkspacePath;
+use super::state::{State, shown};
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+
+/// Characters in a session id.
+const ID_CHARACTERS_MAX: usize = 100;
+/// Version of the state file that this code writes.
+const VERSION: u32 = 1;
+/// Size of a state file: some 100,000 marks.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Where the state files are.
+const FOLDER: &str = "sessions";
+
+/// The name of a session: 1 to 100 of `A-Za-z0-9._-`, not beginning with a dot.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SessionId(String);
+
+impl SessionId {
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for SessionId {
+    fn default() -> Self {
+        Self("default".to_owned())
+    }
+}
+
+impl FromStr for SessionId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if (1..=ID_CHARACTERS_MAX).contains(&text.len())
+            && text.bytes().all(is_allowed)
+            && !text.starts_with('.')
+        {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(Error::invalid(format!(
+            "session id {text:?}: expected 1 to {ID_CHARACTERS_MAX} of A-Z a-z 0-9 . _ -, not beginning with a dot"
+        ))
+        .suggest("Give another --session (or LBX_SESSION), such as agent-1."))
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The lines of a file that were shown, as inclusive ranges of line numbers from 1, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lines(Vec<(u64, u64)>);
+
+impl Lines {
+    /// Lines 1 to `last`; none where `last` is 0.
+    #[must_use]
+    pub fn up_to(last: u64) -> Self {
+        let mut lines = Self::default();
+        lines.add(1, last);
+        lines
+    }
+
+    /// Adds the lines `first` to `last`, both included; nothing where `first` is after `last`.
+    pub fn add(&mut self, first: u64, last: u64) {
+        if first > last {
+            return;
+        }
+        self.0.push((first, last));
+        self.0.sort_unstable();
+        let mut joined: Vec<(u64, u64)> = Vec::with_capacity(self.0.len());
+        for &(first, last) in &self.0 {
+            match joined.last_mut() {
+                Some(before) if first <= before.1.saturating_add(1) => before.1 = before.1.max(last),
+                _ => joined.push((first, last)),
+            }
+        }
+        self.0 = joined;
+    }
+
+    /// Whether all of the lines 1 to `last` were shown.
+    #[must_use]
+    pub fn cover(&self, last: u64) -> bool {
+        self.contain(1, last)
+    }
+
+    /// Whether all of the lines `first` to `last` were shown.
+    #[must_use]
+    pub fn contain(&self, first: u64, last: u64) -> bool {
+        first > last || self.0.iter().any(|&(from, to)| from <= first && to >= last)
+    }
+
+    /// The ranges.
+    #[must_use]
+    pub fn ranges(&self) -> &[(u64, u64)] {
+        &self.0
+    }
+}
+
+/// What a session knows of one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// The canonical path, so that two names of one file share a mark.
+    pub path: WorkspacePath,
+    /// SHA-256 of the bytes seen.
+    pub sha256: Sha256,
+    /// Their number.
+    pub size: u64,
+    /// The lines shown.
+    #[serde(default)]
+    pub lines: Lines,
+    /// When they were seen, seconds since 1970.
+    pub time: u64,
+    /// What a later version keeps here.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl Mark {
+    /// A mark of now, for bytes of which all lines were seen.
+    #[must_use]
+    pub fn of_everything(path: WorkspacePath, sha256: Sha256, size: u64, total_lines: u64) -> Self {
+        let lines = Lines::up_to(total_lines);
+        Self { path, sha256, size, lines, time: seconds_now(), other: Map::new() }
+    }
+}
+
+/// The state file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SessionState {
+    /// Version of the format.
+    version: u32,
+    /// The number of the session's last change; 0 before the first.
+    #[serde(default)]
+    pub seq: u64,
+    /// What the session has seen, by path.
+    #[serde(default)]
+    marks: Vec<Mark>,
+    /// What a later version keeps here.
+    #[serde(flatten)]
+    other: Map<String, Value>,
+}
+
+impl Default for SessionState {
+    fn default() -> Self {
+        Self { version: VERSION, seq: 0, marks: Vec::new(), other: Map::new() }
+    }
+}
+
+impl SessionState {
+    /// What the session knows of `path`.
+    #[must_use]
+    pub fn mark(&self, path: &WorkspacePath) -> Option<&Mark> {
+        self.marks.iter().find(|mark| mark.path == *path)
+    }
+
+    /// All marks, by path.
+    #[must_use]
+    pub fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+
+    /// Puts a mark in the place of the one for its path.
+    pub fn set_mark(&mut self, mark: Mark) {
+        match self.marks.binary_search_by(|known| known.path.cmp(&mark.path)) {
+            Ok(at) => {
+                if let Some(known) = self.marks.get_mut(at) {
+                    *known = mark;
+                }
+            }
+            Err(at) => self.marks.insert(at, mark),
+        }
+    }
+
+    /// Notes that `seen` was shown: its lines join those shown before of the same bytes.
+    pub fn add_mark(&mut self, mut seen: Mark) {
+        if let Some(known) = self.mark(&seen.path).filter(|known| known.sha256 == seen.sha256) {
+            for &(first, last) in known.lines.ranges() {
+                seen.lines.add(first, last);
+            }
+        }
+        self.set_mark(seen);
+    }
+
+    /// Drops the mark for `path`; whether there was one.
+    pub fn forget(&mut self, path: &WorkspacePath) -> bool {
+        let before = self.marks.len();
+        self.marks.retain(|mark| mark.path != *path);
+        self.marks.len() < before
+    }
+}
+
+/// The session `id` as its file has it, with a warning where the file was damaged.
+///
+/// # Errors
+/// `io_error` where a newer version wrote it, or the system's.
+pub fn load(state: &State, id: &SessionId) -> Result<(SessionState, Option<String>), Error> {
+    let Some(folder) = state.find_folder(FOLDER)? else {
+        return Ok((SessionState::default(), None));
+    };
+    let name = format!("{id}.json");
+    let bytes = match fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
+        Ok(None) => return Ok((SessionState::default(), None)),
+        Ok(Some(bytes)) => bytes,
+        Err(source) if is_no_state_file(&source) => {
+            return Ok((SessionState::default(), Some(set_aside(&folder, &name))));
+        }
+        Err(source) => return Err(Error::io("read", shown(&format!("{FOLDER}/{name}")), source)),
+    };
+    match parse(&bytes, &name)? {
+        Some(session) => Ok((session, None)),
+        None => {
+            let aside = set_aside(&folder, &name);
+            Ok((SessionState::default(), Some(aside)))
+        }
+    }
+}
+
+/// Changes the session `id` under its lock; the answer is a warning where its file was damaged.
+///
+/// # Errors
+/// `lock_timeout`, or as [`load`].
+pub fn update(
+    state: &State,
+    id: &SessionId,
+    change: impl FnOnce(&mut SessionState),
+) -> Result<Option<String>, Error> {
+    let folder = state.folder(FOLDER)?;
+    let _lock = state.lock(folder.as_fd(), &format!("{id}.lock"))?;
+    let (mut session, warning) = load(state, id)?;
+    change(&mut session);
+    let bytes = serde_json::to_vec(&session).map_err(|error| Error::internal(error.to_string()))?;
+    state.replace(folder.as_fd(), OsStr::new(&format!("{id}.json")), &bytes)?;
+    Ok(warning)
+}
+
+/// The state in `bytes`; `None` where they are damaged.
+fn parse(bytes: &[u8], name: &str) -> Result<Option<SessionState>, Error> {
+    /// The one field that every version has.
+    #[derive(Deserialize)]
+    struct Versioned {
+        /// Version of the format.
+        version: u32,
+    }
+    let Ok(Versioned { version }) = serde_json::from_slice(bytes) else {
+        return Ok(None);
+    };
+    if version > VERSION {
+        return Err(Error::new(
+            ErrorKind::IoError,
+            format!("{} was written by a newer lbx (version {version})", shown(&format!("{FOLDER}/{name}"))),
+        )
+        .suggest("Use the newer lbx, or another --session."));
+    }
+    let Ok(mut session) = serde_json::from_slice::<SessionState>(bytes) else {
+        return Ok(None);
+    };
+    session.marks.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(Some(session))
+}
+
+/// Whether what stands in the state file's place is a folder, a link or far too large.
+fn is_no_state_file(source: &std::io::Error) -> bool {
+    let errno = source.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::INVAL | Errno::FBIG | Errno::ISDIR | Errno::LOOP | Errno::NXIO))
+}
+
+/// Puts a damaged file aside, and says so.
+fn set_aside(folder: &impl AsFd, name: &str) -> String {
+    let damaged = format!("{name}.damaged-{}", seconds_now());
+    let where_to = match rustix::fs::renameat(folder, name, folder, damaged.as_str()) {
+        Ok(()) => format!("it was set aside as {}", shown(&format!("{FOLDER}/{damaged}"))),
+        Err(errno) => format!("it could not be set aside ({errno})"),
+    };
+    format!("the session's state file was damaged, so nothing counts as read: {where_to}")
+}
+
+/// Seconds since 1970.
+#[must_use]
+pub fn seconds_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Size of a file as a mark has it.
+#[must_use]
+pub fn size_of(stat: &Stat) -> u64 {
+    fs::size_of(stat)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shown_lines_join() {
+        let mut lines = Lines::default();
+        for (first, last) in [(5, 9), (1, 2), (3, 4), (20, 19), (30, 31), (8, 12)] {
+            lines.add(first, last);
+        }
+        assert_eq!(lines.ranges(), [(1, 12), (30, 31)]);
+        assert!(lines.cover(12) && !lines.cover(13));
+        assert!(Lines::default().cover(0));
+    }
+
+    #[test]
+    fn session_ids_are_validated() {
+        for good in ["a", "A.b_c-9", &"x".repeat(100)] {
+            assert!(good.parse::<SessionId>().is_ok(), "{good}");
+        }
+        for bad in ["", ".a", "a/b", "..", "a b", "ä", "a\n", &"x".repeat(101)] {
+            assert!(bad.parse::<SessionId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn unknown_fields_of_a_state_file_survive() {
+        let text = r#"{"version":1,"seq":3,"marks":[],"later":{"x":1}}"#;
+        let session = parse(text.as_bytes(), "s").unwrap().unwrap();
+        assert_eq!(session.seq, 3);
+        assert!(serde_json::to_string(&session).unwrap().contains(r#""later":{"x":1}"#));
+        assert!(parse(b"{\"version\":2}", "s").is_err());
+        assert!(parse(b"{\"version\":1,\"marks\":7}", "s").unwrap().is_none());
+        assert!(parse(b"", "s").unwrap().is_none());
+    }
+}

@@ -1,0 +1,402 @@
+//! From a planned change to one that stands, step by step.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, RenameFlags};
+use rustix::io::Errno;
+
+use super::journal::{Entry, FileEntry, PendingEntry, Version};
+use super::stage::{New, Stage, Staged};
+use super::{Change, Planned, marks, recover};
+use crate::engine::backup;
+use crate::engine::fs;
+use crate::engine::path::WorkspacePath;
+use crate::engine::session;
+use crate::engine::snapshot_of::{self, Record};
+use crate::engine::state::{State, make_folder};
+use crate::engine::workspace::Workspace;
+use crate::error::{Error, ErrorKind};
+
+/// Everything written aside for a change, not yet in force.
+#[derive(Default)]
+struct Prepared {
+    /// New bytes, by the number of their file.
+    staged: BTreeMap<usize, Staged>,
+    /// Old bytes.
+    backups: Vec<backup::Pending>,
+    /// The journal entry.
+    entry: Option<PendingEntry>,
+}
+
+impl Prepared {
+    /// Removes everything again.
+    fn discard(&self) {
+        self.staged.values().for_each(Staged::discard);
+        self.backups.iter().for_each(backup::Pending::discard);
+        if let Some(entry) = &self.entry {
+            entry.discard();
+        }
+    }
+}
+
+impl Change<'_> {
+    /// Makes the change, with `subject` as its line in the snapshot log.
+    ///
+    /// Without any file planned, and in a dry run, nothing happens.
+    ///
+    /// # Errors
+    /// The system's, with nothing changed; where a step after the change failed, the error says
+    /// that it was applied.
+    pub fn commit(mut self, subject: String, why: Option<String>) -> Result<(), Error> {
+        if self.dry_run || self.files.is_empty() {
+            return Ok(());
+        }
+        let Some(state) = self.state.take() else {
+            return Err(Error::internal("a change without a state"));
+        };
+        self.entry.subject = subject;
+        self.entry.why = why;
+        self.plan_folders()?;
+        let mut prepared = Prepared::default();
+        let outcome = self.prepare(&state, &mut prepared).and_then(|()| self.put_in_force(&state, &prepared));
+        if let Err(error) = outcome {
+            prepared.discard();
+            return Err(error);
+        }
+        if let Err(error) = apply_entry(&self.engine.workspace, &self.entry) {
+            return Err(self.after_failure(&state, error));
+        }
+        sync_folders_of(&self.engine.workspace, &self.entry).map_err(Error::applied)?;
+        self.finish(&state)
+    }
+
+    /// Notes the folders that the change will have to make.
+    fn plan_folders(&mut self) -> Result<(), Error> {
+        for file in &self.files {
+            if file.after.is_some() {
+                for folder in self.folders_to(file.seen.current.place.path())?.1 {
+                    if !self.entry.folders.contains(&folder) {
+                        self.entry.folders.push(folder);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes backups, new bytes and the journal entry aside.
+    fn prepare(&mut self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
+        let mut warnings = Vec::new();
+        for (number, file) in self.files.iter().enumerate() {
+            let current = &file.seen.current;
+            if current.exists() {
+                prepared.backups.extend(backup::prepare(state, current.sha256, &current.bytes)?);
+            }
+            if let Some(after) = &file.after {
+                let (nearest, _) = self.folders_to(current.place.path())?;
+                let stage = Stage { workspace: &self.engine.workspace, state, id: &self.entry.id };
+                let new = New { bytes: &after.bytes, mode: after.mode };
+                let staged = stage.write(number, &nearest, current.original.as_ref(), &new, &mut warnings)?;
+                prepared.staged.insert(number, staged);
+            }
+            warn_of_links(file, &mut warnings);
+        }
+        let files: Vec<FileEntry> = self
+            .files
+            .iter()
+            .enumerate()
+            .map(|(number, file)| file_entry(file, prepared.staged.get(&number)))
+            .collect();
+        self.entry.files = files;
+        prepared.entry = Some(self.entry.prepare(state)?);
+        for warning in warnings {
+            self.engine.warn(warning);
+        }
+        Ok(())
+    }
+
+    /// Makes everything prepared durable, then the journal entry binding.
+    fn put_in_force(&self, state: &State, prepared: &Prepared) -> Result<(), Error> {
+        let io = |source: std::io::Error| Error::io("sync", super::super::state::STATE_FOLDER, source);
+        let files = prepared.staged.values().map(|staged| &staged.file);
+        let files = files.chain(prepared.backups.iter().map(|backup| &backup.file));
+        let files: Vec<&File> = files.chain(prepared.entry.iter().map(|entry| &entry.file)).collect();
+        sync_all(&files).map_err(io)?;
+        for pending in &prepared.backups {
+            pending.publish()?;
+        }
+        let Some(entry) = &prepared.entry else {
+            return Err(Error::internal("a change without an entry"));
+        };
+        entry.publish()?;
+        let mut folders: Vec<&OwnedFd> = prepared.backups.iter().map(|backup| &backup.folder).collect();
+        folders.push(&entry.folder);
+        let staging = state.folder(super::stage::FOLDER)?;
+        folders.push(&staging);
+        let outcome = sync_all(&folders).map_err(io).and_then(|()| self.must_be_unchanged());
+        if outcome.is_err() {
+            // Not a byte of the workspace has changed, so the entry must not come into force later.
+            self.entry.discard(state)?;
+        }
+        outcome
+    }
+
+    /// Refuses where a file is no longer the one that was read: another program is at work.
+    fn must_be_unchanged(&self) -> Result<(), Error> {
+        for file in &self.files {
+            let current = &file.seen.current;
+            let Some(original) = &current.original else {
+                continue;
+            };
+            let now = fs::open_beneath(self.engine.workspace.root_fd(), current.place.path(), fs::LOOK)
+                .and_then(rustix::fs::fstat);
+            let same = now.is_ok_and(|now| {
+                let then = &original.stat;
+                fs::is_same_file(&now, then)
+                    && (now.st_size, now.st_mtime, now.st_mtime_nsec, now.st_ctime, now.st_ctime_nsec)
+                        == (
+                            then.st_size,
+                            then.st_mtime,
+                            then.st_mtime_nsec,
+                            then.st_ctime,
+                            then.st_ctime_nsec,
+                        )
+            });
+            if !same {
+                let shown = current.place.shown();
+                return Err(Error::new(
+                    ErrorKind::StaleFile,
+                    format!("{shown} was changed by another program during this call"),
+                )
+                .at(shown));
+            }
+        }
+        Ok(())
+    }
+
+    /// What to answer when a rename failed: the change is rolled back, or, failing that, left to
+    /// the next call.
+    fn after_failure(&self, state: &State, error: Error) -> Error {
+        match recover::roll_back(&self.engine.workspace, state, &self.entry) {
+            Ok(()) => error,
+            Err(_) => error.applied(),
+        }
+    }
+
+    /// What follows a change that stands: marks, snapshot, history.
+    fn finish(mut self, state: &State) -> Result<(), Error> {
+        self.set_marks(state);
+        let record = Record { entry: &self.entry, files: snapshot_files(&self.files, &self.entry) };
+        let outcome = snapshot_of::record(self.engine, state, &record);
+        if let Err(error) = self.entry.close(state) {
+            self.engine.warn(format!(
+                "the change stands, but its journal entry could not be closed: {}",
+                error.message()
+            ));
+        }
+        outcome
+    }
+
+    /// Marks what the caller knows of the files now.
+    fn set_marks(&mut self, state: &State) {
+        let seq = self.entry.seq;
+        let (marks, forgotten) = marks::after(&self.files, &self.session);
+        let updated = session::update(state, self.engine.session(), |session| {
+            session.seq = session.seq.max(seq);
+            for path in &forgotten {
+                session.forget(path);
+            }
+            for mark in marks {
+                session.set_mark(mark);
+            }
+        });
+        match updated {
+            Ok(warning) => self.engine.warn_if(warning),
+            Err(error) => self.engine.warn(format!(
+                "the change stands, but the session could not note it, so read the file again before the next change: {}",
+                error.message()
+            )),
+        }
+    }
+}
+
+/// Both sides of each file, for the snapshot.
+fn snapshot_files<'a>(files: &'a [Planned], entry: &'a Entry) -> Vec<snapshot_of::File<'a>> {
+    let sides = |(file, entry): (&'a Planned, &'a FileEntry)| snapshot_of::File {
+        path: &entry.path,
+        before: entry.before.as_ref().map(|version| (version.mode, file.seen.current.bytes.as_slice())),
+        after: file
+            .after
+            .as_ref()
+            .zip(entry.after.as_ref())
+            .map(|(after, version)| (version.mode, after.bytes.as_slice())),
+    };
+    files.iter().zip(&entry.files).map(sides).collect()
+}
+
+/// What the journal has of a planned file.
+fn file_entry(file: &Planned, staged: Option<&Staged>) -> FileEntry {
+    let current = &file.seen.current;
+    FileEntry {
+        path: current.place.path().clone(),
+        before: current.mode().map(|mode| Version {
+            sha256: current.sha256,
+            size: current.bytes.len() as u64,
+            mode,
+        }),
+        after: file.after.as_ref().zip(staged).map(|(after, staged)| Version {
+            sha256: after.sha256,
+            size: after.bytes.len() as u64,
+            mode: staged.mode,
+        }),
+        staged: staged.map(|staged| staged.path.clone()),
+    }
+}
+
+/// Says that a file's other names keep the old bytes.
+fn warn_of_links(file: &Planned, warnings: &mut Vec<String>) {
+    let links = file.seen.current.original.as_ref().map_or(1, |original| original.stat.st_nlink);
+    if links > 1 && file.after.is_some() {
+        warnings.push(format!(
+            "{} has {links} hard links: it was replaced, and its other names keep the old bytes",
+            file.seen.current.place.shown()
+        ));
+    }
+}
+
+/// Carries out the renames and deletions of an entry that is in force; those done already are
+/// passed over. Deletions come first, so that a folder can take a file's place.
+///
+/// # Errors
+/// The system's, at the first that fails.
+pub fn apply_entry(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
+    for file in entry.files.iter().filter(|file| file.after.is_none()) {
+        delete(workspace, file)?;
+    }
+    for folder in &entry.folders {
+        let io = |errno: Errno| Error::io("make", workspace.shown(folder), errno);
+        let parent = workspace.open_folder(&folder.parent().unwrap_or_default())?;
+        make_folder(parent.as_fd(), folder.name().unwrap_or_default(), 0o777).map_err(io)?;
+    }
+    for file in entry.files.iter().filter(|file| file.after.is_some()) {
+        rename(workspace, file)?;
+    }
+    Ok(())
+}
+
+/// Deletes a file.
+fn delete(workspace: &Workspace, file: &FileEntry) -> Result<(), Error> {
+    let folder = workspace.open_folder(&file.path.parent().unwrap_or_default())?;
+    match rustix::fs::unlinkat(&folder, file.path.name().unwrap_or_default(), AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(Error::io("delete", workspace.shown(&file.path), errno)),
+    }
+}
+
+/// Renames the new bytes to their place; a new file never onto another.
+fn rename(workspace: &Workspace, file: &FileEntry) -> Result<(), Error> {
+    let Some(staged) = &file.staged else {
+        return Ok(());
+    };
+    let from = workspace.open_folder(&staged.parent().unwrap_or_default())?;
+    let to = workspace.open_folder(&file.path.parent().unwrap_or_default())?;
+    let (old, new) = (staged.name().unwrap_or_default(), file.path.name().unwrap_or_default());
+    let renamed = if file.before.is_some() {
+        rustix::fs::renameat(&from, old, &to, new)
+    } else {
+        rename_new(&from, old, &to, new)
+    };
+    match renamed {
+        Ok(()) => Ok(()),
+        // Done by the call that died.
+        Err(Errno::NOENT)
+            if fs::stat_at(from.as_fd(), old).is_err() && fs::stat_at(to.as_fd(), new).is_ok() =>
+        {
+            Ok(())
+        }
+        Err(errno) => Err(Error::io("write", workspace.shown(&file.path), errno)),
+    }
+}
+
+/// Renames onto a name that must be free.
+fn rename_new(
+    from: &OwnedFd,
+    old: &std::ffi::OsStr,
+    to: &OwnedFd,
+    new: &std::ffi::OsStr,
+) -> Result<(), Errno> {
+    match rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
+        // Not every file system knows the flag.
+        Err(Errno::INVAL | Errno::NOSYS) => match fs::stat_at(to.as_fd(), new) {
+            Err(Errno::NOENT) => rustix::fs::renameat(from, old, to, new),
+            Ok(_) => Err(Errno::EXIST),
+            Err(errno) => Err(errno),
+        },
+        outcome => outcome,
+    }
+}
+
+/// Syncs every folder in which an entry changed a name.
+///
+/// # Errors
+/// The system's.
+pub fn sync_folders_of(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
+    let mut paths: Vec<WorkspacePath> = entry
+        .files
+        .iter()
+        .map(|file| &file.path)
+        .chain(&entry.folders)
+        .filter_map(WorkspacePath::parent)
+        .collect();
+    paths.sort();
+    paths.dedup();
+    let mut folders = Vec::with_capacity(paths.len());
+    for path in &paths {
+        match workspace.open_folder(path) {
+            Ok(folder) => folders.push(folder),
+            // A folder that the change emptied may be gone with it.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let folders: Vec<&OwnedFd> = folders.iter().collect();
+    sync_all(&folders).map_err(|source| Error::io("sync", workspace.root().display().to_string(), source))
+}
+
+/// Syncs all at once, each from a thread of its own: the disk joins what comes together.
+///
+/// # Errors
+/// The first failure.
+pub fn sync_all<F: AsFd + Sync>(files: &[&F]) -> std::io::Result<()> {
+    /// Threads at once.
+    const THREADS_MAX: usize = 16;
+    let sync = |file: &&F| rustix::io::retry_on_intr(|| rustix::fs::fsync(file));
+    let Some((first, others)) = files.split_first() else {
+        return Ok(());
+    };
+    if others.is_empty() {
+        return Ok(sync(first)?);
+    }
+    let per_thread = files.len().div_ceil(THREADS_MAX);
+    std::thread::scope(|scope| {
+        let mut running = Vec::new();
+        let (mine, rest) = files.split_at(per_thread.min(files.len()));
+        for chunk in rest.chunks(per_thread) {
+            let work = move || {
+                chunk.iter().try_for_each(|file| rustix::io::retry_on_intr(|| rustix::fs::fsync(*file)))
+            };
+            match std::thread::Builder::new().spawn_scoped(scope, work) {
+                Ok(thread) => running.push(thread),
+                // No thread to be had: do it here.
+                Err(_) => chunk.iter().try_for_each(sync)?,
+            }
+        }
+        mine.iter().try_for_each(sync)?;
+        for thread in running {
+            thread.join().map_err(|_| std::io::Error::other("a syncing thread died"))??;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,238 @@
+//! The journal: what a change is about to do, on disk before its first rename.
+//!
+//! An open entry is `.lbx/journal/open/ID.json`. When the change is done it becomes
+//! `.lbx/journal/done/SESSION/SEQ.json`, the session's history.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::fs;
+use crate::engine::path::WorkspacePath;
+use crate::engine::state::{State, shown};
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+
+/// Version of an entry that this code writes.
+const VERSION: u32 = 1;
+/// Size of an entry: a patch over some 100,000 files.
+const ENTRY_BYTES_MAX: u64 = 64 << 20;
+/// Where the entries of unfinished changes are.
+pub const OPEN_FOLDER: &str = "journal/open";
+/// Where those of finished changes are, in a folder a session.
+const DONE_FOLDER: &str = "journal/done";
+/// Where those are that neither could be completed nor rolled back.
+const STUCK_FOLDER: &str = "journal/stuck";
+
+/// A file on one side of a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// SHA-256 of its bytes.
+    pub sha256: Sha256,
+    /// Their number.
+    pub size: u64,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+/// What a change does to one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// The canonical path.
+    pub path: WorkspacePath,
+    /// The file before; `None` where there was none.
+    pub before: Option<Version>,
+    /// The file after; `None` where it is deleted.
+    pub after: Option<Version>,
+    /// Where the new bytes wait to be renamed to their place.
+    pub staged: Option<WorkspacePath>,
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Version of the format.
+    version: u32,
+    /// Its own name, unique.
+    pub id: String,
+    /// Whose change it is.
+    pub session: String,
+    /// The tool that makes it.
+    pub tool: String,
+    /// Its number in the session, from 1.
+    pub seq: u64,
+    /// When it began, seconds since 1970.
+    pub time: u64,
+    /// Its one line in the snapshot log.
+    pub subject: String,
+    /// The caller's reason.
+    #[serde(default)]
+    pub why: Option<String>,
+    /// The files it changes.
+    pub files: Vec<FileEntry>,
+    /// The folders it makes, outermost first.
+    #[serde(default)]
+    pub folders: Vec<WorkspacePath>,
+}
+
+impl Entry {
+    /// An entry for a change that is about to begin.
+    #[must_use]
+    pub fn new(id: String, session: &str, tool: &str, seq: u64, time: u64) -> Self {
+        Self {
+            version: VERSION,
+            id,
+            session: session.to_owned(),
+            tool: tool.to_owned(),
+            seq,
+            time,
+            subject: String::new(),
+            why: None,
+            files: Vec::new(),
+            folders: Vec::new(),
+        }
+    }
+
+    /// The name of its file.
+    fn name(&self) -> String {
+        format!("{}.json", self.id)
+    }
+
+    /// Writes it under a temporary name; the file is the caller's to sync.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn prepare(&self, state: &State) -> Result<PendingEntry, Error> {
+        let folder = state.folder(OPEN_FOLDER)?;
+        let temporary = format!(".{}", self.name());
+        let bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
+        let io = |source: std::io::Error| Error::io("write", shown(OPEN_FOLDER), source);
+        let mut file =
+            fs::create_at(folder.as_fd(), OsStr::new(&temporary), 0o600).map_err(|errno| io(errno.into()))?;
+        if let Err(source) = file.write_all(&bytes) {
+            remove(&folder, &temporary);
+            return Err(io(source));
+        }
+        Ok(PendingEntry { file, folder, temporary, name: self.name() })
+    }
+
+    /// Puts it into the session's history.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn close(&self, state: &State) -> Result<(), Error> {
+        let history = format!("{DONE_FOLDER}/{}", self.session);
+        self.move_to(state, &history, &format!("{:08}.json", self.seq))
+    }
+
+    /// Puts it aside for a person to look at.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn put_aside(&self, state: &State) -> Result<(), Error> {
+        self.move_to(state, STUCK_FOLDER, &self.name())
+    }
+
+    /// Drops it: the change was rolled back.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn discard(&self, state: &State) -> Result<(), Error> {
+        let folder = state.folder(OPEN_FOLDER)?;
+        rustix::fs::unlinkat(&folder, self.name(), rustix::fs::AtFlags::empty())
+            .map_err(|errno| Error::io("remove", shown(OPEN_FOLDER), errno))
+    }
+
+    /// Renames the open entry.
+    fn move_to(&self, state: &State, folder: &str, name: &str) -> Result<(), Error> {
+        let open = state.folder(OPEN_FOLDER)?;
+        let to = state.folder(folder)?;
+        rustix::fs::renameat(&open, self.name(), &to, name)
+            .map_err(|errno| Error::io("write", shown(folder), errno))
+    }
+}
+
+/// An entry that is written but not yet in force.
+#[derive(Debug)]
+pub struct PendingEntry {
+    /// Its bytes, to be synced.
+    pub file: std::fs::File,
+    /// The folder it is in.
+    pub folder: OwnedFd,
+    /// Its name so far.
+    temporary: String,
+    /// Its name to be.
+    name: String,
+}
+
+impl PendingEntry {
+    /// Puts it in force: from here on the change is completed or rolled back, whatever happens.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn publish(&self) -> Result<(), Error> {
+        rustix::fs::renameat(&self.folder, self.temporary.as_str(), &self.folder, self.name.as_str())
+            .map_err(|errno| Error::io("write", shown(OPEN_FOLDER), errno))
+    }
+
+    /// Removes one that is not needed after all.
+    pub fn discard(&self) {
+        remove(&self.folder, &self.temporary);
+    }
+}
+
+/// The open entries, oldest first, and the names of files there that are none.
+///
+/// # Errors
+/// `io_error` for an entry of a newer version, or the system's.
+pub fn open_entries(state: &State) -> Result<(Vec<Entry>, Vec<String>), Error> {
+    let Some(folder) = state.find_folder(OPEN_FOLDER)? else {
+        return Ok((Vec::new(), Vec::new()));
+    };
+    let (mut entries, mut strays) = (Vec::new(), Vec::new());
+    for name in names_in(&folder)? {
+        if name.starts_with('.') {
+            strays.push(name);
+            continue;
+        }
+        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), ENTRY_BYTES_MAX)
+            .map_err(|source| Error::io("read", shown(OPEN_FOLDER), source))?;
+        match serde_json::from_slice::<Entry>(&bytes.unwrap_or_default()) {
+            Ok(entry) if entry.version > VERSION => {
+                return Err(Error::new(
+                    ErrorKind::IoError,
+                    format!("{OPEN_FOLDER}/{name} was written by a newer lbx: use that one here"),
+                ));
+            }
+            Ok(entry) if entry.name() == name => entries.push(entry),
+            _ => strays.push(name),
+        }
+    }
+    entries.sort_by(|one, other| (one.time, &one.id).cmp(&(other.time, &other.id)));
+    Ok((entries, strays))
+}
+
+/// The names in a folder of the state, dots aside.
+///
+/// # Errors
+/// What the system says.
+pub fn names_in(folder: &OwnedFd) -> Result<Vec<String>, Error> {
+    let io = |errno| Error::io("list", shown("journal"), errno);
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(folder).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name != "." && name != ".." {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Removes a file of the state, if it can be.
+pub fn remove(folder: &OwnedFd, name: &str) {
+    // Best effort: whatever is left is removed by the next change.
+    let _ = rustix::fs::unlinkat(folder, name, rustix::fs::AtFlags::empty());
+}

@@ -1,0 +1,92 @@
+//! What the caller knows of the files that it changed.
+
+use super::{After, Known, Planned};
+use crate::engine::path::WorkspacePath;
+use crate::engine::session::{Lines, Mark, SessionState};
+use crate::text::content::Content;
+use crate::text::lines;
+
+/// The marks after a change, and the paths whose marks are void.
+pub fn after(files: &[Planned], session: &SessionState) -> (Vec<Mark>, Vec<WorkspacePath>) {
+    let (mut marks, mut forgotten) = (Vec::new(), Vec::new());
+    for file in files {
+        let path = file.seen.current.place.path();
+        match &file.after {
+            None => forgotten.push(path.clone()),
+            Some(after) => marks.extend(mark_after(file, after, session)),
+        }
+    }
+    (marks, forgotten)
+}
+
+/// The mark of a changed file; `None` where the caller has never seen the rest of it, or has seen
+/// other bytes than those that were changed.
+fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<Mark> {
+    let current = &file.seen.current;
+    let known = session.mark(current.place.path()).filter(|mark| mark.sha256 == current.sha256);
+    let body = body_of(&after.bytes);
+    let total_lines = lines::count(&body);
+    let path = current.place.path().clone();
+    let everything =
+        || Mark::of_everything(path.clone(), after.sha256, after.bytes.len() as u64, total_lines);
+    if after.known == Known::Everything || !current.exists() {
+        return Some(everything());
+    }
+    if !file.seen.proved && known.is_none() {
+        return None;
+    }
+    let before = known.map(|mark| mark.lines.clone()).unwrap_or_default();
+    Some(Mark { lines: carried_over(&before, &body_of(&current.bytes), &body), ..everything() })
+}
+
+/// The text of a file; its bytes where they are none.
+fn body_of(bytes: &[u8]) -> Vec<u8> {
+    Content::decode(bytes.to_vec()).map_or_else(|_| bytes.to_vec(), |content| content.body)
+}
+
+/// The lines of `after` that were shown: those of `before` that were and did not change, at their
+/// new numbers, and all that changed.
+fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines {
+    let old: Vec<&[u8]> = lines::lines(before).collect();
+    let new: Vec<&[u8]> = lines::lines(after).collect();
+    let head = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
+    let rest = (old.len() - head).min(new.len() - head);
+    let tail =
+        old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(one, other)| one == other).count();
+    let (head, tail) = (head as u64, tail as u64);
+    let (old, new) = (old.len() as u64, new.len() as u64);
+    let mut lines = Lines::default();
+    for &(first, last) in shown.ranges() {
+        lines.add(first, last.min(head));
+        let tail_start = old - tail + 1;
+        if last >= tail_start {
+            lines.add(first.max(tail_start) + new - old, last.min(old) + new - old);
+        }
+    }
+    lines.add(head + 1, new - tail);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shown_lines_move_with_the_text() {
+        let shown = |ranges: &[(u64, u64)]| {
+            let mut lines = Lines::default();
+            ranges.iter().for_each(|&(first, last)| lines.add(first, last));
+            lines
+        };
+        for (before, after, seen, seen_after) in [
+            ("a\nb\nc\nd\n", "a\nB\nc\nd\n", vec![(2, 2)], vec![(2, 2)]),
+            ("a\nb\nc\nd\n", "a\nx\ny\nb\nc\nd\n", vec![(1, 1), (4, 4)], vec![(1, 3), (6, 6)]),
+            ("a\nb\nc\nd\n", "a\nd\n", vec![(1, 4)], vec![(1, 2)]),
+            ("a\n", "a\nb\n", vec![(1, 1)], vec![(1, 2)]),
+            ("a\nb\n", "", vec![(1, 2)], vec![]),
+        ] {
+            let lines = carried_over(&shown(&seen), before.as_bytes(), after.as_bytes());
+            assert_eq!(lines.ranges(), seen_after, "{before:?} -> {after:?}");
+        }
+    }
+}

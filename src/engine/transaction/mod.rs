@@ -1,0 +1,382 @@
+//! A change, whole or not at all.
+//!
+//! ```text
+//! lock -> recover what a dead call left open -> resolve -> gate -> (the tool computes)
+//!      -> back up, write aside, journal; sync -> rename; sync -> mark, history, snapshot
+//! ```
+//! Until the journal entry is in force nothing is visible; from then on the change is completed,
+//! or rolled back whole, by this call or by the next one.
+
+mod commit;
+pub mod journal;
+mod marks;
+pub mod recover;
+pub mod stage;
+
+use std::collections::BTreeSet;
+
+use rustix::fs::{Access, AtFlags};
+
+use super::Engine;
+use super::fs;
+use super::path::WorkspacePath;
+use super::resolve::Place;
+use super::session::{self, SessionState, seconds_now};
+use super::state::{Lock, State, unique_name};
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+use journal::Entry;
+use stage::Original;
+
+/// The largest file that is changed in memory, in bytes.
+pub const FILE_BYTES_MAX: u64 = 512 << 20;
+/// The lock that every change holds.
+const LOCK: &str = "lock";
+/// Size of the diff in a `stale_file`, in bytes.
+const STALE_DIFF_BYTES: usize = 2000;
+
+/// What a tool is about to do to a file, for the gate's message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intent {
+    /// Change a part of it.
+    Edit,
+    /// Replace all of it.
+    Overwrite,
+}
+
+impl Intent {
+    /// The verb in `refusing to … PATH: Read it first`.
+    const fn verb(self) -> &'static str {
+        match self {
+            Self::Edit => "edit",
+            Self::Overwrite => "overwrite",
+        }
+    }
+}
+
+/// What the caller knows of the new bytes once the change is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// All of them: it gave them.
+    Everything,
+    /// The changed lines, and what it had been shown of the others.
+    ChangedLines,
+}
+
+/// A file as it stands under the lock.
+pub struct Current {
+    /// Where it is.
+    place: Place,
+    /// The file, open; `None` where there is none.
+    original: Option<Original>,
+    /// Its bytes; none where there is no file.
+    bytes: Vec<u8>,
+    /// Their SHA-256.
+    sha256: Sha256,
+}
+
+impl Current {
+    /// Where it is.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Whether there is a file.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.original.is_some()
+    }
+
+    /// Its bytes; none where there is no file.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// SHA-256 of its bytes.
+    #[must_use]
+    pub fn sha256(&self) -> Sha256 {
+        self.sha256
+    }
+
+    /// Its permission bits; `None` where there is no file.
+    #[must_use]
+    pub fn mode(&self) -> Option<u32> {
+        self.original.as_ref().map(|original| fs::mode_of(&original.stat))
+    }
+
+    /// Lets a tool go on that needs no proof, because it overwrites nothing.
+    #[must_use]
+    pub fn without_proof(self) -> Seen {
+        Seen { current: self, proved: false }
+    }
+}
+
+/// A file that may be changed: it was checked, or needs no check.
+pub struct Seen {
+    /// The file.
+    current: Current,
+    /// Whether the caller proved to have seen its bytes.
+    proved: bool,
+}
+
+impl Seen {
+    /// The file.
+    #[must_use]
+    pub fn current(&self) -> &Current {
+        &self.current
+    }
+}
+
+/// A file with what it is to become.
+struct Planned {
+    /// The file as it stands.
+    seen: Seen,
+    /// Its new bytes; `None` where it is deleted.
+    after: Option<After>,
+}
+
+/// What a file is to become.
+struct After {
+    /// Its bytes.
+    bytes: Vec<u8>,
+    /// Their SHA-256.
+    sha256: Sha256,
+    /// Its permission bits, where they change.
+    mode: Option<u32>,
+    /// What the caller knows of it.
+    known: Known,
+}
+
+/// A change in progress; it holds the workspace's lock until it is dropped.
+pub struct Change<'e> {
+    /// The engine that makes it.
+    engine: &'e mut Engine,
+    /// The state; `None` in a dry run of a workspace that has none.
+    state: Option<State>,
+    /// Held unless this is a dry run.
+    _lock: Option<Lock>,
+    /// Whether nothing is to be changed.
+    dry_run: bool,
+    /// The session as it was when the lock was taken.
+    session: SessionState,
+    /// The journal entry to be.
+    entry: Entry,
+    /// The files changed so far.
+    files: Vec<Planned>,
+}
+
+impl Engine {
+    /// Begins a change by the tool `tool`: takes the lock, and first finishes what a dead call left.
+    ///
+    /// A dry run takes no lock and changes nothing.
+    ///
+    /// # Errors
+    /// `lock_timeout`, or the system's where the state cannot be written.
+    pub fn begin(&mut self, tool: &str, dry_run: bool) -> Result<Change<'_>, Error> {
+        let (state, lock) = if dry_run {
+            (State::find(&self.workspace)?, None)
+        } else {
+            let state = State::open(&self.workspace)?;
+            let lock = state.lock(state.fd(), LOCK)?;
+            recover::recover(self, &state)?;
+            (Some(state), Some(lock))
+        };
+        let session = match &state {
+            Some(state) => {
+                let (session, warning) = session::load(state, self.session())?;
+                self.warn_if(warning);
+                session
+            }
+            None => SessionState::default(),
+        };
+        let id = unique_name("change");
+        let entry = Entry::new(id, self.session().as_str(), tool, session.seq + 1, seconds_now());
+        Ok(Change { engine: self, state, _lock: lock, dry_run, session, entry, files: Vec::new() })
+    }
+}
+
+impl Change<'_> {
+    /// The engine that makes the change.
+    #[must_use]
+    pub fn engine(&mut self) -> &mut Engine {
+        self.engine
+    }
+
+    /// Looks at the file at `path`, or at the place where there is none yet.
+    ///
+    /// # Errors
+    /// `outside_workspace`, `protected_path`, `is_a_directory`, `not_a_regular_file`,
+    /// `permission_denied`, `too_large` above 512 MiB, or the system's.
+    pub fn look_at(&self, path: &std::path::Path) -> Result<Current, Error> {
+        let place = self.engine.workspace.resolve(path)?;
+        place.must_be_writable()?;
+        if place.stat().is_none() {
+            let sha256 = Sha256::of(b"");
+            return Ok(Current { place, original: None, bytes: Vec::new(), sha256 });
+        }
+        let (file, stat) = self.engine.workspace.open_file(&place)?;
+        self.must_be_allowed(&place)?;
+        let reader = file.try_clone().map_err(|source| Error::io("read", place.shown(), source))?;
+        let bytes = fs::read_to_end(reader, fs::size_of(&stat), FILE_BYTES_MAX)
+            .map_err(|source| Error::io("read", place.shown(), source))?;
+        let sha256 = Sha256::of(&bytes);
+        Ok(Current { place, original: Some(Original { file, stat }), bytes, sha256 })
+    }
+
+    /// Refuses a file whose permissions do not let this user write it: a rename would go past them.
+    fn must_be_allowed(&self, place: &Place) -> Result<(), Error> {
+        let allowed = rustix::fs::accessat(
+            self.engine.workspace.root_fd(),
+            place.path().as_path(),
+            Access::WRITE_OK,
+            AtFlags::EACCESS,
+        );
+        allowed.map_err(|errno| {
+            Error::io("write", place.shown(), errno)
+                .suggest(format!("Make it writable first (chmod u+w {}), or leave it alone.", place.shown()))
+        })
+    }
+
+    /// The gate: lets the caller go on only where it has seen the bytes that stand there.
+    ///
+    /// `needed` tells, from the file's bytes, the lines whose reading would do.
+    ///
+    /// # Errors
+    /// `not_read` or `stale_file`.
+    pub fn prove(
+        &self,
+        current: Current,
+        expected: Option<Sha256>,
+        intent: Intent,
+        needed: impl FnOnce(&[u8]) -> Option<(u64, u64)>,
+    ) -> Result<Seen, Error> {
+        let shown = current.place.shown();
+        if let Some(expected) = expected {
+            if current.exists() && current.sha256 == expected {
+                return Ok(Seen { current, proved: true });
+            }
+            return Err(self.stale(&current, expected));
+        }
+        if !current.exists() {
+            return Ok(Seen { current, proved: true });
+        }
+        match self.session.mark(current.place.path()) {
+            Some(mark) if mark.sha256 == current.sha256 => Ok(Seen { current, proved: true }),
+            Some(mark) => Err(self.stale(&current, mark.sha256)),
+            None => {
+                let message = format!("refusing to {} {shown}: Read it first", intent.verb());
+                let read = match needed(&current.bytes) {
+                    Some((first, last)) => {
+                        format!(
+                            "Read lines {first} to {last} of {shown} (lbx read {} --start-line {first} --end-line {last}), then repeat the call.",
+                            quoted(shown)
+                        )
+                    }
+                    None => format!("Read {shown} (lbx read {}), then repeat the call.", quoted(shown)),
+                };
+                Err(Error::new(ErrorKind::NotRead, message).at(shown).suggest(read))
+            }
+        }
+    }
+
+    /// The refusal of a file whose bytes are not those that the caller has seen.
+    fn stale(&self, current: &Current, expected: Sha256) -> Error {
+        let shown = current.place.shown();
+        let message = if current.exists() {
+            format!("{shown} has changed since it was read")
+        } else {
+            format!("{shown} no longer exists, but the bytes seen were named")
+        };
+        let actual = current.exists().then(|| current.sha256.to_hex());
+        let mut error = Error::new(ErrorKind::StaleFile, message)
+            .at(shown)
+            .detail("expected_sha256", expected.to_hex())
+            .detail("actual_sha256", actual);
+        if let Some(seen) = self.bytes_seen(current.place.path(), expected)
+            && current.exists()
+        {
+            let diff = crate::text::diff::unified(
+                &format!("{shown} (as read)"),
+                &format!("{shown} (now)"),
+                &seen,
+                &current.bytes,
+                STALE_DIFF_BYTES,
+            );
+            error = error.detail("diff", diff);
+        }
+        error
+    }
+
+    /// The bytes of `path` with that SHA-256, where they are still at hand.
+    #[must_use]
+    pub fn bytes_seen(&self, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
+        self.engine.find_version(self.state.as_ref()?, path, sha256)
+    }
+
+    /// What the session knows of a file.
+    #[must_use]
+    pub fn mark(&self, path: &WorkspacePath) -> Option<&session::Mark> {
+        self.session.mark(path)
+    }
+
+    /// Plans new bytes for a file; answers their SHA-256.
+    pub fn put(&mut self, seen: Seen, bytes: Vec<u8>, mode: Option<u32>, known: Known) -> Sha256 {
+        let sha256 = Sha256::of(&bytes);
+        self.files.push(Planned { seen, after: Some(After { bytes, sha256, mode, known }) });
+        sha256
+    }
+
+    /// Plans the end of a file.
+    pub fn remove(&mut self, seen: Seen) {
+        self.files.push(Planned { seen, after: None });
+    }
+
+    /// The deepest folder on the way to `path` that exists, and the missing ones below it,
+    /// outermost first. A file that this change removes counts as missing.
+    ///
+    /// # Errors
+    /// `not_a_directory` where a file is in the way, or the system's.
+    fn folders_to(&self, path: &WorkspacePath) -> Result<(WorkspacePath, Vec<WorkspacePath>), Error> {
+        let removed: BTreeSet<&WorkspacePath> = self
+            .files
+            .iter()
+            .filter(|file| file.after.is_none())
+            .map(|file| file.seen.current.place.path())
+            .collect();
+        let mut missing = Vec::new();
+        let mut folder = path.parent().unwrap_or_default();
+        loop {
+            if !removed.contains(&folder) {
+                match fs::open_beneath(
+                    self.engine.workspace.root_fd(),
+                    &folder,
+                    fs::LOOK | rustix::fs::OFlags::DIRECTORY,
+                ) {
+                    Ok(_) => break,
+                    Err(rustix::io::Errno::NOENT) => {}
+                    Err(rustix::io::Errno::NOTDIR) if removed.iter().any(|file| folder.is_within(file)) => {}
+                    Err(errno) => {
+                        return Err(Error::io("open the folder", self.engine.workspace.shown(&folder), errno));
+                    }
+                }
+            }
+            missing.push(folder.clone());
+            folder = folder.parent().unwrap_or_default();
+        }
+        missing.reverse();
+        Ok((folder, missing))
+    }
+}
+
+/// A path as a shell takes it.
+#[must_use]
+pub fn quoted(path: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:@%,".contains(&byte);
+    if !path.is_empty() && path.bytes().all(is_plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    }
+}

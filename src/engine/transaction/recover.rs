@@ -1,0 +1,265 @@
+//! What a call finds that another left when it was killed: completed, or rolled back, whole.
+
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+
+use super::commit::{apply_entry, sync_folders_of};
+use super::journal::{self, Entry, FileEntry, OPEN_FOLDER, Version};
+use super::stage::{self, BESIDE_PREFIX, New, Stage};
+use super::{FILE_BYTES_MAX, Original};
+use crate::engine::fs;
+use crate::engine::path::WorkspacePath;
+use crate::engine::protect::protected_component;
+use crate::engine::session;
+use crate::engine::snapshot_of::{self, Record};
+use crate::engine::state::State;
+use crate::engine::workspace::Workspace;
+use crate::engine::{Engine, backup};
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+
+/// Finishes every open entry, oldest first, and removes what was written aside for none of them.
+/// The caller holds the lock, so nobody is still at work on them.
+///
+/// # Errors
+/// The system's.
+pub fn recover(engine: &mut Engine, state: &State) -> Result<(), Error> {
+    let (entries, strays) = journal::open_entries(state)?;
+    for entry in &entries {
+        recover_entry(engine, state, entry)?;
+    }
+    if let Some(folder) = state.find_folder(OPEN_FOLDER)? {
+        strays.iter().for_each(|name| journal::remove(&folder, name));
+    }
+    sweep(engine, state)
+}
+
+/// How far a dead call came with one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stand {
+    /// Its old bytes stand.
+    Before,
+    /// Its new bytes stand.
+    After,
+    /// Both sides are the same.
+    Either,
+    /// Neither: someone else has changed it since.
+    Other,
+}
+
+/// Completes one entry, else rolls it back, else puts it aside with a warning.
+fn recover_entry(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Error> {
+    let stands: Vec<Stand> = entry.files.iter().map(|file| stand_of(&engine.workspace, file)).collect();
+    let may_go_on = entry.files.iter().all(|file| protected_component(file.path.as_path()).is_none());
+    let can_complete = entry.files.iter().zip(&stands).all(|(file, stand)| match stand {
+        Stand::After | Stand::Either => true,
+        Stand::Before => is_staged(&engine.workspace, file),
+        Stand::Other => false,
+    });
+    if may_go_on && can_complete {
+        apply_entry(&engine.workspace, entry)?;
+        sync_folders_of(&engine.workspace, entry)?;
+        return complete(engine, state, entry);
+    }
+    if may_go_on && !stands.contains(&Stand::Other) {
+        return roll_back(&engine.workspace, state, entry);
+    }
+    entry.put_aside(state)?;
+    engine.warn(format!(
+        "an earlier call ({}) was killed half-way and its files have changed since: it was neither completed nor undone; see .lbx/journal/stuck/{}.json",
+        entry.subject, entry.id
+    ));
+    Ok(())
+}
+
+/// What follows a completed change: its number in the session, snapshot, history.
+fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Error> {
+    if let Ok(id) = entry.session.parse() {
+        session::update(state, &id, |session| session.seq = session.seq.max(entry.seq))?;
+    }
+    let sides: Vec<(Option<Vec<u8>>, Option<Vec<u8>>)> = entry
+        .files
+        .iter()
+        .map(|file| both_sides(&engine.workspace, state, file))
+        .collect::<Result<_, _>>()?;
+    let files = entry
+        .files
+        .iter()
+        .zip(&sides)
+        .map(|(file, (before, after))| snapshot_of::File {
+            path: &file.path,
+            before: side(file.before.as_ref(), before.as_ref()),
+            after: side(file.after.as_ref(), after.as_ref()),
+        })
+        .collect();
+    snapshot_of::record_late(engine, state, &Record { entry, files });
+    entry.close(state)
+}
+
+/// One side of a file as the snapshot takes it.
+fn side<'a>(version: Option<&Version>, bytes: Option<&'a Vec<u8>>) -> Option<(u32, &'a [u8])> {
+    version.zip(bytes).map(|(version, bytes)| (version.mode, bytes.as_slice()))
+}
+
+/// The bytes of both sides of a completed file.
+fn both_sides(
+    workspace: &Workspace,
+    state: &State,
+    file: &FileEntry,
+) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>), Error> {
+    let before = match &file.before {
+        Some(version) => backup::find(state, version.sha256)?,
+        None => None,
+    };
+    let after = match &file.after {
+        Some(_) => read(workspace, &file.path)?.map(|(bytes, _)| bytes),
+        None => None,
+    };
+    Ok((before, after))
+}
+
+/// Puts the old bytes back wherever the new ones stand, removes what waits aside, and drops the entry.
+///
+/// # Errors
+/// The system's; the entry stays open, for the next call.
+pub fn roll_back(workspace: &Workspace, state: &State, entry: &Entry) -> Result<(), Error> {
+    for (number, file) in entry.files.iter().enumerate() {
+        if stand_of(workspace, file) == Stand::After {
+            restore(workspace, state, entry, number, file)?;
+        }
+    }
+    for folder in entry.folders.iter().rev() {
+        let parent = workspace.open_folder(&folder.parent().unwrap_or_default());
+        if let Ok(parent) = parent {
+            // A folder that is no longer empty is someone else's now.
+            let _ = rustix::fs::unlinkat(
+                &parent,
+                folder.name().unwrap_or_default(),
+                rustix::fs::AtFlags::REMOVEDIR,
+            );
+        }
+    }
+    sync_folders_of(workspace, entry)?;
+    for file in &entry.files {
+        if let Some(staged) = &file.staged {
+            discard(workspace, staged);
+        }
+    }
+    entry.discard(state)
+}
+
+/// Puts one file back as it was before.
+fn restore(
+    workspace: &Workspace,
+    state: &State,
+    entry: &Entry,
+    number: usize,
+    file: &FileEntry,
+) -> Result<(), Error> {
+    let folder_path = file.path.parent().unwrap_or_default();
+    let folder = workspace.open_folder(&folder_path)?;
+    let name = file.path.name().unwrap_or_default();
+    let io = |errno| Error::io("restore", workspace.shown(&file.path), errno);
+    let Some(before) = &file.before else {
+        return rustix::fs::unlinkat(&folder, name, rustix::fs::AtFlags::empty()).map_err(io);
+    };
+    let bytes = backup::find(state, before.sha256)?.ok_or_else(|| {
+        Error::new(ErrorKind::IoError, format!("the backup of {} is gone", workspace.shown(&file.path)))
+    })?;
+    let stage = Stage { workspace, state, id: &entry.id };
+    let original = workspace
+        .open_regular(&file.path, &workspace.shown(&file.path))
+        .ok()
+        .map(|(file, stat)| Original { file, stat });
+    let new = New { bytes: &bytes, mode: Some(before.mode) };
+    // The number sets it apart from the new bytes that may still wait.
+    let staged =
+        stage.write(entry.files.len() + number, &folder_path, original.as_ref(), &new, &mut Vec::new())?;
+    staged.file.sync_all().map_err(|source| Error::io("sync", workspace.shown(&file.path), source))?;
+    let from = workspace.open_folder(&staged.path.parent().unwrap_or_default())?;
+    rustix::fs::renameat(&from, staged.path.name().unwrap_or_default(), &folder, name).map_err(io)
+}
+
+/// Which side of a file stands.
+fn stand_of(workspace: &Workspace, file: &FileEntry) -> Stand {
+    let Ok(now) = read(workspace, &file.path) else {
+        return Stand::Other;
+    };
+    let now = now.map(|(bytes, mode)| (Sha256::of(&bytes), mode));
+    let is = |version: &Option<Version>| match (version, &now) {
+        (None, None) => true,
+        (Some(version), Some((sha256, mode))) => version.sha256 == *sha256 && version.mode == *mode,
+        _ => false,
+    };
+    match (is(&file.before), is(&file.after)) {
+        (true, true) => Stand::Either,
+        (true, false) => Stand::Before,
+        (false, true) => Stand::After,
+        (false, false) => Stand::Other,
+    }
+}
+
+/// The bytes and mode of a regular file; `None` where nothing stands.
+fn read(workspace: &Workspace, path: &WorkspacePath) -> Result<Option<(Vec<u8>, u32)>, Error> {
+    let shown = workspace.shown(path);
+    let (file, stat) = match workspace.open_regular(path, &shown) {
+        Ok(opened) => opened,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let bytes = fs::read_to_end(file, fs::size_of(&stat), FILE_BYTES_MAX)
+        .map_err(|source| Error::io("read", shown, source))?;
+    Ok(Some((bytes, fs::mode_of(&stat))))
+}
+
+/// Whether the new bytes of a file wait, whole.
+fn is_staged(workspace: &Workspace, file: &FileEntry) -> bool {
+    match (&file.after, &file.staged) {
+        (None, _) => true,
+        (Some(after), Some(staged)) => read(workspace, staged)
+            .is_ok_and(|found| found.is_some_and(|(bytes, _)| Sha256::of(&bytes) == after.sha256)),
+        (Some(_), None) => false,
+    }
+}
+
+/// Removes bytes that wait for nothing any more.
+fn discard(workspace: &Workspace, staged: &WorkspacePath) {
+    if let Ok(folder) = workspace.open_folder(&staged.parent().unwrap_or_default()) {
+        // Best effort: the sweep of the next change comes past here again.
+        let _ =
+            rustix::fs::unlinkat(&folder, staged.name().unwrap_or_default(), rustix::fs::AtFlags::empty());
+    }
+}
+
+/// Removes everything in the staging folder, and what its notes name beside the targets: under
+/// the lock, with no entry open, it all belongs to the dead.
+fn sweep(engine: &Engine, state: &State) -> Result<(), Error> {
+    let Some(staging) = state.find_folder(stage::FOLDER)? else {
+        return Ok(());
+    };
+    for name in journal::names_in(&staging)? {
+        if let Some(id) = name.strip_suffix(".beside") {
+            for folder in stage::read_note(staging.as_fd(), id) {
+                sweep_beside(&engine.workspace, &folder, id);
+            }
+        }
+        journal::remove(&staging, &name);
+    }
+    Ok(())
+}
+
+/// Removes what the change `id` left in a folder of the workspace.
+fn sweep_beside(workspace: &Workspace, folder: &WorkspacePath, id: &str) {
+    let Ok(folder) = workspace.open_folder(folder) else {
+        return;
+    };
+    let prefix = format!("{BESIDE_PREFIX}{id}-");
+    for name in journal::names_in(&folder).unwrap_or_default() {
+        if name.starts_with(&prefix) {
+            // Best effort, as above.
+            let _ = rustix::fs::unlinkat(&folder, OsStr::new(&name), rustix::fs::AtFlags::empty());
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! From bytes to text and back, without losing a byte.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::lines::LineEnding;
+
+/// The UTF-8 byte-order mark (RFC 3629, section 6).
+pub const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
+/// The UTF-16 byte-order mark, little endian (RFC 2781, section 3.2).
+pub const UTF16LE_BOM: &[u8] = b"\xff\xfe";
+/// The UTF-16 byte-order mark, big endian.
+pub const UTF16BE_BOM: &[u8] = b"\xfe\xff";
+/// The UTF-32 byte-order mark, little endian, which begins like that of UTF-16.
+const UTF32LE_BOM: &[u8] = b"\xff\xfe\0\0";
+/// How far a file is searched for a NUL byte, as git does (`buffer_is_binary`).
+pub const BINARY_CHECK_BYTES: usize = 8000;
+
+/// How the bytes of a file stand for text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum Encoding {
+    /// UTF-8, with or without a byte-order mark.
+    #[serde(rename = "utf-8")]
+    Utf8,
+    /// UTF-16, little endian, with its byte-order mark.
+    #[serde(rename = "utf-16le")]
+    Utf16Le,
+    /// UTF-16, big endian, with its byte-order mark.
+    #[serde(rename = "utf-16be")]
+    Utf16Be,
+    /// None of these: single bytes, shown lossily and kept exactly.
+    #[serde(rename = "bytes")]
+    Bytes,
+}
+
+impl Encoding {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Utf8 => "utf-8",
+            Self::Utf16Le => "utf-16le",
+            Self::Utf16Be => "utf-16be",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
+/// What the first bytes of a file say of its encoding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// UTF-8 with a byte-order mark of 3 bytes.
+    Utf8Bom,
+    /// UTF-16 with a byte-order mark of 2 bytes; `true` for big endian.
+    Utf16(bool),
+    /// UTF-32, which is not supported.
+    Utf32,
+    /// Nothing.
+    Plain,
+}
+
+impl Start {
+    /// Looks at the first bytes; 4 suffice.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        if bytes.starts_with(UTF8_BOM) {
+            Self::Utf8Bom
+        } else if bytes.starts_with(UTF32LE_BOM) {
+            Self::Utf32
+        } else if bytes.starts_with(UTF16LE_BOM) {
+            Self::Utf16(false)
+        } else if bytes.starts_with(UTF16BE_BOM) {
+            Self::Utf16(true)
+        } else {
+            Self::Plain
+        }
+    }
+
+    /// Bytes of the byte-order mark.
+    #[must_use]
+    pub const fn bom_bytes(self) -> usize {
+        match self {
+            Self::Utf8Bom => 3,
+            Self::Utf16(_) => 2,
+            Self::Utf32 | Self::Plain => 0,
+        }
+    }
+}
+
+/// Why a file could not be taken as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsupported(pub &'static str);
+
+/// A whole file as text: the body is UTF-8, or the raw bytes where it is no text we know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    /// How the file's bytes stand for the body.
+    pub encoding: Encoding,
+    /// Whether the file begins with a byte-order mark; it is not in the body.
+    pub bom: bool,
+    /// The text.
+    pub body: Vec<u8>,
+}
+
+impl Content {
+    /// Decodes a whole file.
+    ///
+    /// # Errors
+    /// Where the bytes claim an encoding from which they could not be restored: UTF-32, or UTF-16
+    /// with half a unit or a lone surrogate.
+    pub fn decode(bytes: Vec<u8>) -> Result<Self, Unsupported> {
+        match Start::of(&bytes) {
+            Start::Utf32 => Err(Unsupported("UTF-32")),
+            Start::Utf16(big_endian) => {
+                let body = utf16_to_utf8(bytes.get(2..).unwrap_or_default(), big_endian)?;
+                let encoding = if big_endian { Encoding::Utf16Be } else { Encoding::Utf16Le };
+                Ok(Self { encoding, bom: true, body })
+            }
+            start @ (Start::Utf8Bom | Start::Plain) => {
+                let encoding =
+                    if std::str::from_utf8(&bytes).is_ok() { Encoding::Utf8 } else { Encoding::Bytes };
+                let bom = start == Start::Utf8Bom && encoding == Encoding::Utf8;
+                let body = if bom { bytes.get(3..).unwrap_or_default().to_vec() } else { bytes };
+                Ok(Self { encoding, bom, body })
+            }
+        }
+    }
+
+    /// The file's bytes; those that [`Self::decode`] took, where the body is unchanged.
+    #[must_use]
+    pub fn encode(self) -> Vec<u8> {
+        match self.encoding {
+            Encoding::Bytes => self.body,
+            Encoding::Utf8 if self.bom => [UTF8_BOM, &self.body].concat(),
+            Encoding::Utf8 => self.body,
+            Encoding::Utf16Le => utf8_to_utf16(&self.body, false),
+            Encoding::Utf16Be => utf8_to_utf16(&self.body, true),
+        }
+    }
+
+    /// The style of the body's line endings.
+    #[must_use]
+    pub fn line_ending(&self) -> LineEnding {
+        LineEnding::of(&self.body)
+    }
+}
+
+/// Whether the first bytes of a file are those of a binary: a NUL within the first 8,000, and no
+/// byte-order mark of UTF-16.
+#[must_use]
+pub fn looks_binary(start: &[u8]) -> bool {
+    if matches!(Start::of(start), Start::Utf16(_) | Start::Utf32) {
+        return false;
+    }
+    let checked = start.get(..BINARY_CHECK_BYTES).unwrap_or(start);
+    memchr::memchr(0, checked).is_some() || is_known_binary(checked)
+}
+
+/// Whether the first bytes are those of a well-known kind of binary, which may come without a NUL.
+fn is_known_binary(start: &[u8]) -> bool {
+    infer::get(start).is_some_and(|kind| {
+        !matches!(kind.matcher_type(), infer::MatcherType::Text | infer::MatcherType::Custom)
+            && !kind.mime_type().starts_with("text/")
+    })
+}
+
+/// The MIME type that the first bytes of a file speak for.
+#[must_use]
+pub fn mime_of(start: &[u8]) -> &'static str {
+    infer::get(start).map_or("application/octet-stream", |kind| kind.mime_type())
+}
+
+/// Decodes UTF-16 without its byte-order mark.
+///
+/// # Errors
+/// Half a unit at the end, or a lone surrogate.
+pub fn utf16_to_utf8(bytes: &[u8], big_endian: bool) -> Result<Vec<u8>, Unsupported> {
+    if !bytes.len().is_multiple_of(2) {
+        return Err(Unsupported("UTF-16 with an odd number of bytes"));
+    }
+    let units = bytes.chunks_exact(2).map(|unit| {
+        let unit = [unit.first().copied().unwrap_or(0), unit.get(1).copied().unwrap_or(0)];
+        if big_endian { u16::from_be_bytes(unit) } else { u16::from_le_bytes(unit) }
+    });
+    let mut text = String::with_capacity(bytes.len());
+    for character in char::decode_utf16(units) {
+        text.push(character.map_err(|_| Unsupported("UTF-16 with a lone surrogate"))?);
+    }
+    Ok(text.into_bytes())
+}
+
+/// Encodes UTF-8 as UTF-16 with its byte-order mark.
+fn utf8_to_utf16(text: &[u8], big_endian: bool) -> Vec<u8> {
+    // The body of a UTF-16 file is always UTF-8: it was decoded here and edited as text.
+    let text = String::from_utf8_lossy(text);
+    let encode = |unit: u16| if big_endian { unit.to_be_bytes() } else { unit.to_le_bytes() };
+    let mut bytes = Vec::with_capacity(text.len() * 2 + 2);
+    bytes.extend(encode(0xfeff));
+    bytes.extend(text.encode_utf16().flat_map(encode));
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_encoding_comes_back_byte_for_byte() {
+        let utf16 = |text: &str, big| utf8_to_utf16(text.as_bytes(), big);
+        for (bytes, encoding, bom) in [
+            (b"".to_vec(), Encoding::Utf8, false),
+            ("a\u{fffd}ä\n".as_bytes().to_vec(), Encoding::Utf8, false),
+            (b"\xef\xbb\xbfa\r\n".to_vec(), Encoding::Utf8, true),
+            (b"\xef\xbb\xbf\xff".to_vec(), Encoding::Bytes, false),
+            (b"caf\xe9\n".to_vec(), Encoding::Bytes, false),
+            (utf16("a\r\n\u{1f600}", false), Encoding::Utf16Le, true),
+            (utf16("a\n", true), Encoding::Utf16Be, true),
+            (b"\xff\xfe".to_vec(), Encoding::Utf16Le, true),
+        ] {
+            let content = Content::decode(bytes.clone()).unwrap();
+            assert_eq!((content.encoding, content.bom), (encoding, bom), "{bytes:?}");
+            assert_eq!(content.encode(), bytes);
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_restored_is_refused() {
+        for bytes in [&b"\xff\xfe\0\0a\0\0\0"[..], b"\xff\xfea", b"\xfe\xff\xd8\x00\x00a"] {
+            assert!(Content::decode(bytes.to_vec()).is_err(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn binaries_are_told_from_text() {
+        for bytes in [&b"a\0b"[..], b"\x89PNG\r\n\x1a\n", b"%PDF-1.4\n"] {
+            assert!(looks_binary(bytes), "{bytes:?}");
+        }
+        for bytes in
+            [&b""[..], b"#!/bin/sh\n", b"<html>", b"<?xml version=\"1.0\"?>", b"\xff\xfea\0", b"caf\xe9"]
+        {
+            assert!(!looks_binary(bytes), "{bytes:?}");
+        }
+    }
+}

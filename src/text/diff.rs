@@ -1,0 +1,131 @@
+//! Diffs for answers: bounded in time and in bytes.
+
+use std::time::Duration;
+
+use similar::{Algorithm, ChangeTag, DiffOp, TextDiff, capture_diff_slices_deadline};
+
+use super::lines;
+
+/// How long a diff may be searched for before it becomes a coarser one.
+const TIME: Duration = Duration::from_millis(300);
+/// Unchanged lines shown round a change.
+const CONTEXT_LINES: usize = 3;
+/// Unchanged lines shown where the diff is meant to be small.
+const CONTEXT_LINES_SMALL: usize = 1;
+/// Diffs of at most this many bytes are small.
+const SMALL_BYTES: usize = 1000;
+
+/// How many lines two texts differ in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Lines only in the new text.
+    pub added: u64,
+    /// Lines only in the old text.
+    pub removed: u64,
+}
+
+/// The lines added and removed from `old` to `new`, an ending included in its line.
+#[must_use]
+pub fn counts(old: &[u8], new: &[u8]) -> Counts {
+    let (old, new) = middle(old, new);
+    let (old, new): (Vec<&[u8]>, Vec<&[u8]>) = (lines::lines(old).collect(), lines::lines(new).collect());
+    let deadline = std::time::Instant::now() + TIME;
+    let mut counts = Counts::default();
+    for op in capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(deadline)) {
+        if !matches!(op, DiffOp::Equal { .. }) {
+            counts.removed += op.old_range().len() as u64;
+            counts.added += op.new_range().len() as u64;
+        }
+    }
+    counts
+}
+
+/// The parts of two texts between the lines that both begin and end with.
+fn middle<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+    let same = old.iter().zip(new).take_while(|(one, other)| one == other).count();
+    let start = old.get(..same).and_then(|head| memchr::memrchr(b'\n', head)).map_or(0, |at| at + 1);
+    let (old, new) = (old.get(start..).unwrap_or_default(), new.get(start..).unwrap_or_default());
+    let same = old.iter().rev().zip(new.iter().rev()).take_while(|(one, other)| one == other).count();
+    let tail = old.get(old.len() - same..).unwrap_or_default();
+    // The first line of the common tail may have begun differently.
+    let kept = memchr::memchr(b'\n', tail).map_or(0, |at| tail.len() - at - 1);
+    (old.get(..old.len() - kept).unwrap_or_default(), new.get(..new.len() - kept).unwrap_or_default())
+}
+
+/// A unified diff of at most `bytes_max` bytes, cut at a whole line and saying what was left out.
+///
+/// `old_name` and `new_name` stand in its header as they are; bytes that are not UTF-8 are shown
+/// lossily, so that it is for reading only.
+#[must_use]
+pub fn unified(old_name: &str, new_name: &str, old: &[u8], new: &[u8], bytes_max: usize) -> String {
+    let diff = TextDiff::configure().timeout(TIME).diff_lines(old, new);
+    let mut unified = diff.unified_diff();
+    unified.context_radius(if bytes_max <= SMALL_BYTES { CONTEXT_LINES_SMALL } else { CONTEXT_LINES });
+    let mut text = format!("--- {old_name}\n+++ {new_name}\n");
+    let mut left_out = 0_usize;
+    for hunk in unified.iter_hunks() {
+        if left_out == 0 {
+            push_within(&mut text, &format!("{}\n", hunk.header()), bytes_max, &mut left_out);
+        }
+        for change in hunk.iter_changes() {
+            let sign = match change.tag() {
+                ChangeTag::Equal => ' ',
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+            };
+            let line = String::from_utf8_lossy(lines::without_ending(change.value())).into_owned();
+            let mut shown = format!("{sign}{line}\n");
+            if change.missing_newline() {
+                shown.push_str("\\ No newline at end of file\n");
+            }
+            push_within(&mut text, &shown, bytes_max, &mut left_out);
+        }
+    }
+    if left_out > 0 {
+        text.push_str(&format!("... {left_out} more lines of diff\n"));
+    }
+    text
+}
+
+/// Adds a line where it still fits and nothing was left out before it; counts it otherwise.
+fn push_within(text: &mut String, line: &str, bytes_max: usize, left_out: &mut usize) {
+    if *left_out == 0 && (bytes_max == 0 || text.len() + line.len() <= bytes_max) {
+        text.push_str(line);
+    } else {
+        *left_out += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_those_of_a_line_diff() {
+        for (old, new, added, removed) in [
+            ("", "", 0, 0),
+            ("", "a\nb\n", 2, 0),
+            ("a\nb\n", "", 0, 2),
+            ("a\nb\nc\n", "a\nB\nc\n", 1, 1),
+            ("a\nb", "a\nb\n", 1, 1),
+            ("x\na\n", "y\nxx\na\n", 2, 1),
+            ("a\n", "a\na\n", 1, 0),
+            ("aa\nb\n", "ba\nb\n", 1, 1),
+        ] {
+            assert_eq!(counts(old.as_bytes(), new.as_bytes()), Counts { added, removed }, "{old:?} {new:?}");
+        }
+    }
+
+    #[test]
+    fn a_diff_is_cut_at_a_line_and_says_so() {
+        let old: String = (0..100).map(|line| format!("line {line}\n")).collect();
+        let new = old.replace("line", "Line");
+        let diff = unified("a/f", "b/f", old.as_bytes(), new.as_bytes(), 300);
+        assert!(diff.len() < 350, "{}", diff.len());
+        assert!(diff.ends_with("more lines of diff\n"), "{diff}");
+        assert_eq!(
+            unified("a/f", "b/f", b"a\nb\n", b"a\nc", 0),
+            "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n\\ No newline at end of file\n"
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! Lines and their endings.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How the lines of a file end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LineEnding {
+    /// Every line ends in LF.
+    Lf,
+    /// Every line ends in CR LF.
+    Crlf,
+    /// Every line ends in CR alone, as on the old Macintosh; such a file holds no LF.
+    Cr,
+    /// More than one of these.
+    Mixed,
+    /// There is no line ending.
+    None,
+}
+
+impl LineEnding {
+    /// The style of all of `text`.
+    #[must_use]
+    pub fn of(text: &[u8]) -> Self {
+        let mut endings = Endings::default();
+        endings.count(text);
+        endings.style()
+    }
+
+    /// The bytes of a uniform style; `None` for `mixed` and `none`.
+    #[must_use]
+    pub const fn bytes(self) -> Option<&'static [u8]> {
+        match self {
+            Self::Lf => Some(b"\n"),
+            Self::Crlf => Some(b"\r\n"),
+            Self::Cr => Some(b"\r"),
+            Self::Mixed | Self::None => None,
+        }
+    }
+
+    /// The byte at which a file of this style is cut into lines.
+    #[must_use]
+    pub const fn terminator(self) -> u8 {
+        match self {
+            Self::Cr => b'\r',
+            Self::Lf | Self::Crlf | Self::Mixed | Self::None => b'\n',
+        }
+    }
+}
+
+/// Counts of the line endings in a text that comes in pieces.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Endings {
+    /// LF without CR before it.
+    pub lf: u64,
+    /// CR LF.
+    pub crlf: u64,
+    /// CR without LF after it.
+    pub cr: u64,
+    /// Whether the last piece ended in CR, counted in `cr` until an LF follows.
+    after_cr: bool,
+}
+
+impl Endings {
+    /// Counts those of the next piece.
+    pub fn count(&mut self, piece: &[u8]) {
+        if self.after_cr && piece.first() == Some(&b'\n') {
+            self.cr -= 1;
+            self.crlf += 1;
+            self.lf = self.lf.wrapping_sub(1);
+        }
+        let newlines = memchr::memchr_iter(b'\n', piece).count() as u64;
+        let mut pairs = 0;
+        for at in memchr::memchr_iter(b'\r', piece) {
+            if piece.get(at + 1) == Some(&b'\n') {
+                pairs += 1;
+            } else {
+                self.cr += 1;
+            }
+        }
+        self.crlf += pairs;
+        self.lf = self.lf.wrapping_add(newlines - pairs);
+        if let Some(&last) = piece.last() {
+            self.after_cr = last == b'\r';
+        }
+    }
+
+    /// The style that the counts speak for.
+    #[must_use]
+    pub const fn style(&self) -> LineEnding {
+        match (self.lf > 0, self.crlf > 0, self.cr > 0) {
+            (false, false, false) => LineEnding::None,
+            (true, false, false) => LineEnding::Lf,
+            (false, true, false) => LineEnding::Crlf,
+            (false, false, true) => LineEnding::Cr,
+            _ => LineEnding::Mixed,
+        }
+    }
+}
+
+/// The lines of `text`, each with its ending. A last line without an ending counts; an empty text
+/// has none. CR alone ends a line only where the text has no LF at all.
+pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let terminator = LineEnding::of(text).terminator();
+    text.split_inclusive(move |&byte| byte == terminator)
+}
+
+/// How many lines [`lines`] gives.
+#[must_use]
+pub fn count(text: &[u8]) -> u64 {
+    let terminator = LineEnding::of(text).terminator();
+    let ended = memchr::memchr_iter(terminator, text).count() as u64;
+    ended + u64::from(text.last().is_some_and(|&last| last != terminator))
+}
+
+/// A line without its ending.
+#[must_use]
+pub fn without_ending(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// The ending of a line; empty where it has none.
+#[must_use]
+pub fn ending_of(line: &[u8]) -> &[u8] {
+    line.get(without_ending(line).len()..).unwrap_or_default()
+}
+
+/// `text` with every LF, CR LF and (where there is no LF at all) CR turned into `ending`.
+#[must_use]
+pub fn with_ending(text: &[u8], ending: &[u8]) -> Vec<u8> {
+    let mut converted = Vec::with_capacity(text.len() + text.len() / 16);
+    for line in lines(text) {
+        let body = without_ending(line);
+        converted.extend_from_slice(body);
+        if body.len() < line.len() {
+            converted.extend_from_slice(ending);
+        }
+    }
+    converted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_are_told_apart_in_any_pieces() {
+        for (text, style, count_of_lines) in [
+            (&b""[..], LineEnding::None, 0),
+            (b"a", LineEnding::None, 1),
+            (b"a\n", LineEnding::Lf, 1),
+            (b"a\nb", LineEnding::Lf, 2),
+            (b"\n\n", LineEnding::Lf, 2),
+            (b"a\r\nb\r\n", LineEnding::Crlf, 2),
+            (b"a\rb\rc", LineEnding::Cr, 3),
+            (b"a\r\nb\n", LineEnding::Mixed, 2),
+            (b"a\rb\n", LineEnding::Mixed, 1),
+            (b"\r\r\n", LineEnding::Mixed, 1),
+        ] {
+            assert_eq!(LineEnding::of(text), style, "{text:?}");
+            assert_eq!(count(text), count_of_lines, "{text:?}");
+            assert_eq!(lines(text).count() as u64, count_of_lines);
+            for size in 1..4 {
+                let mut endings = Endings::default();
+                text.chunks(size).for_each(|piece| endings.count(piece));
+                assert_eq!(endings.style(), style, "{text:?} in pieces of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn endings_are_converted() {
+        assert_eq!(with_ending(b"a\nb\r\n\nc", b"\r\n"), b"a\r\nb\r\n\r\nc");
+        assert_eq!(with_ending(b"a\rb", b"\n"), b"a\nb");
+        assert_eq!(ending_of(b"a\r\n"), b"\r\n");
+        assert_eq!(ending_of(b"a"), b"");
+    }
+}

@@ -1,0 +1,7 @@
+//! Text as bytes: encodings, lines, matching, diffs, patches. Pure: no file is opened here.
+
+pub mod content;
+pub mod diff;
+pub mod lines;
+pub mod nearest;
+pub mod replace;

@@ -1,0 +1,197 @@
+//! Where a text that was not found nearly stands, and what differs there.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use similar::{ChangeTag, TextDiff};
+
+use super::lines;
+
+/// Time for the whole search; a large file without any line in common is given up.
+const TIME: Duration = Duration::from_millis(200);
+/// Lines of the file that are compared character by character.
+const CLOSE_LOOKS_MAX: usize = 200;
+/// Lines of the text looked for that vote for a place.
+const VOTING_LINES_MAX: usize = 2000;
+/// Lines shown of a difference.
+const LINES_SHOWN_MAX: usize = 12;
+/// Characters shown of a line.
+const LINE_CHARACTERS_MAX: usize = 160;
+/// How alike a line must be to be worth showing, 0 to 1.
+const RATIO_MIN: f32 = 0.5;
+
+/// The region that is most like a text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Nearest {
+    /// Its first line, from 1.
+    pub start_line: u64,
+    /// Its last line.
+    pub end_line: u64,
+    /// How alike it is, 0 to 1.
+    pub ratio: f32,
+    /// What differs: wanted lines after `-`, the file's after `+`, with tabs (`→`), carriage
+    /// returns (`␍`) and trailing blanks (`·`) made visible.
+    pub difference: String,
+}
+
+/// The region of `body` most like `wanted`, if any is worth showing.
+#[must_use]
+pub fn nearest(body: &[u8], wanted: &[u8]) -> Option<Nearest> {
+    let file: Vec<&[u8]> = lines::lines(body).collect();
+    let wanted: Vec<&[u8]> = lines::lines(wanted).collect();
+    let start = by_votes(&file, &wanted).or_else(|| by_likeness(&file, &wanted))?;
+    let region = file.get(start..(start + wanted.len()).min(file.len()))?;
+    let (wanted_text, region_text) = (visible_lines(&wanted), visible_lines(region));
+    let diff = TextDiff::configure().timeout(TIME).diff_lines(&wanted_text, &region_text);
+    let characters = TextDiff::configure().timeout(TIME).diff_chars(&wanted_text, &region_text).ratio();
+    Some(Nearest {
+        start_line: start as u64 + 1,
+        end_line: (start + region.len()) as u64,
+        ratio: characters,
+        difference: difference(&diff),
+    })
+}
+
+/// The start for which the most lines of `wanted` stand where they should, blanks at both ends aside.
+fn by_votes(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
+    let mut offsets: HashMap<&[u8], Vec<usize>> = HashMap::new();
+    for (offset, line) in wanted.iter().enumerate().take(VOTING_LINES_MAX) {
+        let line = line.trim_ascii();
+        if line.iter().any(u8::is_ascii_alphanumeric) || !line.is_ascii() {
+            offsets.entry(line).or_default().push(offset);
+        }
+    }
+    let mut votes: HashMap<usize, usize> = HashMap::new();
+    for (number, line) in file.iter().enumerate() {
+        for offset in offsets.get(line.trim_ascii()).into_iter().flatten() {
+            if let Some(start) = number.checked_sub(*offset) {
+                *votes.entry(start).or_default() += 1;
+            }
+        }
+    }
+    votes.into_iter().max_by_key(|&(start, count)| (count, std::cmp::Reverse(start))).map(|(start, _)| start)
+}
+
+/// The start at which the longest line of `wanted` has its most similar line.
+fn by_likeness(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
+    let (offset, longest) = wanted.iter().enumerate().max_by_key(|(_, line)| line.trim_ascii().len())?;
+    let longest = text_of(longest.trim_ascii());
+    let counts = letter_counts(longest.as_bytes());
+    let mut candidates: Vec<(u32, usize)> = file
+        .iter()
+        .enumerate()
+        .map(|(number, line)| (distance(&counts, &letter_counts(line.trim_ascii())), number))
+        .collect();
+    candidates.sort_unstable();
+    let until = Instant::now() + TIME;
+    let likeness = |number: usize| {
+        let line = text_of(file.get(number).copied().unwrap_or_default().trim_ascii());
+        TextDiff::configure().deadline(until).diff_chars(&longest, &line).ratio()
+    };
+    candidates
+        .into_iter()
+        .take(CLOSE_LOOKS_MAX)
+        .take_while(|_| Instant::now() < until)
+        .map(|(_, number)| (likeness(number), number))
+        .filter(|(ratio, _)| *ratio >= RATIO_MIN)
+        .max_by(|one, other| one.0.total_cmp(&other.0).then_with(|| other.1.cmp(&one.1)))
+        .map(|(_, number)| number.saturating_sub(offset))
+}
+
+/// How often each byte, folded to 64 classes, occurs in the first characters of a line.
+fn letter_counts(line: &[u8]) -> [u8; 64] {
+    let mut counts = [0_u8; 64];
+    for byte in line.iter().take(LINE_CHARACTERS_MAX) {
+        if let Some(count) = counts.get_mut(usize::from(byte & 63)) {
+            *count = count.saturating_add(1);
+        }
+    }
+    counts
+}
+
+/// How many letters two lines do not share.
+fn distance(one: &[u8; 64], other: &[u8; 64]) -> u32 {
+    one.iter().zip(other).map(|(mine, theirs)| u32::from(mine.abs_diff(*theirs))).sum()
+}
+
+/// The first characters of a line, for comparing.
+fn text_of(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).chars().take(LINE_CHARACTERS_MAX).collect()
+}
+
+/// Lines as a reader sees them, one after the other.
+fn visible_lines(lines: &[&[u8]]) -> String {
+    lines.iter().map(|line| visible(line) + "\n").collect()
+}
+
+/// A line with its tabs, carriage returns and trailing blanks made visible.
+#[must_use]
+pub fn visible(line: &[u8]) -> String {
+    let without_newline = line.strip_suffix(b"\n").unwrap_or(line);
+    let text = String::from_utf8_lossy(without_newline);
+    let body = text.trim_end_matches([' ', '\r']);
+    let trailing = text.get(body.len()..).unwrap_or_default();
+    let mut shown: String = body.replace('\t', "→").replace('\r', "␍");
+    // The CR of CR LF is no difference: matching is blind to it.
+    let trailing = trailing.strip_suffix('\r').filter(|_| line.ends_with(b"\r\n")).unwrap_or(trailing);
+    shown.extend(trailing.chars().map(|blank| if blank == '\r' { '␍' } else { '·' }));
+    match shown.char_indices().nth(LINE_CHARACTERS_MAX) {
+        Some((cut, _)) => format!("{}…", shown.get(..cut).unwrap_or_default()),
+        None => shown,
+    }
+}
+
+/// The lines that differ, with one unchanged line round each.
+fn difference(diff: &TextDiff<'_, '_, str>) -> String {
+    let mut unified = diff.unified_diff();
+    unified.context_radius(1);
+    let mut shown = String::new();
+    let changes = unified.iter_hunks().flat_map(|hunk| {
+        hunk.iter_changes().map(|change| (change.tag(), change.value().to_owned())).collect::<Vec<_>>()
+    });
+    for (number, (tag, line)) in changes.enumerate() {
+        if number == LINES_SHOWN_MAX {
+            shown.push_str("...\n");
+            break;
+        }
+        let sign = match tag {
+            ChangeTag::Equal => ' ',
+            ChangeTag::Delete => '-',
+            ChangeTag::Insert => '+',
+        };
+        shown.push(sign);
+        shown.push_str(&line);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_region_is_found_and_its_difference_shown() {
+        let body = b"fn a() {\n\tlet x = 1;\n}\n\nfn b() {\n\tlet y = 2;\n\treturn y;\n}\n";
+        let near = nearest(body, b"fn b() {\n    let y = 2;\n    return y;\n}").unwrap();
+        assert_eq!((near.start_line, near.end_line), (5, 8));
+        assert!(near.difference.contains("-    let y = 2;\n"), "{}", near.difference);
+        assert!(near.difference.contains("+→let y = 2;\n"), "{}", near.difference);
+    }
+
+    #[test]
+    fn a_line_alone_is_found_by_its_likeness() {
+        let body = b"alpha\nlet total = compute_sum(a, b);\nomega\n";
+        let near = nearest(body, b"let total = computeSum(a, b);").unwrap();
+        assert_eq!((near.start_line, near.end_line), (2, 2));
+        assert!(near.ratio > 0.8);
+        assert_eq!(nearest(b"x\ny\n", b"nothing at all like that"), None);
+        assert_eq!(nearest(b"", b"a"), None);
+    }
+
+    #[test]
+    fn whitespace_is_made_visible() {
+        assert_eq!(visible(b"a\tb  \n"), "a→b··");
+        assert_eq!(visible(b"a\r\n"), "a");
+        assert_eq!(visible(b"a\r"), "a␍");
+    }
+}
