@@ -4,5 +4,7 @@
 pub mod control;
 pub mod engine;
 pub mod error;
+pub mod search;
 pub mod sha256;
 pub mod text;
+pub mod tools;
