@@ -35,14 +35,18 @@ fn pages_joined_are_the_whole() {
     for bounds in [["--limit", "7"], ["--limit", "1000"], ["--max-bytes", "300"], ["--max-bytes", "1"]] {
         let few = ["-g", "!late.bin", "-g", "!many.txt"];
         let whole = tree.grep(&[&few[..], &["foo", "-C1", "--limit", "0", "--max-bytes", "0"]].concat());
-        let pages = joined("matches", |at| tree.grep(&[&few[..], &bounds, &["foo", "-C1", "--offset", at]].concat()));
+        let pages =
+            joined("matches", |at| tree.grep(&[&few[..], &bounds, &["foo", "-C1", "--offset", at]].concat()));
         assert_eq!(&pages, whole.data["matches"].as_array().unwrap(), "{bounds:?}");
     }
-    let pages = joined("matches", |at| tree.grep(&["foo", "-C1", "--limit", "999", "--max-bytes", "0", "--offset", at]));
+    let pages = joined("matches", |at| {
+        tree.grep(&["foo", "-C1", "--limit", "999", "--max-bytes", "0", "--offset", at])
+    });
     assert_eq!(&pages, whole.data["matches"].as_array().unwrap());
     for (key, mode) in [("files", "files"), ("counts", "count")] {
         let whole = tree.grep(&["foo", "--output-mode", mode]);
-        let pages = joined(key, |at| tree.grep(&["foo", "--output-mode", mode, "--limit", "4", "--offset", at]));
+        let pages =
+            joined(key, |at| tree.grep(&["foo", "--output-mode", mode, "--limit", "4", "--offset", at]));
         assert_eq!(&pages, whole.data[key].as_array().unwrap());
     }
     let whole = tree.glob(&["**"]);
@@ -74,23 +78,40 @@ fn twenty_runs_give_one_order() {
 fn totals_count_on_and_page_ends_do_not() {
     let tree = Tree::with(&[("a", "x\nx\nx\n"), ("b", "x\n"), ("c", "y\n")]);
     let short = tree.grep(&["x", "--limit", "2"]).data;
-    assert_eq!((&short["matched"], &short["files_matched"], &short["next_offset"]), (&2.into(), &1.into(), &2.into()));
+    assert_eq!(
+        (&short["matched"], &short["files_matched"], &short["next_offset"]),
+        (&2.into(), &1.into(), &2.into())
+    );
     let total = tree.grep(&["x", "--limit", "2", "--total"]).data;
-    assert_eq!((&total["matched"], &total["files_matched"], &total["next_offset"]), (&4.into(), &2.into(), &2.into()));
+    assert_eq!(
+        (&total["matched"], &total["files_matched"], &total["next_offset"]),
+        (&4.into(), &2.into(), &2.into())
+    );
     let whole = tree.grep(&["x"]).data;
-    assert_eq!((&whole["matched"], &whole["files_matched"], &whole["truncated"]), (&4.into(), &2.into(), &false.into()));
+    assert_eq!(
+        (&whole["matched"], &whole["files_matched"], &whole["truncated"]),
+        (&4.into(), &2.into(), &false.into())
+    );
     let exact = tree.grep(&["x", "--limit", "4"]).data;
     assert_eq!(exact["truncated"], false);
 }
 
 #[test]
 fn state_folders_are_entered_by_name_alone() {
-    let tree = Tree::with(&[(".git/config", "foo\n"), (".lbx/log", "foo\n"), ("a/.GIT/x", "foo\n"), ("a/y", "foo\n")]);
+    let tree = Tree::with(&[
+        (".git/config", "foo\n"),
+        (".lbx/log", "foo\n"),
+        ("a/.GIT/x", "foo\n"),
+        ("a/y", "foo\n"),
+    ]);
     let all = ["--hidden", "--no-ignore"];
     assert_eq!(field(&tree.grep(&[&["foo"][..], &all].concat()).data["matches"], "path"), ["a/y"]);
     assert_eq!(texts(&tree.glob(&[&["**"][..], &all].concat()).data["paths"]), ["a/y"]);
     assert_eq!(field(&tree.ls(&["-Ra", "--no-ignore"]).data["entries"], "path"), ["a", "a/y"]);
-    assert_eq!(field(&tree.grep(&["foo", ".git", ".lbx/log"]).data["matches"], "path"), [".git/config", ".lbx/log"]);
+    assert_eq!(
+        field(&tree.grep(&["foo", ".git", ".lbx/log"]).data["matches"], "path"),
+        [".git/config", ".lbx/log"]
+    );
 }
 
 #[test]
@@ -185,7 +206,7 @@ fn links_are_followed_where_they_are_named_and_nowhere_else() {
     assert_eq!(tree.refused::<Grep>(&["root", "out/passwd"]).kind().name(), "outside_workspace");
     assert_eq!(tree.refused::<Grep>(&["foo", "reel"]).kind().name(), "not_found");
     let entries = tree.ls(&["-R"]).data["entries"].clone();
-    assert_eq!(entries[2]["target"], "/etc".to_owned().replace("/etc", entries[2]["target"].as_str().unwrap()));
+    assert_eq!((&entries[0]["target"], &entries[1]["target"]), (&"real".into(), &"/etc".into()));
 }
 
 #[test]
@@ -203,21 +224,32 @@ fn a_million_matches_and_a_line_of_64_megabytes() {
     let tree = Tree::new();
     tree.write("many", &b"foo\n".repeat(1_000_000));
     let answer = tree.grep(&["foo", "--total"]);
-    assert_eq!((&answer.data["matched"], answer.data["matches"].as_array().unwrap().len()), (&1_000_000.into(), 250));
+    assert_eq!(
+        (&answer.data["matched"], answer.data["matches"].as_array().unwrap().len()),
+        (&1_000_000.into(), 250)
+    );
     let late = tree.grep(&["foo", "--offset", "999999"]);
-    assert_eq!((&late.data["matched"], &late.data["matches"][0]["line"]), (&1_000_000.into(), &1_000_000.into()));
+    assert_eq!(
+        (&late.data["matched"], &late.data["matches"][0]["line"]),
+        (&1_000_000.into(), &1_000_000.into())
+    );
     tree.write("wide", &[vec![b'x'; 64 << 20], b"needle\n".to_vec()].concat());
     let entry = &tree.grep(&["needle", "wide"]).data["matches"][0];
-    assert_eq!((&entry["column"], &entry["line_bytes"]), (&((64 << 20) + 1).into(), &((64 << 20) + 6).into()));
+    assert_eq!(
+        (&entry["column"], &entry["line_bytes"]),
+        (&((64 << 20) + 1).into(), &((64 << 20) + 6).into())
+    );
 }
 
 #[test]
 fn a_tree_of_1500_levels_is_walked() {
     let tree = Tree::new();
-    let mut folder = rustix::fs::open(tree.path(), lbx::engine::fs::FOLDER, rustix::fs::Mode::empty()).unwrap();
+    let mut folder =
+        rustix::fs::open(tree.path(), lbx::engine::fs::FOLDER, rustix::fs::Mode::empty()).unwrap();
     for _ in 0..1500 {
         rustix::fs::mkdirat(&folder, "deeper", rustix::fs::Mode::RWXU).unwrap();
-        folder = rustix::fs::openat(&folder, "deeper", lbx::engine::fs::FOLDER, rustix::fs::Mode::empty()).unwrap();
+        folder = rustix::fs::openat(&folder, "deeper", lbx::engine::fs::FOLDER, rustix::fs::Mode::empty())
+            .unwrap();
         let flags = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY;
         let file = rustix::fs::openat(&folder, "z", flags, rustix::fs::Mode::RUSR).unwrap();
         rustix::io::write(&file, b"foo\n").unwrap();
@@ -233,8 +265,14 @@ fn a_search_ends_where_it_is_cancelled_or_out_of_time() {
     let tree = Tree::with(&[("a", "foo\n")]);
     let control = Control::default();
     control.cancel();
-    assert_eq!(call_under::<Grep>(tree.path(), &["foo"], control.clone()).unwrap_err().kind().name(), "timeout");
-    assert_eq!(call_under::<Glob>(tree.path(), &["*"], control.clone()).unwrap_err().kind().name(), "timeout");
+    assert_eq!(
+        call_under::<Grep>(tree.path(), &["foo"], control.clone()).unwrap_err().kind().name(),
+        "timeout"
+    );
+    assert_eq!(
+        call_under::<Glob>(tree.path(), &["*"], control.clone()).unwrap_err().kind().name(),
+        "timeout"
+    );
     assert_eq!(call_under::<Ls>(tree.path(), &[], control).unwrap_err().kind().name(), "timeout");
     tree.write("wide", &vec![b'a'; 48 << 20]);
     let start = Instant::now();
@@ -246,7 +284,9 @@ fn a_search_ends_where_it_is_cancelled_or_out_of_time() {
 #[test]
 fn what_cannot_be_understood_is_refused() {
     let tree = Tree::with(&[("a", "foo\n")]);
-    for args in [&["("][..], &["(\\w{250}){250}"], &["foo", "-g", "a["], &["foo", "-t", "pyton"], &[""], &["a\\nb"]] {
+    for args in
+        [&["("][..], &["(\\w{250}){250}"], &["foo", "-g", "a["], &["foo", "-t", "pyton"], &[""], &["a\\nb"]]
+    {
         assert_eq!(tree.refused::<Grep>(args).kind().name(), "invalid_request", "{args:?}");
     }
     assert!(tree.refused::<Grep>(&["foo", "-t", "pyton"]).message().contains("python"));

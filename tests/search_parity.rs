@@ -7,8 +7,8 @@ mod search_support;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use search_support::{call, field, has, lines_of, messy, output, places_of, places_of_rg, texts};
 use lbx::tools::{glob::Glob, grep::Grep, ls::Ls};
+use search_support::{call, field, has, lines_of, messy, output, places_of, places_of_rg, texts};
 
 /// Arguments that mean the same to `rg` and to `grep`.
 const QUERIES: &[&[&str]] = &[
@@ -76,7 +76,10 @@ const QUERIES: &[&[&str]] = &[
 fn queries_agree(root: &Path) {
     let mut failures = Vec::new();
     for query in QUERIES {
-        let paths_exist = query.iter().skip(1).all(|word| !word.contains('/') || word.contains('*') || root.join(word).exists());
+        let paths_exist = query
+            .iter()
+            .skip(1)
+            .all(|word| !word.contains('/') || word.contains('*') || root.join(word).exists());
         if !paths_exist {
             continue;
         }
@@ -93,7 +96,8 @@ fn queries_agree(root: &Path) {
             Err(error) => panic!("{query:?}: {error}"),
         };
         if found != expected {
-            let (found, expected): (BTreeSet<_>, BTreeSet<_>) = (found.iter().collect(), expected.iter().collect());
+            let (found, expected): (BTreeSet<_>, BTreeSet<_>) =
+                (found.iter().collect(), expected.iter().collect());
             let extra: Vec<_> = found.difference(&expected).take(5).collect();
             let missing: Vec<_> = expected.difference(&found).take(5).collect();
             failures.push(format!("{query:?}: extra {extra:?}, missing {missing:?}"));
@@ -124,8 +128,10 @@ fn files_and_counts_are_those_of_rg() {
     let tree = messy();
     for pattern in ["foo", "bar", "Foo|FOO", "^$", "zzz"] {
         let expected = lines_of(&output(tree.path(), "rg", &["-l", pattern]), b'\n');
-        let found: BTreeSet<PathBuf> =
-            texts(&tree.grep(&["-l", "--limit", "0", pattern]).data["files"]).iter().map(PathBuf::from).collect();
+        let found: BTreeSet<PathBuf> = texts(&tree.grep(&["-l", "--limit", "0", pattern]).data["files"])
+            .iter()
+            .map(PathBuf::from)
+            .collect();
         assert_eq!(found, expected, "{pattern}");
         for only in [&[][..], &["-o"][..]] {
             let args: Vec<&str> = ["-c", "--sort", "path", pattern].iter().chain(only).copied().collect();
@@ -142,7 +148,9 @@ fn text_is_that_of_rg() {
         return;
     }
     let tree = messy();
-    for args in [&["foo"][..], &["-C2", "foo"], &["-A1", "two"], &["-B3", "end"], &["-o", "fo+"], &["-v", "foo"]] {
+    for args in
+        [&["foo"][..], &["-C2", "foo"], &["-A1", "two"], &["-B3", "end"], &["-o", "fo+"], &["-v", "foo"]]
+    {
         let rg: Vec<&str> =
             ["--heading", "-n", "--sort", "path", "-g", "!*.bin", "-g", "!latin1.txt", "-g", "!crlf.txt"]
                 .iter()
@@ -167,7 +175,8 @@ fn paths_are_those_of_rg_files() {
     }
     let tree = messy();
     for flags in [&[][..], &["--hidden"], &["--no-ignore"], &["--hidden", "--no-ignore"]] {
-        for pattern in ["**", "*.rs", "*.{txt,md}", "sub/**", "sub/*", "**/b/*", "[a-c]*", "[!a-c]*", "?.txt"] {
+        for pattern in ["**", "*.rs", "*.{txt,md}", "sub/**", "sub/*", "**/b/*", "[a-c]*", "[!a-c]*", "?.txt"]
+        {
             let args: Vec<&str> = ["--files", "--sort", "path"].iter().chain(flags).copied().collect();
             let glob = globset::GlobBuilder::new(&if pattern.contains('/') || pattern == "**" {
                 pattern.to_owned()
@@ -183,8 +192,11 @@ fn paths_are_those_of_rg_files() {
                 .lines()
                 .filter(|path| !path.split('/').any(|name| name == ".git") && glob.is_match(path))
                 .collect();
-            let args: Vec<&str> =
-                ["--limit", "0", "--max-bytes", "0", "--type", "file", pattern].iter().chain(flags).copied().collect();
+            let args: Vec<&str> = ["--limit", "0", "--max-bytes", "0", "--type", "file", pattern]
+                .iter()
+                .chain(flags)
+                .copied()
+                .collect();
             assert_eq!(texts(&tree.glob(&args).data["paths"]), expected, "{pattern} {flags:?}");
         }
     }

@@ -144,7 +144,8 @@ impl<'a> Collector<'a> {
             })?;
         }
         let block = without_ending(found.bytes());
-        let line_start = block.get(..start).map_or(0, |before| memchr::memrchr(b'\n', before).map_or(0, |at| at + 1));
+        let line_start =
+            block.get(..start).map_or(0, |before| memchr::memrchr(b'\n', before).map_or(0, |at| at + 1));
         let first_line = found.line_number().unwrap_or(1);
         let before = std::mem::take(&mut self.before);
         let cut = std::mem::take(&mut self.before_cut);
@@ -289,8 +290,11 @@ impl Sink for Collector<'_> {
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
         let line = without_ending(context.bytes());
         let shown = clip(line, 0, self.style.line_bytes_max);
-        let text =
-            if shown.clipped { shown.text + &missing(line.len() - self.style.line_bytes_max) } else { shown.text };
+        let text = if shown.clipped {
+            shown.text + &missing(line.len() - self.style.line_bytes_max)
+        } else {
+            shown.text
+        };
         if *context.kind() == SinkContextKind::Before {
             self.before.push(text);
             self.before_cut |= shown.clipped;

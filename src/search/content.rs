@@ -105,7 +105,10 @@ impl Outcome {
     pub fn has_lossy_path(&self) -> bool {
         let shown = self.matches.iter().filter_map(|entry| entry.path.as_ref());
         let counted = self.counts.iter().map(|count| &count.path);
-        shown.chain(&self.files).chain(counted).any(|path| path.as_str().contains(char::REPLACEMENT_CHARACTER))
+        shown
+            .chain(&self.files)
+            .chain(counted)
+            .any(|path| path.as_str().contains(char::REPLACEMENT_CHARACTER))
     }
 }
 
@@ -238,16 +241,16 @@ impl Running<'_, '_> {
         let listener =
             Listener { should_stop: &should_stop, only_count: &only_count, hand_over: &mut hand_over };
         match searcher.search(fd, target.is_named(), listener) {
-            Ok(Some(searched)) => {
-                let cut_off = searched.binary_at.is_some() && !target.is_named();
-                if searched.count == 0 || (cut_off && self.search.manner.style.wanted == Wanted::Number) {
+            Ok(Some(result)) => {
+                let cut_off = result.binary_at.is_some() && !target.is_named();
+                if result.count == 0 || (cut_off && self.search.manner.style.wanted == Wanted::Number) {
                     return;
                 }
-                if let Some(offset) = searched.binary_at {
+                if let Some(offset) = result.binary_at {
                     self.note_binary(target, offset);
                 }
-                let (count, seen) = (searched.count, searched.seen);
-                parts.push(Part { path: target.path(), gathered: searched.gathered, last: true, count, seen });
+                let (count, seen) = (result.count, result.seen);
+                parts.push(Part { path: target.path(), gathered: result.gathered, last: true, count, seen });
             }
             Ok(None) => {}
             Err(_) if should_stop() => {}
@@ -339,7 +342,13 @@ impl<'s, 'w> Results<'s, 'w> {
     }
 
     /// Takes matches of one file.
-    fn take_matches(&mut self, path: WorkspacePath, gathered: Gathered, seen: Option<(Sha256, Stat)>, last: bool) {
+    fn take_matches(
+        &mut self,
+        path: WorkspacePath,
+        gathered: Gathered,
+        seen: Option<(Sha256, Stat)>,
+        last: bool,
+    ) {
         for entry in gathered.matches {
             let lines = (entry.shown_lines(), entry.whole);
             let (shown, workspace, group) = (&mut self.shown, self.search.workspace, self.search.group);

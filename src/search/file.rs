@@ -89,7 +89,12 @@ impl<'m> FileSearcher<'m> {
     ///
     /// # Errors
     /// What the system says; a line of more than [`LINE_BYTES_MAX`].
-    pub fn search(&mut self, fd: OwnedFd, named: bool, listener: Listener<'_>) -> io::Result<Option<Searched>> {
+    pub fn search(
+        &mut self,
+        fd: OwnedFd,
+        named: bool,
+        listener: Listener<'_>,
+    ) -> io::Result<Option<Searched>> {
         let stat = rustix::fs::fstat(&fd)?;
         if !fs::is_regular(&stat) {
             return Ok(None);
@@ -108,15 +113,17 @@ impl<'m> FileSearcher<'m> {
             searcher.search_reader(&self.manner.matcher, bytes.chain(rest), &mut collector)?;
         }
         let Collector { gathered, count, binary_at, .. } = collector;
-        let mut searched = Searched { gathered, count, binary_at, seen: None };
+        let mut result = Searched { gathered, count, binary_at, seen: None };
         if self.manner.hash && count > 0 {
-            searched.seen = if whole {
+            result.seen = if whole {
                 Some((Sha256::of(bytes), stat))
             } else {
-                hash(&mut file, should_stop)?.filter(|_| is_unchanged(&file, &stat)).map(|sha256| (sha256, stat))
+                hash(&mut file, should_stop)?
+                    .filter(|_| is_unchanged(&file, &stat))
+                    .map(|sha256| (sha256, stat))
             };
         }
-        Ok(Some(searched))
+        Ok(Some(result))
     }
 }
 

@@ -91,7 +91,8 @@ impl PathGlob {
 
 /// The leading components of `pattern` that match only themselves, the last one aside.
 fn literal_components(pattern: &str) -> Vec<Vec<u8>> {
-    let is_literal = |component: &&str| !component.is_empty() && !component.contains(['*', '?', '[', '{', '\\']);
+    let is_literal =
+        |component: &&str| !component.is_empty() && !component.contains(['*', '?', '[', '{', '\\']);
     let Some((folders, _)) = pattern.rsplit_once('/') else {
         return Vec::new();
     };
@@ -114,8 +115,8 @@ pub fn overrides(base: &WorkspacePath, include: &[String], exclude: &[String]) -
         return Err(Error::invalid(format!("more than {GLOBS_MAX} globs")));
     }
     let mut builder = OverrideBuilder::new(OsStr::from_bytes(base.as_bytes()));
-    let exclude = exclude.iter().map(|glob| format!("!{}", glob.strip_prefix('!').unwrap_or(glob)));
-    for glob in include.iter().cloned().chain(exclude) {
+    let left_out = exclude.iter().map(|glob| format!("!{}", glob.strip_prefix('!').unwrap_or(glob)));
+    for glob in include.iter().cloned().chain(left_out) {
         must_be_bounded(&glob)?;
         let written = glob.strip_prefix('!').unwrap_or(&glob);
         let bare = written.strip_prefix("./").map_or_else(|| written.to_owned(), |rest| format!("/{rest}"));

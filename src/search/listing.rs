@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::fs;
 
 /// Bytes of directory entries taken from the system at once.
-const BUFFER_BYTES: usize = 32 * 1024;
+pub const BUFFER_BYTES: usize = 32 * 1024;
 
 /// What stands at a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
@@ -55,6 +55,7 @@ struct Slot {
 
 /// Files that decide what a folder hides, as far as it has them.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each name")]
 pub struct RuleFiles {
     /// `.rgignore`
     pub rgignore: bool,
@@ -100,13 +101,16 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Reads the opened `folder`; `should_stop` is asked between the system's calls.
+    /// Reads the opened `folder` by way of `buffer`, of [`BUFFER_BYTES`]; `should_stop` is asked between the system's calls.
     ///
     /// # Errors
     /// What the system says.
-    pub fn read(folder: BorrowedFd<'_>, should_stop: impl Fn() -> bool) -> Result<Self, Errno> {
-        let mut buffer = [MaybeUninit::<u8>::uninit(); BUFFER_BYTES];
-        let mut entries = RawDir::new(folder, &mut buffer);
+    pub fn read(
+        folder: BorrowedFd<'_>,
+        buffer: &mut [MaybeUninit<u8>],
+        should_stop: impl Fn() -> bool,
+    ) -> Result<Self, Errno> {
+        let mut entries = RawDir::new(folder, buffer);
         let mut listing = Self::default();
         while let Some(entry) = entries.next() {
             let entry = match entry {
@@ -131,7 +135,8 @@ impl Listing {
             self.rule_files.note(name);
         }
         let kind = if file_type == FileType::Unknown {
-            fs::stat_at(folder, OsStr::from_bytes(name)).map_or(Kind::Other, |stat| Kind::of(fs::type_of(&stat)))
+            fs::stat_at(folder, OsStr::from_bytes(name))
+                .map_or(Kind::Other, |stat| Kind::of(fs::type_of(&stat)))
         } else {
             Kind::of(file_type)
         };

@@ -29,8 +29,12 @@ pub trait Work: Sync {
     fn scratch(&self) -> Self::Scratch;
 
     /// Works on a batch; `turn` hands over early what is too large to keep.
-    fn process(&self, scratch: &mut Self::Scratch, batch: Self::Batch, turn: &Turn<'_, Self::Done>)
-    -> Self::Done;
+    fn process(
+        &self,
+        scratch: &mut Self::Scratch,
+        batch: Self::Batch,
+        turn: &Turn<'_, Self::Done>,
+    ) -> Self::Done;
 }
 
 /// Does all of `work`: `feed` gives the batches, `commit` takes what comes of them, in order, and
@@ -231,7 +235,7 @@ mod tests {
 
         fn process(&self, (): &mut (), batch: u64, turn: &Turn<'_, Vec<u64>>) -> Vec<u64> {
             std::thread::sleep(std::time::Duration::from_micros(300 - batch % 300));
-            if batch % 7 == 0 {
+            if batch.is_multiple_of(7) {
                 let _ = turn.flush(vec![batch * 2]);
                 return Vec::new();
             }

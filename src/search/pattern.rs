@@ -74,12 +74,16 @@ fn refusal(patterns: &[String], reading: &Reading, error: &grep_regex::Error) ->
     let text = error.to_string();
     let shown = patterns.join("|");
     if matches!(error.kind(), grep_regex::ErrorKind::NotAllowed(_)) && !reading.multiline {
-        return Error::invalid(format!("the pattern {shown} has a line ending, and the search goes line by line"))
-            .suggest("Set multiline (-U) to match across lines.");
+        return Error::invalid(format!(
+            "the pattern {shown} has a line ending, and the search goes line by line"
+        ))
+        .suggest("Set multiline (-U) to match across lines.");
     }
     if text.contains("size limit") {
-        return Error::invalid(format!("the pattern {shown} would take more than {COMPILED_BYTES_MAX} bytes"))
-            .suggest("Use smaller repetition counts, or [0-9A-Za-z_] for \\w.");
+        return Error::invalid(format!(
+            "the pattern {shown} would take more than {COMPILED_BYTES_MAX} bytes"
+        ))
+        .suggest("Use smaller repetition counts, or [0-9A-Za-z_] for \\w.");
     }
     let reason = text.lines().rev().find_map(|line| line.strip_prefix("error: ")).unwrap_or(&text);
     let literal = "Escape the characters that stand for themselves with a backslash, or set literal (-F).";

@@ -53,9 +53,7 @@ fn root(workspace: &Workspace, path: &Path, beginning: Beginning) -> Result<Root
         _ => None,
     };
     match refusal {
-        Some((kind, what)) => {
-            Err(Error::new(kind, format!("{} {what}", place.shown())).at(place.shown()))
-        }
+        Some((kind, what)) => Err(Error::new(kind, format!("{} {what}", place.shown())).at(place.shown())),
         None => Ok(Root { path: place.path().clone(), is_folder }),
     }
 }

@@ -31,6 +31,7 @@ pub struct Selection {
 
 /// A set of kinds.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "a set, one for each member")]
 pub struct Kinds {
     /// Regular files.
     pub files: bool,

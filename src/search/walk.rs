@@ -14,7 +14,7 @@ use std::sync::Arc;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::listing::{Kind, Listing, RuleFiles};
+use super::listing::{BUFFER_BYTES, Kind, Listing, RuleFiles};
 use super::notes::Notes;
 use super::rules::{Place, Rules};
 use super::selection::{Admission, Selection};
@@ -112,7 +112,7 @@ impl LeftOut {
             (0, 0) => None,
             (count, 0) => Some(format!("nothing found; left out: {count} {ignored}")),
             (0, count) => Some(format!("nothing found; left out: {count} {hidden}")),
-            (ignores, hides) => Some(format!("nothing found; left out: {ignores} {ignored}, {hides} {hidden}")),
+            (first, second) => Some(format!("nothing found; left out: {first} {ignored}, {second} {hidden}")),
         }
     }
 }
@@ -142,6 +142,8 @@ pub struct Walk<'w> {
     frames: Vec<Frame>,
     /// The path of the folder where the walk stands, ending in `/` unless it is the root.
     path: Vec<u8>,
+    /// Room for what the system says of a folder.
+    buffer: Vec<u8>,
     /// The rules at the workspace root and above, once they are loaded.
     top_rules: Option<Arc<Rules>>,
     /// What was left out so far.
@@ -177,7 +179,12 @@ struct Frame {
 impl<'w> Walk<'w> {
     /// A walk of `roots`; a root below another one is walked once, in its place.
     #[must_use]
-    pub fn new(workspace: &'w Workspace, mut roots: Vec<Root>, selection: Selection, control: Control) -> Self {
+    pub fn new(
+        workspace: &'w Workspace,
+        mut roots: Vec<Root>,
+        selection: Selection,
+        control: Control,
+    ) -> Self {
         roots.sort_by(|one, other| one.path.cmp(&other.path));
         roots.dedup_by(|one, other| one.path == other.path);
         let mut tops: Vec<Root> = Vec::new();
@@ -197,6 +204,7 @@ impl<'w> Walk<'w> {
             named,
             frames: Vec::new(),
             path: Vec::new(),
+            buffer: Vec::with_capacity(BUFFER_BYTES),
             top_rules: None,
             left_out: LeftOut::default(),
             notes: Notes::default(),
@@ -277,7 +285,9 @@ impl<'w> Walk<'w> {
     /// Reads a folder whose path stands in the buffer and puts it on the way.
     fn enter(&mut self, entering: Entering, root_length: Option<usize>) {
         let Entering { fd, rules, depth, only_named, in_state } = entering;
-        let listing = match Listing::read(fd.as_fd(), || self.control.should_stop()) {
+        let control = &self.control;
+        let buffer = self.buffer.spare_capacity_mut();
+        let listing = match Listing::read(fd.as_fd(), buffer, || control.should_stop()) {
             Ok(listing) => listing,
             Err(errno) => {
                 let path = std::mem::take(&mut self.path);
@@ -494,6 +504,8 @@ enum Enter {
 }
 
 /// An entry that the walk takes.
+#[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is decided by itself")]
 struct Entry {
     /// What it is.
     kind: Kind,

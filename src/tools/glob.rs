@@ -32,7 +32,6 @@ const TIMEOUT_MS: u64 = 30_000;
 /// whatever the pattern names. Where `truncated` is true, go on at `next_offset`.
 #[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the request")]
 pub struct Request {
     /// Pattern that paths, seen from `path`, must match
     #[schemars(extend("x-aliases" = ["glob", "glob_pattern", "query", "file_pattern"]))]
@@ -198,6 +197,7 @@ impl Request {
 }
 
 /// The refusal of a walk that did not come to its end.
+#[must_use]
 pub fn ran_out(found: u64) -> Error {
     Error::new(ErrorKind::Timeout, format!("the search ran out of time with {found} entries found"))
         .suggest("Narrow the path or the pattern, or raise timeout_ms.")

@@ -147,7 +147,13 @@ pub fn has(program: &str) -> bool {
 
 /// What a program prints, standing in `current`.
 pub fn output(current: &Path, program: &str, args: &[&str]) -> Vec<u8> {
-    Command::new(program).args(args).current_dir(current).env_remove("RIPGREP_CONFIG_PATH").output().unwrap().stdout
+    Command::new(program)
+        .args(args)
+        .current_dir(current)
+        .env_remove("RIPGREP_CONFIG_PATH")
+        .output()
+        .unwrap()
+        .stdout
 }
 
 /// Where `rg` finds matches: path, line, column.
@@ -203,7 +209,10 @@ pub fn messy() -> Tree {
         std::fs::create_dir(tree.path().join(".git")).unwrap();
     }
     for (path, text) in [
-        (".gitignore", "*.log\n/build/\nnode_modules\n!keep.log\ndeep/**/secret\n/*.tmp\n\\#odd\ntrailing \n"),
+        (
+            ".gitignore",
+            "*.log\n/build/\nnode_modules\n!keep.log\ndeep/**/secret\n/*.tmp\n\\#odd\ntrailing \n",
+        ),
         ("a.txt", "foo one\nbar\nFoo two\n\nfoobar foo\n"),
         ("b.log", "foo ignored\n"),
         ("keep.log", "foo kept\n"),
@@ -249,7 +258,8 @@ pub fn messy() -> Tree {
     tree.write("binary.bin", b"foo\n\0\x01\x02foo\n");
     let late = ["filler line with foo\n".repeat(4000).into_bytes(), b"\0foo\n".to_vec()].concat();
     tree.write("late.bin", &late);
-    let many: String = (0..3000).map(|number| format!("line {number} {}\n", ["foo", "bar"][number % 2])).collect();
+    let many: String =
+        (0..3000).map(|number| format!("line {number} {}\n", ["foo", "bar"][number % 2])).collect();
     tree.write("many.txt", many.as_bytes());
     tree.link("a.txt", "link.txt");
     tree.link("sub", "linked_folder");
