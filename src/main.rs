@@ -1,2 +1,7 @@
-//! The `lbx` binary: hands the arguments to the front end and exits with its status.
-fn main() {}
+//! The `lbx` binary: hands what the shell gave it to the front end and exits with its status.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(lbx::cli::main(std::env::args_os().collect()))
+}

@@ -11,6 +11,7 @@ pub mod path;
 pub mod protect;
 pub mod resolve;
 pub mod session;
+pub mod snapshot;
 pub mod snapshot_of;
 pub mod state;
 pub mod transaction;
@@ -143,8 +144,9 @@ impl Engine {
 
     /// The bytes of `path` with that SHA-256, where a backup or the snapshots still have them.
     #[must_use]
-    pub fn find_version(&self, state: &State, _path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
-        backup::find(state, sha256).ok().flatten()
+    pub fn find_version(&self, state: &State, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
+        let backup = backup::find(state, sha256).ok().flatten();
+        backup.or_else(|| snapshot_of::find_version(self, path, |bytes| Sha256::of(bytes) == sha256))
     }
 
     /// Refuses to go on with a snapshot that the caller required and that failed.

@@ -4,4 +4,6 @@ pub mod content;
 pub mod diff;
 pub mod lines;
 pub mod nearest;
+pub mod patch;
 pub mod replace;
+pub mod slice;

@@ -1,41 +1,73 @@
-//! The tools: one file each.
+//! The tools: one file each, and the one list that every front end walks.
 
+pub mod append;
+pub mod apply_patch;
+pub mod common;
+pub mod edit;
 pub mod glob;
 pub mod grep;
+pub mod insert;
 pub mod ls;
+pub mod patch;
+pub mod prepend;
+pub mod read;
+pub mod schema;
+pub mod write;
 
-use clap::Args;
+use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::engine::Engine;
+use crate::envelope::Frame;
 use crate::error::Error;
+use crate::request;
 
 /// What a tool does to the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// It only looks.
     Reads,
+    /// It adds, and overwrites nothing.
+    Adds,
+    /// It changes files; the old bytes are kept.
+    Writes,
 }
 
 /// Whether a request may come on stdin, and as what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stdin {
-    /// Never.
+    /// Never, unless `--json -` says so.
     Ignored,
-    /// As JSON.
+    /// As JSON, where no argument of the tool is given.
     Request,
+    /// As JSON where no argument is given, else as the text of a field.
+    Bulk {
+        /// The field.
+        field: &'static str,
+        /// Fields in whose presence stdin is left alone.
+        unless: &'static [&'static str],
+    },
 }
 
 /// A tool: its request, its answer, and what turns the one into the other.
 pub trait Tool {
     /// The name on the wire and on the command line.
     const NAME: &'static str;
+    /// Other names under which models know it; accepted and not advertised.
+    const ALIASES: &'static [&'static str] = &[];
     /// What it does to the workspace.
     const EFFECT: Effect;
     /// What it takes from stdin.
     const STDIN: Stdin = Stdin::Request;
+    /// Whether the bulk text alone on stdin, without any argument, is a request.
+    const BULK_ALONE: bool = false;
+    /// Whether it answers with its text, where nobody asks for JSON.
+    const TEXT_BY_DEFAULT: bool = false;
+    /// Whether MCP clients see it.
+    const SERVED: bool = true;
     /// The request: flags, JSON and schema derive from it.
     type Request: Args + DeserializeOwned + JsonSchema;
     /// The answer.
@@ -68,8 +100,162 @@ pub struct Text {
 }
 
 impl Text {
+    /// A text whose entries end in LF, or in NUL.
+    #[must_use]
+    pub fn new(null: bool) -> Self {
+        Self { out: Vec::new(), notes: Vec::new(), separator: if null { 0 } else { b'\n' } }
+    }
+
+    /// Adds an entry of a list.
+    pub fn entry(&mut self, entry: &str) {
+        self.out.extend_from_slice(entry.as_bytes());
+        self.out.push(self.separator);
+    }
+
     /// Adds a note.
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
+}
+
+/// An answer with its type erased.
+pub trait Reply {
+    /// The whole answer as JSON.
+    ///
+    /// # Errors
+    /// `internal` where it cannot be JSON.
+    fn json(&self, frame: &Frame<'_>) -> Result<String, Error>;
+
+    /// The data alone.
+    ///
+    /// # Errors
+    /// `internal` where it cannot be JSON.
+    fn value(&self) -> Result<Value, Error>;
+
+    /// The payload alone.
+    fn text(&self, text: &mut Text);
+
+    /// The exit status under `--exit-status`.
+    fn status(&self) -> u8;
+}
+
+/// The answer of the tool `T`.
+struct Typed<T: Tool>(T::Response);
+
+impl<T: Tool> Reply for Typed<T> {
+    fn json(&self, frame: &Frame<'_>) -> Result<String, Error> {
+        frame.success(&self.0)
+    }
+
+    fn value(&self) -> Result<Value, Error> {
+        serde_json::to_value(&self.0)
+            .map_err(|error| Error::internal(format!("the answer is no JSON: {error}")))
+    }
+
+    fn text(&self, text: &mut Text) {
+        T::text(&self.0, text);
+    }
+
+    fn status(&self) -> u8 {
+        T::status(&self.0)
+    }
+}
+
+/// What a call gives: an answer or a refusal.
+pub type Answered = Result<Box<dyn Reply>, Error>;
+
+/// A tool with its types erased, as the front ends see it.
+pub struct Entry {
+    /// The name.
+    pub name: &'static str,
+    /// Other names.
+    pub aliases: &'static [&'static str],
+    /// What it does to the workspace.
+    pub effect: Effect,
+    /// What it takes from stdin.
+    pub stdin: Stdin,
+    /// Whether the bulk text alone on stdin, without any argument, is a request.
+    pub takes_bulk_alone: bool,
+    /// Whether it answers with its text, where nobody asks for JSON.
+    pub text_by_default: bool,
+    /// Whether MCP clients see it.
+    pub served: bool,
+    /// Its flags.
+    pub command: fn() -> Command,
+    /// The schema of its request, with aliases.
+    pub request_schema: fn() -> Value,
+    /// The schema of its answer's data.
+    pub response_schema: fn() -> Value,
+    /// Carries out a request given by flags.
+    pub run_flags: fn(&mut Engine, &mut ArgMatches) -> Answered,
+    /// Carries out a request given as JSON.
+    pub run_json: fn(&mut Engine, Value) -> Answered,
+}
+
+impl Entry {
+    /// What the tool does, for a person or a model that has only this text.
+    #[must_use]
+    pub fn description(&self) -> String {
+        let command = (self.command)();
+        let about = command.get_long_about().or_else(|| command.get_about());
+        about.map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// What the tool does, in one line.
+    #[must_use]
+    pub fn title(&self) -> String {
+        (self.command)().get_about().map(ToString::to_string).unwrap_or_default()
+    }
+}
+
+/// Erases the types of a tool.
+const fn entry<T: Tool + 'static>() -> Entry {
+    Entry {
+        name: T::NAME,
+        aliases: T::ALIASES,
+        effect: T::EFFECT,
+        stdin: T::STDIN,
+        takes_bulk_alone: T::BULK_ALONE,
+        text_by_default: T::TEXT_BY_DEFAULT,
+        served: T::SERVED,
+        command: || T::Request::augment_args(Command::new(T::NAME)),
+        request_schema: request::schema_of::<T::Request>,
+        response_schema: request::answer_schema_of::<T::Response>,
+        run_flags: |engine, matches| {
+            let request =
+                T::Request::from_arg_matches_mut(matches).map_err(|error| request::flag_error(&error))?;
+            answer::<T>(engine, request)
+        },
+        run_json: |engine, value| answer::<T>(engine, request::parse::<T::Request>(value)?),
+    }
+}
+
+/// Runs a tool.
+fn answer<T: Tool + 'static>(engine: &mut Engine, request: T::Request) -> Answered {
+    Ok(Box::new(Typed::<T>(T::run(engine, request)?)))
+}
+
+/// Every tool, in the order in which help and documentation print them.
+pub const TOOLS: &[Entry] = &[
+    entry::<read::Read>(),
+    entry::<write::Write>(),
+    entry::<edit::Edit>(),
+    entry::<patch::Patch>(),
+    entry::<append::Append>(),
+    entry::<prepend::Prepend>(),
+    entry::<insert::Insert>(),
+    entry::<grep::Grep>(),
+    entry::<glob::Glob>(),
+    entry::<ls::Ls>(),
+    entry::<apply_patch::ApplyPatch>(),
+    entry::<schema::Schema>(),
+];
+
+/// The tool of that name or alias.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Entry> {
+    TOOLS
+        .iter()
+        .find(|tool| tool.name == name)
+        .or_else(|| TOOLS.iter().find(|tool| tool.aliases.contains(&name)))
 }

@@ -98,7 +98,9 @@ impl Change<'_> {
                 let (nearest, _) = self.folders_to(current.place.path())?;
                 let stage = Stage { workspace: &self.engine.workspace, state, id: &self.entry.id };
                 let new = New { bytes: &after.bytes, mode: after.mode };
-                let staged = stage.write(number, &nearest, current.original.as_ref(), &new, &mut warnings)?;
+                let origin = file.origin.as_ref().map(|origin| &origin.original);
+                let original = current.original.as_ref().or(origin);
+                let staged = stage.write(number, &nearest, original, &new, &mut warnings)?;
                 prepared.staged.insert(number, staged);
             }
             warn_of_links(file, &mut warnings);
@@ -189,7 +191,7 @@ impl Change<'_> {
     fn finish(mut self, state: &State) -> Result<(), Error> {
         self.set_marks(state);
         let record = Record { entry: &self.entry, files: snapshot_files(&self.files, &self.entry) };
-        let outcome = snapshot_of::record(self.engine, state, &record);
+        let outcome = snapshot_of::record(self.engine, &record);
         if let Err(error) = self.entry.close(state) {
             self.engine.warn(format!(
                 "the change stands, but its journal entry could not be closed: {}",

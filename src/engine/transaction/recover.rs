@@ -92,7 +92,7 @@ fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Err
             after: side(file.after.as_ref(), after.as_ref()),
         })
         .collect();
-    snapshot_of::record_late(engine, state, &Record { entry, files });
+    snapshot_of::record_late(engine, &Record { entry, files });
     entry.close(state)
 }
 
@@ -197,6 +197,12 @@ fn stand_of(workspace: &Workspace, file: &FileEntry) -> Stand {
         (false, true) => Stand::After,
         (false, false) => Stand::Other,
     }
+}
+
+/// Whether the new side of a file stands.
+#[must_use]
+pub fn has_new_side(workspace: &Workspace, file: &FileEntry) -> bool {
+    matches!(stand_of(workspace, file), Stand::After | Stand::Either)
 }
 
 /// The bytes and mode of a regular file; `None` where nothing stands.

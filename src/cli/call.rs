@@ -1,0 +1,91 @@
+//! One call: from a tool and its request to an answer with what is left beside it.
+
+use serde_json::Value;
+
+use super::options::Options;
+use super::without_panic;
+use crate::control::Control;
+use crate::engine::workspace::Workspace;
+use crate::engine::{Engine, Outcome};
+use crate::error::Error;
+use crate::tools::{Answered, Entry};
+
+/// A call that is about to be made.
+pub struct Call {
+    /// The tool.
+    tool: &'static Entry,
+    /// The engine for it.
+    engine: Engine,
+    /// The request, where it came as JSON.
+    request: Value,
+}
+
+/// A call that was made.
+pub struct Called {
+    /// The answer or the refusal.
+    pub answered: Answered,
+    /// Warnings and snapshot.
+    pub outcome: Outcome,
+}
+
+impl Called {
+    /// A call that was refused before it began.
+    #[must_use]
+    pub fn refused(error: Error) -> Self {
+        Self { answered: Err(error), outcome: Outcome::default() }
+    }
+}
+
+impl Call {
+    /// A call by the options' session in their workspace.
+    ///
+    /// # Errors
+    /// Where there is no such workspace, session or sandbox.
+    pub fn new(tool: &'static Entry, options: &Options) -> Result<Self, Error> {
+        options.must_have_sandbox()?;
+        let session = options.session_id()?;
+        let current =
+            std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))?;
+        let workspace = Workspace::discover(options.workspace.as_deref(), &current)?;
+        let mut engine = Engine::new(workspace, session, Control::default());
+        engine.require_snapshot = options.require_snapshot;
+        Ok(Self { tool, engine, request: Value::Null })
+    }
+
+    /// A call whose request came as JSON, which may name session and workspace itself.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and `invalid_request`.
+    pub fn from_json(tool: &'static Entry, mut request: Value, options: &Options) -> Result<Self, Error> {
+        let options = options.with_fields_of(&mut request)?;
+        Ok(Self { request, ..Self::new(tool, &options)? })
+    }
+
+    /// The same call, listening to `control`.
+    #[must_use]
+    pub fn controlled_by(mut self, control: Control) -> Self {
+        self.engine.control = control;
+        self
+    }
+
+    /// The same call, with paths that count from the root wherever the process stands.
+    #[must_use]
+    pub fn based_at_root(mut self) -> Self {
+        self.engine.workspace = self.engine.workspace.based_at_root();
+        self
+    }
+
+    /// Makes the call with its JSON request.
+    #[must_use]
+    pub fn run(mut self) -> Called {
+        let (tool, request) = (self.tool, std::mem::take(&mut self.request));
+        self.run_with(|engine| (tool.run_json)(engine, request))
+    }
+
+    /// Makes the call.
+    #[must_use]
+    pub fn run_with(mut self, run: impl FnOnce(&mut Engine) -> Answered) -> Called {
+        let answered = without_panic(|| run(&mut self.engine));
+        Called { answered, outcome: self.engine.finish() }
+    }
+}

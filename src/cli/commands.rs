@@ -1,0 +1,172 @@
+//! The command tree, derived from the list of tools.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command};
+
+use super::options::Flags;
+use crate::error::Error;
+use crate::request;
+use crate::tools::{Entry, TOOLS, find};
+
+/// Options of every tool that take a value, which is no tool's name.
+const WITH_VALUE: [&str; 4] = ["--workspace", "--session", "--sandbox", "--json"];
+
+/// What the first word names.
+#[derive(Clone, Copy)]
+pub enum Named {
+    /// A tool.
+    Tool(&'static Entry),
+    /// `batch`.
+    Batch,
+    /// `mcp`.
+    Mcp,
+    /// Nothing known.
+    Nothing,
+}
+
+impl Named {
+    /// The name for the answer.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Tool(tool) => tool.name,
+            Self::Batch => "batch",
+            Self::Mcp => "mcp",
+            Self::Nothing => "lbx",
+        }
+    }
+}
+
+/// Whether a link of that name stands for a tool.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    find(name).is_some()
+}
+
+/// What the arguments name, without parsing them: only its part of the tree is built then.
+#[must_use]
+pub fn named(arguments: &[OsString]) -> Named {
+    let mut words = arguments.iter().skip(1);
+    while let Some(word) = words.next() {
+        if WITH_VALUE.iter().any(|option| word == option) {
+            words.next();
+        } else if !word.to_string_lossy().starts_with('-') {
+            return match word.to_str() {
+                Some("batch") => Named::Batch,
+                Some("mcp") => Named::Mcp,
+                Some(name) => find(name).map_or(Named::Nothing, Named::Tool),
+                None => Named::Nothing,
+            };
+        }
+    }
+    Named::Nothing
+}
+
+/// The tree for parsing: all of it, or the part that was named.
+#[must_use]
+pub fn command_for(named: &Named) -> Command {
+    match named {
+        Named::Tool(tool) => root().subcommand(lenient(tool)),
+        Named::Batch => root().subcommand(batch()),
+        Named::Mcp => root().subcommand(mcp()),
+        Named::Nothing => tree(),
+    }
+}
+
+/// The whole tree, as help, man pages and completions show it.
+#[must_use]
+pub fn tree() -> Command {
+    root().subcommands(TOOLS.iter().map(of_tool)).subcommand(batch()).subcommand(mcp())
+}
+
+/// `lbx` itself.
+fn root() -> Command {
+    let command = Command::new("lbx")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("The file tools that coding agents work with: gated, atomic, undoable, visible")
+        .long_about(
+            "The file tools that coding agents work with. A file is changed only by who has read its current \
+             bytes; every change is atomic, backed up, journaled, and one commit on the branch lbx-snapshots.\n\n\
+             Every tool takes its request as flags, as --json, or as JSON on stdin, and answers with one JSON \
+             object on stdout.",
+        )
+        .disable_help_subcommand(true)
+        .args_override_self(false);
+    Flags::augment_args(command)
+}
+
+/// One tool with its other names.
+///
+/// Where a tool has a short flag of its own that a global option has too (`grep -t TYPE` as in
+/// rg), the tool's counts, and the option keeps its long name there.
+fn of_tool(tool: &Entry) -> Command {
+    let command = (tool.command)().aliases(tool.aliases);
+    let own: Vec<char> = command.get_arguments().filter_map(clap::Arg::get_short).collect();
+    let globals = Flags::augment_args(Command::new("lbx"));
+    let shadowed = globals.get_arguments().filter(|option| option.get_short().is_some_and(|short| own.contains(&short)));
+    shadowed.fold(command, |command, option| command.arg(option.clone().short(None)))
+}
+
+/// One tool for parsing: what is missing may still come from stdin.
+fn lenient(tool: &Entry) -> Command {
+    of_tool(tool).mut_args(|argument| argument.required(false))
+}
+
+/// `batch`.
+fn batch() -> Command {
+    Command::new("batch").about("Carry out many requests, one JSON object a line on stdin").long_about(
+        "Carry out many requests in one process. Each line of stdin is one JSON object, \
+         {\"tool\":\"read\",\"request\":{…},\"id\":…}; each is answered by one line, in order. Exits 0, or with the \
+         status of the first request that failed.",
+    )
+}
+
+/// `mcp`.
+fn mcp() -> Command {
+    Command::new("mcp").about("Serve the tools over MCP on stdin and stdout")
+}
+
+/// Whether any argument of the tool itself was given.
+#[must_use]
+pub fn has_tool_arguments(tool: &Entry, matches: &ArgMatches) -> bool {
+    let command = (tool.command)();
+    command
+        .get_arguments()
+        .any(|argument| matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine))
+}
+
+/// The arguments once more, with a field's text from stdin.
+///
+/// # Errors
+/// `invalid_request`.
+pub fn parse_with(
+    tool: &'static Entry,
+    arguments: &[OsString],
+    field: &str,
+    text: Vec<u8>,
+) -> Result<ArgMatches, Error> {
+    use std::os::unix::ffi::OsStringExt;
+    let mut value = OsString::from(format!("--{}=", field.replace('_', "-")));
+    value.push(OsString::from_vec(text));
+    // Right after the tool's name: an option is one there, whatever follows.
+    let at = arguments.iter().position(|word| is_tool_word(word, tool)).map_or(arguments.len(), |at| at + 1);
+    let mut with_text = arguments.to_vec();
+    with_text.insert(at, value);
+    let matches = command_for(&Named::Tool(tool)).try_get_matches_from(with_text).map_err(|error| {
+        if error.kind() == clap::error::ErrorKind::InvalidUtf8 {
+            return Error::invalid(format!("{field} on stdin is not UTF-8")).detail("field", field);
+        }
+        request::flag_error(&error)
+    })?;
+    matches
+        .subcommand_matches(tool.name)
+        .cloned()
+        .ok_or_else(|| Error::internal("the tool was lost in its arguments"))
+}
+
+/// Whether a word is the tool's name or one of its other names.
+fn is_tool_word(word: &OsStr, tool: &Entry) -> bool {
+    word == tool.name || tool.aliases.iter().any(|alias| word == *alias)
+}

@@ -1,0 +1,193 @@
+//! The command line: flags or JSON in, one JSON object out.
+
+pub mod batch;
+pub mod call;
+pub mod commands;
+pub mod input;
+pub mod options;
+pub mod output;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::ArgMatches;
+use serde_json::Value;
+
+use crate::control::Control;
+use crate::error::Error;
+use crate::request;
+use crate::tools::{self, Answered, Entry, Stdin};
+use call::{Call, Called};
+use commands::Named;
+use input::Input;
+use options::Options;
+
+/// Runs the program with its arguments, the first of which is its own name; answers the exit
+/// status.
+#[must_use]
+pub fn main(arguments: Vec<OsString>) -> u8 {
+    // A panic is answered as `internal`; its own words are of no use to the caller.
+    std::panic::set_hook(Box::new(|_| {}));
+    let arguments = with_tool_of_name(arguments);
+    let named = commands::named(&arguments);
+    let ran = std::panic::catch_unwind(|| parse_and_run(&named, &arguments));
+    ran.unwrap_or_else(|panic| {
+        output::refuse(named.name(), &Options::from_arguments(&arguments), &panicked(panic.as_ref()))
+    })
+}
+
+/// Parses the arguments and carries out what they ask for.
+fn parse_and_run(named: &Named, arguments: &[OsString]) -> u8 {
+    match commands::command_for(named).try_get_matches_from(arguments) {
+        Ok(matches) => dispatch(named, matches, arguments),
+        Err(error) if error.exit_code() == 0 => {
+            output::print(error.render().to_string().as_bytes());
+            0
+        }
+        Err(error) => {
+            let options = Options::from_arguments(arguments);
+            output::refuse(named.name(), &options, &request::flag_error(&error))
+        }
+    }
+}
+
+/// The arguments of a link to lbx that bears a tool's name, as if the tool had been named.
+fn with_tool_of_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let name = arguments.first().and_then(|name| Path::new(name).file_name()).and_then(OsStr::to_str);
+    let tool = name.and_then(|name| commands::is_name(name).then(|| OsString::from(name)));
+    if let Some(tool) = tool {
+        arguments.splice(0..1, [OsString::from("lbx"), tool]);
+    }
+    arguments
+}
+
+/// Carries out what the arguments ask for.
+fn dispatch(named: &Named, mut matches: ArgMatches, arguments: &[OsString]) -> u8 {
+    let Some((_, mut matches)) = matches.remove_subcommand() else {
+        let options = Options::from_arguments(arguments);
+        let error = Error::invalid("no tool is named").suggest("`lbx --help` lists the tools.");
+        return output::refuse("lbx", &options, &error);
+    };
+    let options = match Options::from_matches(&mut matches) {
+        Ok(options) => options,
+        Err(error) => return output::refuse(named.name(), &Options::from_arguments(arguments), &error),
+    };
+    match named {
+        Named::Tool(tool) => run_tool(tool, matches, arguments, &options),
+        Named::Batch => batch::run(&options),
+        Named::Mcp => output::refuse("mcp", &options, &Error::internal("not yet")),
+        Named::Nothing => output::refuse("lbx", &options, &Error::invalid("no tool is named")),
+    }
+}
+
+/// Runs one tool and prints its answer.
+fn run_tool(tool: &'static Entry, matches: ArgMatches, arguments: &[OsString], options: &Options) -> u8 {
+    let options = &options.for_tool(tool);
+    let called = match request_of(tool, matches, arguments, options) {
+        Ok(Source::Json(value)) => Call::from_json(tool, value, options).map(Call::run),
+        Ok(Source::Flags(mut matches)) => Call::new(tool, options)
+            .map(|call| call.run_with(move |engine| (tool.run_flags)(engine, &mut matches))),
+        Err(error) => Err(error),
+    };
+    match called {
+        Ok(called) => output::answer(tool.name, options, &called),
+        Err(error) => output::refuse(tool.name, options, &error),
+    }
+}
+
+/// Where a request comes from.
+enum Source {
+    /// Flags.
+    Flags(ArgMatches),
+    /// JSON, from the command line, a file or stdin.
+    Json(Value),
+}
+
+/// Finds the request: `--json`, else flags, else stdin.
+fn request_of(
+    tool: &'static Entry,
+    matches: ArgMatches,
+    arguments: &[OsString],
+    options: &Options,
+) -> Result<Source, Error> {
+    let has_flags = commands::has_tool_arguments(tool, &matches);
+    if let Some(json) = &options.json {
+        if has_flags {
+            return Err(Error::invalid(
+                "--json holds the whole request: leave the other arguments of the tool out",
+            ));
+        }
+        return request::read_json(&input::json_argument(json)?).map(Source::Json);
+    }
+    match tool.stdin {
+        Stdin::Ignored => Ok(Source::Flags(matches)),
+        Stdin::Request if has_flags => Ok(Source::Flags(matches)),
+        Stdin::Request | Stdin::Bulk { .. } if !has_flags => from_stdin(tool, matches, arguments),
+        Stdin::Bulk { field, unless } => with_bulk(tool, matches, arguments, field, unless),
+        Stdin::Request => Ok(Source::Flags(matches)),
+    }
+}
+
+/// A request without any argument: JSON on stdin; for `patch` also the patch itself.
+fn from_stdin(tool: &'static Entry, matches: ArgMatches, arguments: &[OsString]) -> Result<Source, Error> {
+    let text = match input::read_stdin()? {
+        // Flags then say which field is missing.
+        Input::None => return Ok(Source::Flags(matches)),
+        Input::Text(text) => text,
+    };
+    if text.trim_ascii().is_empty() {
+        return Ok(Source::Json(Value::Object(serde_json::Map::new())));
+    }
+    if let Stdin::Bulk { field, .. } = tool.stdin
+        && tool.takes_bulk_alone
+        && !text.trim_ascii_start().starts_with(b"{")
+    {
+        return commands::parse_with(tool, arguments, field, text).map(Source::Flags);
+    }
+    request::read_json(&text).map(Source::Json)
+}
+
+/// A request by flags whose bulk text may be on stdin.
+fn with_bulk(
+    tool: &'static Entry,
+    matches: ArgMatches,
+    arguments: &[OsString],
+    field: &str,
+    unless: &[&str],
+) -> Result<Source, Error> {
+    let is_given = |name: &str| matches.contains_id(name);
+    if is_given(field) || unless.iter().any(|name| is_given(name)) {
+        return Ok(Source::Flags(matches));
+    }
+    match input::read_stdin()? {
+        Input::None => Ok(Source::Flags(matches)),
+        Input::Text(text) => commands::parse_with(tool, arguments, field, text).map(Source::Flags),
+    }
+}
+
+/// Runs a request in a process of many, as `batch` and MCP do.
+#[must_use]
+pub fn run_json(tool: &'static Entry, value: Value, options: &Options, control: Control) -> Called {
+    match Call::from_json(tool, value, options) {
+        Ok(call) => call.controlled_by(control).run(),
+        Err(error) => Called::refused(error),
+    }
+}
+
+/// Turns a panic into an answer.
+fn without_panic(run: impl FnOnce() -> Answered) -> Answered {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
+        .unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
+}
+
+/// What a panic is answered with.
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
+    let text =
+        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    Error::internal(format!("lbx met a bug in itself: {}", text.unwrap_or("a panic without words")))
+}
+
+/// The tool of that name.
+fn tool_of(name: &str) -> Option<&'static Entry> {
+    tools::find(name)
+}

@@ -1,0 +1,195 @@
+//! What every tool takes beside its own fields, from flags, the environment and JSON.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, FromArgMatches};
+use serde_json::Value;
+
+use crate::engine::session::SessionId;
+use crate::error::{Error, ErrorKind};
+use crate::request;
+use crate::tools::Entry;
+
+/// Environment variables that name the session, the first one that is set wins.
+const SESSION_VARIABLES: [&str; 3] = ["LBX_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"];
+
+/// Flags that every tool takes.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Options of every tool")]
+pub struct Flags {
+    /// Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub workspace: Option<PathBuf>,
+    /// Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]
+    #[arg(long, global = true, value_name = "ID")]
+    pub session: Option<String>,
+    /// Named workspace [env: LBX_SANDBOX]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub sandbox: Option<String>,
+    /// Count a change without a snapshot as failed
+    #[arg(long, global = true)]
+    pub require_snapshot: bool,
+    /// Whole request as JSON: the text itself, - for stdin, or @FILE
+    #[arg(long, global = true, value_name = "JSON", allow_hyphen_values = true)]
+    pub json: Option<OsString>,
+    /// Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]
+    #[arg(long, short = 't', global = true)]
+    pub text: bool,
+    /// End entries of a list with NUL instead of a newline, in --text
+    #[arg(long, global = true)]
+    pub null: bool,
+    /// Spread the JSON over lines
+    #[arg(long, global = true)]
+    pub pretty: bool,
+    /// Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs
+    #[arg(long, global = true)]
+    pub exit_status: bool,
+}
+
+/// The same with the environment taken in.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The workspace that was named.
+    pub workspace: Option<PathBuf>,
+    /// The session that was named.
+    pub session: Option<String>,
+    /// The named workspace.
+    pub sandbox: Option<String>,
+    /// Whether a change without a snapshot counts as failed.
+    pub require_snapshot: bool,
+    /// The whole request.
+    pub json: Option<OsString>,
+    /// Whether to print the payload alone.
+    pub text: bool,
+    /// Whether the environment asks for JSON, even of a tool that answers with text.
+    pub json_output: bool,
+    /// Whether entries of a list end in NUL.
+    pub null: bool,
+    /// Whether to spread the JSON over lines.
+    pub pretty: bool,
+    /// Whether the exit status tells the result.
+    pub exit_status: bool,
+}
+
+impl Options {
+    /// The options in parsed arguments.
+    ///
+    /// # Errors
+    /// `invalid_request`.
+    pub fn from_matches(matches: &mut ArgMatches) -> Result<Self, Error> {
+        let flags = Flags::from_arg_matches_mut(matches).map_err(|error| request::flag_error(&error))?;
+        Ok(Self::from_flags(flags))
+    }
+
+    /// The options that matter for a refusal of arguments which could not be parsed.
+    #[must_use]
+    pub fn from_arguments(arguments: &[OsString]) -> Self {
+        let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+        let text = has("--text") || has("-t");
+        Self::from_flags(Flags { text, pretty: has("--pretty"), ..Flags::default() })
+    }
+
+    /// The options for a tool, which may have a form of answer of its own.
+    #[must_use]
+    pub fn for_tool(&self, tool: &Entry) -> Self {
+        let text = self.text || (tool.text_by_default && !self.json_output && !self.pretty);
+        Self { text, ..self.clone() }
+    }
+
+    /// Flags over environment.
+    fn from_flags(flags: Flags) -> Self {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let session = flags.session.or_else(|| SESSION_VARIABLES.iter().find_map(|name| variable(name)));
+        let workspace = flags
+            .workspace
+            .or_else(|| std::env::var_os("LBX_WORKSPACE").filter(|it| !it.is_empty()).map(PathBuf::from));
+        Self {
+            workspace,
+            session,
+            sandbox: flags.sandbox.or_else(|| variable("LBX_SANDBOX")),
+            require_snapshot: flags.require_snapshot,
+            json: flags.json,
+            json_output: variable("LBX_OUTPUT").is_some_and(|form| form == "json"),
+            text: flags.text || variable("LBX_OUTPUT").is_some_and(|form| form == "text"),
+            null: flags.null,
+            pretty: flags.pretty,
+            exit_status: flags.exit_status,
+        }
+    }
+
+    /// Takes the fields of every tool out of a request.
+    ///
+    /// # Errors
+    /// `invalid_request` where one is of the wrong type or given twice.
+    pub fn with_fields_of(&self, request: &mut Value) -> Result<Self, Error> {
+        let mut options = self.clone();
+        let Some(object) = request.as_object_mut() else {
+            return Ok(options);
+        };
+        let names: Vec<String> = object.keys().cloned().collect();
+        let mut taken: Vec<String> = Vec::new();
+        for given in names {
+            let name = request::snake_case(&given);
+            if !matches!(name.as_str(), "workspace" | "session" | "sandbox" | "require_snapshot") {
+                continue;
+            }
+            let value = object.remove(&given).unwrap_or_default();
+            if taken.contains(&name) {
+                return Err(Error::invalid(format!("field `{name}` is given twice")).detail("field", name));
+            }
+            match name.as_str() {
+                "workspace" => {
+                    options.workspace = text_of(&name, value)?.map(PathBuf::from).or(options.workspace)
+                }
+                "session" => options.session = text_of(&name, value)?.or(options.session),
+                "sandbox" => options.sandbox = text_of(&name, value)?.or(options.sandbox),
+                _ => options.require_snapshot |= flag_of(&name, &value)?,
+            }
+            taken.push(name);
+        }
+        Ok(options)
+    }
+
+    /// The session's id.
+    ///
+    /// # Errors
+    /// `invalid_request` where the name given is none.
+    pub fn session_id(&self) -> Result<SessionId, Error> {
+        self.session.as_deref().map_or_else(|| Ok(SessionId::default()), str::parse)
+    }
+
+    /// Refuses a named workspace that does not exist.
+    ///
+    /// # Errors
+    /// `sandbox_not_found`.
+    pub fn must_have_sandbox(&self) -> Result<(), Error> {
+        match &self.sandbox {
+            None => Ok(()),
+            Some(name) => Err(Error::new(ErrorKind::SandboxNotFound, format!("sandbox not found: {name}"))),
+        }
+    }
+}
+
+/// A field that is text, or null.
+fn text_of(name: &str, value: Value) -> Result<Option<String>, Error> {
+    match value {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text)),
+        other => {
+            Err(Error::invalid(format!("field `{name}`: expected a text, got {other}")).detail("field", name))
+        }
+    }
+}
+
+/// A field that is true or false, or null.
+fn flag_of(name: &str, value: &Value) -> Result<bool, Error> {
+    match value {
+        Value::Null => Ok(false),
+        Value::Bool(flag) => Ok(*flag),
+        Value::String(text) if text == "true" => Ok(true),
+        Value::String(text) if text == "false" => Ok(false),
+        other => Err(Error::invalid(format!("field `{name}`: expected true or false, got {other}"))
+            .detail("field", name)),
+    }
+}

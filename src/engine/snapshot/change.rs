@@ -1,0 +1,109 @@
+//! What a snapshot is asked to record, and what it answers.
+
+use std::fmt;
+use std::time::SystemTime;
+
+/// One change that a tool made, to become one commit.
+#[derive(Debug, Clone)]
+pub struct Change<'a> {
+    /// First line of the message, such as `write: src/main.rs`.
+    pub subject: String,
+    /// Why the caller made the change; the body of the message.
+    pub why: Option<&'a str>,
+    /// Session that made it.
+    pub session: &'a str,
+    /// Tool that made it.
+    pub tool: &'a str,
+    /// Its number in the journal.
+    pub seq: u64,
+    /// When it was made.
+    pub time: SystemTime,
+    /// Every path that it touched, each once.
+    pub files: Vec<FileChange<'a>>,
+}
+
+/// One path that a change touched.
+#[derive(Debug, Clone)]
+pub struct FileChange<'a> {
+    /// Path from the root, its components separated by `/`.
+    pub path: &'a [u8],
+    /// What was there before; `None` where nothing was.
+    pub before: Option<FileState<'a>>,
+    /// What is there now; `None` where nothing is.
+    pub after: Option<FileState<'a>>,
+}
+
+/// A file as it is on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileState<'a> {
+    /// A regular file.
+    Regular {
+        /// Whether its owner may execute it.
+        executable: bool,
+        /// All its bytes, as on disk.
+        bytes: &'a [u8],
+    },
+    /// A symbolic link.
+    Symlink {
+        /// What it points to, as written.
+        target: &'a [u8],
+    },
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// The change's commit; `None` where nothing of it entered.
+    pub id: Option<String>,
+    /// The newest of the commits before it that hold what others changed, where there are any.
+    pub external: Option<String>,
+    /// What could not enter, and why.
+    pub left_out: Vec<LeftOut>,
+    /// What a person should know.
+    pub warnings: Vec<String>,
+}
+
+/// A path that did not enter a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The path from the root, lossily where it is no UTF-8.
+    pub path: String,
+    /// Why it did not enter.
+    pub reason: Reason,
+}
+
+/// Why a path did not enter a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// Git ignores it, and it was never committed.
+    Ignored,
+    /// It has this many bytes, more than [`FILE_BYTES_MAX`](super::FILE_BYTES_MAX).
+    TooLarge(u64),
+    /// A program is configured to convert it, under this name; lbx runs none.
+    Filter(String),
+    /// Git refuses the name, or it lies in lbx's own folder.
+    Name,
+    /// It lies in a repository within the workspace, at this path.
+    NestedRepository(String),
+    /// Its ignore rules or attributes cannot be read: this is not a regular file.
+    Rules(String),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ignored => f.write_str("git ignores it"),
+            Self::TooLarge(size_bytes) => {
+                write!(
+                    f,
+                    "its {size_bytes} bytes are more than the {} that a snapshot takes",
+                    super::FILE_BYTES_MAX
+                )
+            }
+            Self::Filter(name) => write!(f, "the filter program `{name}` would have to convert it"),
+            Self::Name => f.write_str("git or lbx keeps such a name for itself"),
+            Self::NestedRepository(path) => write!(f, "it belongs to the repository in `{path}`"),
+            Self::Rules(path) => write!(f, "`{path}` is not a regular file, so its rules are unknown"),
+        }
+    }
+}

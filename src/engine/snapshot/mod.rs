@@ -1,0 +1,194 @@
+//! Snapshots: every change as a commit on a branch of its own, and nothing else moves.
+//!
+//! The caller holds lbx's exclusive lock on the workspace whenever it records. A [`Store`] is
+//! cheap to open and reads the repository's settings then, so open one for each call.
+
+mod branch;
+mod chain;
+mod change;
+mod compare;
+mod disk;
+mod error;
+mod gitdir;
+mod history;
+mod message;
+mod objects;
+mod prepare;
+mod private;
+mod read;
+mod repository;
+mod rules;
+mod scan;
+mod scan_index;
+mod tree;
+
+use std::fmt;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use gix::ObjectId;
+use gix::bstr::ByteSlice as _;
+
+use self::branch::{Branch, LogLine, Moved};
+use self::chain::{Chain, EXTERNAL, Stamp};
+use self::error::Doing as _;
+use self::tree::Edit;
+
+pub use self::change::{Change, FileChange, FileState, LeftOut, Reason, Recorded};
+pub use self::compare::{Changes, PathChange, Version, VersionKind};
+pub use self::error::SnapshotError;
+pub use self::history::{FileStat, Log, Query, Snapshot};
+pub use self::scan::Scan;
+
+/// Largest file that enters a snapshot, in bytes.
+pub const FILE_BYTES_MAX: u64 = 50 * 1024 * 1024;
+/// Name of the snapshot branch where nothing else is configured.
+pub const BRANCH_DEFAULT: &str = "lbx-snapshots";
+/// How often a snapshot is made anew when someone else moved the branch meanwhile.
+const ATTEMPTS_MAX: u32 = 20;
+/// How long the next attempt waits, for each one before it.
+const ATTEMPT_NAP: Duration = Duration::from_millis(2);
+
+/// The snapshots of one workspace.
+pub struct Store {
+    /// The repository that holds them. New objects stay in its memory until they are stored whole.
+    repo: gix::Repository,
+    /// The branch that names them.
+    branch: Branch,
+    /// Whether the repository is lbx's own.
+    private: bool,
+    /// What opening found that a person should know; said with every snapshot.
+    warnings: Vec<String>,
+}
+
+impl Store {
+    /// Opens the snapshots of the workspace `root`, a canonical absolute path.
+    ///
+    /// `state` is its folder for lbx's own files, which exists. Without a repository at `root`
+    /// that gix can use, a private one is made in there, and a warning says why.
+    ///
+    /// # Errors
+    /// Where neither can be opened, or `branch` cannot be a branch's name.
+    pub fn open(root: &Path, state: &Path, branch: &str) -> Result<Self, SnapshotError> {
+        let opened = repository::open(root, state)?;
+        let branch = Branch::new(&opened.repo, branch, opened.worktree.as_deref())?;
+        let repo = opened.repo.with_object_memory();
+        Ok(Self { repo, branch, private: opened.private, warnings: opened.warning.into_iter().collect() })
+    }
+
+    /// The name of the snapshot branch; a linked worktree has its own.
+    #[must_use]
+    pub fn branch(&self) -> String {
+        self.branch.short_name()
+    }
+
+    /// Whether the snapshots lie in lbx's own repository and not in the developer's.
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        self.private
+    }
+
+    /// Commits a change, and before it what others changed on the same paths or by moving HEAD.
+    ///
+    /// The objects are on disk before the branch names them. A change that leaves the tree as
+    /// it was makes no commit.
+    ///
+    /// # Errors
+    /// Where there can be no snapshot; nothing of the repository has moved then.
+    pub fn record(&mut self, change: &Change<'_>) -> Result<Recorded, SnapshotError> {
+        self.repeatedly(|store| store.attempt(change))
+    }
+
+    /// Makes attempts until one is not overtaken by someone else who moves the branch.
+    fn repeatedly(
+        &mut self,
+        attempt: impl Fn(&Self) -> Result<Option<Recorded>, SnapshotError>,
+    ) -> Result<Recorded, SnapshotError> {
+        for number in 0..ATTEMPTS_MAX {
+            thread::sleep(ATTEMPT_NAP * number);
+            let result = attempt(self);
+            self.repo.objects.reset_object_memory();
+            if let Some(recorded) = result? {
+                return Ok(recorded);
+            }
+        }
+        Err(SnapshotError::new("no snapshot: the branch was moved by someone else again and again"))
+    }
+
+    /// Tries once; `None` where the branch was moved by someone else meanwhile.
+    fn attempt(&self, change: &Change<'_>) -> Result<Option<Recorded>, SnapshotError> {
+        let tip = self.branch.tip(&self.repo)?;
+        self.branch.check_free(&self.repo)?;
+        let stamp = Stamp { session: change.session, seq: change.seq, seconds: seconds(change.time) };
+        let mut chain = Chain::begin(&self.repo, tip, stamp)?;
+        let prepared = prepare::prepare(&self.repo, &chain, &change.files)?;
+        self.commit_external(&mut chain, &prepared.external)?;
+        let external = chain.newest();
+        let tree = tree::apply(&self.repo, chain.tree(), &prepared.change)?;
+        let id = chain.commit(tree, &change.subject, change.why, change.tool)?;
+        let mut warnings = self.warnings.clone();
+        warnings.extend(prepared.warnings);
+        let recorded = Recorded {
+            id: id.map(|id| id.to_string()),
+            external: external.map(|id| id.to_string()),
+            left_out: prepared.left_out,
+            warnings,
+        };
+        let moved = self.publish(tip, chain.newest(), stamp.seconds)?;
+        Ok((moved == Moved::Yes).then_some(recorded))
+    }
+
+    /// Commits what others changed on the paths of a change.
+    fn commit_external(&self, chain: &mut Chain<'_>, edits: &[Edit<'_>]) -> Result<(), SnapshotError> {
+        let subject = match edits {
+            [] => return Ok(()),
+            [edit] => format!("external: {}", edit.path.to_str_lossy()),
+            _ => format!("external: {} files", edits.len()),
+        };
+        let tree = tree::apply(&self.repo, chain.tree(), edits)?;
+        chain.commit(tree, &subject, None, EXTERNAL)?;
+        Ok(())
+    }
+
+    /// Stores the new objects, then moves the branch to `newest`, where there is one.
+    fn publish(
+        &self,
+        tip: Option<ObjectId>,
+        newest: Option<ObjectId>,
+        seconds: i64,
+    ) -> Result<Moved, SnapshotError> {
+        let Some(newest) = newest else {
+            return Ok(Moved::Yes);
+        };
+        if tip.is_none() {
+            self.branch.check_room(&self.repo)?;
+        }
+        let commit = self.repo.find_commit(newest).doing(|| "the new commit cannot be read".into())?;
+        let summary = commit.message_raw().map(message::subject);
+        let log = LogLine { subject: summary.unwrap_or_default(), seconds };
+        let folder = self.repo.common_dir().join("objects");
+        let memory = self.repo.objects.reset_object_memory().unwrap_or_default();
+        objects::store(&folder, &memory, self.repo.loose_compression())
+            .doing(|| format!("cannot store objects in `{}`", folder.display()))?;
+        self.branch.advance(&self.repo, tip, newest, &log)
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("repo", &self.repo)
+            .field("branch", &self.branch)
+            .field("private", &self.private)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whole seconds since 1970, as commits count time.
+fn seconds(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_secs()).map_or(0, |seconds| -seconds),
+    }
+}

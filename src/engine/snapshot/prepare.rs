@@ -1,0 +1,279 @@
+//! From files on disk to tree entries: which may enter, and as what.
+
+use std::collections::BTreeSet;
+
+use gix::ObjectId;
+use gix::bstr::{BStr, ByteSlice as _};
+use gix::objs::Kind;
+use gix::objs::tree::EntryKind;
+use gix::validate::path::component;
+
+use super::FILE_BYTES_MAX;
+use super::chain::Chain;
+use super::change::{FileChange, FileState, LeftOut, Reason};
+use super::disk::OnDisk;
+use super::error::{Doing as _, SnapshotError};
+use super::rules::{self, Rules};
+use super::tree::{self, Edit, Found, Lookup};
+
+/// What the names of a snapshot are held to. Device names of Windows are none of git's business.
+const NAMES: component::Options =
+    component::Options { protect_windows: false, protect_hfs: true, protect_ntfs: true };
+
+/// A change as edits of trees.
+#[derive(Default)]
+pub struct Prepared<'a> {
+    /// Brings the newest tree to what was there just before the change.
+    pub external: Vec<Edit<'a>>,
+    /// Then brings it to what is there now.
+    pub change: Vec<Edit<'a>>,
+    /// What does not enter.
+    pub left_out: Vec<LeftOut>,
+    /// What a person should know.
+    pub warnings: Vec<String>,
+}
+
+/// Turns `files` into edits on top of `chain`. Blobs go into the repository's object memory.
+pub fn prepare<'a>(
+    repo: &gix::Repository,
+    chain: &Chain<'_>,
+    files: &[FileChange<'a>],
+) -> Result<Prepared<'a>, SnapshotError> {
+    let rules = Rules::new(repo, chain.tree(), files.iter().map(|file| file.path))?;
+    let modes = repo.config_snapshot().boolean("core.fileMode").unwrap_or(true);
+    let paths = files.iter().map(|file| file.path).collect();
+    let mut preparer = Preparer { repo, chain, rules, modes, paths, done: Prepared::default() };
+    for file in files {
+        if let Some(reason) = preparer.file(file)? {
+            let path = file.path.to_str_lossy().into_owned();
+            preparer.done.left_out.push(LeftOut { path, reason });
+        }
+    }
+    Ok(preparer.done)
+}
+
+/// A preparer for files that a scan found.
+pub fn scanner<'r, 'p>(
+    repo: &'r gix::Repository,
+    chain: &'r Chain<'r>,
+    paths: impl Iterator<Item = &'p [u8]>,
+) -> Result<Preparer<'r, 'static>, SnapshotError> {
+    let rules = Rules::new(repo, chain.tree(), paths)?;
+    let modes = repo.config_snapshot().boolean("core.fileMode").unwrap_or(true);
+    Ok(Preparer { repo, chain, rules, modes, paths: BTreeSet::new(), done: Prepared::default() })
+}
+
+/// What a scan makes of a file.
+pub enum Scanned {
+    /// This is there, or nothing.
+    Is(Option<Found>),
+    /// It does not enter.
+    LeftOut(Reason),
+}
+
+/// Works through the files of one change.
+pub struct Preparer<'r, 'a> {
+    /// The repository.
+    repo: &'r gix::Repository,
+    /// What the change goes on top of.
+    chain: &'r Chain<'r>,
+    /// Git's rules for paths.
+    rules: Rules<'r>,
+    /// Whether the file system's executable bits count.
+    modes: bool,
+    /// Every path of the change.
+    paths: BTreeSet<&'a [u8]>,
+    /// What came of it so far.
+    done: Prepared<'a>,
+}
+
+impl<'a> Preparer<'_, 'a> {
+    /// Takes one file in; answers why, where it does not enter.
+    fn file(&mut self, file: &FileChange<'a>) -> Result<Option<Reason>, SnapshotError> {
+        if file.before.is_none() && file.after.is_none() {
+            return Ok(None);
+        }
+        let is_link = matches!(file.after, Some(FileState::Symlink { .. }));
+        if !is_name(file.path, is_link) {
+            return Ok(Some(Reason::Name));
+        }
+        let found = tree::look_up(self.repo, self.chain.tree(), file.path)?;
+        let filtered = match self.refusal(file, found)? {
+            Some(Reason::Filter(_)) if file.after.is_none() => true, // a deletion converts nothing
+            None => false,
+            refusal => return Ok(refusal),
+        };
+        let knows_before = !filtered && file.before.is_none_or(|state| size_bytes(state) <= FILE_BYTES_MAX);
+        if knows_before {
+            let before = file.before.map(|state| self.entry(file.path, state, found, false)).transpose()?;
+            self.note_external(file.path, found, before);
+        }
+        let to = file.after.map(|state| self.entry(file.path, state, found, true)).transpose()?;
+        self.done.change.push(Edit { path: file.path, to });
+        Ok(None)
+    }
+
+    /// What a file that a scan found is in a tree; takes its size off `bytes_left`.
+    pub fn scanned(
+        &mut self,
+        path: &[u8],
+        on_disk: Option<&OnDisk>,
+        bytes_left: &mut u64,
+    ) -> Result<Scanned, SnapshotError> {
+        let state = match on_disk {
+            None => return Ok(Scanned::Is(None)),
+            Some(OnDisk::TooLarge(size_bytes)) => return Ok(Scanned::LeftOut(Reason::TooLarge(*size_bytes))),
+            Some(on_disk) => on_disk.state(),
+        };
+        let Some(state) = state else { return Ok(Scanned::Is(None)) };
+        if !is_name(path, matches!(state, FileState::Symlink { .. })) {
+            return Ok(Scanned::LeftOut(Reason::Name));
+        }
+        let found = tree::look_up(self.repo, self.chain.tree(), path)?;
+        if let Some(reason) = self.refusal(&FileChange { path, before: None, after: Some(state) }, found)? {
+            return Ok(Scanned::LeftOut(reason));
+        }
+        let Some(left) = bytes_left.checked_sub(size_bytes(state)) else {
+            return Ok(Scanned::LeftOut(Reason::TooLarge(size_bytes(state))));
+        };
+        *bytes_left = left;
+        Ok(Scanned::Is(Some(self.entry(path, state, found, true)?)))
+    }
+
+    /// Whether a scan leaves out a file, whatever it has in it.
+    pub fn leaves_out(&mut self, path: &[u8], size_bytes: u64) -> Result<bool, SnapshotError> {
+        Ok(size_bytes > FILE_BYTES_MAX || self.rules.program(path)?.is_some())
+    }
+
+    /// What a person should know of the files so far.
+    pub fn into_warnings(self) -> Vec<String> {
+        self.done.warnings
+    }
+
+    /// Why a file may not enter, by its place, size and rules.
+    fn refusal(&mut self, file: &FileChange<'_>, found: Lookup) -> Result<Option<Reason>, SnapshotError> {
+        let path = file.path;
+        if let Lookup::Blocked(end, Found { kind: EntryKind::Commit, .. }) = found {
+            let at = path.get(..end).unwrap_or(path).to_str_lossy().into_owned();
+            return Ok(Some(Reason::NestedRepository(at)));
+        }
+        let obstacle = self.repo.workdir().and_then(|root| rules::obstacle(root, path));
+        if obstacle.is_some() {
+            return Ok(obstacle);
+        }
+        let too_large = file.after.map(size_bytes).filter(|size| *size > FILE_BYTES_MAX);
+        if !self.is_tracked(path, found)? && self.rules.ignores(path)? {
+            return Ok(Some(Reason::Ignored));
+        }
+        if too_large.is_some() {
+            return Ok(too_large.map(Reason::TooLarge));
+        }
+        if matches!(file.after, Some(FileState::Symlink { .. })) {
+            return Ok(None);
+        }
+        Ok(self.rules.program(path)?.map(Reason::Filter))
+    }
+
+    /// Whether the last snapshot or HEAD has the path.
+    fn is_tracked(&self, path: &[u8], found: Lookup) -> Result<bool, SnapshotError> {
+        if found.entry().is_some() {
+            return Ok(true);
+        }
+        let Some(head) = self.chain.head_tree().filter(|head| *head != self.chain.tree()) else {
+            return Ok(false);
+        };
+        Ok(tree::look_up(self.repo, head, path)?.entry().is_some())
+    }
+
+    /// The tree entry for a file. Its blob is written where it is `wanted` or not the one found.
+    fn entry(
+        &mut self,
+        path: &[u8],
+        state: FileState<'_>,
+        found: Lookup,
+        wanted: bool,
+    ) -> Result<Found, SnapshotError> {
+        let stored = found.entry().filter(|found| is_file(found.kind));
+        let (kind, bytes) = match state {
+            FileState::Symlink { target } => (EntryKind::Link, target.to_vec()),
+            FileState::Regular { executable, bytes } => {
+                let (bytes, warning) = self.rules.stored_form(path, bytes, stored.map(|found| found.id))?;
+                self.done.warnings.extend(warning.filter(|_| wanted));
+                (self.kind(executable, stored), bytes)
+            }
+        };
+        let id = gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, &bytes)
+            .doing(|| format!("cannot hash `{}`", path.to_str_lossy()))?;
+        if wanted || found.entry().is_none_or(|found| found.id != id) {
+            self.repo.write_blob(&bytes).doing(|| format!("cannot store `{}`", path.to_str_lossy()))?;
+        }
+        Ok(Found { kind, id })
+    }
+
+    /// The kind of a regular file; where the file system's bits do not count, as it is stored.
+    fn kind(&self, executable: bool, stored: Option<Found>) -> EntryKind {
+        match (self.modes, executable, stored) {
+            (true, true, _) => EntryKind::BlobExecutable,
+            (true, false, _) | (false, _, None) => EntryKind::Blob,
+            (false, _, Some(stored)) => stored.kind,
+        }
+    }
+
+    /// Notes what someone else did to `path` and to what leads to it since the last snapshot.
+    fn note_external(&mut self, path: &'a [u8], found: Lookup, before: Option<Found>) {
+        if let Lookup::Blocked(end, _) = found {
+            let way = path.get(..end).unwrap_or(path);
+            if !self.paths.contains(way) {
+                self.done.external.push(Edit { path: way, to: None });
+            }
+        }
+        if found.entry() == before {
+            return;
+        }
+        let is_tree = found.entry().is_some_and(|found| found.kind == EntryKind::Tree);
+        if is_tree && before.is_none() && self.has_files_below(path) {
+            return; // the change itself empties the folder
+        }
+        self.done.external.push(Edit { path, to: before });
+    }
+
+    /// Whether the change touches files below `path`.
+    fn has_files_below(&self, path: &[u8]) -> bool {
+        self.paths.iter().any(|other| other.strip_prefix(path).is_some_and(|rest| rest.starts_with(b"/")))
+    }
+}
+
+/// Whether an entry is a regular file.
+fn is_file(kind: EntryKind) -> bool {
+    matches!(kind, EntryKind::Blob | EntryKind::BlobExecutable)
+}
+
+/// The size of a file's content.
+fn size_bytes(state: FileState<'_>) -> u64 {
+    match state {
+        FileState::Regular { bytes, .. } => bytes.len() as u64,
+        FileState::Symlink { target } => target.len() as u64,
+    }
+}
+
+/// Whether git takes every part of the path, and none is lbx's own folder.
+fn is_name(path: &[u8], is_link: bool) -> bool {
+    let last = path.rsplit(|byte| *byte == b'/').next();
+    path.split(|byte| *byte == b'/').all(|name| {
+        let mode = (is_link && Some(name) == last).then_some(component::Mode::Symlink);
+        // Git reads a backslash as a separator where it checks a repository.
+        let parts_ok = name.split(|byte| *byte == b'\\').filter(|part| !part.is_empty());
+        !name.contains(&0)
+            && !name.eq_ignore_ascii_case(b".lbx")
+            && gix::validate::path::component(BStr::new(name), mode, NAMES).is_ok()
+            && parts_ok.into_iter().all(|part| {
+                matches!(part, b"." | b"..")
+                    || gix::validate::path::component(BStr::new(part), None, NAMES).is_ok()
+            })
+    })
+}
+
+/// The id of the blob found, where one is there.
+pub fn blob_id(found: Lookup) -> Option<ObjectId> {
+    found.entry().filter(|found| is_file(found.kind) || found.kind == EntryKind::Link).map(|found| found.id)
+}

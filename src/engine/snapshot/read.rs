@@ -1,0 +1,84 @@
+//! Reading snapshots back.
+
+use gix::ObjectId;
+use gix::bstr::ByteSlice as _;
+
+use super::chain::EXTERNAL;
+use super::error::{Doing as _, SnapshotError};
+use super::rules::Rules;
+use super::{Store, chain, message, prepare, tree};
+
+impl Store {
+    /// The newest snapshot, in hex; `None` where there is none yet.
+    ///
+    /// # Errors
+    /// Where the branch cannot be read, or is a symbolic reference.
+    pub fn tip(&self) -> Result<Option<String>, SnapshotError> {
+        Ok(self.branch.tip(&self.repo)?.map(|id| id.to_string()))
+    }
+
+    /// Whether the newest snapshot is that of the change `seq` of `session`.
+    ///
+    /// # Errors
+    /// Where the branch or its commit cannot be read.
+    pub fn tip_is(&self, session: &str, seq: u64) -> Result<bool, SnapshotError> {
+        let Some(tip) = self.branch.tip(&self.repo)? else {
+            return Ok(false);
+        };
+        let commit = self.repo.find_commit(tip).doing(|| "the newest snapshot cannot be read".into())?;
+        let trailers = commit.message_raw().ok().and_then(message::trailers);
+        Ok(trailers.is_some_and(|it| it.session == session && it.seq == seq && it.tool != EXTERNAL))
+    }
+
+    /// The bytes that the commit `commit` (in hex) has stored for `path`, as git has them: line
+    /// endings converted, for a link its target. `None` where it has no file there.
+    ///
+    /// # Errors
+    /// Where there is no such commit, or it cannot be read.
+    pub fn file_at(&self, commit: &str, path: &[u8]) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is no commit id"))?;
+        self.stored(chain::tree_of(&self.repo, id)?, path)
+    }
+
+    /// The version of `path` in the newest snapshot or in HEAD of which `is_it` is true.
+    ///
+    /// Each is tried as it is stored and as a checkout would write it. Serves to find the bytes
+    /// that a session saw, by their digest.
+    ///
+    /// # Errors
+    /// Where a version cannot be read.
+    pub fn find_version(
+        &self,
+        path: &[u8],
+        mut is_it: impl FnMut(&[u8]) -> bool,
+    ) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let commits = [self.branch.tip(&self.repo)?, chain::head(&self.repo)?];
+        for commit in commits.into_iter().flatten() {
+            let tree = chain::tree_of(&self.repo, commit)?;
+            let Some(stored) = self.stored(tree, path)? else {
+                continue;
+            };
+            if is_it(&stored) {
+                return Ok(Some(stored));
+            }
+            let mut rules = Rules::new(&self.repo, tree, std::iter::once(path))?;
+            let on_disk = rules.checked_out_form(path, &stored)?;
+            if on_disk != stored && is_it(&on_disk) {
+                return Ok(Some(on_disk));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The bytes stored for `path` in `tree`.
+    fn stored(&self, tree: ObjectId, path: &[u8]) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let Some(id) = prepare::blob_id(tree::look_up(&self.repo, tree, path)?) else {
+            return Ok(None);
+        };
+        let mut blob = self
+            .repo
+            .find_blob(id)
+            .doing(|| format!("`{}` cannot be read from {tree}", path.to_str_lossy()))?;
+        Ok(Some(blob.take_data()))
+    }
+}

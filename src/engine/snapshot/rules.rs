@@ -1,0 +1,218 @@
+//! Git's rules for paths: what is ignored, how line endings are stored. No program is run.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use gix::ObjectId;
+use gix::bstr::{BStr, BString, ByteSlice as _};
+use gix::filter::plumbing::Pipeline;
+use gix::filter::plumbing::pipeline::CrlfRoundTripCheck;
+use gix::filter::plumbing::pipeline::convert::{ToGitOutcome, ToWorktreeOutcome, to_worktree};
+use gix::index::State;
+use gix::index::entry::{Flags, Mode, Stat};
+use gix::objs::Find as _;
+use gix::objs::tree::EntryKind;
+use gix::worktree::Stack;
+use gix::worktree::stack::state::{attributes, ignore};
+
+use super::change::Reason;
+use super::error::{Doing as _, SnapshotError};
+use super::tree::{self, Lookup};
+
+/// The files that hold rules, in every folder.
+const RULE_FILES: [&str; 2] = [".gitignore", ".gitattributes"];
+
+/// The rules of one repository, as its work tree has them now.
+pub struct Rules<'repo> {
+    /// The repository.
+    repo: &'repo gix::Repository,
+    /// The rules of the folders on the way to the last path asked for.
+    stack: Stack,
+    /// Converts line endings, encodings and `$Id$`.
+    pipeline: Pipeline,
+    /// Names of the configured filter programs.
+    programs: BTreeSet<BString>,
+}
+
+impl<'repo> Rules<'repo> {
+    /// The rules for `paths`.
+    ///
+    /// Where the work tree has no `.gitattributes` that `tree` has, that one counts, as it does
+    /// for git, which takes it from the index: a sparse checkout needs it.
+    pub fn new<'p>(
+        repo: &'repo gix::Repository,
+        root: ObjectId,
+        paths: impl Iterator<Item = &'p [u8]>,
+    ) -> Result<Self, SnapshotError> {
+        let index = committed_rules(repo, root, paths)?;
+        let stack = repo
+            .attributes(
+                &index,
+                attributes::Source::WorktreeThenIdMapping,
+                ignore::Source::WorktreeThenIdMappingIfNotSkipped,
+                None,
+            )
+            .doing(|| "the ignore rules and attributes cannot be read".into())?
+            .detach();
+        let mut options = gix::filter::Pipeline::options(repo)
+            .doing(|| "the settings for line endings cannot be read".into())?;
+        let runs =
+            |driver: &gix::filter::plumbing::Driver| driver.clean.is_some() || driver.process.is_some();
+        let programs =
+            options.drivers.iter().filter(|driver| runs(driver)).map(|driver| driver.name.clone()).collect();
+        options.drivers.clear();
+        options.crlf_roundtrip_check = CrlfRoundTripCheck::Skip;
+        let pipeline = Pipeline::new(gix::command::Context::default(), repo.object_hash(), options);
+        Ok(Self { repo, stack, pipeline, programs })
+    }
+
+    /// Whether git ignores the file `path`, were it untracked.
+    pub fn ignores(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
+        let platform = self
+            .stack
+            .at_path(BStr::new(path), Some(Mode::FILE), &self.repo.objects)
+            .doing(|| format!("the ignore rules for `{}` cannot be read", path.to_str_lossy()))?;
+        Ok(platform.is_excluded())
+    }
+
+    /// The filter program that would have to convert `path`, where one is configured.
+    pub fn program(&mut self, path: &[u8]) -> Result<Option<String>, SnapshotError> {
+        if self.programs.is_empty() {
+            return Ok(None);
+        }
+        let mut found = self.stack.selected_attribute_matches(["filter"]);
+        let platform = self
+            .stack
+            .at_path(BStr::new(path), Some(Mode::FILE), &self.repo.objects)
+            .doing(|| format!("the attributes of `{}` cannot be read", path.to_str_lossy()))?;
+        platform.matching_attributes(&mut found);
+        let name = found.iter_selected().find_map(|matched| match matched.assignment.state {
+            gix::attrs::StateRef::Value(value) => Some(value.as_bstr().to_owned()),
+            _ => None,
+        });
+        Ok(name.filter(|name| self.programs.contains(name)).map(|name| name.to_string()))
+    }
+
+    /// The bytes that git would store for a file; `stored` is what it stores there now.
+    ///
+    /// An encoding that is not known leaves the bytes as they are, with a word about it.
+    pub fn stored_form(
+        &mut self,
+        path: &[u8],
+        bytes: &[u8],
+        stored: Option<ObjectId>,
+    ) -> Result<(Vec<u8>, Option<String>), SnapshotError> {
+        let objects = &self.repo.objects;
+        let doing = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
+        let platform = self.stack.at_path(BStr::new(path), Some(Mode::FILE), objects).doing(doing)?;
+        let name = gix::path::from_byte_slice(path).doing(doing)?;
+        let converted = self.pipeline.convert_to_git(
+            bytes,
+            name,
+            &mut |_, found| {
+                platform.matching_attributes(found);
+            },
+            &mut |buffer| match stored {
+                Some(id) => Ok(objects.try_find(&id, buffer)?.map(|_| ())),
+                None => Ok(None),
+            },
+        );
+        Ok(match converted {
+            Ok(ToGitOutcome::Buffer(buffer)) => (buffer.to_vec(), None),
+            Ok(ToGitOutcome::Unchanged(_) | ToGitOutcome::Process(_)) => (bytes.to_vec(), None),
+            Err(error) => {
+                let path = path.to_str_lossy();
+                (bytes.to_vec(), Some(format!("`{path}` is stored as it is on disk, since {error}")))
+            }
+        })
+    }
+
+    /// The bytes that a checkout would write for a stored file.
+    pub fn checked_out_form(&mut self, path: &[u8], stored: &[u8]) -> Result<Vec<u8>, SnapshotError> {
+        let doing = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
+        let platform =
+            self.stack.at_path(BStr::new(path), Some(Mode::FILE), &self.repo.objects).doing(doing)?;
+        let converted = self.pipeline.convert_to_worktree(
+            stored,
+            BStr::new(path),
+            &mut |_, found| {
+                platform.matching_attributes(found);
+            },
+            to_worktree::Options::default(),
+        );
+        Ok(match converted.doing(doing)? {
+            ToWorktreeOutcome::Buffer(buffer) => buffer.to_vec(),
+            ToWorktreeOutcome::Unchanged(_) | ToWorktreeOutcome::Process(_) => stored.to_vec(),
+        })
+    }
+}
+
+/// Why `path` can have no rules, where something on its way forbids it.
+///
+/// A nested repository has rules and snapshots of its own. A rule file that is a FIFO would
+/// block whoever reads it; git reads none that is a link.
+pub fn obstacle(work_tree: &Path, path: &[u8]) -> Option<Reason> {
+    for folder in folders(path) {
+        let Ok(on_disk) = gix::path::from_byte_slice(folder).map(|folder| work_tree.join(folder)) else {
+            continue;
+        };
+        if !folder.is_empty() && fs::symlink_metadata(on_disk.join(".git")).is_ok() {
+            return Some(Reason::NestedRepository(folder.to_str_lossy().into_owned()));
+        }
+        for name in RULE_FILES {
+            let odd = |kind: fs::FileType| !(kind.is_file() || kind.is_symlink() || kind.is_dir());
+            if fs::symlink_metadata(on_disk.join(name)).is_ok_and(|metadata| odd(metadata.file_type())) {
+                return Some(Reason::Rules(joined(folder, name).to_string()));
+            }
+        }
+    }
+    None
+}
+
+/// An index with just the `.gitattributes` of `root` that lie on the way to `paths`.
+fn committed_rules<'p>(
+    repo: &gix::Repository,
+    root: ObjectId,
+    paths: impl Iterator<Item = &'p [u8]>,
+) -> Result<State, SnapshotError> {
+    let mut index = State::new(repo.object_hash());
+    let on_the_way: BTreeSet<&[u8]> = paths.flat_map(folders).collect();
+    for folder in on_the_way {
+        let path = joined(folder, ".gitattributes");
+        let on_disk =
+            gix::path::from_bstr(path.as_bstr()).ok().and_then(|path| Some(repo.workdir()?.join(path)));
+        if on_disk.is_some_and(|on_disk| fs::symlink_metadata(on_disk).is_ok()) {
+            continue;
+        }
+        if let Lookup::Entry(found) = tree::look_up(repo, root, &path)?
+            && found.kind == EntryKind::Blob
+        {
+            index.dangerously_push_entry(
+                Stat::default(),
+                found.id,
+                Flags::empty(),
+                Mode::FILE,
+                path.as_bstr(),
+            );
+        }
+    }
+    index.sort_entries();
+    Ok(index)
+}
+
+/// Every folder on the way to `path`, the root (empty) first.
+fn folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    std::iter::once(0).chain(slashes).filter_map(|at| path.get(..at))
+}
+
+/// The path of `name` in `folder`.
+fn joined(folder: &[u8], name: &str) -> BString {
+    let mut path = BString::from(folder);
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name.as_bytes());
+    path
+}

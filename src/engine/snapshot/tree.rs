@@ -1,0 +1,215 @@
+//! Trees: looking a path up, rewriting the trees on it, carrying a moved HEAD over.
+
+use std::collections::BTreeMap;
+
+use gix::ObjectId;
+use gix::bstr::{BStr, BString, ByteSlice as _};
+use gix::objs::tree::{Editor, Entry, EntryKind, EntryMode};
+use gix::objs::{Tree, TreeRef};
+
+use super::error::{Doing as _, SnapshotError};
+
+/// Deepest nesting of trees that is followed.
+const DEPTH_MAX: usize = 256;
+
+/// What a tree has at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// What kind of entry it is.
+    pub kind: EntryKind,
+    /// The object behind it.
+    pub id: ObjectId,
+}
+
+/// What looking a path up came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lookup {
+    /// Nothing is there.
+    Nothing,
+    /// This is there.
+    Entry(Found),
+    /// The first so many bytes of the path lead to this, which is no tree.
+    Blocked(usize, Found),
+}
+
+impl Lookup {
+    /// The entry at the whole path.
+    pub fn entry(self) -> Option<Found> {
+        match self {
+            Self::Entry(found) => Some(found),
+            Self::Nothing | Self::Blocked(..) => None,
+        }
+    }
+}
+
+/// Looks `path` up in the tree `root`.
+pub fn look_up(repo: &gix::Repository, root: ObjectId, path: &[u8]) -> Result<Lookup, SnapshotError> {
+    let mut tree = root;
+    let mut end = 0;
+    for name in path.split(|byte| *byte == b'/') {
+        end += name.len();
+        let Some(found) = entry_named(repo, tree, name)? else {
+            return Ok(Lookup::Nothing);
+        };
+        if end >= path.len() {
+            return Ok(Lookup::Entry(found));
+        }
+        if found.kind != EntryKind::Tree {
+            return Ok(Lookup::Blocked(end, found));
+        }
+        tree = found.id;
+        end += 1;
+    }
+    Ok(Lookup::Nothing)
+}
+
+/// The entry `name` of one tree.
+fn entry_named(repo: &gix::Repository, tree: ObjectId, name: &[u8]) -> Result<Option<Found>, SnapshotError> {
+    if tree.is_empty_tree() {
+        return Ok(None);
+    }
+    let object = repo.find_tree(tree).doing(|| format!("the tree {tree} cannot be read"))?;
+    for entry in object.iter() {
+        let entry = entry.doing(|| format!("the tree {tree} is damaged"))?;
+        if entry.filename().as_bytes() == name {
+            return Ok(Some(Found { kind: entry.mode().kind(), id: entry.object_id() }));
+        }
+    }
+    Ok(None)
+}
+
+/// One path to be rewritten.
+#[derive(Debug, Clone)]
+pub struct Edit<'a> {
+    /// The path from the root.
+    pub path: &'a [u8],
+    /// What shall be there; `None` for nothing.
+    pub to: Option<Found>,
+}
+
+/// Rewrites the trees on the paths of `edits`; answers the new root.
+///
+/// Removals come first, so that a folder can take the place of a file, and a file that of a folder.
+pub fn apply(repo: &gix::Repository, root: ObjectId, edits: &[Edit<'_>]) -> Result<ObjectId, SnapshotError> {
+    let mut editor = Editor::new(read(repo, root)?, &repo.objects, repo.object_hash());
+    for edit in edits.iter().filter(|edit| edit.to.is_none()) {
+        editor.remove(components(edit.path)).doing(|| shown("cannot remove", edit.path))?;
+    }
+    for edit in edits {
+        if let Some(found) = edit.to {
+            editor
+                .upsert(components(edit.path), found.kind, found.id)
+                .doing(|| shown("cannot enter", edit.path))?;
+        }
+    }
+    editor.write(|tree| write(repo, tree))
+}
+
+/// Names a path in a message.
+fn shown(what: &str, path: &[u8]) -> String {
+    format!("{what} `{}`", path.to_str_lossy())
+}
+
+/// The components of a path.
+fn components(path: &[u8]) -> impl Iterator<Item = &BStr> {
+    path.split(|byte| *byte == b'/').map(BStr::new)
+}
+
+/// Reads a tree whole.
+fn read(repo: &gix::Repository, id: ObjectId) -> Result<Tree, SnapshotError> {
+    if id.is_empty_tree() {
+        return Ok(Tree::empty());
+    }
+    let object = repo.find_tree(id).doing(|| format!("the tree {id} cannot be read"))?;
+    let tree = TreeRef::from_bytes(&object.data, id.kind()).doing(|| format!("the tree {id} is damaged"))?;
+    Ok(Tree::from(tree))
+}
+
+/// Writes a tree.
+fn write(repo: &gix::Repository, tree: &Tree) -> Result<ObjectId, SnapshotError> {
+    Ok(repo.write_object(tree).doing(|| "cannot write a tree".into())?.detach())
+}
+
+/// The tree `ours`, with every path that differs between `old` and `new` as `new` has it.
+///
+/// Trees that are equal are never opened, so the cost follows what both sides changed in
+/// the same folders, and not the size of the repository.
+pub fn carry_over(
+    repo: &gix::Repository,
+    ours: ObjectId,
+    old: ObjectId,
+    new: ObjectId,
+) -> Result<ObjectId, SnapshotError> {
+    carry_over_below(repo, Three { ours, old, new }, 0)
+}
+
+/// Three versions of one tree.
+#[derive(Clone, Copy)]
+struct Three {
+    /// As the last snapshot has it.
+    ours: ObjectId,
+    /// As the HEAD known to it has it.
+    old: ObjectId,
+    /// As the present HEAD has it.
+    new: ObjectId,
+}
+
+/// [`carry_over`] of trees that lie `depth` folders deep.
+fn carry_over_below(repo: &gix::Repository, trees: Three, depth: usize) -> Result<ObjectId, SnapshotError> {
+    let Three { ours, old, new } = trees;
+    if old == new || ours == new {
+        return Ok(ours);
+    }
+    if ours == old || depth >= DEPTH_MAX {
+        return Ok(new);
+    }
+    let (mut mine, old, new) = (by_name(repo, ours)?, by_name(repo, old)?, by_name(repo, new)?);
+    for name in differing(&old, &new) {
+        match merged(repo, mine.get(name), old.get(name), new.get(name), depth)? {
+            Some(entry) => mine.insert(name.clone(), entry),
+            None => mine.remove(name),
+        };
+    }
+    let mut entries: Vec<Entry> = mine.into_values().collect();
+    entries.sort();
+    write(repo, &Tree { entries })
+}
+
+/// One entry of the merged tree; `None` where there shall be none.
+fn merged(
+    repo: &gix::Repository,
+    ours: Option<&Entry>,
+    old: Option<&Entry>,
+    new: Option<&Entry>,
+    depth: usize,
+) -> Result<Option<Entry>, SnapshotError> {
+    // What is no tree counts as an empty one: it has nothing below it that could be kept.
+    let below = |entry: Option<&Entry>| match entry {
+        Some(entry) if entry.mode.is_tree() => entry.oid,
+        _ => ObjectId::empty_tree(repo.object_hash()),
+    };
+    let is_tree = |entry: Option<&Entry>| entry.is_some_and(|entry| entry.mode.is_tree());
+    let Some(kept) = ours.filter(|_| is_tree(ours) && (is_tree(new) || (new.is_none() && is_tree(old))))
+    else {
+        return Ok(new.cloned());
+    };
+    let trees = Three { ours: below(ours), old: below(old), new: below(new) };
+    let id = carry_over_below(repo, trees, depth + 1)?;
+    let mode = EntryMode::from(EntryKind::Tree);
+    Ok((!id.is_empty_tree()).then(|| Entry { mode, filename: kept.filename.clone(), oid: id }))
+}
+
+/// The names whose entries differ between two trees.
+fn differing<'a>(old: &'a Entries, new: &'a Entries) -> Vec<&'a BString> {
+    let changed = old.iter().filter(|(name, entry)| new.get(*name) != Some(*entry)).map(|(name, _)| name);
+    let added = new.keys().filter(|name| !old.contains_key(*name));
+    changed.chain(added).collect()
+}
+
+/// The entries of a tree by their names, whether they are trees or not.
+pub type Entries = BTreeMap<BString, Entry>;
+
+/// Reads a tree for looking names up.
+pub fn by_name(repo: &gix::Repository, tree: ObjectId) -> Result<Entries, SnapshotError> {
+    Ok(read(repo, tree)?.entries.into_iter().map(|entry| (entry.filename.clone(), entry)).collect())
+}

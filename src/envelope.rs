@@ -1,0 +1,118 @@
+//! The one shape of every answer.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::engine::Outcome;
+use crate::error::{Error, ErrorKind};
+
+/// A refusal as answers show it.
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub struct Refusal<'a> {
+    /// Which row of the table of errors.
+    pub kind: ErrorKind,
+    /// What was wrong.
+    pub message: &'a str,
+    /// The path concerned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<&'a str>,
+    /// The next step.
+    pub suggested_action: &'a str,
+    /// The same facts for programs.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub details: &'a Map<String, Value>,
+    /// Present and true where the change itself stands.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub applied: bool,
+}
+
+impl<'a> From<&'a Error> for Refusal<'a> {
+    fn from(error: &'a Error) -> Self {
+        Self {
+            kind: error.kind(),
+            message: error.message(),
+            path: error.path(),
+            suggested_action: error.suggested_action(),
+            details: error.details(),
+            applied: error.is_applied(),
+        }
+    }
+}
+
+/// An answer: either `data` or `error`, with what the call left beside it.
+#[derive(Debug, Serialize)]
+struct Envelope<'a, D> {
+    /// Whether the request was carried out.
+    ok: bool,
+    /// The tool that answers.
+    tool: &'a str,
+    /// The caller's own name for the request, in a batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a Value>,
+    /// The tool's answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<D>,
+    /// The refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Refusal<'a>>,
+    /// What the caller should know though the call succeeded.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
+    /// The commit that holds what the call changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot: Option<&'a str>,
+}
+
+/// What stands round an answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'a> {
+    /// The tool that answers.
+    pub tool: &'a str,
+    /// The caller's own name for the request, in a batch.
+    pub id: Option<&'a Value>,
+    /// Warnings and snapshot.
+    pub outcome: &'a Outcome,
+    /// Whether to spread it over lines, for people.
+    pub pretty: bool,
+}
+
+impl<'a> Frame<'a> {
+    /// The answer of a request that was carried out, as one JSON text.
+    ///
+    /// # Errors
+    /// `internal` where `data` cannot be JSON.
+    pub fn success<D: Serialize>(&self, data: &D) -> Result<String, Error> {
+        self.write(&Envelope { ok: true, data: Some(data), ..self.empty() })
+    }
+
+    /// The answer of a refused request, as one JSON text.
+    #[must_use]
+    pub fn failure(&self, error: &Error) -> String {
+        let envelope = Envelope { error: Some(Refusal::from(error)), ..self.empty::<()>() };
+        // Text and maps with text keys are always JSON.
+        self.write(&envelope).unwrap_or_default()
+    }
+
+    /// An envelope without contents.
+    fn empty<D>(&self) -> Envelope<'a, D> {
+        Envelope {
+            ok: false,
+            tool: self.tool,
+            id: self.id,
+            data: None,
+            error: None,
+            warnings: &self.outcome.warnings,
+            snapshot: self.outcome.snapshot.as_deref(),
+        }
+    }
+
+    /// Writes an envelope.
+    fn write<D: Serialize>(&self, envelope: &Envelope<'_, D>) -> Result<String, Error> {
+        let written = if self.pretty {
+            serde_json::to_string_pretty(envelope)
+        } else {
+            serde_json::to_string(envelope)
+        };
+        written.map_err(|error| Error::internal(format!("the answer is no JSON: {error}")))
+    }
+}

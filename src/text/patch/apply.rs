@@ -1,0 +1,262 @@
+//! Applies what a patch does to one file.
+
+use std::collections::BTreeMap;
+
+use super::conflict::{Conflict, Failure, Fate, HunkFate, Reason};
+use super::index::Tier;
+use super::lines::{Line, lines, lines_at_carriage_returns};
+use super::locate::Text;
+use super::model::{Body, FilePatch, Hunk, Operation};
+use super::place::{Options, Place, Placing};
+use super::render::{Edit, edits, render};
+
+/// How many failing hunks are explained; the rest are only counted.
+const EXPLAINED_MAX: usize = 20;
+
+/// How many insertions at one place are looked through for a removal that starts there.
+const EDITS_AT_ONE_PLACE_MAX: usize = 16;
+
+/// A file after its patch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// The new text.
+    pub after: Vec<u8>,
+    /// What became of each hunk, in the patch's order.
+    pub hunks: Vec<HunkReport>,
+    /// Whether every hunk was applied before, so that `after` is the text as it was.
+    pub already_applied: bool,
+    /// Whether the patch shows what it changes: every hunk that changes something stood in the file
+    /// byte for byte and in one place only, or a binary change holds the old bytes.
+    pub exact_and_unique: bool,
+}
+
+/// How a hunk was applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HunkReport {
+    /// Its first line in the result, from 1.
+    pub line: usize,
+    /// How many lines below the stated one its place was; 0 where none was stated.
+    pub offset: i64,
+    /// How many context lines were ignored.
+    pub fuzz: usize,
+    /// How the lines were compared.
+    pub tier: Tier,
+    /// Whether its old lines stood in the file byte for byte, and in one place only.
+    pub exact_and_unique: bool,
+    /// Whether its result stood there before.
+    pub already_applied: bool,
+}
+
+/// Applies `file` to `before`, the file's text without a byte-order mark.
+///
+/// The result is the whole of it or nothing. Operation and paths are not looked at, save that a
+/// deletion must account for every line.
+///
+/// # Errors
+/// The fate of every hunk, where one has no place.
+pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &Options) -> Result<Applied, Conflict> {
+    let reversed;
+    let file = if options.reverse {
+        reversed = file.reversed().ok_or_else(|| Conflict::whole(file.patch_line, Reason::Irreversible))?;
+        &reversed
+    } else {
+        file
+    };
+    match &file.body {
+        Body::Unseen => Ok(Applied {
+            after: Vec::new(),
+            hunks: Vec::new(),
+            already_applied: false,
+            exact_and_unique: false,
+        }),
+        Body::Binary(binary) => {
+            let applied = binary.apply(before);
+            let applied =
+                applied.map_err(|message| Conflict::whole(file.patch_line, Reason::Binary(message)))?;
+            Ok(Applied {
+                after: applied.after,
+                hunks: Vec::new(),
+                already_applied: applied.already_applied,
+                exact_and_unique: true,
+            })
+        }
+        Body::Hunks(hunks) => {
+            let applied = apply_hunks(hunks, before, *options)?;
+            all_lines_deleted(file, before, &applied)?;
+            Ok(applied)
+        }
+    }
+}
+
+/// Applies hunks to lines that end in line feeds or, in a file that has none, in carriage returns.
+fn apply_hunks(hunks: &[Hunk<'_>], before: &[u8], options: Options) -> Result<Applied, Conflict> {
+    let first = Applying::new(lines(before), options).run(hunks);
+    let is_old_mac = !options.strict && before.contains(&b'\r') && !before.contains(&b'\n');
+    match first {
+        Err(conflict) if is_old_mac => {
+            Applying::new(lines_at_carriage_returns(before), options).run(hunks).map_err(|_| conflict)
+        }
+        first => first,
+    }
+}
+
+/// Refuses a deletion that leaves lines.
+fn all_lines_deleted(file: &FilePatch<'_>, before: &[u8], applied: &Applied) -> Result<(), Conflict> {
+    if file.operation != Operation::Delete || (applied.after.is_empty() && !applied.already_applied) {
+        return Ok(());
+    }
+    let left = if applied.already_applied { before } else { &applied.after };
+    match lines(left).len() {
+        0 => Ok(()),
+        lines => Err(Conflict::whole(file.patch_line, Reason::Remainder { lines })),
+    }
+}
+
+/// The hunks of one file while they are applied.
+struct Applying<'f, 'p> {
+    /// The file.
+    text: Text<'f>,
+    /// The leniency allowed.
+    options: Options,
+    /// How far the last hunk stood from its stated line.
+    drift: i64,
+    /// The index after the last line that the hunk before changes.
+    after: usize,
+    /// The changes, by where they start and then as they came.
+    edits: BTreeMap<(usize, usize), Edit<'p>>,
+}
+
+impl<'f, 'p> Applying<'f, 'p> {
+    /// Begins with a file's lines.
+    fn new(lines: Vec<Line<'f>>, options: Options) -> Self {
+        Self { text: Text::new(lines), options, drift: 0, after: 0, edits: BTreeMap::new() }
+    }
+
+    /// Places every hunk, then writes the result.
+    fn run(mut self, hunks: &[Hunk<'p>]) -> Result<Applied, Conflict> {
+        let mut places = Vec::with_capacity(hunks.len());
+        let mut failures = 0;
+        for (index, hunk) in hunks.iter().enumerate() {
+            let place = self.place(hunk, index, failures < EXPLAINED_MAX);
+            failures += usize::from(place.is_err());
+            places.push(place);
+        }
+        if failures > 0 {
+            return Err(conflict(hunks, places));
+        }
+        Ok(self.finish(hunks, &places.into_iter().flatten().collect::<Vec<_>>()))
+    }
+
+    /// Places one hunk and notes its changes.
+    fn place(&mut self, hunk: &Hunk<'p>, index: usize, explain: bool) -> Result<Place, Failure> {
+        let stated = hunk.old_index();
+        let expected = stated.map(|at| to_index(to_offset(at).saturating_add(self.drift)));
+        let placing = Placing { text: &self.text, hunk, expected, after: self.after, options: self.options };
+        let found = placing.place().and_then(|place| {
+            let edits = if place.is_done { Vec::new() } else { edits(&self.text.lines, hunk, index, &place) };
+            self.refuse_overlap(&edits)?;
+            Ok((place, edits))
+        });
+        let (place, edits) = found.map_err(|reason| {
+            if explain { placing.explain(reason) } else { Failure { reason, nearest: None } }
+        })?;
+        let (old, new) = (hunk.old().count(), hunk.new_side().count());
+        if let Some(stated) = stated {
+            let grown = if place.is_done { to_offset(new) - to_offset(old) } else { 0 };
+            self.drift = offset(&place, stated).saturating_add(grown);
+        }
+        let touched = if place.is_done { place.start + new } else { place.start };
+        self.after = edits.iter().map(|edit| edit.end).max().unwrap_or(touched).max(self.after);
+        for edit in edits {
+            self.edits.insert((edit.start, self.edits.len()), edit);
+        }
+        Ok(place)
+    }
+
+    /// Refuses to change a line twice.
+    fn refuse_overlap(&self, edits: &[Edit<'_>]) -> Result<(), Reason> {
+        for edit in edits {
+            // Of the edits that start here or before only the last few can reach so far: all others
+            // end where the next begins.
+            let mut before = self.edits.range(..(edit.start, usize::MAX)).rev().take(EDITS_AT_ONE_PLACE_MAX);
+            let reaches_in = before.any(|(_, other)| other.end > edit.start);
+            let inner = (edit.start.saturating_add(1), 0)..(edit.end.max(edit.start + 1), 0);
+            if reaches_in || self.edits.range(inner).next().is_some() {
+                return Err(Reason::Overlaps { line: edit.start + 1 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the result and reports.
+    fn finish(self, hunks: &[Hunk<'_>], places: &[Place]) -> Applied {
+        let edits: Vec<_> = self.edits.into_values().collect();
+        let (after, changed) = render(&self.text.lines, &edits, hunks.len());
+        let growth = Growth::new(&edits);
+        let reports = hunks.iter().zip(places).zip(changed).map(|((hunk, place), changed)| HunkReport {
+            line: to_index(to_offset(place.start + 1) + growth.before(place.start)),
+            offset: hunk.old_index().map_or(0, |stated| offset(place, stated)),
+            fuzz: place.skipped_before.max(place.skipped_after),
+            tier: place.tier,
+            exact_and_unique: place.is_unique,
+            already_applied: place.is_done || !changed,
+        });
+        let hunks: Vec<_> = reports.collect();
+        let already_applied = hunks.iter().all(|hunk| hunk.already_applied);
+        let exact_and_unique = hunks.iter().all(|hunk| hunk.exact_and_unique || hunk.already_applied);
+        Applied { after, hunks, already_applied, exact_and_unique }
+    }
+}
+
+/// How much longer the text has become before each place.
+struct Growth {
+    /// Where edits start, and by how much the text has grown up to and with each.
+    steps: Vec<(usize, i64)>,
+}
+
+impl Growth {
+    /// The growth by `edits`, which are in order.
+    fn new(edits: &[Edit<'_>]) -> Self {
+        let mut sum = 0;
+        let steps = edits.iter().map(|edit| {
+            sum += edit.growth();
+            (edit.start, sum)
+        });
+        Self { steps: steps.collect() }
+    }
+
+    /// The growth before the line with index `at`.
+    fn before(&self, at: usize) -> i64 {
+        let count = self.steps.partition_point(|(start, _)| *start < at);
+        count.checked_sub(1).and_then(|last| self.steps.get(last)).map_or(0, |(_, sum)| *sum)
+    }
+}
+
+/// How many lines below the stated index `place` is.
+fn offset(place: &Place, stated: usize) -> i64 {
+    to_offset(place.start) - to_offset(place.skipped_before) - to_offset(stated)
+}
+
+/// An index or count as a signed number; the largest where it does not fit.
+fn to_offset(index: usize) -> i64 {
+    i64::try_from(index).unwrap_or(i64::MAX / 4).min(i64::MAX / 4)
+}
+
+/// A signed number as an index; 0 below it.
+fn to_index(offset: i64) -> usize {
+    usize::try_from(offset.max(0)).unwrap_or(usize::MAX)
+}
+
+/// The fates of all hunks.
+fn conflict(hunks: &[Hunk<'_>], places: Vec<Result<Place, Failure>>) -> Conflict {
+    let fates = hunks.iter().zip(places).enumerate().map(|(index, (hunk, place))| HunkFate {
+        number: index + 1,
+        patch_line: hunk.patch_line,
+        fate: match place {
+            Ok(place) if place.is_done => Fate::AlreadyApplied { line: place.start + 1 },
+            Ok(place) => Fate::Applies { line: place.start + 1, tier: place.tier },
+            Err(failure) => Fate::Fails(failure),
+        },
+    });
+    Conflict { hunks: fates.collect() }
+}

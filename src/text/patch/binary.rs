@@ -1,0 +1,239 @@
+//! The `GIT binary patch` part of a git patch: base 85, zlib and deltas.
+
+use zlib_rs::{Inflate, InflateFlush, Status};
+
+/// The largest content that a binary patch may hold.
+pub const BINARY_BYTES_MAX: usize = 256 << 20;
+
+/// How much is inflated at once.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// The digits of base 85, in their order.
+const DIGITS: &[u8; 85] =
+    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
+
+/// A binary change, forward and, where the patch has it, back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binary {
+    /// What makes the new content.
+    pub forward: BinaryData,
+    /// What makes the old content again.
+    pub backward: Option<BinaryData>,
+}
+
+/// One direction of a binary change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BinaryData {
+    /// The whole content.
+    Literal(Vec<u8>),
+    /// git's delta against the other side.
+    Delta(Vec<u8>),
+}
+
+/// What a binary change comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BinaryApplied {
+    /// The content after the change.
+    pub after: Vec<u8>,
+    /// Whether the file held it already.
+    pub already_applied: bool,
+}
+
+impl Binary {
+    /// The content after the change of `before`, which must be the very bytes that the patch
+    /// replaces; a patch that does not hold them can only create a file.
+    ///
+    /// # Errors
+    /// Why it does not apply, in words.
+    pub fn apply(&self, before: &[u8]) -> Result<BinaryApplied, &'static str> {
+        if self.stands_in(before) {
+            return Ok(BinaryApplied { after: before.to_vec(), already_applied: true });
+        }
+        let after =
+            self.forward.make_from(before).ok_or("the file is not the one that the delta was made from")?;
+        let old = match &self.backward {
+            Some(backward) => backward.make_from(&after),
+            None => Some(Vec::new()),
+        };
+        if old.as_deref() == Some(before) {
+            return Ok(BinaryApplied { after, already_applied: false });
+        }
+        Err("the file does not hold the bytes that the binary patch replaces")
+    }
+
+    /// The change back; `None` where the patch does not have it.
+    #[must_use]
+    pub fn reversed(&self) -> Option<Self> {
+        Some(Self { forward: self.backward.clone()?, backward: Some(self.forward.clone()) })
+    }
+
+    /// Whether `content` is what the change leads to.
+    fn stands_in(&self, content: &[u8]) -> bool {
+        match (&self.forward, &self.backward) {
+            (BinaryData::Literal(new), _) => new == content,
+            (BinaryData::Delta(_), Some(backward)) => backward
+                .make_from(content)
+                .and_then(|old| self.forward.make_from(&old))
+                .is_some_and(|new| new == content),
+            (BinaryData::Delta(_), None) => false,
+        }
+    }
+}
+
+impl BinaryData {
+    /// The content that it makes of the other side's.
+    fn make_from(&self, other: &[u8]) -> Option<Vec<u8>> {
+        match self {
+            Self::Literal(content) => Some(content.clone()),
+            Self::Delta(delta) => apply_delta(delta, other),
+        }
+    }
+}
+
+/// Decodes one line of base 85, whose first letter tells the number of bytes.
+#[must_use]
+pub fn decode_line(line: &[u8]) -> Option<Vec<u8>> {
+    let (first, digits) = line.split_first()?;
+    let length = match first {
+        b'A'..=b'Z' => usize::from(first - b'A') + 1,
+        b'a'..=b'z' => usize::from(first - b'a') + 27,
+        _ => return None,
+    };
+    if digits.len() != length.div_ceil(4) * 5 {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(length + 3);
+    for group in digits.chunks(5) {
+        bytes.extend_from_slice(&decode_group(group)?.to_be_bytes());
+    }
+    bytes.truncate(length);
+    Some(bytes)
+}
+
+/// The 32 bits of five digits.
+fn decode_group(group: &[u8]) -> Option<u32> {
+    let value = group.iter().try_fold(0_u64, |value, digit| {
+        let digit = DIGITS.iter().position(|known| known == digit)?;
+        Some(value * 85 + u64::try_from(digit).ok()?)
+    })?;
+    u32::try_from(value).ok()
+}
+
+/// Inflates `compressed` to exactly `length` bytes.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn inflate(compressed: &[u8], length: usize) -> Result<Vec<u8>, &'static str> {
+    if length > BINARY_BYTES_MAX {
+        return Err("the binary content is larger than 256 MiB");
+    }
+    let mut inflate = Inflate::new(true, 15);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut output = Vec::new();
+    loop {
+        let input = usize::try_from(inflate.total_in()).ok().and_then(|done| compressed.get(done..));
+        let (input, before) = (input.unwrap_or_default(), inflate.total_out());
+        let status = inflate.decompress(input, &mut chunk, InflateFlush::NoFlush);
+        let status = status.map_err(|_| "the binary content is damaged")?;
+        let made = usize::try_from(inflate.total_out() - before).unwrap_or_default();
+        output.extend_from_slice(chunk.get(..made).unwrap_or_default());
+        match status {
+            _ if output.len() > length => return Err("the binary content is longer than stated"),
+            Status::StreamEnd if output.len() == length => return Ok(output),
+            Status::StreamEnd => return Err("the binary content is shorter than stated"),
+            Status::Ok if made > 0 || !input.is_empty() => {}
+            Status::Ok | Status::BufError => return Err("the binary content is cut short"),
+        }
+    }
+}
+
+/// Applies a delta in git's pack format to `source`.
+fn apply_delta(delta: &[u8], source: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = delta;
+    if delta_size(&mut rest)? != source.len() {
+        return None;
+    }
+    let length = delta_size(&mut rest).filter(|length| *length <= BINARY_BYTES_MAX)?;
+    let mut output = Vec::new();
+    while let Some(command) = next_byte(&mut rest) {
+        let piece = match command {
+            0 => return None,
+            1..0x80 => {
+                let (literal, after) = rest.split_at_checked(usize::from(command))?;
+                rest = after;
+                literal
+            }
+            _ => copied_piece(&mut rest, command, source)?,
+        };
+        if output.len() + piece.len() > length {
+            return None;
+        }
+        output.extend_from_slice(piece);
+    }
+    (output.len() == length).then_some(output)
+}
+
+/// The piece of `source` that a copy command names.
+fn copied_piece<'s>(rest: &mut &[u8], command: u8, source: &'s [u8]) -> Option<&'s [u8]> {
+    let start = delta_number(rest, command, 4)?;
+    let size = match delta_number(rest, command >> 4 & 7, 3)? {
+        0 => 0x10000,
+        size => size,
+    };
+    source.get(start..start.checked_add(size)?)
+}
+
+/// Takes one byte from the front.
+fn next_byte(rest: &mut &[u8]) -> Option<u8> {
+    let (first, after) = rest.split_first()?;
+    *rest = after;
+    Some(*first)
+}
+
+/// A size at the head of a delta: seven bits a byte, lowest first.
+fn delta_size(rest: &mut &[u8]) -> Option<usize> {
+    let mut size = 0;
+    for shift in (0..=56).step_by(7) {
+        let byte = next_byte(rest)?;
+        size |= usize::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(size);
+        }
+    }
+    None
+}
+
+/// A number of up to `width` bytes, of which only those are there that `present` names.
+fn delta_number(rest: &mut &[u8], present: u8, width: u32) -> Option<usize> {
+    let mut number = 0;
+    for index in 0..width {
+        if present >> index & 1 == 1 {
+            number |= usize::from(next_byte(rest)?) << (8 * index);
+        }
+    }
+    Some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_base_85_tells_its_length() {
+        assert_eq!(decode_line(b"A00000").unwrap(), [0]);
+        assert_eq!(decode_line(b"D00001").unwrap(), [0, 0, 0, 1]);
+        assert_eq!(decode_line(b"D~~~~~"), None, "beyond 32 bits");
+        assert_eq!(decode_line(b"E00000"), None, "too short");
+        assert_eq!(decode_line(b""), None);
+    }
+
+    #[test]
+    fn a_delta_copies_and_inserts() {
+        // From 5 bytes to 6: copy 3 from 1, insert "xyz".
+        let delta = [5, 6, 0x91, 1, 3, 3, b'x', b'y', b'z'];
+        assert_eq!(apply_delta(&delta, b"abcde").unwrap(), b"bcdxyz");
+        assert_eq!(apply_delta(&delta, b"abcd"), None, "another source");
+        assert_eq!(apply_delta(&[5, 6, 0x91, 4, 3], b"abcde"), None, "beyond the source");
+        assert_eq!(apply_delta(&[5, 0xff], b"abcde"), None, "cut short");
+    }
+}

@@ -1,0 +1,275 @@
+//! The `*** Begin Patch` envelope of Codex.
+
+use super::hunk;
+use super::lines::Ending;
+use super::model::{Body, FilePatch, Hunk, HunkLine, Kind, Operation, Prefix};
+use super::parse::{ParseError, Source};
+
+/// What a `***` line inside an envelope says.
+enum Header<'a> {
+    /// `*** Add File:`, `*** Update File:`, `*** Delete File:`.
+    File(Operation, &'a [u8]),
+    /// `*** Move to:`.
+    MoveTo(&'a [u8]),
+    /// `*** End of File`.
+    EndOfFile,
+    /// `*** End Patch`.
+    EndPatch,
+}
+
+/// Whether `text` begins the change of a file.
+pub fn is_file_header(text: &[u8]) -> bool {
+    matches!(header(text), Some(Header::File(..)))
+}
+
+/// Reads every envelope of the text.
+///
+/// # Errors
+/// The first line that cannot be read, and an envelope that does not end.
+pub fn parse<'a>(source: &Source<'a>) -> Result<Vec<FilePatch<'a>>, ParseError> {
+    let mut files = Vec::new();
+    let mut index = 0;
+    while let Some(text) = source.text(index) {
+        index += 1;
+        if text.trim_ascii() == b"*** Begin Patch" {
+            if begins_elsewhere(source, index) {
+                let message = "the patch is wrapped in a `cd`: write paths from where lbx runs instead";
+                return Err(ParseError::at(index.saturating_sub(2), message));
+            }
+            let mut envelope = Envelope { source, at: index, crlf: source.ends_in_crlf(index - 1), files };
+            envelope.read()?;
+            (index, files) = (envelope.at, envelope.files);
+        }
+    }
+    Ok(files)
+}
+
+/// Whether the line before the envelope's first changes the folder before it calls `apply_patch`.
+fn begins_elsewhere(source: &Source<'_>, after_begin: usize) -> bool {
+    let before = after_begin.checked_sub(2).and_then(|index| source.text(index)).unwrap_or_default();
+    before.trim_ascii().starts_with(b"cd ") && before.windows(2).any(|pair| pair == b"<<")
+}
+
+/// Reads a `***` line.
+fn header(text: &[u8]) -> Option<Header<'_>> {
+    let words = text.trim_ascii().strip_prefix(b"*** ")?.trim_ascii();
+    let named = |start: &[u8]| words.strip_prefix(start).map(<[u8]>::trim_ascii);
+    if words == b"End Patch" {
+        Some(Header::EndPatch)
+    } else if words == b"End of File" {
+        Some(Header::EndOfFile)
+    } else if let Some(path) = named(b"Move to:") {
+        Some(Header::MoveTo(path))
+    } else if let Some(path) = named(b"Add File:") {
+        Some(Header::File(Operation::Create, path))
+    } else if let Some(path) = named(b"Update File:") {
+        Some(Header::File(Operation::Modify, path))
+    } else {
+        named(b"Delete File:").map(|path| Header::File(Operation::Delete, path))
+    }
+}
+
+/// One envelope while it is read.
+struct Envelope<'s, 'a> {
+    /// The patch text.
+    source: &'s Source<'a>,
+    /// Index of the next line.
+    at: usize,
+    /// Whether the patch itself has CRLF line endings, which then mean nothing.
+    crlf: bool,
+    /// The files read so far.
+    files: Vec<FilePatch<'a>>,
+}
+
+impl<'a> Envelope<'_, 'a> {
+    /// Reads up to `*** End Patch`.
+    fn read(&mut self) -> Result<(), ParseError> {
+        while let Some(text) = self.source.text(self.at) {
+            match header(text) {
+                Some(Header::EndPatch) => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(Header::File(operation, path)) => self.file(operation, path)?,
+                _ if text.trim_ascii().is_empty() => self.at += 1,
+                _ => {
+                    let message = format!(
+                        "expected `*** Add File: PATH`, `*** Delete File: PATH` or `*** Update File: PATH`, found {:?}",
+                        String::from_utf8_lossy(text)
+                    );
+                    return Err(ParseError::at(self.at, message));
+                }
+            }
+        }
+        Err(ParseError::at(
+            self.source.len().saturating_sub(1),
+            "the patch ends without `*** End Patch`: it may be cut short",
+        ))
+    }
+
+    /// Reads the change of one file.
+    fn file(&mut self, operation: Operation, path: &'a [u8]) -> Result<(), ParseError> {
+        let start = self.at;
+        if path.is_empty() {
+            return Err(ParseError::at(start, "this line names no file"));
+        }
+        self.at += 1;
+        let mut file = FilePatch {
+            patch_line: start + 1,
+            operation,
+            old_path: (operation != Operation::Create).then(|| path.to_vec()),
+            new_path: (operation != Operation::Delete).then(|| path.to_vec()),
+            prefix: Prefix::Unknown,
+            old_mode: None,
+            new_mode: None,
+            body: Body::Unseen,
+        };
+        if operation == Operation::Create {
+            file.body = Body::Hunks(self.added(start)?);
+        } else if operation == Operation::Modify {
+            self.move_to(&mut file)?;
+            let hunks = self.hunks()?;
+            if hunks.is_empty() && file.operation == Operation::Modify {
+                return Err(ParseError::at(start, "there is no hunk for this file"));
+            }
+            file.body = Body::Hunks(hunks);
+        }
+        self.files.push(file);
+        Ok(())
+    }
+
+    /// Takes `*** Move to:`, where it follows.
+    fn move_to(&mut self, file: &mut FilePatch<'_>) -> Result<(), ParseError> {
+        let Some(Header::MoveTo(path)) = self.source.text(self.at).and_then(header) else { return Ok(()) };
+        if path.is_empty() {
+            return Err(ParseError::at(self.at, "this line names no file"));
+        }
+        self.at += 1;
+        if file.new_path.as_deref() != Some(path) {
+            file.operation = Operation::Rename;
+            file.new_path = Some(path.to_vec());
+        }
+        Ok(())
+    }
+
+    /// Reads the lines of an added file as one hunk; none for an empty file.
+    fn added(&mut self, start: usize) -> Result<Vec<Hunk<'a>>, ParseError> {
+        let mut hunk = Hunk { patch_line: start + 1, counts_match: true, ..Hunk::default() };
+        let mut blanks = Vec::new();
+        while let Some(text) = self.source.text(self.at).filter(|text| header(text).is_none()) {
+            match text.first() {
+                Some(b'+') => {
+                    for index in blanks.drain(..) {
+                        hunk.lines.push(self.line(index, Kind::Added, 0));
+                    }
+                    hunk.lines.push(self.line(self.at, Kind::Added, 1));
+                }
+                None => blanks.push(self.at),
+                Some(_) => {
+                    return Err(ParseError::at(self.at, "every line of an added file begins with `+`"));
+                }
+            }
+            self.at += 1;
+        }
+        Ok(if hunk.lines.is_empty() { Vec::new() } else { vec![hunk] })
+    }
+
+    /// Reads the hunks of an updated file.
+    fn hunks(&mut self) -> Result<Vec<Hunk<'a>>, ParseError> {
+        let mut hunks = Vec::new();
+        loop {
+            let hunk = self.hunk()?;
+            match (hunk.lines.is_empty(), hunk.anchors.is_empty(), hunk.at_end) {
+                (false, ..) => hunks.push(hunk),
+                (true, true, false) if self.at + 1 == hunk.patch_line => return Ok(hunks),
+                _ => {
+                    return Err(ParseError {
+                        line: hunk.patch_line,
+                        message: "this hunk has no lines".into(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Reads one hunk with its anchors; without lines where none follows.
+    fn hunk(&mut self) -> Result<Hunk<'a>, ParseError> {
+        self.skip_blanks();
+        let mut hunk = Hunk { patch_line: self.at + 1, counts_match: true, appends: true, ..Hunk::default() };
+        while let Some(text) = self.source.text(self.at).filter(|text| hunk::is_header(text)) {
+            if let Some((old, new)) = hunk::starts(text) {
+                (hunk.old_start, hunk.new_start) = (Some(old), Some(new));
+            } else if let Some(anchor) = anchor(text) {
+                hunk.anchors.push(anchor);
+            }
+            self.at += 1;
+        }
+        self.hunk_lines(&mut hunk)?;
+        Ok(hunk)
+    }
+
+    /// Reads the lines of one hunk.
+    fn hunk_lines(&mut self, hunk: &mut Hunk<'a>) -> Result<(), ParseError> {
+        let mut blanks = Vec::new();
+        while let Some(text) = self.source.text(self.at).filter(|text| !hunk::is_header(text)) {
+            let kind = match (header(text), text.first()) {
+                (Some(Header::EndOfFile), Some(b'*')) => {
+                    hunk.at_end = true;
+                    self.at += 1;
+                    break;
+                }
+                (Some(Header::MoveTo(_)), Some(b'*')) => {
+                    return Err(ParseError::at(
+                        self.at,
+                        "`*** Move to:` belongs right after `*** Update File:`",
+                    ));
+                }
+                (Some(_), Some(b'*')) => break,
+                (_, None) => {
+                    blanks.push(self.at);
+                    self.at += 1;
+                    continue;
+                }
+                (_, Some(b' ')) => Kind::Context,
+                (_, Some(b'-')) => Kind::Removed,
+                (_, Some(b'+')) => Kind::Added,
+                (_, Some(_)) => {
+                    let message = format!(
+                        "a hunk line begins with a space, `+` or `-`, but this is {:?}",
+                        String::from_utf8_lossy(text)
+                    );
+                    return Err(ParseError::at(self.at, message));
+                }
+            };
+            // Empty lines inside a hunk are context that has lost its space; those at its end are not.
+            for index in blanks.drain(..) {
+                hunk.lines.push(self.line(index, Kind::Context, 0));
+            }
+            hunk.lines.push(self.line(self.at, kind, 1));
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    /// Passes over empty lines.
+    fn skip_blanks(&mut self) {
+        while self.source.text(self.at).is_some_and(<[u8]>::is_empty) {
+            self.at += 1;
+        }
+    }
+
+    /// The line with `index` without its first `skip` letters.
+    fn line(&self, index: usize, kind: Kind, skip: usize) -> HunkLine<'a> {
+        let text = self.source.text(index).and_then(|text| text.get(skip..)).unwrap_or_default();
+        let is_crlf = !self.crlf && self.source.ends_in_crlf(index);
+        HunkLine { kind, text, ending: if is_crlf { Ending::CrLf } else { Ending::Lf } }
+    }
+}
+
+/// The line that `@@ line` or `@@ line @@` names.
+fn anchor(text: &[u8]) -> Option<&[u8]> {
+    let text = text.strip_prefix(b"@@")?.trim_ascii_end();
+    let text = text.strip_suffix(b"@@").unwrap_or(text);
+    let text = text.strip_prefix(b" ").unwrap_or(text).trim_ascii_end();
+    (!text.is_empty() && text != b"...").then_some(text)
+}

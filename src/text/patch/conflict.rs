@@ -1,0 +1,227 @@
+//! Why a patch does not apply to a file, said so that one retry suffices.
+
+use std::fmt;
+
+use super::index::Tier;
+
+/// The fate of every hunk of a file, at least one of which has no place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// One a hunk, in the patch's order.
+    pub hunks: Vec<HunkFate>,
+}
+
+/// What became of one hunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HunkFate {
+    /// Number of the hunk within its file, from 1.
+    pub number: usize,
+    /// Line of the patch text where it begins, from 1.
+    pub patch_line: usize,
+    /// Its fate.
+    pub fate: Fate,
+}
+
+/// Whether a hunk would apply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// It has its place.
+    Applies {
+        /// The line of the file as it is, from 1.
+        line: usize,
+        /// How the lines were compared.
+        tier: Tier,
+    },
+    /// Its result stands in the file.
+    AlreadyApplied {
+        /// The line of the file as it is, from 1.
+        line: usize,
+    },
+    /// It has no place.
+    Fails(Failure),
+}
+
+/// Why a hunk has no place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The kind of trouble.
+    pub reason: Reason,
+    /// The nearest place, where there is one.
+    pub nearest: Option<Nearest>,
+}
+
+/// What keeps a hunk from applying.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// Its old lines are nowhere; under `strict`, not at the stated line.
+    NotFound {
+        /// The stated line, corrected by the hunks before; from 1.
+        stated: Option<usize>,
+    },
+    /// Its old lines stand in several places and the line number does not decide.
+    Ambiguous {
+        /// The lines where they stand, from 1; the first few. None where the search was given up.
+        lines: Vec<usize>,
+    },
+    /// A `@@` anchor is nowhere.
+    AnchorNotFound {
+        /// The anchor.
+        anchor: Vec<u8>,
+    },
+    /// It only adds lines and does not say where.
+    NoPlace,
+    /// It changes lines that another hunk changes.
+    Overlaps {
+        /// The first such line of the file, from 1.
+        line: usize,
+    },
+    /// Its counts are missing or wrong, which `strict` refuses.
+    Counts,
+    /// The binary change does not fit.
+    Binary(&'static str),
+    /// The deletion would leave lines which the patch does not show.
+    Remainder {
+        /// How many lines would be left.
+        lines: usize,
+    },
+    /// The patch does not hold what undoing it needs.
+    Irreversible,
+}
+
+/// The place that is most like a hunk's old lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nearest {
+    /// Its first line, from 1.
+    pub line: usize,
+    /// How many of the hunk's old lines stand there, of how many.
+    pub equal: (usize, usize),
+    /// The line of the file where the two first differ, from 1.
+    pub differs_at: usize,
+    /// The line that the hunk wants there, white space made visible.
+    pub wanted: String,
+    /// The line that is there; `None` at the end of the file.
+    pub found: Option<String>,
+}
+
+impl Conflict {
+    /// A conflict of a single trouble that is no hunk's.
+    #[must_use]
+    pub fn whole(patch_line: usize, reason: Reason) -> Self {
+        let fate = Fate::Fails(Failure { reason, nearest: None });
+        Self { hunks: vec![HunkFate { number: 1, patch_line, fate }] }
+    }
+
+    /// The hunks that fail.
+    pub fn failures(&self) -> impl Iterator<Item = (&HunkFate, &Failure)> {
+        self.hunks.iter().filter_map(|hunk| match &hunk.fate {
+            Fate::Fails(failure) => Some((hunk, failure)),
+            Fate::Applies { .. } | Fate::AlreadyApplied { .. } => None,
+        })
+    }
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for hunk in &self.hunks {
+            write!(f, "{separator}{hunk}")?;
+            separator = "; ";
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for HunkFate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "hunk {} (line {} of the patch) ", self.number, self.patch_line)?;
+        match &self.fate {
+            Fate::Applies { line, tier: Tier::Exact } => write!(f, "would apply at line {line}"),
+            Fate::Applies { line, tier } => write!(f, "would apply at line {line} ({})", tier.name()),
+            Fate::AlreadyApplied { line } => write!(f, "is already applied at line {line}"),
+            Fate::Fails(failure) => write!(f, "{failure}"),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.reason)?;
+        let Some(nearest) = &self.nearest else { return Ok(()) };
+        let (equal, all) = nearest.equal;
+        write!(f, "; nearest is line {} ({equal} of {all} lines equal): ", nearest.line)?;
+        match &nearest.found {
+            Some(found) => {
+                write!(f, "line {} should be `{}` and is `{found}`", nearest.differs_at, nearest.wanted)
+            }
+            None => write!(f, "`{}` is wanted where the file ends", nearest.wanted),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound { stated: Some(line) } => write!(f, "does not match at line {line} or elsewhere"),
+            Self::NotFound { stated: None } => write!(f, "matches nowhere"),
+            Self::Ambiguous { lines } if lines.is_empty() => {
+                write!(f, "is like too many places to be told apart: add context lines or their numbers")
+            }
+            Self::Ambiguous { lines } => {
+                let lines: Vec<_> = lines.iter().map(ToString::to_string).collect();
+                write!(f, "matches several places (lines {}): add context lines", lines.join(", "))
+            }
+            Self::AnchorNotFound { anchor } => {
+                write!(f, "has an anchor that is nowhere: `{}`", visible(anchor))
+            }
+            Self::NoPlace => write!(f, "only adds lines and does not say where: add context lines"),
+            Self::Overlaps { line } => write!(f, "changes line {line}, which another hunk changes too"),
+            Self::Counts => write!(f, "has wrong or no line counts, which strict refuses"),
+            Self::Binary(message) => write!(f, "does not apply: {message}"),
+            Self::Remainder { lines } => {
+                write!(f, "deletes the file, but {lines} lines of it are not in the patch")
+            }
+            Self::Irreversible => {
+                write!(f, "cannot be reversed: the patch does not hold what was there before")
+            }
+        }
+    }
+}
+
+/// `text` with `→` for a tab, `·` for each blank at the end and `␍` for a carriage return, bounded.
+#[must_use]
+pub fn visible(text: &[u8]) -> String {
+    const LETTERS_MAX: usize = 200;
+    let end = text.trim_ascii_end().len();
+    let (body, tail) = text.split_at_checked(end).unwrap_or((text, b""));
+    let mut shown = String::new();
+    for letter in String::from_utf8_lossy(body).chars().take(LETTERS_MAX) {
+        shown.push(visible_letter(letter, ' '));
+    }
+    for letter in String::from_utf8_lossy(tail).chars().take(LETTERS_MAX) {
+        shown.push(visible_letter(letter, '·'));
+    }
+    shown
+}
+
+/// One letter made visible.
+const fn visible_letter(letter: char, blank: char) -> char {
+    match letter {
+        '\t' => '→',
+        '\r' => '␍',
+        ' ' => blank,
+        letter if letter.is_ascii_control() => '�',
+        letter => letter,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_is_made_visible() {
+        assert_eq!(visible(b"\ta b \r"), "→a b·␍");
+        assert_eq!(visible(b"  "), "··");
+        assert_eq!(visible(b"\xff"), "�");
+    }
+}

@@ -1,0 +1,306 @@
+//! Hunks of unified diffs: `@@` lines and what follows them.
+
+use super::lines::Ending;
+use super::model::{Hunk, HunkLine, Kind};
+use super::parse::{ParseError, Source, foreign, without_ending};
+use super::unified;
+
+/// How many old and new lines a hunk has.
+type Counts = (usize, usize);
+
+/// What a `@@` line states.
+#[derive(Default)]
+struct Header {
+    /// Where the old lines start.
+    old_start: Option<usize>,
+    /// Where the new lines start.
+    new_start: Option<usize>,
+    /// How many lines there are.
+    counts: Option<Counts>,
+}
+
+/// Whether `text` is a `@@` line.
+pub fn is_header(text: &[u8]) -> bool {
+    text.trim_ascii_end() == b"@@" || text.starts_with(b"@@ ")
+}
+
+/// Reads the hunk whose `@@` line has `index`, and tells where the text goes on.
+///
+/// # Errors
+/// A line that is neither context, added nor removed inside the hunk.
+pub fn parse<'a>(source: &Source<'a>, index: usize) -> Result<(Hunk<'a>, usize), ParseError> {
+    let header = header(source.text(index).unwrap_or_default());
+    let hunk = Hunk {
+        patch_line: index + 1,
+        old_start: header.old_start,
+        new_start: header.new_start,
+        ..Hunk::default()
+    };
+    Body::new(source, index + 1, header.counts, source.ends_in_crlf(index)).read(hunk)
+}
+
+/// Reads a hunk that has no `@@` line at all.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_headless<'a>(source: &Source<'a>, index: usize) -> Result<(Hunk<'a>, usize), ParseError> {
+    let hunk = Hunk { patch_line: index + 1, ..Hunk::default() };
+    Body::new(source, index, None, false).read(hunk)
+}
+
+/// The starts that a `@@` line of any format states.
+pub fn starts(text: &[u8]) -> Option<(usize, usize)> {
+    let header = header(text);
+    Some((header.old_start?, header.new_start?))
+}
+
+/// Reads `@@ -a,b +c,d @@`; what is not there or no number stays unstated.
+fn header(text: &[u8]) -> Header {
+    let mut words = text.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).skip(1);
+    let old = words.next().and_then(|word| range(word.strip_prefix(b"-")?));
+    let new = words.next().and_then(|word| range(word.strip_prefix(b"+")?));
+    match (old, new) {
+        (Some((old_start, old_count)), Some((new_start, new_count))) => Header {
+            old_start: Some(old_start),
+            new_start: Some(new_start),
+            counts: Some((old_count, new_count)),
+        },
+        (Some((old_start, _)), None) => Header { old_start: Some(old_start), ..Header::default() },
+        (None, _) => Header::default(),
+    }
+}
+
+/// Reads `start,count` or `start`, which means one line.
+fn range(word: &[u8]) -> Option<(usize, usize)> {
+    let mut parts = word.splitn(2, |byte| *byte == b',');
+    let start = number(parts.next()?)?;
+    Some((start, parts.next().map_or(Some(1), number)?))
+}
+
+/// A decimal number; one that is too large is the largest.
+fn number(digits: &[u8]) -> Option<usize> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let add = |sum: usize, digit: &u8| sum.saturating_mul(10).saturating_add(usize::from(digit - b'0'));
+    Some(digits.iter().fold(0, add))
+}
+
+/// The body of a hunk while it is read.
+struct Body<'s, 'a> {
+    /// The patch text.
+    source: &'s Source<'a>,
+    /// Index of the next line.
+    next: usize,
+    /// What the header states.
+    counts: Option<Counts>,
+    /// What was read so far.
+    seen: Counts,
+    /// Whether the patch itself has CRLF line endings.
+    crlf: bool,
+    /// Empty lines that are context if more of the hunk follows.
+    blanks: Vec<usize>,
+    /// The lines read.
+    lines: Vec<HunkLine<'a>>,
+    /// Whether a `\ No newline` was met.
+    at_end: bool,
+}
+
+impl<'s, 'a> Body<'s, 'a> {
+    /// A body that begins at the line with index `next`.
+    fn new(source: &'s Source<'a>, next: usize, counts: Option<Counts>, crlf: bool) -> Self {
+        Self {
+            source,
+            next,
+            counts,
+            seen: (0, 0),
+            crlf,
+            blanks: Vec::new(),
+            lines: Vec::new(),
+            at_end: false,
+        }
+    }
+
+    /// Reads to the end and puts the lines into `hunk`.
+    fn read(mut self, mut hunk: Hunk<'a>) -> Result<(Hunk<'a>, usize), ParseError> {
+        while let Some(raw) = self.source.raw(self.next) {
+            if !self.take(raw)? {
+                break;
+            }
+            self.next += 1;
+        }
+        self.keep_stated_blanks();
+        if self.lines.is_empty() {
+            return Err(ParseError { line: hunk.patch_line, message: "this hunk has no lines".into() });
+        }
+        hunk.counts_match = self.is_satisfied();
+        hunk.at_end = self.at_end;
+        hunk.lines = self.lines;
+        Ok((hunk, self.next))
+    }
+
+    /// Takes one line; `false` where the hunk has ended before it.
+    fn take(&mut self, raw: &'a [u8]) -> Result<bool, ParseError> {
+        let text = without_ending(raw);
+        let kind = match text.first() {
+            None if self.is_satisfied() => return Ok(false),
+            None => {
+                self.blanks.push(self.next);
+                return Ok(true);
+            }
+            Some(b'\\') => return Ok(self.end_without_newline()),
+            Some(b' ') => Kind::Context,
+            Some(b'-') => Kind::Removed,
+            Some(b'+') => Kind::Added,
+            Some(_) => return self.end_at(text),
+        };
+        if self.is_over(text) {
+            return Ok(false);
+        }
+        self.flush_blanks();
+        self.push(kind, raw.get(1..).unwrap_or_default());
+        Ok(true)
+    }
+
+    /// Whether the hunk has as many lines as stated.
+    fn is_satisfied(&self) -> bool {
+        self.counts == Some(self.seen)
+    }
+
+    /// Whether a line that looks like one of the hunk is none.
+    fn is_over(&self, text: &[u8]) -> bool {
+        if self.is_satisfied() && (!self.blanks.is_empty() || text == b"-- ") {
+            return true;
+        }
+        if !unified::is_file_header(self.source, self.next) {
+            return false;
+        }
+        // `--- x` and `+++ y` may also be a removed `-- x` and an added `++ y`.
+        match self.counts {
+            None => true,
+            Some((old, new)) => {
+                let hunk_follows = self.source.text(self.next + 2).is_some_and(is_header);
+                let completes = (self.seen.0 + 1, self.seen.1 + 1) == (old, new);
+                self.is_satisfied() || (hunk_follows && !completes)
+            }
+        }
+    }
+
+    /// Ends the hunk at a line of another kind, unless that line may be a damaged one of the hunk.
+    fn end_at(&self, text: &[u8]) -> Result<bool, ParseError> {
+        let is_known = is_header(text)
+            || [&b"diff "[..], b"```", b"~~~", b"Index: ", b"Only in ", b"*** End", b"From "]
+                .iter()
+                .any(|start| text.starts_with(start));
+        let is_prose = self.is_satisfied() || (self.counts.is_none() && !self.blanks.is_empty());
+        if is_known || is_prose {
+            return Ok(false);
+        }
+        let message = foreign(text).unwrap_or_else(|| {
+            format!(
+                "a hunk line begins with a space, `+` or `-`, but this is {:?}",
+                String::from_utf8_lossy(text)
+            )
+        });
+        Err(ParseError::at(self.next, message))
+    }
+
+    /// Takes the newline from the last line, as `\ No newline at end of file` says.
+    fn end_without_newline(&mut self) -> bool {
+        let crlf = self.crlf;
+        let Some(line) = self.lines.last_mut() else { return false };
+        if line.ending == Ending::CrLf && !crlf {
+            // The carriage return is the file's: the marker takes only the line feed.
+            let raw = self.source.raw(self.next.saturating_sub(1)).unwrap_or_default();
+            line.text = raw.strip_suffix(b"\n").unwrap_or(raw).get(1..).unwrap_or_default();
+        }
+        line.ending = Ending::None;
+        self.at_end = true;
+        true
+    }
+
+    /// Turns the empty lines met into context that has lost its space.
+    fn flush_blanks(&mut self) {
+        for index in std::mem::take(&mut self.blanks) {
+            let raw = self.source.raw(index).unwrap_or_default();
+            self.push(Kind::Context, raw);
+        }
+    }
+
+    /// At the end only as many empty lines count as the header still wants.
+    fn keep_stated_blanks(&mut self) {
+        let wanted = match self.counts {
+            Some((old, new)) => match (old.checked_sub(self.seen.0), new.checked_sub(self.seen.1)) {
+                (Some(old), Some(new)) if old == new => old,
+                _ => 0,
+            },
+            None => 0,
+        };
+        self.blanks.truncate(wanted);
+        self.flush_blanks();
+    }
+
+    /// Adds a line, `raw` without its first letter.
+    fn push(&mut self, kind: Kind, raw: &'a [u8]) {
+        let text = without_ending(raw);
+        // A patch cut off in its last line still means a whole line.
+        let ending = if raw.len() == text.len() + 2 { Ending::CrLf } else { Ending::Lf };
+        self.lines.push(HunkLine { kind, text, ending });
+        self.seen.0 += usize::from(kind != Kind::Added);
+        self.seen.1 += usize::from(kind != Kind::Removed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The hunk at the start of `text`: its number of lines, whether its counts are right, and the
+    /// index after it.
+    fn read(text: &str) -> Result<(usize, bool, usize), ParseError> {
+        let source = Source::new(text.as_bytes());
+        let (hunk, next) = parse(&source, 0)?;
+        Ok((hunk.lines.len(), hunk.counts_match, next))
+    }
+
+    #[test]
+    fn counts_end_a_hunk_before_prose() {
+        let (lines, right, next) = read("@@ -1 +1 @@\n-a\n+b\n\n- a list\n").unwrap();
+        assert_eq!((lines, right, next), (2, true, 3));
+    }
+
+    #[test]
+    fn wrong_counts_yield_to_the_body() {
+        for header in ["@@ -1,9 +1,9 @@", "@@ -1 +1 @@", "@@", "@@ -1 @@", "@@ ... @@"] {
+            let (lines, right, _) = read(&format!("{header}\n a\n-b\n+c\n d\n")).unwrap();
+            assert_eq!((lines, right), (4, false), "{header}");
+        }
+    }
+
+    #[test]
+    fn a_blank_line_is_context_where_more_follows_or_the_counts_want_it() {
+        assert_eq!(read("@@ -1,3 +1,3 @@\n a\n\n-b\n+c\n").unwrap().0, 4);
+        assert_eq!(read("@@ -1,2 +1,2 @@\n-b\n+c\n\n\n").unwrap().0, 3);
+        assert_eq!(read("@@\n-b\n+c\n\n\n").unwrap().0, 2);
+    }
+
+    #[test]
+    fn removed_dashes_are_no_file_header() {
+        let (lines, right, _) = read("@@ -1 +1 @@\n--- x\n+++ y\n@@ -3 +3 @@\n").unwrap();
+        assert_eq!((lines, right), (2, true));
+        let (lines, _, next) = read("@@ -1,7 +1 @@\n-x\n--- x\n+++ y\n@@ -3 +3 @@\n").unwrap();
+        assert_eq!((lines, next), (1, 2));
+    }
+
+    #[test]
+    fn a_line_without_its_space_is_refused_rather_than_dropped() {
+        let error = read("@@ -1,3 +1,3 @@\n a\nb\n-c\n+d\n").unwrap_err();
+        assert_eq!(error.line, 3);
+    }
+
+    #[test]
+    fn numbers_saturate() {
+        let (_, right, _) = read("@@ -18446744073709551616,99999999999999999999 +1 @@\n a\n").unwrap();
+        assert!(!right);
+    }
+}

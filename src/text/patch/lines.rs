@@ -1,0 +1,97 @@
+//! Bytes as lines, each knowing how it ends.
+
+use memchr::memchr;
+
+/// How a line ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// Not at all: the last line of a text without a final newline.
+    None,
+    /// A line feed.
+    Lf,
+    /// A carriage return and a line feed.
+    CrLf,
+    /// A carriage return alone.
+    Cr,
+}
+
+impl Ending {
+    /// The bytes that it stands for.
+    #[must_use]
+    pub const fn bytes(self) -> &'static [u8] {
+        match self {
+            Self::None => b"",
+            Self::Lf => b"\n",
+            Self::CrLf => b"\r\n",
+            Self::Cr => b"\r",
+        }
+    }
+}
+
+/// One line of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// The line without its ending.
+    pub text: &'a [u8],
+    /// How it ends.
+    pub ending: Ending,
+}
+
+impl<'a> Line<'a> {
+    /// The line that `raw` is, ending included.
+    fn new(raw: &'a [u8]) -> Self {
+        match raw.strip_suffix(b"\n") {
+            None => Self { text: raw, ending: Ending::None },
+            Some(text) => match text.strip_suffix(b"\r") {
+                None => Self { text, ending: Ending::Lf },
+                Some(text) => Self { text, ending: Ending::CrLf },
+            },
+        }
+    }
+}
+
+/// Splits `bytes` at line feeds; a carriage return before one belongs to the ending.
+///
+/// An empty text has no lines; a last line without an ending counts.
+#[must_use]
+pub fn lines(bytes: &[u8]) -> Vec<Line<'_>> {
+    raw_lines(bytes).map(Line::new).collect()
+}
+
+/// Splits `bytes` at carriage returns, as files of old Macs want it.
+#[must_use]
+pub fn lines_at_carriage_returns(bytes: &[u8]) -> Vec<Line<'_>> {
+    bytes
+        .split_inclusive(|byte| *byte == b'\r')
+        .map(|raw| match raw.strip_suffix(b"\r") {
+            None => Line { text: raw, ending: Ending::None },
+            Some(text) => Line { text, ending: Ending::Cr },
+        })
+        .collect()
+}
+
+/// The lines of `bytes`, each with its line feed.
+pub fn raw_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let end = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+        let (line, after) = rest.split_at_checked(end).filter(|_| end > 0)?;
+        rest = after;
+        Some(line)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_knows_its_ending() {
+        let endings: Vec<_> = lines(b"a\nb\r\n\nc\rd").iter().map(|line| (line.text, line.ending)).collect();
+        let wanted: Vec<(&[u8], Ending)> =
+            vec![(b"a", Ending::Lf), (b"b", Ending::CrLf), (b"", Ending::Lf), (b"c\rd", Ending::None)];
+        assert_eq!(endings, wanted);
+        assert!(lines(b"").is_empty());
+        assert_eq!(lines_at_carriage_returns(b"a\rb").len(), 2);
+    }
+}

@@ -1,0 +1,290 @@
+//! What a patch says, whatever format it came in.
+
+use super::binary::Binary;
+use super::lines::Ending;
+
+/// The format a patch was written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A unified diff as `diff -u` writes it.
+    Unified,
+    /// A unified diff with git's headers.
+    Git,
+    /// The `*** Begin Patch` envelope of Codex.
+    Codex,
+    /// `<<<<<<< SEARCH` blocks.
+    SearchReplace,
+}
+
+/// A parsed patch; its lines borrow from the text it was parsed from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patch<'a> {
+    /// The format it was written in.
+    pub format: Format,
+    /// What it does to each file, in its order; one file may occur several times.
+    pub files: Vec<FilePatch<'a>>,
+}
+
+/// What happens to the file as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// The file appears.
+    Create,
+    /// Its content or mode changes.
+    Modify,
+    /// The file goes away.
+    Delete,
+    /// It moves from the old path to the new one.
+    Rename,
+    /// The new path becomes a copy of the old one.
+    Copy,
+}
+
+/// What a patch does to one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilePatch<'a> {
+    /// Line of the patch text where it begins, from 1.
+    pub patch_line: usize,
+    /// What happens to the file as a whole.
+    pub operation: Operation,
+    /// The path before, as written; absent for a creation or where the patch names none.
+    pub old_path: Option<Vec<u8>>,
+    /// The path after, as written; absent for a deletion or where the patch names none.
+    pub new_path: Option<Vec<u8>>,
+    /// How much of the paths is prefix.
+    pub prefix: Prefix,
+    /// The mode before, where stated, as git writes it (`0o100644`, `0o120000` for a symlink).
+    pub old_mode: Option<u32>,
+    /// The mode after, where stated.
+    pub new_mode: Option<u32>,
+    /// How the content changes.
+    pub body: Body<'a>,
+}
+
+/// The paths of a file without their prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paths {
+    /// Before the patch; absent where it names none.
+    pub old: Option<Vec<u8>>,
+    /// After the patch; absent where it names none.
+    pub new: Option<Vec<u8>>,
+}
+
+/// How the content of a file changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// Line by line; no hunk leaves the content alone.
+    Hunks(Vec<Hunk<'a>>),
+    /// As git's binary patches have it.
+    Binary(Binary),
+    /// The patch does not show the content: a deletion in a Codex envelope.
+    Unseen,
+}
+
+/// Which prefix the paths of a file carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefix {
+    /// Paths of a unified diff that carry none.
+    Absent,
+    /// `a/` and `b/`, or git's mnemonic ones.
+    Present,
+    /// git's `rename from` lines, which never carry the prefix that the other lines may.
+    Dropped,
+    /// Paths of a format that knows no prefix; never stripped.
+    Unknown,
+}
+
+/// How many leading components to remove from the paths of a unified diff.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Strip {
+    /// `a/` and `b/` where both paths carry them.
+    #[default]
+    Auto,
+    /// So many, as `patch -p` counts.
+    Components(usize),
+}
+
+/// What one hunk line says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// It stays.
+    Context,
+    /// It goes.
+    Removed,
+    /// It comes.
+    Added,
+}
+
+/// One line of a hunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HunkLine<'a> {
+    /// What happens to it.
+    pub kind: Kind,
+    /// The line without its ending.
+    pub text: &'a [u8],
+    /// How it ends in the patch; [`Ending::None`] after `\ No newline at end of file`.
+    pub ending: Ending,
+}
+
+/// A place in a file and what changes there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Hunk<'a> {
+    /// Line of the patch text where it begins, from 1.
+    pub patch_line: usize,
+    /// The stated line of the old text, where stated.
+    pub old_start: Option<usize>,
+    /// The stated line of the new text, where stated.
+    pub new_start: Option<usize>,
+    /// Whether the counts were stated and right.
+    pub counts_match: bool,
+    /// Lines that come before it, outermost first (`@@ class A`, `@@ def f`).
+    pub anchors: Vec<&'a [u8]>,
+    /// Whether its last line is the file's last.
+    pub at_end: bool,
+    /// Whether lines without any context go to the end of the file, as in a Codex envelope.
+    pub appends: bool,
+    /// Its lines.
+    pub lines: Vec<HunkLine<'a>>,
+}
+
+impl<'a> Hunk<'a> {
+    /// The lines that it expects.
+    #[must_use]
+    pub fn old(&self) -> impl DoubleEndedIterator<Item = &HunkLine<'a>> + Clone {
+        self.lines.iter().filter(|line| line.kind != Kind::Added)
+    }
+
+    /// The lines that it leaves.
+    #[must_use]
+    pub fn new_side(&self) -> impl DoubleEndedIterator<Item = &HunkLine<'a>> + Clone {
+        self.lines.iter().filter(|line| line.kind != Kind::Removed)
+    }
+
+    /// The index where the stated line number puts its first old line.
+    ///
+    /// Without old lines the number names the line before, as `diff -U0` has it.
+    #[must_use]
+    pub fn old_index(&self) -> Option<usize> {
+        let start = self.old_start?;
+        Some(if self.old().next().is_some() { start.saturating_sub(1) } else { start })
+    }
+
+    /// The text that it leaves, as the patch spells it.
+    #[must_use]
+    pub fn new_text(&self) -> Vec<u8> {
+        text_of(self.new_side())
+    }
+
+    /// The text that it expects, as the patch spells it.
+    #[must_use]
+    pub fn old_text(&self) -> Vec<u8> {
+        text_of(self.old())
+    }
+
+    /// The hunk that undoes it.
+    #[must_use]
+    pub fn reversed(&self) -> Self {
+        let turn = |line: &HunkLine<'a>| HunkLine {
+            kind: match line.kind {
+                Kind::Context => Kind::Context,
+                Kind::Removed => Kind::Added,
+                Kind::Added => Kind::Removed,
+            },
+            ..*line
+        };
+        Self {
+            old_start: self.new_start,
+            new_start: self.old_start,
+            lines: self.lines.iter().map(turn).collect(),
+            anchors: self.anchors.clone(),
+            ..*self
+        }
+    }
+}
+
+impl FilePatch<'_> {
+    /// The old and the new path without what `strip` removes.
+    ///
+    /// `None` means that a path has fewer components than are to be removed.
+    #[must_use]
+    pub fn paths(&self, strip: Strip) -> Option<Paths> {
+        let count = match (strip, self.prefix) {
+            (_, Prefix::Unknown) | (Strip::Auto, Prefix::Absent | Prefix::Dropped) => 0,
+            (Strip::Auto, Prefix::Present) => 1,
+            (Strip::Components(count), Prefix::Dropped) => count.saturating_sub(1),
+            (Strip::Components(count), _) => count,
+        };
+        let short = |path: &Option<Vec<u8>>| match path {
+            None => Some(None),
+            Some(path) => without_components(path, count).map(Some),
+        };
+        Some(Paths { old: short(&self.old_path)?, new: short(&self.new_path)? })
+    }
+
+    /// The hunks, where the change is one of lines.
+    #[must_use]
+    pub fn hunks(&self) -> &[Hunk<'_>] {
+        match &self.body {
+            Body::Hunks(hunks) => hunks,
+            Body::Binary(_) | Body::Unseen => &[],
+        }
+    }
+
+    /// The patch that undoes it; `None` for a copy, and where the patch does not hold the old content.
+    #[must_use]
+    pub fn reversed(&self) -> Option<Self> {
+        let body = match &self.body {
+            Body::Hunks(hunks) => Body::Hunks(hunks.iter().map(Hunk::reversed).collect()),
+            Body::Binary(binary) => Body::Binary(binary.reversed()?),
+            Body::Unseen => return None,
+        };
+        let operation = match self.operation {
+            Operation::Create => Operation::Delete,
+            Operation::Delete => Operation::Create,
+            Operation::Modify => Operation::Modify,
+            Operation::Rename => Operation::Rename,
+            Operation::Copy => return None,
+        };
+        Some(Self {
+            patch_line: self.patch_line,
+            operation,
+            old_path: self.new_path.clone(),
+            new_path: self.old_path.clone(),
+            prefix: self.prefix,
+            old_mode: self.new_mode,
+            new_mode: self.old_mode,
+            body,
+        })
+    }
+}
+
+/// The lines as one text.
+fn text_of<'l, 'a: 'l>(lines: impl Iterator<Item = &'l HunkLine<'a>>) -> Vec<u8> {
+    lines.flat_map(|line| [line.text, line.ending.bytes()]).flatten().copied().collect()
+}
+
+/// `path` without its first `count` components; runs of slashes count once, as in git.
+fn without_components(path: &[u8], count: usize) -> Option<Vec<u8>> {
+    let mut rest = path;
+    for _ in 0..count {
+        let slash = rest.iter().position(|byte| *byte == b'/')?;
+        rest = rest.get(slash..)?;
+        while let [b'/', after @ ..] = rest {
+            rest = after;
+        }
+    }
+    (!rest.is_empty()).then(|| rest.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_are_counted_as_git_counts_them() {
+        assert_eq!(without_components(b"a/b/c", 0).unwrap(), b"a/b/c");
+        assert_eq!(without_components(b"a//b/c", 1).unwrap(), b"b/c");
+        assert_eq!(without_components(b"a/b/c", 3), None);
+        assert_eq!(without_components(b"a/", 1), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! Tells the formats apart and hands the text to the right parser.
+
+use std::fmt;
+
+use super::lines::raw_lines;
+use super::model::{FilePatch, Format, Patch};
+use super::{blocks, codex, hunk, unified};
+
+/// Why a patch cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseError {
+    /// Line of the patch text, from 1.
+    pub line: usize,
+    /// What is wrong there.
+    pub message: String,
+}
+
+impl ParseError {
+    /// An error at the line with `index`.
+    pub(super) fn at(index: usize, message: impl Into<String>) -> Self {
+        Self { line: index + 1, message: message.into() }
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.message)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// The lines of a patch text.
+pub(super) struct Source<'a> {
+    /// Each with its ending.
+    lines: Vec<&'a [u8]>,
+}
+
+impl<'a> Source<'a> {
+    /// The lines of `text`, after a byte-order mark.
+    pub fn new(text: &'a [u8]) -> Self {
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        Self { lines: raw_lines(text).collect() }
+    }
+
+    /// How many lines there are.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// The line with `index`, with its ending.
+    pub fn raw(&self, index: usize) -> Option<&'a [u8]> {
+        self.lines.get(index).copied()
+    }
+
+    /// The line with `index`, without its ending.
+    pub fn text(&self, index: usize) -> Option<&'a [u8]> {
+        self.raw(index).map(without_ending)
+    }
+
+    /// Whether the line with `index` ends in a carriage return and a line feed.
+    pub fn ends_in_crlf(&self, index: usize) -> bool {
+        self.raw(index).is_some_and(|raw| raw.ends_with(b"\r\n"))
+    }
+}
+
+/// Reads a patch in any of the formats, alone, inside a Markdown fence or after prose.
+///
+/// # Errors
+/// The first line that cannot be read, or line 1 where there is no change at all.
+pub fn parse(text: &[u8]) -> Result<Patch<'_>, ParseError> {
+    let source = Source::new(text);
+    let patch = match format_of(&source)? {
+        Format::Codex => Patch { format: Format::Codex, files: codex::parse(&source)? },
+        Format::SearchReplace => Patch { format: Format::SearchReplace, files: blocks::parse(&source)? },
+        Format::Unified | Format::Git => unified::parse(&source)?,
+    };
+    refuse_emptiness(patch.files)
+        .map(|files| Patch { files, ..patch })
+        .ok_or_else(|| ParseError::at(0, "the patch changes nothing: there is no hunk in it"))
+}
+
+/// Nothing where there is nothing.
+fn refuse_emptiness(files: Vec<FilePatch<'_>>) -> Option<Vec<FilePatch<'_>>> {
+    (!files.is_empty()).then_some(files)
+}
+
+/// The format of the first line that any format knows.
+fn format_of(source: &Source<'_>) -> Result<Format, ParseError> {
+    for index in 0..source.len() {
+        let text = source.text(index).unwrap_or_default();
+        if text.trim_ascii() == b"*** Begin Patch" {
+            return Ok(Format::Codex);
+        }
+        if blocks::search_marker(text).is_some() {
+            return Ok(Format::SearchReplace);
+        }
+        if text.starts_with(b"diff --git ") || unified::is_file_header(source, index) || hunk::is_header(text)
+        {
+            return Ok(Format::Unified);
+        }
+        if let Some(message) = foreign(text) {
+            return Err(ParseError::at(index, message));
+        }
+    }
+    Err(ParseError::at(
+        0,
+        "there is no hunk here: expected a unified diff, a `*** Begin Patch` envelope or `<<<<<<< SEARCH` blocks",
+    ))
+}
+
+/// What is wrong with a line that belongs to a format which is not read.
+pub(super) fn foreign(text: &[u8]) -> Option<String> {
+    if text.starts_with(b"diff --cc ") || text.starts_with(b"diff --combined ") || text.starts_with(b"@@@ ") {
+        return Some("a combined diff of a merge cannot be applied: make one against a single parent".into());
+    }
+    if text.starts_with(b"***************") {
+        return Some("a context diff cannot be applied: make a unified one (diff -u)".into());
+    }
+    if codex::is_file_header(text) {
+        return Some("there is no `*** Begin Patch` line before this one".into());
+    }
+    if text.starts_with(b"Binary files ") && text.ends_with(b" differ") {
+        let message = String::from_utf8_lossy(text).into_owned();
+        return Some(format!("{message}, but the patch does not hold the bytes (git diff --binary does)"));
+    }
+    None
+}
+
+/// `raw` without its line ending.
+pub(super) fn without_ending(raw: &[u8]) -> &[u8] {
+    match raw.strip_suffix(b"\n") {
+        Some(text) => text.strip_suffix(b"\r").unwrap_or(text),
+        None => raw,
+    }
+}

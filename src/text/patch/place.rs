@@ -1,0 +1,298 @@
+//! Decides where one hunk goes, or that it has been there already.
+
+use super::anchor;
+use super::conflict::{Failure, Reason};
+use super::index::Tier;
+use super::lines::Ending;
+use super::locate::{Search, Text, Wanted};
+use super::model::{Hunk, HunkLine, Kind};
+use super::nearest::nearest;
+
+/// Where a hunk goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Index of the file's line that its first compared line meets.
+    pub start: usize,
+    /// How the lines were compared.
+    pub tier: Tier,
+    /// How many context lines at its start were ignored.
+    pub skipped_before: usize,
+    /// How many context lines at its end were ignored.
+    pub skipped_after: usize,
+    /// Whether the old lines stand there byte for byte and nowhere else.
+    pub is_unique: bool,
+    /// Whether it is the new side that stands there.
+    pub is_done: bool,
+}
+
+/// The leniency that the caller allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// How many context lines at either end of a hunk may be ignored.
+    pub fuzz: usize,
+    /// Whether counts and stated lines must be right and lines the same byte for byte.
+    pub strict: bool,
+    /// Whether to undo the patch instead.
+    pub reverse: bool,
+}
+
+/// One hunk and where it may go.
+pub struct Placing<'w, 'f> {
+    /// The file.
+    pub text: &'w Text<'f>,
+    /// The hunk.
+    pub hunk: &'w Hunk<'w>,
+    /// The index that the hunk states, corrected by what the hunks before it met.
+    pub expected: Option<usize>,
+    /// The index after the last line that the hunk before changes.
+    pub after: usize,
+    /// The leniency allowed.
+    pub options: Options,
+}
+
+impl Placing<'_, '_> {
+    /// The place of the hunk.
+    ///
+    /// # Errors
+    /// Why it has none.
+    pub fn place(&self) -> Result<Place, Reason> {
+        if self.options.strict && !self.hunk.counts_match {
+            return Err(Reason::Counts);
+        }
+        let old = self.wanted()?;
+        if old.lines.is_empty() {
+            return self.place_without_old();
+        }
+        let new = self.new_lines();
+        if let Some(place) = self.at_stated_line(&old, &new) {
+            return Ok(place);
+        }
+        let not_found = Reason::NotFound { stated: self.expected.map(|at| at.saturating_add(1)) };
+        if self.options.strict && self.expected.is_some() {
+            return Err(not_found);
+        }
+        if let Some(place) = self.found(&old, Tier::Exact)? {
+            return Ok(place);
+        }
+        if self.adds_text() && self.is_substantial() && self.text.is_unique(&new, Tier::Exact) {
+            return self.done(&new, Tier::Exact).ok_or(not_found);
+        }
+        if self.options.strict {
+            return Err(not_found);
+        }
+        for tier in [Tier::TrailingSpace, Tier::Space, Tier::Typography] {
+            if let Some(place) = self.found(&old, tier)? {
+                return Ok(place);
+            }
+        }
+        if self.text.is_unique(&new, Tier::Exact)
+            && let Some(place) = self.done(&new, Tier::Exact)
+            && (self.is_between(place.start) || (self.adds_text() && self.is_substantial()))
+        {
+            return Ok(place);
+        }
+        self.with_fuzz(&old)?.ok_or(not_found)
+    }
+
+    /// What to tell about a hunk without a place.
+    pub fn explain(&self, reason: Reason) -> Failure {
+        let nearest = match reason {
+            Reason::NotFound { .. } => {
+                let old: Vec<_> = self.hunk.old().map(|line| line.text).collect();
+                nearest(self.text, &old, self.expected.unwrap_or(self.after))
+            }
+            _ => None,
+        };
+        Failure { reason, nearest }
+    }
+
+    /// The old lines and where they may stand.
+    fn wanted(&self) -> Result<Wanted<'_>, Reason> {
+        let windows = anchor::windows(self.text, &self.hunk.anchors, self.after)
+            .map_err(|anchor| Reason::AnchorNotFound { anchor: anchor.to_vec() })?;
+        Ok(Wanted {
+            lines: self.hunk.old().map(|line| line.text).collect(),
+            expected: self.expected,
+            windows,
+            at_end: self.hunk.at_end,
+        })
+    }
+
+    /// The lines that the hunk leaves.
+    fn new_lines(&self) -> Vec<&[u8]> {
+        self.hunk.new_side().map(|line| line.text).collect()
+    }
+
+    /// The place at exactly the stated line, of the old side or else of the new one.
+    fn at_stated_line(&self, old: &Wanted<'_>, new: &[&[u8]]) -> Option<Place> {
+        let at = self.expected?;
+        let stands = |lines| self.text.stands_at(lines, at, self.hunk.at_end, Tier::Exact);
+        if stands(&old.lines) {
+            return Some(self.unless_doubled(&old.lines, at, Tier::Exact))
+                .filter(|_| !self.options.strict || self.ends_alike(at, old.lines.len()));
+        }
+        (stands(new) && self.is_telling(at)).then(|| self.done_at(at, Tier::Exact))
+    }
+
+    /// The place that a search under `tier` finds.
+    fn found(&self, old: &Wanted<'_>, tier: Tier) -> Result<Option<Place>, Reason> {
+        match self.text.find(old, tier) {
+            Search::Nowhere => Ok(None),
+            Search::At(at) => Ok(Some(self.unless_doubled(&old.lines, at, tier))),
+            Search::Several(starts) => {
+                Err(Reason::Ambiguous { lines: starts.iter().map(|start| start + 1).collect() })
+            }
+        }
+    }
+
+    /// The place at `at`, or that of the new side where applying would put the same lines there twice.
+    fn unless_doubled(&self, old: &[&[u8]], at: usize, tier: Tier) -> Place {
+        if let Some(done) = self.doubled(at, tier) {
+            return self.done_at(done, tier);
+        }
+        let is_unique = tier == Tier::Exact && self.text.is_unique(old, tier);
+        Place { start: at, tier, skipped_before: 0, skipped_after: 0, is_unique, is_done: false }
+    }
+
+    /// Where the result of a pure insertion stands whose context was found at `at`.
+    ///
+    /// Lines between context stand already only by chance, so there an exact line number is
+    /// believed; lines at the hunk's edge would be put beside themselves.
+    fn doubled(&self, at: usize, tier: Tier) -> Option<usize> {
+        let added = |line: &&HunkLine<'_>| line.kind == Kind::Added;
+        if self.hunk.lines.iter().any(|line| line.kind == Kind::Removed) {
+            return None;
+        }
+        let before = self.hunk.lines.iter().take_while(added).count();
+        let after = self.hunk.lines.iter().rev().take_while(added).count();
+        if before + after == 0 && !self.hunk.lines.iter().any(|line| line.kind == Kind::Added) {
+            return None;
+        }
+        let new = self.new_lines();
+        let stands = |at: usize| self.text.stands_at(&new, at, self.hunk.at_end, tier);
+        if let Some(earlier) = at.checked_sub(before).filter(|earlier| before > 0 && stands(*earlier)) {
+            return Some(earlier);
+        }
+        let is_believed = after == 0 && self.expected == Some(at);
+        (!is_believed && stands(at)).then_some(at)
+    }
+
+    /// Whether the final newline of old lines at `at` is as the patch has it.
+    fn ends_alike(&self, at: usize, count: usize) -> bool {
+        let is_marked = self.hunk.old().next_back().is_some_and(|line| line.ending == Ending::None);
+        let is_bare = self.text.lines.last().is_some_and(|line| line.ending == Ending::None);
+        at + count != self.text.lines.len() || is_marked == is_bare
+    }
+
+    /// The place of lines that come without any context.
+    fn place_without_old(&self) -> Result<Place, Reason> {
+        let (new, end) = (self.new_lines(), self.text.lines.len());
+        let stands = |at| self.text.stands_at(&new, at, false, Tier::Exact);
+        let fresh = |start| Place {
+            start,
+            tier: Tier::Exact,
+            skipped_before: 0,
+            skipped_after: 0,
+            is_unique: end == 0,
+            is_done: false,
+        };
+        if end == 0 {
+            return Ok(fresh(0));
+        }
+        if self.hunk.at_end || (self.hunk.appends && self.hunk.anchors.is_empty() && self.expected.is_none())
+        {
+            let done = end.checked_sub(new.len()).filter(|at| stands(*at));
+            return Ok(done.map_or(fresh(end), |at| self.done_at(at, Tier::Exact)));
+        }
+        let stated = self.expected.filter(|at| *at > 0 && *at <= end && self.hunk.counts_match);
+        match stated {
+            Some(at) if stands(at) => Ok(self.done_at(at, Tier::Exact)),
+            Some(at) => Ok(fresh(at)),
+            None if self.adds_text() && self.text.is_unique(&new, Tier::Exact) => {
+                self.done(&new, Tier::Exact).ok_or(Reason::NoPlace)
+            }
+            None => Err(Reason::NoPlace),
+        }
+    }
+
+    /// The place without some context lines at either end, the fewest first.
+    fn with_fuzz(&self, old: &Wanted<'_>) -> Result<Option<Place>, Reason> {
+        let context = |line: &&HunkLine<'_>| line.kind == Kind::Context;
+        let before = self.hunk.lines.iter().take_while(context).count();
+        let after = self.hunk.lines.iter().rev().take_while(context).count();
+        for fuzz in 1..=self.options.fuzz.min(before.max(after)) {
+            let (before, after) = (before.min(fuzz), after.min(fuzz));
+            let end = old.lines.len().saturating_sub(after);
+            let lines = old.lines.get(before..end).unwrap_or_default().to_vec();
+            if lines.is_empty() {
+                return Ok(None);
+            }
+            let expected = old.expected.map(|at| at.saturating_add(before));
+            let rest = Wanted { lines, expected, ..old.clone() };
+            for tier in Tier::ALL {
+                if let Some(place) = self.found(&rest, tier)?.filter(|place| !place.is_done) {
+                    let skipped =
+                        Place { skipped_before: before, skipped_after: after, is_unique: false, ..place };
+                    return Ok(Some(skipped));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The place of the new side, wherever that is in the file.
+    fn done(&self, new: &[&[u8]], tier: Tier) -> Option<Place> {
+        let wanted = Wanted {
+            lines: new.to_vec(),
+            expected: self.expected,
+            windows: vec![vec![0..self.text.lines.len()]],
+            at_end: self.hunk.at_end,
+        };
+        match self.text.find(&wanted, tier) {
+            Search::At(at) => Some(self.done_at(at, tier)),
+            Search::Nowhere | Search::Several(_) => None,
+        }
+    }
+
+    /// The place of the new side at `at`.
+    fn done_at(&self, at: usize, tier: Tier) -> Place {
+        let is_unique = tier == Tier::Exact && self.text.is_unique(&self.new_lines(), tier);
+        Place { start: at, tier, skipped_before: 0, skipped_after: 0, is_unique, is_done: true }
+    }
+
+    /// Whether the new side is more than a line of text, so that it hardly stands somewhere by chance.
+    fn is_substantial(&self) -> bool {
+        self.hunk.new_side().filter(|line| !line.text.trim_ascii().is_empty()).nth(1).is_some()
+    }
+
+    /// Whether the hunk adds a line that has more than white space and punctuation.
+    fn adds_text(&self) -> bool {
+        let is_text = |line: &HunkLine<'_>| {
+            line.text.iter().any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
+        };
+        self.hunk.lines.iter().any(|line| line.kind == Kind::Added && is_text(line))
+    }
+
+    /// Whether the new side standing at the stated line means that the hunk is applied: it adds
+    /// text, or what it removes would stand between lines of text or the ends of the file.
+    fn is_telling(&self, at: usize) -> bool {
+        self.is_between(at) || self.adds_text()
+    }
+
+    /// Whether what the hunk changes stands between lines of text or the ends of the file, with its
+    /// new side at `at`.
+    fn is_between(&self, at: usize) -> bool {
+        let is_context = |line: &&HunkLine<'_>| line.kind == Kind::Context;
+        let is_text = |line: &HunkLine<'_>| !line.text.trim_ascii().is_empty();
+        let mut before = self.hunk.lines.iter().take_while(is_context);
+        let mut after = self.hunk.lines.iter().rev().take_while(is_context);
+        let (has_before, has_after) = (before.any(is_text), after.any(is_text));
+        let is_last = at + self.hunk.new_side().count() == self.text.lines.len();
+        match (has_before, has_after) {
+            (true, true) => true,
+            (true, false) => is_last,
+            (false, true) => at == 0,
+            (false, false) => false,
+        }
+    }
+}

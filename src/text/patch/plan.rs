@@ -1,0 +1,536 @@
+//! What a whole patch comes to, path by path, before anything is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::apply::{Applied, HunkReport, apply};
+use super::conflict::{Conflict, Reason};
+use super::model::{Body, FilePatch, Format, Operation, Patch, Strip};
+use super::place::Options;
+
+/// The byte-order mark of UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A file as it was before the patch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Before {
+    /// Its bytes; of an encoding other than UTF-8 the decoded text.
+    pub bytes: Vec<u8>,
+    /// Its mode, of which only the execute bits are looked at.
+    pub mode: Option<u32>,
+}
+
+/// How a patch is to be understood.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlanOptions {
+    /// What to remove from its paths.
+    pub strip: Strip,
+    /// The one file meant: the others are left out, and a change without a name gets this one.
+    pub target: Option<Vec<u8>>,
+    /// How hunks are placed.
+    pub apply: Options,
+}
+
+/// What happens to a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// The file appears; [`FileOutcome::from`] names the source of a copy.
+    Create,
+    /// Its content or mode changes.
+    Modify,
+    /// It goes away.
+    Delete,
+    /// It comes from [`FileOutcome::from`], which goes away unless it has an outcome of its own.
+    Rename,
+    /// All of it stands already.
+    AlreadyApplied,
+}
+
+/// The outcome for one path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileOutcome {
+    /// The path, without prefix and `.` components.
+    pub path: Vec<u8>,
+    /// What happens to it.
+    pub action: Action,
+    /// Where a renamed or copied file comes from.
+    pub from: Option<Vec<u8>>,
+    /// The file at `path` before the patch; at `from` for a rename.
+    pub before: Option<Before>,
+    /// The bytes after the patch; `None` where the file goes away.
+    pub after: Option<Vec<u8>>,
+    /// The mode that the patch gives the file, where it gives another than it has.
+    pub mode: Option<u32>,
+    /// Its hunks, in the patch's order.
+    pub hunks: Vec<HunkReport>,
+    /// Whether the patch shows what it changes, as [`Applied::exact_and_unique`] says.
+    pub exact_and_unique: bool,
+}
+
+/// Why a whole patch is refused.
+#[derive(Debug, PartialEq, Eq)]
+pub enum PlanError<E> {
+    /// A file could not be read.
+    Read(E),
+    /// What the patch asks for cannot be done; everything that is wrong with it.
+    Refused(Vec<Refusal>),
+}
+
+/// One thing that cannot be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The path concerned; empty where the patch names none.
+    pub path: Vec<u8>,
+    /// Line of the patch text where the change of this file begins, from 1.
+    pub patch_line: usize,
+    /// Why.
+    pub reason: RefusalReason,
+}
+
+/// Why a change cannot be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RefusalReason {
+    /// Something else stands where a file would be created.
+    AlreadyExists,
+    /// There is no file to change.
+    NotFound,
+    /// The change does not fit the file.
+    Conflict(Conflict),
+    /// The patch names no file and neither does the caller.
+    NoPath,
+    /// A path has fewer components than are to be stripped.
+    StripTooDeep,
+    /// The patch does not touch the file that the caller named.
+    OtherFile,
+}
+
+/// Gives the file at a path as it is before the patch, `None` where nothing is.
+pub type Reader<'r, E> = dyn FnMut(&[u8]) -> Result<Option<Before>, E> + 'r;
+
+/// Computes what `patch` makes of the files that `read` gives.
+///
+/// `read` is asked once a path, with the path as the patch has it after stripping; `None` means
+/// that nothing is there. As with `git apply`, the sources of renames and copies in a git patch
+/// are the files before the patch, so that renames may form a ring; in other formats each change
+/// sees the ones before it.
+///
+/// # Errors
+/// The first failure of `read`, or everything in the patch that cannot be done.
+pub fn compose<'r, E>(
+    patch: &Patch<'_>,
+    options: &PlanOptions,
+    read: &'r mut Reader<'r, E>,
+) -> Result<Vec<FileOutcome>, PlanError<E>> {
+    let (steps, mut refusals) = steps(patch, options);
+    let mut tree = Tree::new(patch.format == Format::Git, &steps, options.apply, read);
+    for step in &steps {
+        match tree.take(step) {
+            Ok(()) => {}
+            Err(Stop::Read(error)) => return Err(PlanError::Read(error)),
+            Err(Stop::Refused(reason)) => refusals.push(step.refusal(reason)),
+        }
+    }
+    if refusals.is_empty() { Ok(tree.outcomes()) } else { Err(PlanError::Refused(refusals)) }
+}
+
+/// One file's change with its paths settled.
+struct Step<'a> {
+    /// The change, already turned round where the patch is to be undone.
+    file: FilePatch<'a>,
+    /// The path before.
+    old: Option<Vec<u8>>,
+    /// The path after.
+    new: Option<Vec<u8>>,
+}
+
+impl Step<'_> {
+    /// Whether `path` is one of its paths.
+    fn touches(&self, path: &[u8]) -> bool {
+        self.old.as_deref() == Some(path) || self.new.as_deref() == Some(path)
+    }
+
+    /// The refusal of this step.
+    fn refusal(&self, reason: RefusalReason) -> Refusal {
+        let path = self.new.clone().or_else(|| self.old.clone()).unwrap_or_default();
+        Refusal { path, patch_line: self.file.patch_line, reason }
+    }
+}
+
+/// Settles direction and paths of every change.
+fn steps<'a>(patch: &Patch<'a>, options: &PlanOptions) -> (Vec<Step<'a>>, Vec<Refusal>) {
+    let mut steps = Vec::with_capacity(patch.files.len());
+    let mut refusals = Vec::new();
+    for file in &patch.files {
+        match step(file, options) {
+            Ok(step) => steps.push(step),
+            Err(refusal) => refusals.push(refusal),
+        }
+    }
+    if options.apply.reverse {
+        steps.reverse();
+    }
+    if let Some(target) = options.target.as_deref().map(normal) {
+        keep_target(&mut steps, &target, &mut refusals);
+    }
+    (steps, refusals)
+}
+
+/// Settles direction and paths of one change.
+fn step<'a>(file: &FilePatch<'a>, options: &PlanOptions) -> Result<Step<'a>, Refusal> {
+    let refusal = |reason| Refusal {
+        path: file.new_path.clone().or_else(|| file.old_path.clone()).unwrap_or_default(),
+        patch_line: file.patch_line,
+        reason,
+    };
+    let irreversible = || Conflict::whole(file.patch_line, Reason::Irreversible);
+    let turned = if options.apply.reverse {
+        file.reversed().ok_or_else(|| refusal(RefusalReason::Conflict(irreversible())))?
+    } else {
+        file.clone()
+    };
+    let paths = turned.paths(options.strip).ok_or_else(|| refusal(RefusalReason::StripTooDeep))?;
+    let (mut old, mut new) = (paths.old.as_deref().map(normal), paths.new.as_deref().map(normal));
+    if old.is_none() && new.is_none() {
+        let target = options.target.as_deref().map(normal);
+        let target = target.ok_or_else(|| refusal(RefusalReason::NoPath))?;
+        old = (turned.operation != Operation::Create).then(|| target.clone());
+        new = Some(target);
+    }
+    Ok(Step { file: turned, old, new })
+}
+
+/// Keeps the changes of `target`, or gives its name to the only file of the patch.
+fn keep_target(steps: &mut Vec<Step<'_>>, target: &[u8], refusals: &mut Vec<Refusal>) {
+    if steps.iter().any(|step| step.touches(target)) {
+        steps.retain(|step| step.touches(target));
+        return;
+    }
+    let names: BTreeSet<_> =
+        steps.iter().flat_map(|step| [&step.old, &step.new]).flatten().cloned().collect();
+    if names.len() > 1 {
+        let patch_line = steps.first().map_or(1, |step| step.file.patch_line);
+        refusals.push(Refusal { path: target.to_vec(), patch_line, reason: RefusalReason::OtherFile });
+        steps.clear();
+    }
+    for path in steps.iter_mut().flat_map(|step| [&mut step.old, &mut step.new]).flatten() {
+        *path = target.to_vec();
+    }
+}
+
+/// `path` without empty and `.` components; `..` stays for the caller to judge.
+fn normal(path: &[u8]) -> Vec<u8> {
+    let components = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+    let joined = components.collect::<Vec<_>>().join(&b'/');
+    if path.first() == Some(&b'/') { [b"/", joined.as_slice()].concat() } else { joined }
+}
+
+/// Why a step was not taken.
+enum Stop<E> {
+    /// A file could not be read.
+    Read(E),
+    /// The change cannot be done.
+    Refused(RefusalReason),
+}
+
+/// A file as the patch has made it so far.
+#[derive(Debug, Clone)]
+struct Entry {
+    /// Its bytes; `None` where it is gone.
+    bytes: Option<Vec<u8>>,
+    /// The mode that it shall get, where stated.
+    mode: Option<u32>,
+    /// Whether the patch has put a file here at any time.
+    was_made: bool,
+    /// Where it came from, and whether that went away.
+    from: Option<(Vec<u8>, bool)>,
+    /// Its hunks.
+    hunks: Vec<HunkReport>,
+    /// Whether all changes so far showed what they change.
+    exact_and_unique: bool,
+}
+
+/// What a step leaves at a path.
+struct Change {
+    /// The bytes; `None` where the file goes away.
+    bytes: Option<Vec<u8>>,
+    /// The mode that it shall get, where stated.
+    mode: Option<u32>,
+    /// The hunks applied.
+    hunks: Vec<HunkReport>,
+    /// Whether they showed what they change.
+    exact_and_unique: bool,
+}
+
+impl Change {
+    /// A file that appears or goes away without hunks.
+    fn plain(bytes: Option<Vec<u8>>, mode: Option<u32>) -> Self {
+        Self { bytes, mode, hunks: Vec::new(), exact_and_unique: true }
+    }
+
+    /// A file that hunks were applied to.
+    fn applied(applied: Applied, mode: Option<u32>) -> Self {
+        let Applied { after, hunks, exact_and_unique, .. } = applied;
+        Self { bytes: Some(after), mode, hunks, exact_and_unique }
+    }
+}
+
+/// The files that the patch touches, before it and as it has made them so far.
+struct Tree<'r, E> {
+    /// Whether renames and copies read the files before the patch.
+    is_git: bool,
+    /// Paths that a git patch renames away or deletes, so that others may come there.
+    leaving: BTreeSet<Vec<u8>>,
+    /// How hunks are placed; never in reverse, since the steps are turned round themselves.
+    options: Options,
+    /// Gives the files before the patch.
+    read: &'r mut Reader<'r, E>,
+    /// What `read` gave.
+    originals: BTreeMap<Vec<u8>, Option<Before>>,
+    /// What the patch has made so far.
+    entries: BTreeMap<Vec<u8>, Entry>,
+    /// The paths in the order in which they were first touched.
+    order: Vec<Vec<u8>>,
+}
+
+impl<'r, E> Tree<'r, E> {
+    /// A tree that nothing has happened to.
+    fn new(is_git: bool, steps: &[Step<'_>], options: Options, read: &'r mut Reader<'r, E>) -> Self {
+        let leaves = |step: &&Step<'_>| matches!(step.file.operation, Operation::Rename | Operation::Delete);
+        let leaving = steps.iter().filter(leaves).filter_map(|step| step.old.clone());
+        Self {
+            is_git,
+            leaving: leaving.filter(|_| is_git).collect(),
+            options: Options { reverse: false, ..options },
+            read,
+            originals: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            order: Vec::new(),
+        }
+    }
+
+    /// Takes one step.
+    fn take(&mut self, step: &Step<'_>) -> Result<(), Stop<E>> {
+        for path in [&step.old, &step.new].into_iter().flatten() {
+            self.load(path).map_err(Stop::Read)?;
+        }
+        let taken = match (step.file.operation, &step.old, &step.new) {
+            (Operation::Create, _, Some(path)) => self.create(&step.file, path),
+            (Operation::Modify, Some(old), Some(new)) if self.now(new).is_none() => {
+                self.modify(&step.file, old)
+            }
+            (Operation::Modify, _, Some(path)) | (Operation::Modify, Some(path), None) => {
+                self.modify(&step.file, path)
+            }
+            (Operation::Delete, Some(path), _) => self.delete(&step.file, path),
+            (Operation::Rename | Operation::Copy, Some(old), Some(new)) => self.carry(&step.file, old, new),
+            _ => Err(RefusalReason::NoPath),
+        };
+        taken.map_err(Stop::Refused)
+    }
+
+    /// Makes sure that the file before the patch is known.
+    fn load(&mut self, path: &[u8]) -> Result<(), E> {
+        if !self.originals.contains_key(path) {
+            let before = (self.read)(path)?;
+            self.originals.insert(path.to_vec(), before);
+        }
+        Ok(())
+    }
+
+    /// The bytes of a file before the patch.
+    fn before(&self, path: &[u8]) -> Option<&[u8]> {
+        Some(self.originals.get(path)?.as_ref()?.bytes.as_slice())
+    }
+
+    /// The bytes of a file as the patch has made it so far.
+    fn now(&self, path: &[u8]) -> Option<&[u8]> {
+        match self.entries.get(path) {
+            Some(entry) => entry.bytes.as_deref(),
+            None => self.before(path),
+        }
+    }
+
+    /// What a new file at `path` would collide with.
+    fn obstacle(&self, path: &[u8]) -> Option<&[u8]> {
+        let is_leaving = self.leaving.contains(path) && !self.entries.contains_key(path);
+        self.now(path).filter(|_| !is_leaving)
+    }
+
+    /// Puts what a step leaves at `path`.
+    fn put(&mut self, path: &[u8], change: Change) {
+        if !self.entries.contains_key(path) {
+            self.order.push(path.to_vec());
+        }
+        let entry = self.entries.entry(path.to_vec()).or_insert(Entry {
+            bytes: None,
+            mode: None,
+            was_made: false,
+            from: None,
+            hunks: Vec::new(),
+            exact_and_unique: true,
+        });
+        entry.was_made |= change.bytes.is_some();
+        entry.mode = change.mode.or(entry.mode);
+        entry.hunks.extend(change.hunks);
+        entry.exact_and_unique &= change.exact_and_unique;
+        if change.bytes.is_none() {
+            (entry.from, entry.mode) = (None, None);
+        }
+        entry.bytes = change.bytes;
+    }
+
+    /// Creates a file, unless it is there already.
+    fn create(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
+        let bytes = match &file.body {
+            Body::Hunks(hunks) => hunks.first().map(super::model::Hunk::new_text).unwrap_or_default(),
+            Body::Binary(binary) => binary.apply(b"").map(|applied| applied.after).map_err(|message| {
+                RefusalReason::Conflict(Conflict::whole(file.patch_line, Reason::Binary(message)))
+            })?,
+            Body::Unseen => Vec::new(),
+        };
+        let mode = match self.obstacle(path) {
+            Some(there) if there != bytes => return Err(RefusalReason::AlreadyExists),
+            Some(_) => None,
+            None => file.new_mode,
+        };
+        self.put(path, Change::plain(Some(bytes), mode));
+        Ok(())
+    }
+
+    /// Changes a file; a hunk that starts from nothing creates one that is missing.
+    fn modify(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
+        let starts_empty =
+            matches!(file.hunks(), [only] if only.old_start == Some(0) && only.old().next().is_none());
+        let applied = match self.now(path) {
+            Some(bytes) => self.apply(file, bytes)?,
+            None if starts_empty => self.apply(file, b"")?,
+            None => return Err(RefusalReason::NotFound),
+        };
+        self.put(path, Change::applied(applied, file.new_mode));
+        Ok(())
+    }
+
+    /// Deletes a file, unless it is gone already.
+    fn delete(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
+        let there = if self.is_git { self.before(path) } else { self.now(path) };
+        let change = match there {
+            Some(bytes) => Change { bytes: None, ..Change::applied(self.apply(file, bytes)?, None) },
+            None => Change::plain(None, None),
+        };
+        // Something else of this patch may have come to the same path before.
+        if !self.is_git || !self.entries.contains_key(path) {
+            self.put(path, change);
+        }
+        Ok(())
+    }
+
+    /// Renames or copies a file, with its changes.
+    fn carry(&mut self, file: &FilePatch<'_>, old: &[u8], new: &[u8]) -> Result<(), RefusalReason> {
+        let is_move = file.operation == Operation::Rename;
+        let source = if self.is_git { self.before(old) } else { self.now(old) };
+        let Some(source) = source else { return self.carried_before(file, new, is_move) };
+        let applied = self.apply(file, source)?;
+        let obstacle = self.obstacle(new);
+        if obstacle.is_some_and(|there| is_move || there != applied.after) {
+            return Err(RefusalReason::AlreadyExists);
+        }
+        let is_there = obstacle.is_some();
+        let mode = file.new_mode.or_else(|| self.mode_of(old));
+        let came_from = self.entries.get(old).and_then(|entry| entry.from.clone()).filter(|_| !self.is_git);
+        if is_move && !(self.is_git && self.entries.contains_key(old)) {
+            self.put(old, Change::plain(None, None));
+        }
+        self.put(new, Change::applied(applied, mode));
+        if let Some(entry) = self.entries.get_mut(new).filter(|_| !is_there) {
+            entry.from = came_from.or_else(|| Some((old.to_vec(), is_move)));
+        }
+        Ok(())
+    }
+
+    /// Accepts a rename whose source is gone and whose target holds the result.
+    fn carried_before(
+        &mut self,
+        file: &FilePatch<'_>,
+        new: &[u8],
+        is_move: bool,
+    ) -> Result<(), RefusalReason> {
+        let there = self.now(new).filter(|_| is_move).ok_or(RefusalReason::NotFound)?;
+        let applied = self.apply(file, there)?;
+        if !applied.already_applied {
+            return Err(RefusalReason::AlreadyExists);
+        }
+        self.put(new, Change::applied(applied, file.new_mode));
+        Ok(())
+    }
+
+    /// The mode of a file as the patch has made it so far.
+    fn mode_of(&self, path: &[u8]) -> Option<u32> {
+        let original = || self.originals.get(path)?.as_ref()?.mode;
+        self.entries.get(path).and_then(|entry| entry.mode).or_else(original)
+    }
+
+    /// Applies the hunks, a byte-order mark left aside where they do not speak of it.
+    fn apply(&self, file: &FilePatch<'_>, bytes: &[u8]) -> Result<Applied, RefusalReason> {
+        let applied = match (apply(file, bytes, &self.options), bytes.strip_prefix(BYTE_ORDER_MARK)) {
+            (Err(_), Some(body)) => apply(file, body, &self.options)
+                .map(|applied| Applied { after: [BYTE_ORDER_MARK, &applied.after].concat(), ..applied }),
+            (applied, _) => applied,
+        };
+        applied.map_err(RefusalReason::Conflict)
+    }
+
+    /// What has become of every path, in the order of the patch.
+    fn outcomes(mut self) -> Vec<FileOutcome> {
+        let moved: BTreeSet<Vec<u8>> = self
+            .entries
+            .values()
+            .filter(|entry| entry.bytes.is_some())
+            .filter_map(|entry| entry.from.clone().filter(|(_, is_move)| *is_move))
+            .map(|(from, _)| from)
+            .collect();
+        let mut outcomes = Vec::with_capacity(self.order.len());
+        for path in std::mem::take(&mut self.order) {
+            let Some(entry) = self.entries.remove(&path) else { continue };
+            let is_passing = entry.was_made && self.before(&path).is_none();
+            if entry.bytes.is_some() || !(is_passing || moved.contains(&path)) {
+                outcomes.push(self.outcome(path, entry));
+            }
+        }
+        outcomes
+    }
+
+    /// What has become of one path.
+    fn outcome(&self, path: Vec<u8>, entry: Entry) -> FileOutcome {
+        let before = self.originals.get(&path).cloned().flatten();
+        // A file that the patch itself made is no source.
+        let from = entry.from.and_then(|(from, is_move)| {
+            let source = self.originals.get(&from).cloned().flatten()?;
+            Some((from, is_move, source))
+        });
+        let model = from.as_ref().map(|(_, _, source)| source).or(before.as_ref());
+        let mode = entry.mode.filter(|mode| {
+            let had = model.and_then(|model| model.mode);
+            had.is_none_or(|had| (had & 0o111 != 0) != (mode & 0o111 != 0) || mode >> 12 == 0o12)
+        });
+        let is_same = before.as_ref().map(|before| &before.bytes) == entry.bytes.as_ref()
+            && (before.is_none() || mode.is_none());
+        let action = match (&before, &entry.bytes, &from) {
+            (_, Some(_), Some((_, true, _))) => Action::Rename,
+            _ if is_same => Action::AlreadyApplied,
+            (_, None, _) => Action::Delete,
+            (None, Some(_), _) | (_, Some(_), Some(_)) => Action::Create,
+            (Some(_), Some(_), None) => Action::Modify,
+        };
+        let (from, source) = from.map_or((None, None), |(from, _, source)| (Some(from), Some(source)));
+        let before = if action == Action::Rename { source } else { before };
+        FileOutcome {
+            path,
+            action,
+            from,
+            before,
+            after: entry.bytes,
+            mode,
+            hunks: entry.hunks,
+            exact_and_unique: entry.exact_and_unique,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Writes a file anew with the lines that hunks change, every other byte as it was.
+
+use super::lines::{Ending, Line};
+use super::model::{Hunk, HunkLine, Kind};
+use super::place::Place;
+
+/// Lines to put in the place of others.
+#[derive(Debug)]
+pub struct Edit<'a> {
+    /// Which of the file's hunks it belongs to, by index.
+    pub hunk: usize,
+    /// Index of the first line that goes.
+    pub start: usize,
+    /// Index after the last line that goes.
+    pub end: usize,
+    /// The lines that come.
+    added: Vec<HunkLine<'a>>,
+    /// Whether the patch's own line endings are the file's.
+    is_verbatim: bool,
+    /// What the patch says about the final newline.
+    last: LastLine,
+}
+
+impl Edit<'_> {
+    /// By how many lines the text grows.
+    pub fn growth(&self) -> i64 {
+        let count = |lines: usize| i64::try_from(lines).unwrap_or(i64::MAX);
+        count(self.added.len()) - count(self.end - self.start)
+    }
+}
+
+/// What a hunk says about the final newline of its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LastLine {
+    /// Nothing: it stays as the file has it.
+    AsItWas,
+    /// It comes.
+    GetsNewline,
+    /// It goes.
+    LosesNewline,
+}
+
+/// The edits that `hunk`, the one with `index`, makes at `place`.
+pub fn edits<'a>(lines: &[Line<'_>], hunk: &Hunk<'a>, index: usize, place: &Place) -> Vec<Edit<'a>> {
+    let end = hunk.lines.len().saturating_sub(place.skipped_after);
+    let body = hunk.lines.get(place.skipped_before..end).unwrap_or_default();
+    let is_verbatim = is_verbatim(lines, body, place.start);
+    let last = last_line(hunk);
+    let mut edits: Vec<Edit<'a>> = Vec::new();
+    let mut at = place.start;
+    let mut is_open = false;
+    for line in body {
+        if line.kind == Kind::Context {
+            at += 1;
+            is_open = false;
+            continue;
+        }
+        if !is_open {
+            edits.push(Edit { hunk: index, start: at, end: at, added: Vec::new(), is_verbatim, last });
+            is_open = true;
+        }
+        let Some(edit) = edits.last_mut() else { continue };
+        if line.kind == Kind::Removed {
+            at += 1;
+            edit.end = at;
+        } else {
+            edit.added.push(*line);
+        }
+    }
+    edits
+}
+
+/// The file after `edits`, which are in order and do not overlap, and the hunks that changed a byte.
+pub fn render(lines: &[Line<'_>], edits: &[Edit<'_>], hunks: usize) -> (Vec<u8>, Vec<bool>) {
+    let mut output = Output { bytes: Vec::new(), is_open: false, filler: filler(lines) };
+    let mut changed = vec![false; hunks];
+    let mut at = 0;
+    for (index, edit) in edits.iter().enumerate() {
+        output.copy(lines.get(at..edit.start).unwrap_or_default());
+        let gone = lines.get(edit.start..edit.end).unwrap_or_default();
+        let is_last = edit.end == lines.len() && index + 1 == edits.len();
+        let mut is_same = gone.len() == edit.added.len();
+        for (number, line) in edit.added.iter().enumerate() {
+            let mut ending = ending(lines, edit, number);
+            if is_last && number + 1 == edit.added.len() {
+                ending = final_ending(lines, edit, ending);
+            }
+            is_same &= gone.get(number).is_some_and(|gone| gone.text == line.text && gone.ending == ending);
+            output.push(line.text, ending);
+        }
+        if let Some(changed) = changed.get_mut(edit.hunk) {
+            *changed |= !is_same;
+        }
+        at = edit.end;
+    }
+    output.copy(lines.get(at..).unwrap_or_default());
+    (output.bytes, changed)
+}
+
+/// The text while it is written.
+struct Output {
+    /// What is written so far.
+    bytes: Vec<u8>,
+    /// Whether the last line has no ending.
+    is_open: bool,
+    /// What ends such a line when another follows.
+    filler: Ending,
+}
+
+impl Output {
+    /// Writes one line.
+    fn push(&mut self, text: &[u8], ending: Ending) {
+        if self.is_open {
+            self.bytes.extend_from_slice(self.filler.bytes());
+        }
+        self.bytes.extend_from_slice(text);
+        self.bytes.extend_from_slice(ending.bytes());
+        self.is_open = ending == Ending::None;
+    }
+
+    /// Writes lines as they are.
+    fn copy(&mut self, lines: &[Line<'_>]) {
+        for line in lines {
+            self.push(line.text, line.ending);
+        }
+    }
+}
+
+/// Whether all old lines end in the file as they end in the patch, one at least with an ending.
+fn is_verbatim(lines: &[Line<'_>], body: &[HunkLine<'_>], start: usize) -> bool {
+    let old = body.iter().filter(|line| line.kind != Kind::Added).map(|line| line.ending);
+    let there = lines.iter().skip(start).map(|line| line.ending);
+    let mut pairs =
+        old.zip(there).filter(|(old, there)| *old != Ending::None && *there != Ending::None).peekable();
+    lines.is_empty() || (pairs.peek().is_some() && pairs.all(|(old, there)| old == there))
+}
+
+/// The ending of an added line that is not the file's last.
+fn ending(lines: &[Line<'_>], edit: &Edit<'_>, number: usize) -> Ending {
+    let own = edit.added.get(number).map_or(Ending::Lf, |line| line.ending);
+    if edit.is_verbatim && own != Ending::None {
+        return own;
+    }
+    let replaced = (edit.start + number).min(edit.end.saturating_sub(1));
+    let replaced = (edit.end > edit.start).then_some(replaced);
+    let near = [replaced, edit.start.checked_sub(1), Some(edit.end)];
+    let near = near.into_iter().flatten().filter_map(|at| lines.get(at)).map(|line| line.ending);
+    let first = lines.first().map(|line| line.ending);
+    let own = if own == Ending::None { Ending::Lf } else { own };
+    near.chain(first).find(|ending| *ending != Ending::None).unwrap_or(own)
+}
+
+/// The ending of an added line that is the file's last.
+fn final_ending(lines: &[Line<'_>], edit: &Edit<'_>, ending: Ending) -> Ending {
+    let was_bare = lines.last().is_some_and(|line| line.ending == Ending::None);
+    match edit.last {
+        LastLine::LosesNewline => Ending::None,
+        LastLine::AsItWas if was_bare => Ending::None,
+        LastLine::GetsNewline | LastLine::AsItWas => ending,
+    }
+}
+
+/// What `hunk` says about the final newline.
+fn last_line(hunk: &Hunk<'_>) -> LastLine {
+    let is_bare = |line: Option<&HunkLine<'_>>| line.is_some_and(|line| line.ending == Ending::None);
+    match (is_bare(hunk.old().next_back()), is_bare(hunk.new_side().next_back())) {
+        (false, true) => LastLine::LosesNewline,
+        (true, false) => LastLine::GetsNewline,
+        (false, false) | (true, true) => LastLine::AsItWas,
+    }
+}
+
+/// The ending for a last line that is not the last any more.
+fn filler(lines: &[Line<'_>]) -> Ending {
+    lines.iter().rev().map(|line| line.ending).find(|ending| *ending != Ending::None).unwrap_or(Ending::Lf)
+}

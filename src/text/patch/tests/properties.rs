@@ -1,0 +1,300 @@
+//! What holds for every text, from a seeded generator.
+
+use similar::TextDiff;
+
+use super::super::*;
+
+/// A small generator of numbers; the same seed gives the same numbers.
+pub struct Random(u64);
+
+impl Random {
+    /// Begins at `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// A number below `end`.
+    pub fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 11).unwrap() % end
+    }
+
+    /// A line without ending, from few different ones so that lines repeat.
+    fn line(&mut self) -> Vec<u8> {
+        match self.below(8) {
+            0 => Vec::new(),
+            1 => b"\xff\xfe".to_vec(),
+            2 => b"-- x".to_vec(),
+            3 => b"++ y ".to_vec(),
+            _ => format!("line {}", self.below(12)).into_bytes(),
+        }
+    }
+
+    /// A text of up to `lines` lines; `ending` 3 mixes the endings.
+    pub fn text(&mut self, lines: usize, ending: usize) -> Vec<u8> {
+        let mut text = Vec::new();
+        for _ in 0..self.below(lines + 1) {
+            text.extend(self.line());
+            let ending = if ending == 3 { self.below(2) } else { ending };
+            text.extend_from_slice(if ending == 1 { b"\r\n" } else { b"\n" });
+        }
+        if self.below(4) == 0 {
+            let end = text
+                .strip_suffix(b"\n")
+                .map_or(text.len(), |rest| rest.strip_suffix(b"\r").unwrap_or(rest).len());
+            text.truncate(end);
+        }
+        text
+    }
+
+    /// `text` with some lines changed, removed and added.
+    pub fn edited(&mut self, text: &[u8], ending: usize) -> Vec<u8> {
+        let mut after = Vec::new();
+        for line in text.split_inclusive(|byte| *byte == b'\n') {
+            match self.below(10) {
+                0 => {}
+                1 => after.extend(self.text(3, ending)),
+                2 => {
+                    after.extend_from_slice(line);
+                    after.extend(self.text(2, ending));
+                }
+                _ => after.extend_from_slice(line),
+            }
+        }
+        after
+    }
+}
+
+/// A unified diff with raw bytes.
+pub fn diff(before: &[u8], after: &[u8], context: usize) -> Vec<u8> {
+    let diff = TextDiff::from_lines(before, after);
+    let mut text = b"--- a/f\n+++ b/f\n".to_vec();
+    for hunk in diff.unified_diff().context_radius(context).iter_hunks() {
+        hunk.to_writer(&mut text).unwrap();
+    }
+    text
+}
+
+#[test]
+fn a_diff_applied_gives_the_other_text_and_back() {
+    for seed in 0..3000 {
+        let mut random = Random::new(seed);
+        let ending = random.below(4);
+        let before = random.text(60, ending);
+        let after = random.edited(&before, ending);
+        // similar ends lines at a lone carriage return too, which these texts do not have.
+        if before == after {
+            continue;
+        }
+        let context = 1 + 2 * random.below(2);
+        let patch = diff(&before, &after, context);
+        let parsed = parse(&patch).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let file = &parsed.files[0];
+        for strict in [false, true] {
+            let options = Options { strict, ..Options::default() };
+            let applied = apply(file, &before, &options).unwrap_or_else(|error| {
+                panic!(
+                    "seed {seed}: {error}\n{}\n====\n{}",
+                    String::from_utf8_lossy(&patch),
+                    String::from_utf8_lossy(&before)
+                )
+            });
+            assert!(
+                applied.after == after,
+                "seed {seed}, strict {strict}: {}",
+                String::from_utf8_lossy(&patch)
+            );
+            let back = Options { reverse: true, ..options };
+            let applied =
+                apply(file, &after, &back).unwrap_or_else(|error| panic!("seed {seed}, back: {error}"));
+            assert!(
+                applied.after == before,
+                "seed {seed}, strict {strict}, back: {}",
+                String::from_utf8_lossy(&patch)
+            );
+        }
+    }
+}
+
+#[test]
+fn line_endings_of_the_patch_do_not_matter() {
+    for seed in 0..1000 {
+        let mut random = Random::new(seed);
+        let before = random.text(40, 0);
+        let after = random.edited(&before, 0);
+        // Without a line ending the file does not tell which it wants.
+        if before == after || !before.contains(&b'\n') {
+            continue;
+        }
+        let patch = diff(&before, &after, 3);
+        let crlf = |text: &[u8]| String::from_utf8_lossy(text).replace('\n', "\r\n").into_bytes();
+        let (wide_before, wide_after) = (crlf(&before), crlf(&after));
+        let text = String::from_utf8_lossy(&patch).into_owned().into_bytes();
+        let parsed = parse(&text).unwrap();
+        let applied = apply(&parsed.files[0], &wide_before, &Options::default()).unwrap();
+        assert!(
+            applied.after == wide_after,
+            "seed {seed}\n{patch:?}\n{wide_before:?}\n{wide_after:?}\n{:?}",
+            String::from_utf8_lossy(&applied.after),
+            patch = String::from_utf8_lossy(&patch),
+            wide_before = String::from_utf8_lossy(&wide_before),
+            wide_after = String::from_utf8_lossy(&wide_after)
+        );
+    }
+}
+
+#[test]
+fn a_patch_applied_twice_changes_nothing_more() {
+    let mut refused = 0;
+    for seed in 0..1000 {
+        let mut random = Random::new(seed);
+        let before: Vec<u8> =
+            (0..40).flat_map(|line| format!("line {line} {}\n", random.below(5)).into_bytes()).collect();
+        let after: Vec<u8> = random.edited(&before, 0);
+        if before == after {
+            continue;
+        }
+        let patch = diff(&before, &after, 3);
+        let parsed = parse(&patch).unwrap();
+        match apply(&parsed.files[0], &after, &Options::default()) {
+            Ok(applied) => {
+                assert!(applied.after == after, "seed {seed}: {}", String::from_utf8_lossy(&patch));
+            }
+            Err(conflict) => {
+                refused += 1;
+                eprintln!("seed {seed}: {conflict}\n{}", String::from_utf8_lossy(&patch));
+            }
+        }
+    }
+    assert!(refused < 20, "{refused} refused");
+}
+
+#[test]
+fn an_envelope_without_line_numbers_finds_its_places() {
+    for seed in 0..1000 {
+        let mut random = Random::new(seed);
+        let before: Vec<u8> = (0..60).flat_map(|line| format!("line {line}\n").into_bytes()).collect();
+        let after = random.edited(&before, 0);
+        if before == after {
+            continue;
+        }
+        let hunks = diff(&before, &after, 2);
+        let mut patch = b"*** Begin Patch\n*** Update File: f\n".to_vec();
+        for line in hunks.split_inclusive(|byte| *byte == b'\n').skip(2) {
+            match line {
+                [b'@', ..] => patch.extend_from_slice(b"@@\n"),
+                [b'\\', ..] => {}
+                line => patch.extend_from_slice(line),
+            }
+        }
+        patch.extend_from_slice(b"*** End Patch\n");
+        let parsed = parse(&patch).unwrap();
+        // The envelope cannot say that the final newline goes.
+        let wanted = if after.ends_with(b"\n") { after } else { [&after[..], b"\n"].concat() };
+        let applied = apply(&parsed.files[0], &before, &Options::default())
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(applied.after == wanted, "seed {seed}: {}", String::from_utf8_lossy(&patch));
+    }
+}
+
+#[test]
+fn a_search_among_many_alike_is_bounded() {
+    let before: Vec<u8> = (0..60_000).flat_map(|line| format!("{}\n", line % 2).into_bytes()).collect();
+    let mut patch = b"*** Begin Patch\n*** Update File: f\n".to_vec();
+    for _ in 0..300 {
+        patch.extend_from_slice(b"@@\n 0\n 1\n 0\n 1\n 1\n-0\n+2\n");
+    }
+    patch.extend_from_slice(b"*** End Patch\n");
+    let started = std::time::Instant::now();
+    let parsed = parse(&patch).unwrap();
+    let conflict = apply(&parsed.files[0], &before, &Options::default()).unwrap_err();
+    assert_eq!(conflict.failures().count(), 300);
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+}
+
+#[test]
+fn arbitrary_bytes_never_panic() {
+    const PIECES: &[&[u8]] = &[
+        b"--- a/f\n",
+        b"+++ b/f\n",
+        b"+++ /dev/null\n",
+        b"@@ -1,2 +1,2 @@\n",
+        b"@@\n",
+        b"@@ x\n",
+        b" a\n",
+        b"-a\n",
+        b"+b\n",
+        b"\n",
+        b"\\ No newline at end of file\n",
+        b"diff --git a/f b/g\n",
+        b"rename from f\n",
+        b"rename to g\n",
+        b"new file mode 100644\n",
+        b"deleted file mode 100644\n",
+        b"GIT binary patch\n",
+        b"literal 3\n",
+        b"delta 5\n",
+        b"KcmZ\n",
+        b"*** Begin Patch\n",
+        b"*** Update File: f\n",
+        b"*** Add File: g\n",
+        b"*** Delete File: f\n",
+        b"*** Move to: h\n",
+        b"*** End of File\n",
+        b"*** End Patch\n",
+        b"<<<<<<< SEARCH\n",
+        b"=======\n",
+        b">>>>>>> REPLACE\n",
+        b"```\n",
+        b"\xff\r\n",
+        b"--- \"a\\",
+        b"@@ -99999999999999999999,1 +0,18446744073709551615 @@\n",
+    ];
+    for seed in 0..20_000 {
+        let mut random = Random::new(seed);
+        let mut text = Vec::new();
+        for _ in 0..random.below(14) {
+            text.extend_from_slice(PIECES[random.below(PIECES.len())]);
+        }
+        if random.below(3) == 0 && !text.is_empty() {
+            let at = random.below(text.len());
+            text[at] = u8::try_from(random.below(256)).unwrap();
+        }
+        drop(search_replace_blocks(&text));
+        let Ok(patch) = parse(&text) else { continue };
+        let options =
+            Options { fuzz: random.below(3), strict: random.below(4) == 0, reverse: random.below(4) == 0 };
+        let plan = PlanOptions { apply: options, target: Some(b"f".to_vec()), ..PlanOptions::default() };
+        let before = Before { bytes: random.text(6, 3), mode: None };
+        drop(compose::<()>(&patch, &plan, &mut |path| Ok((path == b"f").then(|| before.clone()))));
+    }
+}
+
+#[test]
+fn many_hunks_in_a_long_file_are_cheap() {
+    let before: Vec<u8> =
+        (0..100_000).flat_map(|line| format!("value {}\n", line % 1000).into_bytes()).collect();
+    let mut patch = b"--- f\n+++ f\n".to_vec();
+    for hunk in 0..10_000 {
+        let line = hunk * 10 + 4;
+        let value = |line: usize| (line - 1) % 1000;
+        patch.extend(
+            format!(
+                "@@ -{line},3 +{line},3 @@\n value {}\n-value {}\n+changed\n value {}\n",
+                value(line),
+                value(line + 1),
+                value(line + 2)
+            )
+            .into_bytes(),
+        );
+    }
+    let started = std::time::Instant::now();
+    let parsed = parse(&patch).unwrap();
+    let applied = apply(&parsed.files[0], &before, &Options::default()).unwrap();
+    assert_eq!(applied.hunks.len(), 10_000);
+    let seconds = started.elapsed().as_secs_f32();
+    eprintln!("10,000 hunks in 100,000 lines: {seconds} s");
+    assert!(seconds < 10.0, "{seconds} s");
+}

@@ -1,0 +1,310 @@
+//! Unified diffs, plain and git's.
+
+use super::binary::{Binary, BinaryData, decode_line, inflate};
+use super::hunk;
+use super::model::{Body, FilePatch, Format, Kind, Operation, Patch, Prefix};
+use super::name::{Name, file_name, git_names, prefix_of, whole_name};
+use super::parse::{ParseError, Source, foreign};
+
+/// Whether a `---` line with a `+++` line after it stands at `index`.
+pub fn is_file_header(source: &Source<'_>, index: usize) -> bool {
+    source.text(index).is_some_and(|text| text.starts_with(b"--- "))
+        && source.text(index + 1).is_some_and(|text| text.starts_with(b"+++ "))
+}
+
+/// Reads every file of a unified diff.
+///
+/// # Errors
+/// The first line that cannot be read.
+pub fn parse<'a>(source: &Source<'a>) -> Result<Patch<'a>, ParseError> {
+    let mut reader = Reader { source, at: 0, files: Vec::new(), format: Format::Unified };
+    while let Some(text) = source.text(reader.at) {
+        reader.take(text)?;
+    }
+    for file in &reader.files {
+        check(file)?;
+    }
+    Ok(Patch { format: reader.format, files: reader.files })
+}
+
+/// Where the reading stands.
+struct Reader<'s, 'a> {
+    /// The patch text.
+    source: &'s Source<'a>,
+    /// Index of the next line.
+    at: usize,
+    /// The files read so far.
+    files: Vec<FilePatch<'a>>,
+    /// `Git` from the first `diff --git` on.
+    format: Format,
+}
+
+impl<'a> Reader<'_, 'a> {
+    /// Takes what begins at the next line, or passes over a line of prose.
+    fn take(&mut self, text: &'a [u8]) -> Result<(), ParseError> {
+        if let Some(names) = text.strip_prefix(b"diff --git ") {
+            self.format = Format::Git;
+            return self.git_file(names);
+        }
+        if is_file_header(self.source, self.at) {
+            return self.plain_file();
+        }
+        if hunk::is_header(text) {
+            return self.hunk();
+        }
+        if let Some(message) = foreign(text) {
+            return Err(ParseError::at(self.at, message));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Reads one hunk into the file at hand, or into one without a name.
+    fn hunk(&mut self) -> Result<(), ParseError> {
+        if self.files.is_empty() {
+            self.files.push(nameless(self.at));
+        }
+        let (hunk, next) = hunk::parse(self.source, self.at)?;
+        self.push_hunk(hunk, next)
+    }
+
+    /// Adds `hunk` to the file at hand.
+    fn push_hunk(&mut self, hunk: super::model::Hunk<'a>, next: usize) -> Result<(), ParseError> {
+        match self.files.last_mut().map(|file| &mut file.body) {
+            Some(Body::Hunks(hunks)) => hunks.push(hunk),
+            _ => return Err(ParseError::at(self.at, "this hunk follows a binary change")),
+        }
+        self.at = next;
+        Ok(())
+    }
+
+    /// Reads the two name lines of a file, and its first hunk if that has no `@@` line.
+    fn plain_file(&mut self) -> Result<(), ParseError> {
+        let mut file = nameless(self.at);
+        let (old, new) = self.names()?;
+        set_names(&mut file, old, new);
+        self.files.push(file);
+        self.headless_hunk()
+    }
+
+    /// Reads a hunk that follows the names at once.
+    fn headless_hunk(&mut self) -> Result<(), ParseError> {
+        let first = self.source.text(self.at).and_then(<[u8]>::first);
+        if !matches!(first, Some(b' ' | b'+' | b'-')) || is_file_header(self.source, self.at) {
+            return Ok(());
+        }
+        let (hunk, next) = hunk::parse_headless(self.source, self.at)?;
+        self.push_hunk(hunk, next)
+    }
+
+    /// Reads `---` and `+++`.
+    fn names(&mut self) -> Result<(Name, Name), ParseError> {
+        let mut name = || {
+            let text = self.source.text(self.at).and_then(|text| text.get(4..)).unwrap_or_default();
+            let name =
+                file_name(text).ok_or_else(|| ParseError::at(self.at, "this file name cannot be read"));
+            self.at += 1;
+            name
+        };
+        Ok((name()?, name()?))
+    }
+
+    /// Reads git's headers of one file, up to its hunks.
+    fn git_file(&mut self, names: &'a [u8]) -> Result<(), ParseError> {
+        let mut file = nameless(self.at);
+        if let Some((old, new)) = git_names(names) {
+            file.prefix = if old == new { Prefix::Absent } else { Prefix::Present };
+            (file.old_path, file.new_path) = (Some(old), Some(new));
+        }
+        self.at += 1;
+        while let Some(text) = self.source.text(self.at) {
+            if is_file_header(self.source, self.at) {
+                let (old, new) = self.names()?;
+                set_git_names(&mut file, old, new);
+                break;
+            }
+            if text == b"GIT binary patch" {
+                file.body = Body::Binary(self.binary()?);
+                break;
+            }
+            if !self.extended_header(&mut file, text)? {
+                break;
+            }
+            self.at += 1;
+        }
+        match file.operation {
+            Operation::Create => file.old_path = None,
+            Operation::Delete => file.new_path = None,
+            Operation::Modify | Operation::Rename | Operation::Copy => {}
+        }
+        self.files.push(file);
+        Ok(())
+    }
+
+    /// Reads one extended header; `false` where it is none.
+    fn extended_header(&self, file: &mut FilePatch<'a>, text: &[u8]) -> Result<bool, ParseError> {
+        let bad_name = || ParseError::at(self.at, "this file name cannot be read");
+        let mode = |digits: &[u8]| mode(digits).map_err(|message| ParseError::at(self.at, message)).map(Some);
+        if let Some(digits) = text.strip_prefix(b"old mode ") {
+            file.old_mode = mode(digits)?;
+        } else if let Some(digits) = text.strip_prefix(b"new mode ") {
+            file.new_mode = mode(digits)?;
+        } else if let Some(digits) = text.strip_prefix(b"new file mode ") {
+            file.new_mode = mode(digits)?;
+            file.operation = Operation::Create;
+        } else if let Some(digits) = text.strip_prefix(b"deleted file mode ") {
+            file.old_mode = mode(digits)?;
+            file.operation = Operation::Delete;
+        } else if let Some((operation, is_source, name)) = moving(text) {
+            let name = whole_name(name).ok_or_else(bad_name)?;
+            (file.operation, file.prefix) = (operation, Prefix::Dropped);
+            *(if is_source { &mut file.old_path } else { &mut file.new_path }) = Some(name);
+        } else if let Some(index) = text.strip_prefix(b"index ") {
+            if let Some(digits) = index.split(|byte| *byte == b' ').nth(1) {
+                file.old_mode = file.old_mode.or(mode(digits)?);
+            }
+        } else {
+            return Ok(text.starts_with(b"similarity index ") || text.starts_with(b"dissimilarity index "));
+        }
+        Ok(true)
+    }
+
+    /// Reads the one or two parts of a binary patch.
+    fn binary(&mut self) -> Result<Binary, ParseError> {
+        self.at += 1;
+        let forward = self
+            .binary_part()?
+            .ok_or_else(|| ParseError::at(self.at, "expected `literal` or `delta` and a size"))?;
+        Ok(Binary { forward, backward: self.binary_part()? })
+    }
+
+    /// Reads one part, where one follows.
+    fn binary_part(&mut self) -> Result<Option<BinaryData>, ParseError> {
+        let head = self.source.text(self.at).unwrap_or_default();
+        let (is_delta, size) = match (head.strip_prefix(b"literal "), head.strip_prefix(b"delta ")) {
+            (Some(size), _) => (false, size),
+            (_, Some(size)) => (true, size),
+            _ => return Ok(None),
+        };
+        let start = self.at;
+        let size = std::str::from_utf8(size).ok().and_then(|size| size.parse().ok());
+        let size = size.ok_or_else(|| ParseError::at(start, "the size of this part is no number"))?;
+        self.at += 1;
+        let mut compressed = Vec::new();
+        while let Some(line) = self.source.text(self.at).filter(|line| !line.is_empty()) {
+            let bytes =
+                decode_line(line).ok_or_else(|| ParseError::at(self.at, "this is no line of base 85"))?;
+            compressed.extend(bytes);
+            self.at += 1;
+        }
+        self.at += 1;
+        let content = inflate(&compressed, size).map_err(|message| ParseError::at(start, message))?;
+        Ok(Some(if is_delta { BinaryData::Delta(content) } else { BinaryData::Literal(content) }))
+    }
+}
+
+/// A change of a file that has no name yet.
+fn nameless<'a>(index: usize) -> FilePatch<'a> {
+    FilePatch {
+        patch_line: index + 1,
+        operation: Operation::Modify,
+        old_path: None,
+        new_path: None,
+        prefix: Prefix::Absent,
+        old_mode: None,
+        new_mode: None,
+        body: Body::Hunks(Vec::new()),
+    }
+}
+
+/// Takes the names of a plain diff.
+fn set_names(file: &mut FilePatch<'_>, old: Name, new: Name) {
+    file.operation = match (old.path.is_none(), new.path.is_none()) {
+        (true, false) => Operation::Create,
+        (false, true) => Operation::Delete,
+        _ if old.is_missing => Operation::Create,
+        _ if new.is_missing => Operation::Delete,
+        _ => Operation::Modify,
+    };
+    file.prefix = prefix_of(old.path.as_deref(), new.path.as_deref());
+    file.old_path = old.path.filter(|_| file.operation != Operation::Create);
+    file.new_path = new.path.filter(|_| file.operation != Operation::Delete);
+    if file.operation == Operation::Modify && file.prefix == Prefix::Absent {
+        // `--- f.orig` and `+++ f` speak of one file, the new one.
+        file.old_path.clone_from(&file.new_path);
+    }
+}
+
+/// Takes the names in the body of a git diff, which are surer than those of its first line.
+fn set_git_names(file: &mut FilePatch<'_>, old: Name, new: Name) {
+    match file.operation {
+        Operation::Rename | Operation::Copy => return,
+        Operation::Modify if old.path.is_none() => file.operation = Operation::Create,
+        Operation::Modify if new.path.is_none() => file.operation = Operation::Delete,
+        Operation::Modify | Operation::Create | Operation::Delete => {}
+    }
+    if file.old_path.is_none() && file.new_path.is_none() {
+        file.prefix = prefix_of(old.path.as_deref(), new.path.as_deref());
+    }
+    (file.old_path, file.new_path) = (old.path, new.path);
+}
+
+/// Reads the headers of renames and copies: what is done, whether it names the source, the name.
+fn moving(text: &[u8]) -> Option<(Operation, bool, &[u8])> {
+    let starts: [(&[u8], Operation, bool); 6] = [
+        (b"rename from ", Operation::Rename, true),
+        (b"rename to ", Operation::Rename, false),
+        (b"rename old ", Operation::Rename, true),
+        (b"rename new ", Operation::Rename, false),
+        (b"copy from ", Operation::Copy, true),
+        (b"copy to ", Operation::Copy, false),
+    ];
+    starts.iter().find_map(|(start, operation, is_source)| {
+        text.strip_prefix(*start).map(|name| (*operation, *is_source, name))
+    })
+}
+
+/// Reads an octal mode and refuses those that no file tool may set.
+fn mode(digits: &[u8]) -> Result<u32, String> {
+    let text = String::from_utf8_lossy(digits);
+    let mode =
+        u32::from_str_radix(text.trim(), 8).map_err(|_| format!("the mode {text} is no octal number"))?;
+    match mode >> 12 {
+        _ if mode & 0o7000 != 0 => Err(format!("the mode {text} sets setuid, setgid or sticky bits")),
+        0o10 => Ok(mode),
+        0o12 if mode == 0o120_000 => Ok(mode),
+        0o16 => Err(format!("the mode {text} is a submodule, which cannot be patched")),
+        _ => Err(format!("the mode {text} is neither a file's nor a symlink's")),
+    }
+}
+
+/// Refuses a file that nothing happens to, or whose names are missing.
+fn check(file: &FilePatch<'_>) -> Result<(), ParseError> {
+    let at = file.patch_line.saturating_sub(1);
+    let is_empty = matches!(&file.body, Body::Hunks(hunks) if hunks.is_empty());
+    let is_modify = file.operation == Operation::Modify;
+    if is_empty && is_modify && file.new_mode.is_none() {
+        return Err(ParseError::at(at, "there is no hunk for this file"));
+    }
+    if matches!(file.operation, Operation::Rename | Operation::Copy)
+        && (file.old_path.is_none() || file.new_path.is_none())
+    {
+        return Err(ParseError::at(at, "one of the two names is missing"));
+    }
+    let is_named = file.old_path.is_some() || file.new_path.is_some();
+    if !is_named && (!is_modify || is_empty || matches!(file.body, Body::Binary(_))) {
+        return Err(ParseError::at(at, "the name of this file cannot be read"));
+    }
+    let stays = |kind| file.hunks().iter().flat_map(|hunk| &hunk.lines).any(|line| line.kind == kind);
+    match file.operation {
+        Operation::Create
+            if file.hunks().len() > 1 || file.hunks().iter().any(|hunk| hunk.old().next().is_some()) =>
+        {
+            Err(ParseError::at(at, "a file that is created cannot have lines already"))
+        }
+        Operation::Delete if stays(Kind::Added) || stays(Kind::Context) => {
+            Err(ParseError::at(at, "a file that is deleted cannot keep lines"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,429 @@
+//! Some lines out of a text that comes in pieces, with what the whole of it is like.
+//!
+//! Memory holds the slice alone, however large the text.
+
+use super::content::{Encoding, Start, Unsupported, utf16_to_utf8};
+use super::lines::{Endings, LineEnding};
+
+/// What JSON may add to a slice before it counts as longer than asked for: this part of its bytes,
+const ESCAPES_PART: usize = 5;
+/// or this many. 24,576 bytes then stay below the 30,000 at which shells of harnesses cut.
+const ESCAPES_BYTES: usize = 4800;
+
+/// Which lines are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// The first line, from 0.
+    pub offset: u64,
+    /// How many lines; `u64::MAX` for all.
+    pub lines_max: u64,
+    /// Bytes to leave out at the start of the first line.
+    pub skip_bytes: usize,
+    /// Bytes in all; 0 for no bound.
+    pub bytes_max: usize,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slice {
+    /// The lines wanted, with their endings: UTF-8, or raw bytes where the text is none.
+    pub bytes: Vec<u8>,
+    /// Lines in it that are complete.
+    pub complete_lines: u64,
+    /// Where a cut fell inside its last line: bytes of that line before the cut.
+    pub cut_at: Option<usize>,
+    /// Whether it ends because of the bound on bytes.
+    pub stopped: bool,
+    /// Lines in the whole text.
+    pub total_lines: u64,
+    /// How the text is encoded.
+    pub encoding: Encoding,
+    /// Whether it begins with a byte-order mark.
+    pub bom: bool,
+    /// How its lines end.
+    pub line_ending: LineEnding,
+}
+
+/// Takes a text piece by piece.
+pub struct Slicer {
+    /// What turns the pieces into text; `None` before the first piece.
+    decoder: Option<Decoder>,
+    /// The first bytes, until there are enough to tell the encoding.
+    start: Vec<u8>,
+    /// What cuts the text into lines.
+    cutter: Cutter,
+    /// The line endings so far.
+    endings: Endings,
+}
+
+impl Slicer {
+    /// A slicer for lines that end in `terminator`: LF, or CR for a text that has no LF at all.
+    #[must_use]
+    pub fn new(wanted: Wanted, terminator: u8) -> Self {
+        let cutter = Cutter::new(wanted, terminator);
+        Self { decoder: None, start: Vec::new(), cutter, endings: Endings::default() }
+    }
+
+    /// Takes the next piece.
+    ///
+    /// # Errors
+    /// Where the text claims an encoding that it does not keep.
+    pub fn push(&mut self, piece: &[u8]) -> Result<(), Unsupported> {
+        if self.decoder.is_some() {
+            return self.decode(piece);
+        }
+        self.start.extend_from_slice(piece);
+        // Four bytes tell every byte-order mark from the others.
+        if self.start.len() >= 4 { self.begin() } else { Ok(()) }
+    }
+
+    /// The slice, once all pieces have come.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn finish(mut self) -> Result<Slice, Unsupported> {
+        if self.decoder.is_none() {
+            self.begin()?;
+        }
+        let decoder = self.decoder.unwrap_or(Decoder::Plain(Utf8Check::default(), false));
+        let (encoding, bom) = decoder.finish()?;
+        let (slice, wanted) = self.cutter.finish();
+        let mut slice = Slice { encoding, bom, line_ending: self.endings.style(), ..slice };
+        // Only now is it known that the mark belongs to no UTF-8 text, and so is the text's own.
+        if encoding == Encoding::Bytes
+            && self.start.starts_with(super::content::UTF8_BOM)
+            && wanted.offset == 0
+        {
+            slice.bytes.splice(0..0, super::content::UTF8_BOM.iter().copied());
+        }
+        Ok(slice)
+    }
+
+    /// Tells the encoding and takes the first bytes.
+    fn begin(&mut self) -> Result<(), Unsupported> {
+        let start = Start::of(&self.start);
+        self.decoder = Some(match start {
+            Start::Utf32 => return Err(Unsupported("UTF-32")),
+            Start::Utf16(big_endian) => Decoder::Utf16(big_endian, Vec::new()),
+            Start::Utf8Bom => Decoder::Plain(Utf8Check::default(), true),
+            Start::Plain => Decoder::Plain(Utf8Check::default(), false),
+        });
+        let first = self.start.get(start.bom_bytes()..).unwrap_or_default().to_vec();
+        self.start.truncate(start.bom_bytes());
+        self.decode(&first)
+    }
+
+    /// Decodes a piece and cuts it into lines.
+    fn decode(&mut self, piece: &[u8]) -> Result<(), Unsupported> {
+        match &mut self.decoder {
+            Some(Decoder::Utf16(big_endian, pending)) => {
+                pending.extend_from_slice(piece);
+                let whole = whole_units(pending, *big_endian);
+                let text = utf16_to_utf8(pending.get(..whole).unwrap_or_default(), *big_endian)?;
+                pending.drain(..whole);
+                self.endings.count(&text);
+                self.cutter.push(&text);
+            }
+            Some(Decoder::Plain(check, _)) => {
+                check.push(piece);
+                self.endings.count(piece);
+                self.cutter.push(piece);
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// How many bytes at the start are whole characters of UTF-16, so far as can be told.
+fn whole_units(bytes: &[u8], big_endian: bool) -> usize {
+    let even = bytes.len() & !1;
+    let high_byte = if big_endian { even.checked_sub(2) } else { even.checked_sub(1) };
+    let ends_in_lead = high_byte.and_then(|at| bytes.get(at)).is_some_and(|high| (0xd8..0xdc).contains(high));
+    if ends_in_lead { even - 2 } else { even }
+}
+
+/// Turns pieces into text.
+enum Decoder {
+    /// UTF-8 or raw bytes; whether there was a byte-order mark.
+    Plain(Utf8Check, bool),
+    /// UTF-16, whether big endian, and what is no whole character yet.
+    Utf16(bool, Vec<u8>),
+}
+
+impl Decoder {
+    /// The encoding, and whether there was a byte-order mark.
+    fn finish(self) -> Result<(Encoding, bool), Unsupported> {
+        match self {
+            Self::Plain(check, bom) => {
+                let encoding = if check.is_valid() { Encoding::Utf8 } else { Encoding::Bytes };
+                Ok((encoding, bom && encoding == Encoding::Utf8))
+            }
+            Self::Utf16(big_endian, pending) => {
+                utf16_to_utf8(&pending, big_endian)?;
+                Ok((if big_endian { Encoding::Utf16Be } else { Encoding::Utf16Le }, true))
+            }
+        }
+    }
+}
+
+/// Tells whether a text that comes in pieces is UTF-8.
+#[derive(Default)]
+struct Utf8Check {
+    /// The start of a character whose rest is in the next piece.
+    pending: Vec<u8>,
+    /// Whether something was no UTF-8.
+    is_broken: bool,
+}
+
+impl Utf8Check {
+    /// Takes the next piece.
+    fn push(&mut self, mut piece: &[u8]) {
+        while !self.pending.is_empty() && !self.is_broken {
+            let Some((&first, rest)) = piece.split_first() else {
+                return;
+            };
+            self.pending.push(first);
+            piece = rest;
+            match std::str::from_utf8(&self.pending) {
+                Ok(_) => self.pending.clear(),
+                Err(error) => self.is_broken = error.error_len().is_some(),
+            }
+        }
+        if self.is_broken {
+            return;
+        }
+        if let Err(error) = std::str::from_utf8(piece) {
+            self.is_broken = error.error_len().is_some();
+            self.pending = piece.get(error.valid_up_to()..).unwrap_or_default().to_vec();
+        }
+    }
+
+    /// Whether all of it was UTF-8.
+    fn is_valid(&self) -> bool {
+        !self.is_broken && self.pending.is_empty()
+    }
+}
+
+/// Cuts text into lines and keeps those wanted.
+struct Cutter {
+    /// Which lines to keep.
+    wanted: Wanted,
+    /// The byte that ends a line.
+    terminator: u8,
+    /// Lines ended so far.
+    ended: u64,
+    /// Whether text has come since the last end of a line.
+    in_line: bool,
+    /// The lines kept so far.
+    kept: Vec<u8>,
+    /// Where in `kept` the line begins that has not ended.
+    line_start: usize,
+    /// Lines kept whole.
+    complete_lines: u64,
+    /// Bytes still to be left out of the first line.
+    to_skip: usize,
+    /// Where a cut fell inside a line.
+    cut_at: Option<usize>,
+    /// Whether the bound on bytes was reached.
+    stopped: bool,
+    /// What JSON adds to the whole lines kept.
+    escapes: usize,
+}
+
+impl Cutter {
+    /// A cutter at the start of the text.
+    fn new(wanted: Wanted, terminator: u8) -> Self {
+        Self {
+            wanted,
+            terminator,
+            ended: 0,
+            in_line: false,
+            kept: Vec::new(),
+            line_start: 0,
+            complete_lines: 0,
+            to_skip: wanted.skip_bytes,
+            cut_at: None,
+            stopped: false,
+            escapes: 0,
+        }
+    }
+
+    /// Takes the next piece of text.
+    fn push(&mut self, mut piece: &[u8]) {
+        while !piece.is_empty() {
+            if self.is_past() {
+                self.ended += memchr::memchr_iter(self.terminator, piece).count() as u64;
+                self.in_line = piece.last() != Some(&self.terminator);
+                return;
+            }
+            let end = memchr::memchr(self.terminator, piece).map(|at| at + 1);
+            let (line, rest) = piece.split_at(end.unwrap_or(piece.len()));
+            if self.ended >= self.wanted.offset {
+                self.keep(line, end.is_some());
+            }
+            self.in_line = end.is_none();
+            self.ended += u64::from(end.is_some());
+            piece = rest;
+        }
+    }
+
+    /// Whether no further line is wanted.
+    fn is_past(&self) -> bool {
+        self.stopped || self.ended >= self.wanted.offset.saturating_add(self.wanted.lines_max)
+    }
+
+    /// Keeps a line, or as much of it as has come.
+    fn keep(&mut self, line: &[u8], is_whole: bool) {
+        let skipped = self.to_skip.min(line.len());
+        self.to_skip -= skipped;
+        self.kept.extend_from_slice(line.get(skipped..).unwrap_or_default());
+        if is_whole {
+            self.to_skip = 0;
+        }
+        if self.is_over() {
+            self.stop();
+        } else if is_whole {
+            self.end_line();
+        }
+    }
+
+    /// Whether what is kept is more than was asked for.
+    fn is_over(&self) -> bool {
+        let bound = self.wanted.bytes_max;
+        let pending = self.kept.get(self.line_start..).unwrap_or_default();
+        bound > 0
+            && (self.kept.len() > bound
+                || self.kept.len() + self.escapes + escapes_of(pending) > bound_in_json(bound))
+    }
+
+    /// Notes the end of a kept line.
+    fn end_line(&mut self) {
+        self.escapes += escapes_of(self.kept.get(self.line_start..).unwrap_or_default());
+        self.line_start = self.kept.len();
+        self.complete_lines += 1;
+    }
+
+    /// Ends the slice before the line that is too much, or inside it where it is the first.
+    fn stop(&mut self) {
+        self.stopped = true;
+        if self.line_start > 0 {
+            self.kept.truncate(self.line_start);
+            return;
+        }
+        let bound = self.wanted.bytes_max;
+        let mut length = 0;
+        let mut cost = 0;
+        while length < self.kept.len() && length < bound && cost <= bound_in_json(bound) {
+            cost += 1 + escapes_of(self.kept.get(length..=length).unwrap_or_default());
+            length += 1;
+        }
+        // Not inside a character; but at least one byte, so that the reader gets on.
+        while length > 1 && self.kept.get(length).is_some_and(|byte| byte & 0xc0 == 0x80) {
+            length -= 1;
+        }
+        self.kept.truncate(length.max(1));
+        self.cut_at = Some(self.wanted.skip_bytes + self.kept.len());
+    }
+
+    /// The slice, and what was wanted.
+    fn finish(mut self) -> (Slice, Wanted) {
+        if !self.stopped && self.line_start < self.kept.len() {
+            self.end_line();
+        }
+        let slice = Slice {
+            bytes: self.kept,
+            complete_lines: self.complete_lines,
+            cut_at: self.cut_at,
+            stopped: self.stopped,
+            total_lines: self.ended + u64::from(self.in_line),
+            encoding: Encoding::Utf8,
+            bom: false,
+            line_ending: LineEnding::None,
+        };
+        (slice, self.wanted)
+    }
+}
+
+/// The bytes that a slice of at most `bound` bytes may take in JSON.
+const fn bound_in_json(bound: usize) -> usize {
+    let part = bound / ESCAPES_PART;
+    bound + if part > ESCAPES_BYTES { part } else { ESCAPES_BYTES }
+}
+
+/// Bytes that JSON adds to a text.
+fn escapes_of(text: &[u8]) -> usize {
+    text.iter()
+        .map(|byte| match byte {
+            b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
+            0..32 => 5,
+            _ => 0,
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Slices a text that comes in pieces of `size`.
+    fn slice(text: &[u8], wanted: Wanted, size: usize) -> Slice {
+        let mut slicer = Slicer::new(wanted, b'\n');
+        text.chunks(size).for_each(|piece| slicer.push(piece).unwrap());
+        slicer.finish().unwrap()
+    }
+
+    const ALL: Wanted = Wanted { offset: 0, lines_max: u64::MAX, skip_bytes: 0, bytes_max: 0 };
+
+    #[test]
+    fn slices_are_the_same_in_any_pieces() {
+        let text = "one\ntwö\r\nthree\n\nfive".as_bytes();
+        for size in 1..=text.len() {
+            let whole = slice(text, ALL, size);
+            assert_eq!((whole.bytes.as_slice(), whole.total_lines, whole.complete_lines), (text, 5, 5));
+            assert_eq!((whole.encoding, whole.line_ending), (Encoding::Utf8, LineEnding::Mixed));
+            let part = slice(text, Wanted { offset: 1, lines_max: 2, ..ALL }, size);
+            assert_eq!(part.bytes, "twö\r\nthree\n".as_bytes());
+            let cut = slice(text, Wanted { bytes_max: 10, ..ALL }, size);
+            assert_eq!(
+                (cut.bytes.as_slice(), cut.stopped, cut.cut_at),
+                ("one\ntwö\r\n".as_bytes(), true, None)
+            );
+            assert_eq!(cut.total_lines, 5);
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_cut_between_characters_and_goes_on_there() {
+        let text = "ääääääää\nb\n".as_bytes();
+        for size in 1..=text.len() {
+            let first = slice(text, Wanted { bytes_max: 5, ..ALL }, size);
+            assert_eq!((first.bytes.as_slice(), first.cut_at), ("ää".as_bytes(), Some(4)));
+            let next = slice(text, Wanted { bytes_max: 50, skip_bytes: 4, ..ALL }, size);
+            assert_eq!((next.bytes.as_slice(), next.complete_lines), ("ääääää\nb\n".as_bytes(), 2));
+        }
+    }
+
+    #[test]
+    fn encodings_are_told_in_any_pieces() {
+        let utf16: Vec<u8> = std::iter::once(0xfeff)
+            .chain("a\u{1f600}\nb".encode_utf16())
+            .flat_map(u16::to_le_bytes)
+            .collect();
+        for size in 1..6 {
+            let found = slice(&utf16, ALL, size);
+            assert_eq!(
+                (found.bytes.as_slice(), found.encoding),
+                ("a\u{1f600}\nb".as_bytes(), Encoding::Utf16Le)
+            );
+            assert_eq!(slice(b"caf\xe9\n", ALL, size).encoding, Encoding::Bytes);
+            let marked = slice(b"\xef\xbb\xbfx", ALL, size);
+            assert_eq!((marked.bytes.as_slice(), marked.bom), (&b"x"[..], true));
+            assert_eq!(slice(b"\xef\xbb\xbf\xff", ALL, size).bytes, b"\xef\xbb\xbf\xff");
+        }
+        assert_eq!(slice(b"", ALL, 1).total_lines, 0);
+        let mut odd = Slicer::new(ALL, b'\n');
+        odd.push(b"\xff\xfea").unwrap();
+        assert!(odd.finish().is_err());
+    }
+}

@@ -1,0 +1,142 @@
+//! `append`: text at the end of a file.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::common::{self, DiffWanted, subject};
+use super::write::Response;
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::transaction::{Change, Current, Intent, Known, Seen};
+use crate::error::Error;
+use crate::sha256::Sha256;
+use crate::text::content::Content;
+use crate::text::lines;
+
+/// Add text at the end of a file
+///
+/// The file need not have been read, since nothing is overwritten; it is created where it does not
+/// exist. Calls at the same time all land. LF in the text becomes the file's own line ending where
+/// that is uniform.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// File to add to
+    #[schemars(extend("x-aliases" = ["file_path", "filename", "file"]))]
+    pub path: PathBuf,
+    /// Text to add; on the command line it may come on stdin
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[schemars(extend("x-aliases" = ["contents", "text", "new_content"]))]
+    pub content: String,
+    /// SHA-256 of the file's bytes as last seen; refuse where it is another
+    #[arg(long, value_name = "HEX")]
+    pub expected_sha256: Option<Sha256>,
+    /// Answer what would be done, and do nothing
+    #[arg(long)]
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Answer with the diff
+    #[arg(long)]
+    #[serde(default)]
+    pub diff: bool,
+    /// Bytes of the diff; 0 for no bound
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
+    /// Why, for whoever reviews the change
+    #[arg(long, value_name = "TEXT")]
+    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
+    pub why: Option<String>,
+}
+
+/// At which end text is added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// After the last byte.
+    Last,
+    /// Before the first byte, but after a byte-order mark.
+    First,
+}
+
+/// The tool.
+pub struct Append;
+
+impl Tool for Append {
+    const NAME: &'static str = "append";
+    const EFFECT: Effect = Effect::Adds;
+    const STDIN: Stdin = Stdin::Bulk { field: "content", unless: &[] };
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        add(engine, Self::NAME, request, End::Last)
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        response.as_text(Self::NAME, text);
+    }
+}
+
+/// Adds text at one end of a file.
+///
+/// # Errors
+/// `stale_file` where `expected_sha256` is not that of the file, and whatever a write can meet.
+pub fn add(engine: &mut Engine, tool: &'static str, request: Request, end: End) -> Result<Response, Error> {
+    let mut change = engine.begin(tool, request.dry_run)?;
+    let current = change.look_at(&request.path)?;
+    let bytes = joined(&mut change, &current, request.content.as_bytes(), end)?;
+    if current.exists() && bytes == current.bytes() {
+        let wanted = DiffWanted { asked: false, dry_run: false, max_bytes: None };
+        return Ok(Response { already_applied: true, ..Response::of(&current, &bytes, wanted) });
+    }
+    let seen = proof(&change, current, request.expected_sha256)?;
+    let wanted = DiffWanted { asked: request.diff, dry_run: request.dry_run, max_bytes: request.max_bytes };
+    let response = Response::of(seen.current(), &bytes, wanted);
+    let subject = subject(tool, &[seen.current().place().path().clone()]);
+    change.put(seen, bytes, None, Known::ChangedLines);
+    change.commit(subject, request.why)?;
+    Ok(response)
+}
+
+/// No proof is needed, but one that is given is checked.
+fn proof(change: &Change<'_>, current: Current, expected: Option<Sha256>) -> Result<Seen, Error> {
+    match expected {
+        Some(_) => change.prove(current, expected, Intent::Edit, |_| None),
+        None => Ok(current.without_proof()),
+    }
+}
+
+/// The file's bytes with the text added.
+fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> Result<Vec<u8>, Error> {
+    if !current.exists() {
+        return Ok(text.to_vec());
+    }
+    let mut content = common::decode(current)?;
+    let text = in_style_of(&content, text);
+    match end {
+        End::Last => {
+            let is_cut_off = content.body.last().is_some_and(|last| !matches!(last, b'\n' | b'\r'));
+            if is_cut_off && !text.is_empty() {
+                let shown = current.place().shown().to_owned();
+                change
+                    .engine()
+                    .warn(format!("the last line of {shown} had no newline: the text goes on in that line"));
+            }
+            content.body.extend_from_slice(&text);
+        }
+        End::First => {
+            content.body.splice(0..0, text.iter().copied());
+        }
+    }
+    Ok(content.encode())
+}
+
+/// LF in a text as the file's own line ending, where that is uniform.
+#[must_use]
+pub fn in_style_of(content: &Content, text: &[u8]) -> Vec<u8> {
+    match content.line_ending().bytes() {
+        Some(ending) if ending != b"\n" => lines::with_ending(text, ending),
+        _ => text.to_vec(),
+    }
+}

@@ -1,0 +1,96 @@
+//! What the changing tools share.
+
+use crate::engine::path::WorkspacePath;
+use crate::engine::transaction::{Change, Current};
+use crate::error::{Error, ErrorKind};
+use crate::text::content::{Content, Unsupported};
+use crate::text::diff;
+
+/// Bytes of payload in an answer, where the request does not say.
+pub const ANSWER_BYTES: usize = 24_576;
+/// Bytes of a diff that nobody asked for, a file.
+const DIFF_BYTES: usize = 300;
+/// Places listed beside their count.
+pub const PLACES_LISTED: usize = 20;
+
+/// How much of a diff an answer holds.
+#[derive(Debug, Clone, Copy)]
+pub struct DiffWanted {
+    /// Whether it was asked for.
+    pub asked: bool,
+    /// Whether this is a dry run, which always shows a little.
+    pub dry_run: bool,
+    /// The bound on it, where the request gives one; 0 for none.
+    pub max_bytes: Option<usize>,
+}
+
+impl DiffWanted {
+    /// The diff of one file, if any is wanted.
+    #[must_use]
+    pub fn of(self, shown: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> Option<String> {
+        if !self.asked && !self.dry_run {
+            return None;
+        }
+        let bytes_max = self.max_bytes.unwrap_or(if self.asked { ANSWER_BYTES } else { DIFF_BYTES });
+        let name = |side: &str, bytes: Option<&[u8]>| {
+            bytes.map_or_else(|| "/dev/null".to_owned(), |_| format!("{side}/{shown}"))
+        };
+        let (old_name, new_name) = (name("a", before), name("b", after));
+        let body = |bytes: Option<&[u8]>| {
+            let bytes = bytes.unwrap_or_default().to_vec();
+            Content::decode(bytes.clone()).map_or(bytes, |content| content.body)
+        };
+        Some(diff::unified(&old_name, &new_name, &body(before), &body(after), bytes_max))
+    }
+}
+
+/// Decodes a file for changing it.
+///
+/// # Errors
+/// `unsupported_encoding`.
+pub fn decode(current: &Current) -> Result<Content, Error> {
+    let shown = current.place().shown();
+    Content::decode(current.bytes().to_vec()).map_err(|unsupported| unsupported_encoding(shown, &unsupported))
+}
+
+/// The refusal of a file whose encoding could not be written back unchanged.
+#[must_use]
+pub fn unsupported_encoding(shown: &str, Unsupported(what): &Unsupported) -> Error {
+    Error::new(
+        ErrorKind::UnsupportedEncoding,
+        format!("{shown} is {what}, which could not be written back unchanged"),
+    )
+    .at(shown)
+}
+
+/// The line of a change in the snapshot log: from the root, whatever the caller's folder.
+#[must_use]
+pub fn subject(tool: &str, paths: &[WorkspacePath]) -> String {
+    match paths {
+        [path] => format!("{tool}: {path}"),
+        paths => format!("{tool}: {} files", paths.len()),
+    }
+}
+
+/// Refuses a file that must be there and is not.
+///
+/// # Errors
+/// `not_found`, with near names.
+pub fn must_exist(change: &mut Change<'_>, current: &Current) -> Result<(), Error> {
+    if current.exists() { Ok(()) } else { Err(change.engine().workspace.not_found(current.place())) }
+}
+
+/// Parses octal permission bits such as `0755`.
+///
+/// # Errors
+/// `invalid_request` for anything but 0000 to 0777.
+pub fn parse_mode(text: &str) -> Result<u32, Error> {
+    let digits = text.strip_prefix("0o").unwrap_or(text);
+    match u32::from_str_radix(digits, 8) {
+        Ok(mode) if mode <= 0o777 && digits.len() <= 4 && !digits.starts_with('+') => Ok(mode),
+        _ => Err(Error::invalid(format!(
+            "mode {text:?}: expected octal permission bits from 0000 to 0777, such as 0644"
+        ))
+        .detail("field", "mode")),
+    }
+}

@@ -1,0 +1,136 @@
+//! `insert`: lines after a line.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::append::in_style_of;
+use super::common::{self, DiffWanted, subject};
+use super::edit::{FileEdited, LineRange, Matched};
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::transaction::{Intent, Known};
+use crate::error::Error;
+use crate::sha256::Sha256;
+use crate::text::content::Content;
+use crate::text::lines::{self, LineEnding};
+
+/// Insert lines after a line of a file
+///
+/// The file must have been read in this session and be unchanged since. LF in the text becomes the
+/// file's own line ending where that is uniform; a text without a final newline gets one, so that
+/// no line is joined to another.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// File to change
+    #[schemars(extend("x-aliases" = ["file_path", "filename", "file"]))]
+    pub path: PathBuf,
+    /// Line after which to insert, from 1; 0 for the start of the file
+    #[arg(value_name = "LINE")]
+    #[schemars(extend("x-aliases" = ["insert_line", "line_number", "after_line"]))]
+    pub line: u64,
+    /// Lines to insert; on the command line they may come on stdin
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[schemars(extend("x-aliases" = ["contents", "text", "insert_text", "new_str", "new_content"]))]
+    pub content: String,
+    /// SHA-256 of the file's bytes as last seen; takes the place of a read
+    #[arg(long, value_name = "HEX")]
+    pub expected_sha256: Option<Sha256>,
+    /// Answer what would be done, and do nothing
+    #[arg(long)]
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Answer with the diff
+    #[arg(long)]
+    #[serde(default)]
+    pub diff: bool,
+    /// Bytes of the diff; 0 for no bound
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
+    /// Why, for whoever reviews the change
+    #[arg(long, value_name = "TEXT")]
+    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
+    pub why: Option<String>,
+}
+
+/// The tool.
+pub struct Insert;
+
+impl Tool for Insert {
+    const NAME: &'static str = "insert";
+    const EFFECT: Effect = Effect::Writes;
+    const STDIN: Stdin = Stdin::Bulk { field: "content", unless: &[] };
+    type Request = Request;
+    type Response = FileEdited;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<FileEdited, Error> {
+        if request.content.is_empty() {
+            return Err(
+                Error::invalid("content is empty: there is nothing to insert").detail("field", "content")
+            );
+        }
+        let mut change = engine.begin(Self::NAME, request.dry_run)?;
+        let current = change.look_at(&request.path)?;
+        common::must_exist(&mut change, &current)?;
+        let content = common::decode(&current)?;
+        let shown = current.place().shown().to_owned();
+        let total = lines::count(&content.body);
+        let near = (request.line.max(1), (request.line + 1).min(total).max(1));
+        let seen = change.prove(current, request.expected_sha256, Intent::Edit, |_| Some(near))?;
+        if request.line > total {
+            return Err(Error::invalid(format!(
+                "line {} is past the end: {shown} has {total} lines",
+                request.line
+            ))
+            .at(shown)
+            .detail("field", "line")
+            .detail("total_lines", total)
+            .suggest(format!("Give a line from 0 to {total}.")));
+        }
+        let (body, inserted) = inserted(&content, request.line, request.content.as_bytes());
+        let bytes = Content { body, ..content }.encode();
+        let wanted =
+            DiffWanted { asked: request.diff, dry_run: request.dry_run, max_bytes: request.max_bytes };
+        let diff = wanted.of(&shown, Some(seen.current().bytes()), Some(&bytes));
+        let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);
+        let sha256 = change.put(seen, bytes, None, Known::ChangedLines);
+        change.commit(subject, request.why)?;
+        let replacements = vec![inserted];
+        Ok(FileEdited {
+            path: shown,
+            sha256,
+            count: 1,
+            replacements,
+            r#match: Matched::Exact,
+            rebased: false,
+            diff,
+        })
+    }
+
+    fn text(response: &FileEdited, text: &mut Text) {
+        response.as_text(Self::NAME, text);
+    }
+}
+
+/// The text with `lines` after line `line`, and the lines that they are now.
+fn inserted(content: &Content, line: u64, lines: &[u8]) -> (Vec<u8>, LineRange) {
+    let ending = content.line_ending().bytes().unwrap_or(b"\n");
+    let mut new = in_style_of(content, lines);
+    if !new.ends_with(ending) && !new.ends_with(b"\n") {
+        new.extend_from_slice(ending);
+    }
+    let count = usize::try_from(line).unwrap_or(usize::MAX);
+    let before: usize = lines::lines(&content.body).take(count).map(<[u8]>::len).sum();
+    let (head, tail) = content.body.split_at(before);
+    let mut body = head.to_vec();
+    let terminator = LineEnding::of(head).terminator();
+    if head.last().is_some_and(|&last| last != terminator) {
+        // The last line had no ending; without one the new line would continue it.
+        body.extend_from_slice(ending);
+    }
+    body.extend_from_slice(&new);
+    body.extend_from_slice(tail);
+    (body, LineRange { start_line: line + 1, end_line: line + lines::count(&new) })
+}

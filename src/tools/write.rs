@@ -1,0 +1,244 @@
+//! `write`: all of a file's content.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::{DiffWanted, parse_mode, subject};
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::transaction::{Change, Current, Intent, Known};
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+use crate::text::content::{Content, Encoding};
+use crate::text::diff;
+use crate::text::lines::{self, LineEnding};
+
+/// Create a file, or replace all of its content
+///
+/// A file that exists must have been read in this session and be unchanged since. Missing folders
+/// are made. The content is stored exactly as given, as UTF-8. Content that the file holds already
+/// changes nothing.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// File to write
+    #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file"]))]
+    pub path: PathBuf,
+    /// All of the file's new content; on the command line it may come on stdin
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[schemars(extend("x-aliases" = ["contents", "file_text", "text", "new_content"]))]
+    pub content: String,
+    /// Store the line endings as given, or turn them into those of the file that is replaced
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    #[serde(default)]
+    pub line_ending: Endings,
+    /// SHA-256 of the file's bytes as last seen; takes the place of a read
+    #[arg(long, value_name = "HEX")]
+    pub expected_sha256: Option<Sha256>,
+    /// Refuse where the file exists already
+    #[arg(long)]
+    #[serde(default)]
+    pub create_only: bool,
+    /// Permission bits, octal such as 0755
+    #[arg(long, value_name = "OCTAL")]
+    pub mode: Option<String>,
+    /// Answer what would be done, and do nothing
+    #[arg(long)]
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Answer with the diff
+    #[arg(long)]
+    #[serde(default)]
+    pub diff: bool,
+    /// Bytes of the diff; 0 for no bound
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
+    /// Why, for whoever reviews the change
+    #[arg(long, value_name = "TEXT")]
+    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
+    pub why: Option<String>,
+}
+
+/// What to do with the line endings of the content.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum Endings {
+    /// Stored as given
+    #[default]
+    AsIs,
+    /// Turned into those of the file that is replaced, where these are uniform
+    Keep,
+}
+
+/// What was written.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// The file
+    pub path: String,
+    /// SHA-256 of its bytes now
+    pub sha256: Sha256,
+    /// Bytes in it
+    pub size: u64,
+    /// Whether there was no such file before
+    pub created: bool,
+    /// Lines that are new
+    pub lines_added: u64,
+    /// Lines that are gone
+    pub lines_removed: u64,
+    /// True where the file held these bytes already: nothing was touched
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub already_applied: bool,
+    /// What changed, as a unified diff
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+}
+
+/// The tool.
+pub struct Write;
+
+impl Tool for Write {
+    const NAME: &'static str = "write";
+    const ALIASES: &'static [&'static str] = &["write_file", "create_file"];
+    const EFFECT: Effect = Effect::Writes;
+    const STDIN: Stdin = Stdin::Bulk { field: "content", unless: &[] };
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let mode = request.mode.as_deref().map(parse_mode).transpose()?;
+        let mut change = engine.begin(Self::NAME, request.dry_run)?;
+        let current = change.look_at(&request.path)?;
+        let bytes = with_endings(request.content.into_bytes(), &current, request.line_ending);
+        if current.exists()
+            && current.bytes() == bytes
+            && mode.is_none_or(|mode| current.mode() == Some(mode))
+        {
+            return Ok(already_applied(&mut change, &current, request.dry_run));
+        }
+        if request.create_only && current.exists() {
+            let shown = current.place().shown();
+            return Err(Error::new(ErrorKind::AlreadyExists, format!("{shown} exists already")).at(shown));
+        }
+        // Only permission bits differ: there is nothing to lose that the caller does not hold.
+        let seen = if current.exists() && current.bytes() == bytes && request.expected_sha256.is_none() {
+            current.without_proof()
+        } else {
+            change.prove(current, request.expected_sha256, Intent::Overwrite, |_| None)?
+        };
+        warn(&mut change, seen.current(), &bytes);
+        let wanted =
+            DiffWanted { asked: request.diff, dry_run: request.dry_run, max_bytes: request.max_bytes };
+        let response = Response::of(seen.current(), &bytes, wanted);
+        let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);
+        change.put(seen, bytes, mode, Known::Everything);
+        change.commit(subject, request.why)?;
+        Ok(response)
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        response.as_text(Self::NAME, text);
+    }
+}
+
+impl Response {
+    /// The answer to a change of `current` to `bytes`.
+    #[must_use]
+    pub fn of(current: &Current, bytes: &[u8], wanted: DiffWanted) -> Self {
+        let counts = diff::counts(current.bytes(), bytes);
+        let before = current.exists().then(|| current.bytes());
+        Self {
+            path: current.place().shown().to_owned(),
+            sha256: Sha256::of(bytes),
+            size: bytes.len() as u64,
+            created: !current.exists(),
+            lines_added: counts.added,
+            lines_removed: counts.removed,
+            already_applied: false,
+            diff: wanted.of(current.place().shown(), before, Some(bytes)),
+        }
+    }
+
+    /// One line for a person.
+    pub fn as_text(&self, tool: &str, text: &mut Text) {
+        let what = if self.already_applied {
+            "unchanged".to_owned()
+        } else if self.created {
+            format!("created, {} bytes", self.size)
+        } else {
+            format!("+{} -{} lines", self.lines_added, self.lines_removed)
+        };
+        text.out.extend_from_slice(format!("{tool}: {} ({what})\n", self.path).as_bytes());
+        if let Some(diff) = &self.diff {
+            text.out.extend_from_slice(diff.as_bytes());
+        }
+    }
+}
+
+/// The answer where the file holds the content already; the caller has seen all of it.
+fn already_applied(change: &mut Change<'_>, current: &Current, dry_run: bool) -> Response {
+    if !dry_run {
+        change.note_seen(current);
+    }
+    Response {
+        path: current.place().shown().to_owned(),
+        sha256: current.sha256(),
+        size: current.bytes().len() as u64,
+        created: false,
+        lines_added: 0,
+        lines_removed: 0,
+        already_applied: true,
+        diff: None,
+    }
+}
+
+/// The content with the line endings of the file that it replaces, where that was asked for.
+fn with_endings(content: Vec<u8>, current: &Current, endings: Endings) -> Vec<u8> {
+    if endings == Endings::AsIs || !current.exists() {
+        return content;
+    }
+    let old = Content::decode(current.bytes().to_vec()).ok();
+    match old.and_then(|old| old.line_ending().bytes()) {
+        Some(ending) => lines::with_ending(&content, ending),
+        None => content,
+    }
+}
+
+/// Says what a writer may not have meant.
+fn warn(change: &mut Change<'_>, current: &Current, bytes: &[u8]) {
+    if !current.exists() {
+        return;
+    }
+    let shown = current.place().shown().to_owned();
+    let mut warnings = Vec::new();
+    if let Ok(old) = Content::decode(current.bytes().to_vec()) {
+        let (before, after) = (old.line_ending(), LineEnding::of(bytes));
+        if before == LineEnding::Crlf && after == LineEnding::Lf {
+            warnings.push(format!(
+                "{shown} had CRLF line endings and now has LF; line_ending \"keep\" would keep them"
+            ));
+        }
+        let has_bom = bytes.starts_with(crate::text::content::UTF8_BOM);
+        if old.encoding != Encoding::Utf8 {
+            warnings.push(format!("{shown} was {} and is now utf-8", old.encoding.name()));
+        } else if old.bom && !has_bom {
+            warnings.push(format!("{shown} began with a byte-order mark and now does not"));
+        }
+        let total = lines::count(&old.body);
+        let unseen = change
+            .mark(current.place().path())
+            .filter(|mark| mark.sha256 == current.sha256())
+            .filter(|mark| !mark.lines.cover(total));
+        if unseen.is_some() {
+            warnings.push(format!(
+                "not all {total} lines of {shown} were shown in this session before they were overwritten; the old bytes are in the backup"
+            ));
+        }
+    }
+    for warning in warnings {
+        change.engine().warn(warning);
+    }
+}

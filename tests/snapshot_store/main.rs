@@ -1,0 +1,19 @@
+//! The snapshot branch, judged by git itself.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may fail, and its name says what it is about"
+)]
+
+mod concurrency;
+mod externals;
+mod fidelity;
+mod hostile;
+mod killed;
+mod listing;
+mod measure;
+mod place;
+mod recording;
+mod repositories;
+mod rules;
+mod scanning;

@@ -1,0 +1,303 @@
+//! Repositories of every kind.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use lbx::engine::snapshot::{BRANCH_DEFAULT, Store};
+
+use crate::place::Place;
+
+/// Records two changes and lets git judge.
+fn works(place: &Place) {
+    let before = place.frozen();
+    place.put("new.txt", "one\n");
+    place.put("new.txt", "two\n");
+    assert_eq!(place.frozen(), before);
+    let branch = place.open().branch();
+    assert_eq!(place.git(&["show", &format!("{branch}:new.txt")]), "two");
+    assert!(!place.open().is_private());
+    place.fsck();
+}
+
+#[test]
+fn sha256() {
+    let place = Place::unborn(&["--object-format=sha256"]);
+    place.commit(&[("a/b", "b")]);
+    works(&place);
+    assert_eq!(place.git(&["rev-parse", "lbx-snapshots"]).len(), 64);
+}
+
+#[test]
+fn unborn() {
+    works(&Place::unborn(&[]));
+}
+
+#[test]
+fn packed() {
+    let place = Place::with(&[("a/b", "b")]);
+    place.put("a/b", "c");
+    place.git(&["gc", "-q", "--prune=now"]);
+    works(&place);
+    assert!(!place.path(".git/packed-refs.lock").exists());
+}
+
+#[test]
+fn detached() {
+    let place = Place::with(&[("a", "a")]);
+    place.git(&["checkout", "-q", "--detach"]);
+    works(&place);
+}
+
+#[test]
+fn shallow() {
+    let origin = Place::with(&[("a", "a")]);
+    origin.commit(&[("a", "b")]);
+    let place = Place::bare_folder();
+    fs::remove_dir_all(place.path(".lbx")).unwrap();
+    place.git(&["clone", "-q", "--depth=1", &format!("file://{}", origin.root.display()), "."]);
+    works(&place.at(place.root.clone()));
+}
+
+#[test]
+fn alternates() {
+    let origin = Place::with(&[("a", "a"), ("d/e", "e")]);
+    let place = Place::bare_folder();
+    fs::remove_dir_all(place.path(".lbx")).unwrap();
+    place.git(&["clone", "-q", "--shared", origin.root.to_str().unwrap(), "."]);
+    works(&place.at(place.root.clone()));
+}
+
+#[test]
+fn a_clone_without_blobs_in_a_sparse_checkout() {
+    let origin = Place::with(&[("in/a", "a"), ("in/z", "z"), ("out/b", "b"), ("c", "c")]);
+    origin.git(&["config", "uploadpack.allowFilter", "true"]);
+    let place = Place::bare_folder();
+    fs::remove_dir_all(place.path(".lbx")).unwrap();
+    let url = format!("file://{}", origin.root.display());
+    place.git(&["clone", "-q", "--filter=blob:none", "--sparse", &url, "."]);
+    place.git(&["sparse-checkout", "set", "in"]);
+    let place = place.at(place.root.clone());
+    place.put("in/a", "changed\n");
+    place.put("out/new", "beside what is not here\n");
+    assert_eq!(place.listed(), ["c", "in/a", "in/z", "out/b", "out/new"]);
+}
+
+#[test]
+fn in_the_middle_of_a_merge() {
+    let place = Place::with(&[("a", "0\n")]);
+    place.git(&["checkout", "-q", "-b", "other"]);
+    place.commit(&[("a", "1\n")]);
+    place.git(&["checkout", "-q", "main"]);
+    place.commit(&[("a", "2\n")]);
+    assert!(!place.try_git(&["merge", "other"]).status.success());
+    works(&place);
+    place.put("a", "resolved\n");
+    assert_eq!(place.subjects().len(), 4); // the conflict itself is external
+}
+
+#[test]
+fn a_linked_worktree_has_a_branch_of_its_own() {
+    let place = Place::with(&[("a", "a")]);
+    place.put("a", "main's\n");
+    place.git(&["worktree", "add", "-q", "../side.tree", "-b", "side"]);
+    let linked = place.at(place.root.parent().unwrap().join("side.tree"));
+    assert_eq!(linked.open().branch(), "lbx-snapshots-side.tree");
+    works(&linked);
+    assert_eq!(place.shown("a"), "main's");
+    place.git(&["config", "worktree.useRelativePaths", "true"]);
+    place.try_git(&["worktree", "repair", "--relative-paths"]);
+    works_again(&linked);
+}
+
+fn works_again(place: &Place) {
+    assert!(place.put("again.txt", "x\n").id.is_some());
+    assert!(!place.open().is_private());
+}
+
+#[test]
+fn a_worktree_that_does_not_point_back_is_not_followed() {
+    let place = Place::with(&[("a", "a")]);
+    place.git(&["worktree", "add", "-q", "../side", "-b", "side"]);
+    let thief = Place::bare_folder();
+    let pointer = fs::read(place.root.parent().unwrap().join("side/.git")).unwrap();
+    fs::write(thief.path(".git"), pointer).unwrap();
+    let before = place.frozen();
+    let recorded = thief.put("x", "x\n");
+    assert!(thief.open().is_private());
+    assert!(recorded.warnings[0].contains("does not point back"), "{recorded:?}");
+    assert_eq!(place.frozen(), before);
+}
+
+#[test]
+fn the_repository_of_another_folder_is_not_followed() {
+    let place = Place::with(&[("a", "a")]);
+    let git_dir = place.path(".git");
+    for by_link in [true, false] {
+        let thief = Place::bare_folder();
+        if by_link {
+            symlink(&git_dir, thief.path(".git")).unwrap();
+        } else {
+            fs::write(thief.path(".git"), format!("gitdir: {}\n", git_dir.display())).unwrap();
+        }
+        assert!(thief.put("x", "x\n").id.is_some());
+        assert!(thief.open().is_private());
+    }
+    let thief = Place::unborn(&[]);
+    fs::write(thief.path(".git/commondir"), git_dir.to_str().unwrap()).unwrap();
+    assert!(thief.put("x", "x\n").warnings[0].contains("another folder"));
+    assert!(!place.try_git(&["rev-parse", "--verify", "lbx-snapshots"]).status.success());
+}
+
+#[test]
+fn a_git_folder_that_lies_elsewhere_serves() {
+    let place = Place::bare_folder();
+    place.git(&["init", "-q", "-b", "main", "--separate-git-dir", "../store.git"]);
+    place.configure();
+    place.commit(&[("a", "a")]);
+    works(&place);
+    let place = Place::with(&[("a", "a")]);
+    fs::rename(place.path(".git"), place.root.parent().unwrap().join("moved.git")).unwrap();
+    symlink("../moved.git", place.path(".git")).unwrap();
+    works(&place);
+}
+
+#[test]
+fn a_submodule_is_a_workspace_like_any_other() {
+    let (place, module) = (Place::with(&[("a", "a")]), Place::with(&[("m", "m")]));
+    let url = module.root.to_str().unwrap();
+    place.git(&["-c", "protocol.file.allow=always", "submodule", "add", "-q", url, "mod"]);
+    let inner = place.at(place.path("mod"));
+    works(&inner);
+}
+
+#[test]
+fn without_a_repository_a_private_one_serves() {
+    let place = Place::bare_folder();
+    place.write(".gitignore", "*.secret\n");
+    let recorded = place.put("a.txt", "one\n");
+    assert_eq!(recorded.warnings, Vec::<String>::new());
+    place.put("a.txt", "two\n");
+    assert_eq!(place.put("b.secret", "s\n").id, None);
+    let git = |args: &[&str]| place.git(&[&["--git-dir=.lbx/repo.git"], args].concat());
+    assert_eq!(git(&["log", "--format=%s", "lbx-snapshots"]), "write: a.txt\nwrite: a.txt");
+    assert_eq!(git(&["show", "lbx-snapshots:a.txt"]), "two");
+    assert_eq!(git(&["fsck", "--strict"]), "");
+    assert!(!place.path(".lbx/repo.git/hooks").exists());
+}
+
+#[test]
+fn a_half_made_private_repository_is_completed() {
+    let place = Place::bare_folder();
+    fs::create_dir_all(place.path(".lbx/repo.git/objects")).unwrap();
+    fs::write(place.path(".lbx/repo.git/config.new"), "junk").unwrap();
+    assert!(place.put("a.txt", "one\n").id.is_some());
+}
+
+/// The private repository serves, and the user's own is as it was.
+fn falls_back(place: &Place, word: &str) {
+    let recorded = place.put("x.txt", "x\n");
+    assert!(recorded.id.is_some());
+    assert!(recorded.warnings.iter().any(|warning| warning.contains(word)), "{recorded:?}");
+    assert!(place.open().is_private());
+    assert!(!place.path(".git/refs/heads/lbx-snapshots").exists());
+}
+
+#[test]
+fn what_gix_cannot_write_is_left_alone() {
+    let place = Place::unborn(&["--ref-format=reftable"]);
+    place.commit(&[("a", "a")]);
+    falls_back(&place, "reftable");
+    assert_eq!(place.git(&["fsck", "--strict"]), "");
+
+    let place = Place::with(&[("a", "a")]);
+    place.git(&["config", "core.repositoryFormatVersion", "1"]);
+    place.git(&["config", "extensions.tomorrow", "true"]);
+    falls_back(&place, "tomorrow");
+
+    let place = Place::with(&[("a", "a")]);
+    fs::write(place.path(".git/config"), "[core\nbroken").unwrap();
+    falls_back(&place, "private");
+
+    let place = Place::with(&[("a", "a")]);
+    place.git(&["config", "core.repositoryFormatVersion", "7"]);
+    falls_back(&place, "7");
+
+    let place = Place::bare_folder();
+    fs::create_dir(place.path(".git")).unwrap();
+    falls_back(&place, "private");
+
+    let place = Place::bare_folder();
+    fs::write(place.path(".git"), "gitdir: /nowhere/at/all\n").unwrap();
+    falls_back(&place, "not there");
+}
+
+#[test]
+fn a_clone_without_trees_falls_back() {
+    let origin = Place::with(&[("in/a", "a")]);
+    origin.git(&["config", "uploadpack.allowFilter", "true"]);
+    let place = Place::bare_folder();
+    fs::remove_dir_all(place.path(".lbx")).unwrap();
+    place.git(&["clone", "-q", "--filter=tree:0", &format!("file://{}", origin.root.display()), "."]);
+    falls_back(&place.at(place.root.clone()), "partial clone");
+}
+
+#[test]
+fn a_branch_that_is_checked_out_stays() {
+    let place = Place::with(&[("a", "a")]);
+    place.put("a", "b\n");
+    place.git(&["worktree", "add", "-q", "../other", "lbx-snapshots"]);
+    let error = place.try_change(&["a"], || place.write("a", "c\n")).unwrap_err();
+    assert!(error.to_string().contains("is checked out"), "{error}");
+    place.git(&["worktree", "remove", "../other"]);
+    place.git(&["checkout", "-q", "-f", "lbx-snapshots"]);
+    let before = place.git(&["rev-parse", "lbx-snapshots"]);
+    assert!(place.try_change(&["a"], || place.write("a", "d\n")).is_err());
+    assert_eq!(place.git(&["rev-parse", "lbx-snapshots"]), before);
+}
+
+#[test]
+fn a_branch_that_has_not_been_born_yet_but_is_checked_out_stays() {
+    let place = Place::unborn(&[]);
+    place.git(&["symbolic-ref", "HEAD", "refs/heads/lbx-snapshots"]);
+    assert!(place.try_change(&["a"], || place.write("a", "c\n")).is_err());
+}
+
+#[test]
+fn branches_that_would_clash_are_refused() {
+    for packed in [false, true] {
+        let place = Place::with(&[("a", "a")]);
+        place.git(&["branch", "lbx-snapshots/x"]);
+        if packed {
+            place.git(&["pack-refs", "--all"]);
+            let _ = fs::remove_dir_all(place.path(".git/logs/refs/heads/lbx-snapshots"));
+        }
+        let before = place.frozen();
+        let error = place.try_change(&["a"], || place.write("a", "c\n")).unwrap_err();
+        assert!(error.to_string().contains("lbx-snapshots"), "{error}");
+        assert_eq!(place.frozen(), before);
+        place.git(&["clone", "-q", ".", "../clone"]);
+        let state = place.path(".lbx");
+        let mut below = Store::open(&place.root, &state, "main/snapshots").unwrap();
+        assert!(crate::place::record(&mut below, "x", change()).is_err());
+        place.git(&["branch", "-D", "lbx-snapshots/x"]);
+        assert!(place.put("a", "d\n").id.is_some()); // an empty folder may be left of it
+        place.fsck();
+    }
+}
+
+fn change() -> Vec<lbx::engine::snapshot::FileChange<'static>> {
+    use lbx::engine::snapshot::{FileChange, FileState};
+    let after = Some(FileState::Regular { executable: false, bytes: b"x" });
+    vec![FileChange { path: b"x", before: None, after }]
+}
+
+#[test]
+fn odd_branch_names_are_refused() {
+    let place = Place::with(&[("a", "a")]);
+    for name in ["", "a..b", "x.lock", "-", "a b", "../../x", "/x"] {
+        let opened = Store::open(&place.root, &place.path(".lbx"), name);
+        let refused = opened.is_err() || name == "-";
+        assert!(refused, "{name}");
+    }
+    assert!(Store::open(&place.root, &place.path(".lbx"), BRANCH_DEFAULT).is_ok());
+}

@@ -1,0 +1,89 @@
+//! Ignored files stay out.
+
+use std::fs;
+
+use lbx::engine::snapshot::Reason;
+
+use crate::place::Place;
+
+#[test]
+fn ignored_files_never_enter() {
+    let place =
+        Place::with(&[(".gitignore", "*.secret\n/build/\n!keep.secret\n"), ("sub/.gitignore", "local\n")]);
+    fs::write(place.path(".git/info/exclude"), "excluded\n").unwrap();
+    let global = place.home.join("global-ignore");
+    fs::write(&global, "globally\n").unwrap();
+    place.git(&["config", "core.excludesFile", global.to_str().unwrap()]);
+    let before = place.frozen();
+    for path in [
+        "a.secret",
+        "deep/er/b.secret",
+        "build/x/y",
+        "sub/local",
+        "excluded",
+        "globally",
+        "build/keep.secret",
+    ] {
+        let recorded = place.put(path, "hidden\n");
+        assert_eq!(recorded.id, None, "{path}");
+        assert_eq!(recorded.left_out[0].reason, Reason::Ignored, "{path}");
+        let recorded = place.change(&[path], || fs::remove_file(place.path(path)).unwrap());
+        assert_eq!(recorded.id, None, "{path}");
+    }
+    for path in ["keep.secret", "local", "sub/other"] {
+        assert!(place.put(path, "seen\n").id.is_some(), "{path}");
+    }
+    assert_eq!(place.frozen(), before);
+}
+
+#[test]
+fn an_ignored_file_does_not_hide_the_rest_of_its_change() {
+    let place = Place::with(&[(".gitignore", "*.secret\n")]);
+    let recorded = place.change(&["a.secret", "b.txt"], || {
+        place.write("a.secret", "s\n");
+        place.write("b.txt", "b\n");
+    });
+    assert!(recorded.id.is_some());
+    assert_eq!(recorded.left_out[0].path, "a.secret");
+    assert_eq!(place.listed(), [".gitignore", "b.txt"]);
+}
+
+#[test]
+fn a_tracked_file_stays_though_it_is_ignored_now() {
+    let place = Place::with(&[("a.log", "one\n")]);
+    place.commit(&[(".gitignore", "*.log\n")]);
+    place.put("a.log", "two\n");
+    assert_eq!(place.shown("a.log"), "two");
+}
+
+#[test]
+fn lbx_itself_is_left_out() {
+    let place = Place::with(&[("a", "a")]);
+    let recorded = place.put("sub/.lbx/x", "x\n");
+    assert_eq!(recorded.left_out[0].reason, Reason::Name);
+}
+
+#[test]
+fn files_of_nested_repositories_are_left_out() {
+    let place = Place::with(&[("a", "a")]);
+    place.git(&["init", "-q", "inner"]);
+    let recorded = place.put("inner/x/y.txt", "y\n");
+    assert_eq!(recorded.left_out[0].reason, Reason::NestedRepository("inner".into()));
+    let module = Place::with(&[("m", "m")]);
+    let url = module.root.to_str().unwrap();
+    place.git(&["-c", "protocol.file.allow=always", "submodule", "add", "-q", url, "mod"]);
+    place.git(&["commit", "-q", "-m", "module"]);
+    fs::remove_file(place.path("mod/.git")).unwrap();
+    let recorded = place.put("mod/m", "changed\n");
+    assert_eq!(recorded.left_out[0].reason, Reason::NestedRepository("mod".into()));
+}
+
+#[test]
+fn a_fifo_for_rules_blocks_nothing() {
+    let place = Place::with(&[("a", "a")]);
+    fs::create_dir(place.path("sub")).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(place.path("sub/.gitignore")).status().unwrap();
+    assert!(made.success());
+    let recorded = place.put("sub/x", "x\n");
+    assert_eq!(recorded.left_out[0].reason, Reason::Rules("sub/.gitignore".into()));
+}
