@@ -85,6 +85,9 @@ fn refusal(patterns: &[String], reading: &Reading, error: &grep_regex::Error) ->
         ))
         .suggest("Use smaller repetition counts, or [0-9A-Za-z_] for \\w.");
     }
+    // ripgrep's builder wraps the pattern; parsed by itself, its columns are the caller's.
+    let alone = patterns.iter().find_map(|pattern| regex::bytes::Regex::new(pattern).err());
+    let text = alone.map_or(text, |error| error.to_string());
     let reason = text.lines().rev().find_map(|line| line.strip_prefix("error: ")).unwrap_or(&text);
     let literal = "Escape the characters that stand for themselves with a backslash, or set literal (-F).";
     match column_of(&text) {

@@ -209,9 +209,6 @@ impl Tool for Ls {
                 text.out.extend_from_slice(format!("{mode} {size:>10} {mtime} ").as_bytes());
             }
             text.out.extend_from_slice(entry.path.as_bytes());
-            if entry.kind == Kind::Dir {
-                text.out.push(b'/');
-            }
             text.out.push(text.separator);
         }
         if let Some(next) = response.next_offset {
