@@ -58,7 +58,7 @@ const QUERIES: &[&[&str]] = &[
     &["-e", "-not-a-flag"],
     &["-m", "2", "foo"],
     &["foo", "sub"],
-    &["foo", "sub", "nested"],
+    &["foo", "nested", "sub"],
     &["foo", "a.txt"],
     &["foo", "a.txt", "deep.txt"],
     &["foo", "b.log"],
