@@ -10,6 +10,7 @@ pub mod engine;
 pub mod envelope;
 pub mod error;
 pub mod request;
+pub mod search;
 pub mod sha256;
 pub mod text;
 pub mod tools;

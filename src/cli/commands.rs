@@ -98,8 +98,15 @@ fn root() -> Command {
 }
 
 /// One tool with its other names.
+///
+/// Where a tool has a short flag of its own that a global option has too (`grep -t TYPE` as in
+/// rg), the tool's counts, and the option keeps its long name there.
 fn of_tool(tool: &Entry) -> Command {
-    (tool.command)().aliases(tool.aliases)
+    let command = (tool.command)().aliases(tool.aliases);
+    let own: Vec<char> = command.get_arguments().filter_map(clap::Arg::get_short).collect();
+    let globals = Flags::augment_args(Command::new("lbx"));
+    let shadowed = globals.get_arguments().filter(|option| option.get_short().is_some_and(|short| own.contains(&short)));
+    shadowed.fold(command, |command, option| command.arg(option.clone().short(None)))
 }
 
 /// One tool for parsing: what is missing may still come from stdin.

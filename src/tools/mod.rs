@@ -6,8 +6,11 @@ pub mod audit;
 pub mod common;
 pub mod delete;
 pub mod edit;
+pub mod glob;
+pub mod grep;
 pub mod insert;
 pub mod r#move;
+pub mod ls;
 pub mod patch;
 pub mod prepend;
 pub mod read;
@@ -248,6 +251,9 @@ pub const TOOLS: &[Entry] = &[
     entry::<append::Append>(),
     entry::<prepend::Prepend>(),
     entry::<insert::Insert>(),
+    entry::<grep::Grep>(),
+    entry::<glob::Glob>(),
+    entry::<ls::Ls>(),
     entry::<delete::Delete>(),
     entry::<restore::Restore>(),
     entry::<r#move::Move>(),
