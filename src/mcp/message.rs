@@ -53,6 +53,7 @@ fn message_of(value: Value, flaw: Option<Error>) -> Result<ClientJsonRpcMessage,
         if !matches!(request.request, ClientRequest::CallToolRequest(_)) {
             return invalid(flaw.message().to_owned());
         }
+        let flaw = flaw.suggest("Give each field once.");
         request.request.extensions_mut().insert(Flaw(Arc::new(flaw)));
     }
     Ok(message)
