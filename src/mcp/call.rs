@@ -1,6 +1,8 @@
 //! One call: made on a thread of its own, cancelled and reported on from here.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResult, ProgressNotificationParam};
@@ -13,6 +15,7 @@ use crate::cli::call::{Call, Called};
 use crate::cli::options::Options;
 use crate::control::{Control, Progress};
 use crate::engine::Outcome;
+use crate::engine::workspace::Workspace;
 use crate::error::Error;
 use crate::request;
 use crate::tools::Entry;
@@ -23,13 +26,19 @@ const STRUCTURED_BYTES_MAX: u64 = 1_700_000;
 /// The same where the answer is text alone.
 const TEXT_BYTES_MAX: u64 = 3_400_000;
 
+/// Time between two notifications of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+
 /// A call to be made.
 pub struct ToolCall {
     /// The tool.
     pub tool: &'static Entry,
     /// Its arguments.
     pub arguments: Map<String, Value>,
-    /// Workspace and session.
+    /// The workspace's root, from which paths count; opened anew for each call, since a folder may
+    /// be replaced while the server runs.
+    pub root: PathBuf,
+    /// The session.
     pub options: Options,
     /// The form of the result.
     pub results: Results,
@@ -39,17 +48,10 @@ impl ToolCall {
     /// Makes the call. It is waited for even when nobody wants its result any more: a call that
     /// was cancelled stops at its next check.
     pub async fn run(self, context: &RequestContext<RoleServer>) -> CallToolResult {
-        let (progress, mut news) = watch::channel(None);
-        let token = context.meta.get_progress_token();
-        let control = match token {
-            Some(_) => Control::default().reporting_to(Arc::new(move |now: Progress| {
-                progress.send_replace(Some(now));
-            })),
-            None => Control::default(),
-        };
+        let (control, mut news) = control_for(context);
         let listening = control.clone();
         let mut running = tokio::task::spawn_blocking(move || self.make(listening));
-        let mut told = 0;
+        let mut teller = Teller { context, done: 0, next: Instant::now() };
         loop {
             tokio::select! {
                 biased;
@@ -57,13 +59,9 @@ impl ToolCall {
                     answer::refused(&Error::internal(format!("the call was lost: {lost}")), &Outcome::default())
                 }),
                 () = context.ct.cancelled(), if !control.is_cancelled() => control.cancel(),
-                Ok(()) = news.changed(), if token.is_some() => {
+                Ok(()) = news.changed() => {
                     let now = *news.borrow_and_update();
-                    // Progress must grow from one notification to the next.
-                    if let (Some(token), Some(now)) = (&token, now.filter(|now: &Progress| now.done > told)) {
-                        told = now.done;
-                        let _ = context.peer.notify_progress(notification(token.clone(), now)).await;
-                    }
+                    teller.tell(now).await;
                 }
             }
         }
@@ -78,11 +76,11 @@ impl ToolCall {
 
     /// What the call gives.
     fn called(self, control: Control) -> Result<Called, Error> {
-        let Self { tool, arguments, options, results } = self;
+        let Self { tool, arguments, root, options, results } = self;
         let mut request = Value::Object(arguments);
         let options = options.with_call_fields_of(&mut request)?;
         bound_payload(&mut request, results);
-        let call = Call::new(tool, &options)?.based_at_root().controlled_by(control);
+        let call = Call::within(Workspace::open(&root)?, tool, &options)?.controlled_by(control);
         Ok(call.run_with(|engine| (tool.run_json)(engine, request)))
     }
 }
@@ -97,6 +95,43 @@ fn bound_payload(request: &mut Value, results: Results) {
         let asked = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
         if request::snake_case(name) == "max_bytes" && asked.is_some_and(|asked| asked == 0 || asked > most) {
             *value = most.into();
+        }
+    }
+}
+
+/// What the call listens to, and where its progress arrives, if the client wants any.
+fn control_for(context: &RequestContext<RoleServer>) -> (Control, watch::Receiver<Progress>) {
+    let (sender, news) = watch::channel(Progress { done: 0, total: None });
+    if context.meta.get_progress_token().is_none() {
+        return (Control::default(), news);
+    }
+    let report = move |now: Progress| {
+        sender.send_replace(now);
+    };
+    (Control::default().reporting_to(Arc::new(report)), news)
+}
+
+/// Tells the client how far its call is.
+struct Teller<'a> {
+    /// The call.
+    context: &'a RequestContext<RoleServer>,
+    /// What was told last.
+    done: u64,
+    /// When the next notification may go out.
+    next: Instant,
+}
+
+impl Teller<'_> {
+    /// Tells, where that is news: the numbers must grow, and not too often.
+    async fn tell(&mut self, progress: Progress) {
+        let Some(token) = self.context.meta.get_progress_token() else {
+            return;
+        };
+        if progress.done > self.done && Instant::now() >= self.next {
+            self.done = progress.done;
+            self.next = Instant::now() + PROGRESS_INTERVAL;
+            // A client that cannot be told has gone, and the transport knows.
+            let _ = self.context.peer.notify_progress(notification(token, progress)).await;
         }
     }
 }

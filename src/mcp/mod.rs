@@ -48,25 +48,22 @@ pub enum Results {
 /// Serves until stdin ends; answers the exit status.
 #[must_use]
 pub fn run(options: &Options, results: Results) -> u8 {
-    match served(options).and_then(|options| run_with(Server::new(options, results))) {
+    match server(options, results).and_then(run_with) {
         Ok(()) => 0,
         // Stdout is for MCP alone.
         Err(error) => output::refuse("mcp", &Options { text: true, ..options.clone() }, &error),
     }
 }
 
-/// The options with workspace and session fixed, for the whole life of the process.
-fn served(options: &Options) -> Result<Options, Error> {
+/// A server whose workspace and session are fixed, for the whole life of the process.
+fn server(options: &Options, results: Results) -> Result<Server, Error> {
     options.must_have_sandbox()?;
     let current =
         std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))?;
     let workspace = Workspace::discover(options.workspace.as_deref(), &current)?;
     let session = if options.session.is_some() { options.session_id()? } else { own_session()? };
-    Ok(Options {
-        workspace: Some(workspace.root().to_owned()),
-        session: Some(session.as_str().to_owned()),
-        ..options.clone()
-    })
+    let options = Options { session: Some(session.as_str().to_owned()), ..options.clone() };
+    Ok(Server::new(workspace.root().to_owned(), options, results))
 }
 
 /// A session that no other process has.

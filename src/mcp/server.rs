@@ -1,5 +1,6 @@
 //! What a client may ask: which tools there are, and to call one.
 
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use rmcp::model::{
@@ -25,7 +26,9 @@ up, and a commit on the branch lbx-snapshots. Parts cut off say truncated and wh
 
 /// Answers one client.
 pub struct Server {
-    /// Workspace, session and what else the command line fixed.
+    /// The workspace's root.
+    root: PathBuf,
+    /// Session and what else the command line fixed.
     options: Options,
     /// The form of results.
     results: Results,
@@ -36,8 +39,8 @@ pub struct Server {
 impl Server {
     /// A server for one workspace.
     #[must_use]
-    pub fn new(options: Options, results: Results) -> Self {
-        Self { options, results, tools: OnceLock::new() }
+    pub fn new(root: PathBuf, options: Options, results: Results) -> Self {
+        Self { root, options, results, tools: OnceLock::new() }
     }
 }
 
@@ -69,6 +72,7 @@ impl ServerHandler for Server {
         let call = ToolCall {
             tool,
             arguments: request.arguments.unwrap_or_default(),
+            root: self.root.clone(),
             options: self.options.clone(),
             results: self.results,
         };

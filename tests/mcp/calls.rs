@@ -52,7 +52,8 @@ fn a_refusal_is_a_result_that_tells_the_next_step() {
 
 #[test]
 fn bad_arguments_are_such_a_refusal_too() {
-    let mut client = Workspace::with(&[("a.txt", "a\n")]).serve(&[]);
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let mut client = workspace.serve(&[]);
     let error = client.refused("read", &json!({ "path": "a.txt", "lines": 3 }), "invalid_request");
     assert_eq!(error["details"]["field"], "lines");
     client.refused("read", &json!({}), "invalid_request");
@@ -79,7 +80,8 @@ fn an_argument_that_comes_twice_is_refused() {
 
 #[test]
 fn spellings_that_models_know_are_accepted() {
-    let mut client = Workspace::with(&[("a.txt", "a\n")]).serve(&[]);
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let mut client = workspace.serve(&[]);
     let arguments = json!({ "file_path": "a.txt", "startLine": "1", "offset": null });
     let result = client.call("read_file", &arguments);
     assert_eq!(result["structuredContent"]["content"], "a\n");
@@ -87,7 +89,8 @@ fn spellings_that_models_know_are_accepted() {
 
 #[test]
 fn an_unknown_tool_is_an_error_of_the_protocol() {
-    let mut client = Workspace::with(&[]).serve(&[]);
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
     for name in ["reed", "batch", "schema", "mcp", ""] {
         let answer = client.ask("tools/call", &json!({ "name": name, "arguments": {} }));
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
@@ -96,7 +99,8 @@ fn an_unknown_tool_is_an_error_of_the_protocol() {
 
 #[test]
 fn a_call_of_the_wrong_shape_is_an_error_of_the_protocol() {
-    let mut client = Workspace::with(&[]).serve(&[]);
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
     for params in [
         json!({}),
         json!({ "name": 7 }),
@@ -128,6 +132,14 @@ fn the_workspace_is_fixed_at_the_start() {
     // What would now be nearer changes nothing.
     std::fs::create_dir(workspace.path("sub/.git")).unwrap();
     assert_eq!(client.ok("read", &json!({ "path": "a.txt" }))["content"], "sub\n");
+}
+
+#[test]
+fn a_server_does_not_need_the_folder_that_it_was_started_in() {
+    let workspace = Workspace::with(&[("a.txt", "a\n"), ("sub/b.txt", "b\n")]);
+    let mut client = crate::client::Client::of(workspace.lbx("sub", &["mcp"])).greeted();
+    std::fs::remove_dir_all(workspace.path("sub")).unwrap();
+    assert_eq!(client.ok("read", &json!({ "path": "a.txt" }))["content"], "a\n");
 }
 
 #[test]

@@ -40,8 +40,31 @@ fn a_read_is_answered_while_a_long_call_runs() {
 }
 
 #[test]
+fn progress_grows_until_the_answer_and_comes_only_where_it_was_asked_for() {
+    let workspace = with_endless();
+    let mut client = workspace.serve(&[]);
+    let silent = client.begin_call("read", &endless());
+    let params = json!({ "name": "read", "arguments": endless(), "_meta": { "progressToken": "p" } });
+    let id = client.begin("tools/call", &params);
+    let mut before = 0.0;
+    for _ in 0..3 {
+        let told = client.next();
+        assert_eq!(told["method"], "notifications/progress", "{told}");
+        assert_eq!(told["params"]["progressToken"], "p");
+        assert_eq!(told["params"]["total"].as_f64(), Some((1_u64 << 37) as f64));
+        let now = told["params"]["progress"].as_f64().unwrap();
+        assert!(now > before, "{told}");
+        before = now;
+    }
+    for id in [silent, id] {
+        client.tell("notifications/cancelled", &json!({ "requestId": id }));
+    }
+}
+
+#[test]
 fn a_hundred_calls_at_once_are_all_answered() {
-    let mut client = Workspace::with(&[("a.txt", "a\n")]).serve(&[]);
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let mut client = workspace.serve(&[]);
     let ids: Vec<i64> = (0..100).map(|_| client.begin_call("read", &json!({ "path": "a.txt" }))).collect();
     for id in ids {
         assert_eq!(client.answer_to(id)["result"]["structuredContent"]["content"], "a\n");
@@ -95,7 +118,8 @@ fn at_the_end_of_stdin_a_running_call_is_ended_and_the_process_exits_with_0() {
 
 #[test]
 fn a_server_that_nobody_greets_exits_with_0() {
-    let mut client = Workspace::with(&[]).start(&[]);
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.start(&[]);
     client.hang_up();
     assert_eq!(client.ends_within(Duration::from_secs(5)).code(), Some(0));
 }

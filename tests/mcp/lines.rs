@@ -6,7 +6,8 @@ use crate::client::Workspace;
 
 #[test]
 fn what_is_no_json_is_answered() {
-    let mut client = Workspace::with(&[]).serve(&[]);
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
     let deep = "[".repeat(100_000);
     for line in [
         &b"hello"[..],
@@ -26,7 +27,8 @@ fn what_is_no_json_is_answered() {
 
 #[test]
 fn json_that_is_no_message_is_answered() {
-    let mut client = Workspace::with(&[]).serve(&[]);
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
     for line in [
         "[]",
         "7",
@@ -45,7 +47,8 @@ fn json_that_is_no_message_is_answered() {
 
 #[test]
 fn where_a_line_has_an_id_its_error_has_it_too() {
-    let mut client = Workspace::with(&[]).serve(&[]);
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
     for line in [
         r#"{"jsonrpc":"2.0","id":"x"}"#,
         r#"{"jsonrpc":"2.0","id":"x","method":7}"#,
@@ -64,7 +67,8 @@ fn where_a_line_has_an_id_its_error_has_it_too() {
 
 #[test]
 fn empty_lines_and_carriage_returns_are_passed_over() {
-    let mut client = Workspace::with(&[]).serve(&[]);
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
     client.send("\r\n\n  ");
     client.send("{\"jsonrpc\":\"2.0\",\"id\":\"r\",\"method\":\"ping\"}\r");
     assert_eq!(client.next()["id"], "r");
@@ -72,7 +76,8 @@ fn empty_lines_and_carriage_returns_are_passed_over() {
 
 #[test]
 fn a_line_that_is_too_long_is_refused_and_the_next_one_read() {
-    let mut client = Workspace::with(&[]).serve(&[]);
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
     client.send(vec![b'x'; 20 << 20]);
     let answer = client.next();
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
