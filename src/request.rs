@@ -326,7 +326,7 @@ fn object_in_form(
     let is_open = schema.get("additionalProperties").is_none_or(Value::is_object);
     let mut known: Map<String, Value> = Map::new();
     for (given, value) in object {
-        let Some(name) = field_named(&given, fields) else {
+        let Some(name) = field_for(&given, &value, fields) else {
             if let Some(values) = schema.get("additionalProperties").filter(|_| is_open) {
                 known.insert(given.clone(), in_form(value, values, &joined(path, &given))?);
                 continue;
@@ -352,6 +352,22 @@ fn object_in_form(
         }
     }
     Ok(known)
+}
+
+/// The field that a name stands for, by what it is given: a text under a name that is one field's
+/// own and another's alias belongs to the one that takes text.
+fn field_for<'a>(given: &str, value: &Value, fields: &'a Map<String, Value>) -> Option<&'a str> {
+    let name = field_named(given, fields)?;
+    let takes_text = |field: &Value| field.get("type").is_some_and(|kind| kind == "string");
+    let is_flag = fields.get(name).and_then(|field| field.get("type")).is_some_and(|kind| kind == "boolean");
+    let is_prose = value.as_str().is_some_and(|text| text.trim().parse::<bool>().is_err());
+    if is_flag && is_prose {
+        let other = fields
+            .iter()
+            .find(|(_, field)| takes_text(field) && aliases_of(field).any(|alias| alias == given));
+        return Some(other.map_or(name, |(other, _)| other));
+    }
+    Some(name)
 }
 
 /// The field that a name stands for: itself, its camelCase spelling, or an alias.

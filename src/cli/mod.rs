@@ -31,14 +31,22 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
     std::panic::set_hook(Box::new(|_| {}));
     let arguments = with_tool_of_name(arguments);
     let named = commands::named(&arguments);
-    match commands::command_for(&named).try_get_matches_from(&arguments) {
-        Ok(matches) => dispatch(&named, matches, &arguments),
+    let ran = std::panic::catch_unwind(|| parse_and_run(&named, &arguments));
+    ran.unwrap_or_else(|panic| {
+        output::refuse(named.name(), &Options::from_arguments(&arguments), &panicked(panic.as_ref()))
+    })
+}
+
+/// Parses the arguments and carries out what they ask for.
+fn parse_and_run(named: &Named, arguments: &[OsString]) -> u8 {
+    match commands::command_for(named).try_get_matches_from(arguments) {
+        Ok(matches) => dispatch(named, matches, arguments),
         Err(error) if error.exit_code() == 0 => {
             output::print(error.render().to_string().as_bytes());
             0
         }
         Err(error) => {
-            let options = Options::from_arguments(&arguments);
+            let options = Options::from_arguments(arguments);
             output::refuse(named.name(), &options, &request::flag_error(&error))
         }
     }
@@ -75,6 +83,7 @@ fn dispatch(named: &Named, mut matches: ArgMatches, arguments: &[OsString]) -> u
 
 /// Runs one tool and prints its answer.
 fn run_tool(tool: &'static Entry, matches: ArgMatches, arguments: &[OsString], options: &Options) -> u8 {
+    let options = &options.for_tool(tool);
     let called = match request_of(tool, matches, arguments, options) {
         Ok(Source::Json(value)) => Call::from_json(tool, value, options).map(Call::run),
         Ok(Source::Flags(mut matches)) => Call::new(tool, options)
@@ -168,14 +177,15 @@ pub fn run_json(tool: &'static Entry, value: Value, options: &Options, control: 
 
 /// Turns a panic into an answer.
 fn without_panic(run: impl FnOnce() -> Answered) -> Answered {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let what = panic
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned())
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_default();
-        Err(Error::internal(format!("lbx met a bug in itself: {what}")))
-    })
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
+        .unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
+}
+
+/// What a panic is answered with.
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
+    let text =
+        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    Error::internal(format!("lbx met a bug in itself: {}", text.unwrap_or("a panic without words")))
 }
 
 /// The tool of that name.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::engine::session::SessionId;
 use crate::error::{Error, ErrorKind};
 use crate::request;
-use crate::tools::Effect;
+use crate::tools::{Effect, Entry};
 
 /// Environment variables that name the session, the first one that is set wins.
 const SESSION_VARIABLES: [&str; 3] = ["LBX_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"];
@@ -122,6 +122,8 @@ pub struct Options {
     pub json: Option<OsString>,
     /// Whether to print the payload alone.
     pub text: bool,
+    /// Whether the environment asks for JSON, even of a tool that answers with text.
+    pub json_output: bool,
     /// Whether entries of a list end in NUL.
     pub null: bool,
     /// Whether to spread the JSON over lines.
@@ -148,6 +150,13 @@ impl Options {
         Self::from_flags(Flags { text, pretty: has("--pretty"), ..Flags::default() })
     }
 
+    /// The options for a tool, which may have a form of answer of its own.
+    #[must_use]
+    pub fn for_tool(&self, tool: &Entry) -> Self {
+        let text = self.text || (tool.text_by_default && !self.json_output && !self.pretty);
+        Self { text, ..self.clone() }
+    }
+
     /// Flags over environment.
     fn from_flags(flags: Flags) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -161,6 +170,7 @@ impl Options {
             sandbox: flags.sandbox.or_else(|| variable("LBX_SANDBOX")),
             require_snapshot: flags.require_snapshot,
             json: flags.json,
+            json_output: variable("LBX_OUTPUT").is_some_and(|form| form == "json"),
             text: flags.text || variable("LBX_OUTPUT").is_some_and(|form| form == "text"),
             null: flags.null,
             pretty: flags.pretty,

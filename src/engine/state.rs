@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
@@ -17,10 +17,10 @@ use crate::error::{Error, ErrorKind};
 
 /// The folder at the workspace root.
 pub const STATE_FOLDER: &str = ".lbx";
-/// How long a caller waits for another to give up a lock.
+/// How long one holder may keep a lock before those who wait give up.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
-/// The longest nap between two tries for a lock: 16 holders of 2 ms each pass in 40 ms.
-const LOCK_NAP_MAX: Duration = Duration::from_millis(2);
+/// Size of what a lock's file says of its holder.
+const HOLDER_BYTES_MAX: usize = 100;
 /// Keeps the state out of git, save for the policy that a team may want to share.
 const IGNORE_FILE: &[u8] = b"# lbx keeps its own state here.\n*\n!/config.toml\n";
 
@@ -125,33 +125,71 @@ impl State {
         })
     }
 
-    /// Takes the exclusive lock `name` in `folder`, waiting up to 10 s for its holder.
+    /// Takes the exclusive lock `name` in `folder`, waiting until it is free.
     ///
-    /// The lock is advisory (`flock`) and dies with its holder.
+    /// The lock is advisory (`flock`) and dies with its holder. It is handed on in the order of
+    /// waiting, so a long queue is no reason to give up; one holder that keeps it for 10 s is.
     ///
     /// # Errors
     /// `lock_timeout`, or the system's.
     pub fn lock(&self, folder: BorrowedFd<'_>, name: &str) -> Result<Lock, Error> {
         let file =
             open_lock(folder, OsStr::new(name)).map_err(|errno| Error::io("open", shown(name), errno))?;
-        let until = Instant::now() + LOCK_WAIT;
-        let mut nap = Duration::from_micros(50);
-        loop {
-            match fs2::FileExt::try_lock_exclusive(&file) {
-                Ok(()) => return Ok(Lock { _file: file }),
-                Err(source) if is_contended(&source) => {}
-                Err(source) => return Err(Error::io("lock", shown(name), source)),
+        let io = |source| Error::io("lock", shown(name), source);
+        match fs2::FileExt::try_lock_exclusive(&file) {
+            Ok(()) => {}
+            Err(source) if is_contended(&source) => {
+                let locked = wait_for(&file).map_err(io)?;
+                let holder = locked.ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::LockTimeout,
+                        format!("another lbx call held {} for {} s", shown(name), LOCK_WAIT.as_secs()),
+                    )
+                })?;
+                return Lock::held(holder).map_err(io);
             }
-            if Instant::now() >= until {
-                return Err(Error::new(
-                    ErrorKind::LockTimeout,
-                    format!("another lbx call held {} for {} s", shown(name), LOCK_WAIT.as_secs()),
-                ));
+            Err(source) => return Err(io(source)),
+        }
+        Lock::held(file).map_err(io)
+    }
+}
+
+/// Waits for a lock in a thread of its own, for as long as it goes from holder to holder; `None`
+/// where one kept it too long.
+fn wait_for(file: &File) -> std::io::Result<Option<File>> {
+    let waiting = file.try_clone()?;
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::Builder::new().spawn(move || {
+        let locked = loop {
+            match fs2::FileExt::lock_exclusive(&waiting) {
+                Err(source) if source.kind() == std::io::ErrorKind::Interrupted => {}
+                outcome => break outcome,
             }
-            std::thread::sleep(nap);
-            nap = (nap * 2).min(LOCK_NAP_MAX);
+        };
+        // Where nobody waits any more, the file is closed here, and so the lock is free.
+        let _ = sender.send(locked.map(|()| waiting));
+    })?;
+    let mut holder = holder_of(file);
+    loop {
+        match receiver.recv_timeout(LOCK_WAIT) {
+            Ok(locked) => return locked.map(Some),
+            Err(_) => {
+                let now = holder_of(file);
+                if now == holder {
+                    return Ok(None);
+                }
+                holder = now;
+            }
         }
     }
+}
+
+/// What the last holder of a lock left in its file.
+fn holder_of(file: &File) -> Vec<u8> {
+    let mut name = vec![0; HOLDER_BYTES_MAX];
+    let length = rustix::io::pread(file, &mut name, 0).unwrap_or(0);
+    name.truncate(length);
+    name
 }
 
 /// A held lock; dropped, it is free.
@@ -160,6 +198,14 @@ impl State {
 pub struct Lock {
     /// The locked file; closing it unlocks.
     _file: File,
+}
+
+impl Lock {
+    /// A lock that was just taken; its file says so to those who wait.
+    fn held(file: File) -> std::io::Result<Self> {
+        rustix::io::retry_on_intr(|| rustix::io::pwrite(&file, unique_name("holder").as_bytes(), 0))?;
+        Ok(Self { _file: file })
+    }
 }
 
 /// Whether a lock is merely held by someone else.

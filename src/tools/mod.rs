@@ -1,9 +1,11 @@
 //! The tools: one file each, and the one list that every front end walks.
 
 pub mod append;
+pub mod apply_patch;
 pub mod common;
 pub mod edit;
 pub mod insert;
+pub mod patch;
 pub mod prepend;
 pub mod read;
 pub mod schema;
@@ -59,6 +61,8 @@ pub trait Tool {
     const STDIN: Stdin = Stdin::Request;
     /// Whether the bulk text alone on stdin, without any argument, is a request.
     const BULK_ALONE: bool = false;
+    /// Whether it answers with its text, where nobody asks for JSON.
+    const TEXT_BY_DEFAULT: bool = false;
     /// Whether MCP clients see it.
     const SERVED: bool = true;
     /// The request: flags, JSON and schema derive from it.
@@ -169,6 +173,8 @@ pub struct Entry {
     pub stdin: Stdin,
     /// Whether the bulk text alone on stdin, without any argument, is a request.
     pub takes_bulk_alone: bool,
+    /// Whether it answers with its text, where nobody asks for JSON.
+    pub text_by_default: bool,
     /// Whether MCP clients see it.
     pub served: bool,
     /// Its flags.
@@ -207,6 +213,7 @@ const fn entry<T: Tool + 'static>() -> Entry {
         effect: T::EFFECT,
         stdin: T::STDIN,
         takes_bulk_alone: T::BULK_ALONE,
+        text_by_default: T::TEXT_BY_DEFAULT,
         served: T::SERVED,
         command: || T::Request::augment_args(Command::new(T::NAME)),
         request_schema: request::schema_of::<T::Request>,
@@ -230,9 +237,11 @@ pub const TOOLS: &[Entry] = &[
     entry::<read::Read>(),
     entry::<write::Write>(),
     entry::<edit::Edit>(),
+    entry::<patch::Patch>(),
     entry::<append::Append>(),
     entry::<prepend::Prepend>(),
     entry::<insert::Insert>(),
+    entry::<apply_patch::ApplyPatch>(),
     entry::<schema::Schema>(),
 ];
 

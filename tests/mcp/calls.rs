@@ -23,8 +23,12 @@ fn each_tool_does_its_work() {
     let written = client.ok("write", &json!({ "path": "new/file.txt", "content": "new\n" }));
     assert_eq!(written["created"], true);
     workspace.holds("new/file.txt", "new\n");
+    let patch = "--- a/new/file.txt\n+++ b/new/file.txt\n@@ -1 +1 @@\n-new\n+newer\n";
+    let patched = client.ok("patch", &json!({ "patch": patch }));
+    assert_eq!(patched["files"][0]["action"], "modify");
+    workspace.holds("new/file.txt", "newer\n");
     let both = client.ok("read", &json!({ "paths": ["new/file.txt", "none.txt"] }));
-    assert_eq!(both["files"][0]["content"], "new\n");
+    assert_eq!(both["files"][0]["content"], "newer\n");
     assert_eq!(both["files"][1]["error"]["kind"], "not_found");
 }
 

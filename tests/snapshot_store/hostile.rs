@@ -51,6 +51,12 @@ fn nothing_is_run() {
     place.put("b.bin", "two\n");
     let store = place.open();
     assert_eq!(store.find_version(b"b.bin", |_| false).unwrap(), None);
+    drop(store);
+    place.write("b.bin", "333\n");
+    place.write("c.bin", "new\n");
+    place.write("c.txt", "new\n");
+    let recorded = crate::scanning::scan(&place).unwrap();
+    assert_eq!(recorded.left_out.len(), 2, "{recorded:?}");
     assert!(!place.home.join("sprung").exists());
 }
 

@@ -16,3 +16,4 @@ mod place;
 mod recording;
 mod repositories;
 mod rules;
+mod scanning;

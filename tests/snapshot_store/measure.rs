@@ -62,3 +62,37 @@ fn timed(place: &Place, number: u32) -> Duration {
     assert!(recorded.id.is_some() && recorded.external.is_none());
     took
 }
+
+#[test]
+#[ignore = "takes a while, and only prints"]
+fn whole_scans() {
+    let place = filled(50_000);
+    place.git(&["status", "--porcelain"]);
+    let (mut scans, mut statuses) = (Vec::new(), Vec::new());
+    let first = clock(|| crate::scanning::scan(&place).unwrap());
+    for _ in 0..20 {
+        scans.push(clock(|| crate::scanning::scan(&place).unwrap()));
+        statuses.push(clock(|| place.git(&["status", "--porcelain"])));
+    }
+    scans.sort();
+    statuses.sort();
+    for number in 0..800 {
+        place.write(&format!("top0/mid{}/f{}.txt", number / 50, number), "changed\n");
+    }
+    let changed = clock(|| crate::scanning::scan(&place).unwrap());
+    said(&format!(
+        "first {first:?}, nothing changed {:?} (git status {:?}), 800 changed {changed:?}",
+        scans[10], statuses[10]
+    ));
+}
+
+#[expect(clippy::print_stdout, reason = "this is what it is for")]
+fn said(text: &str) {
+    println!("scan of 50000 files: {text}");
+}
+
+fn clock<T>(work: impl FnOnce() -> T) -> Duration {
+    let started = Instant::now();
+    work();
+    started.elapsed()
+}

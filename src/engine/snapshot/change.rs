@@ -101,7 +101,7 @@ impl fmt::Display for Reason {
                 )
             }
             Self::Filter(name) => write!(f, "the filter program `{name}` would have to convert it"),
-            Self::Name => f.write_str("git refuses its name"),
+            Self::Name => f.write_str("git or lbx keeps such a name for itself"),
             Self::NestedRepository(path) => write!(f, "it belongs to the repository in `{path}`"),
             Self::Rules(path) => write!(f, "`{path}` is not a regular file, so its rules are unknown"),
         }

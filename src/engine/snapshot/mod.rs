@@ -7,6 +7,7 @@ mod branch;
 mod chain;
 mod change;
 mod compare;
+mod disk;
 mod error;
 mod gitdir;
 mod history;
@@ -17,11 +18,14 @@ mod private;
 mod read;
 mod repository;
 mod rules;
+mod scan;
+mod scan_index;
 mod tree;
 
 use std::fmt;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
@@ -35,13 +39,16 @@ pub use self::change::{Change, FileChange, FileState, LeftOut, Reason, Recorded}
 pub use self::compare::{Changes, PathChange, Version, VersionKind};
 pub use self::error::SnapshotError;
 pub use self::history::{FileStat, Log, Query, Snapshot};
+pub use self::scan::Scan;
 
 /// Largest file that enters a snapshot, in bytes.
 pub const FILE_BYTES_MAX: u64 = 50 * 1024 * 1024;
 /// Name of the snapshot branch where nothing else is configured.
 pub const BRANCH_DEFAULT: &str = "lbx-snapshots";
 /// How often a snapshot is made anew when someone else moved the branch meanwhile.
-const ATTEMPTS_MAX: usize = 5;
+const ATTEMPTS_MAX: u32 = 20;
+/// How long the next attempt waits, for each one before it.
+const ATTEMPT_NAP: Duration = Duration::from_millis(2);
 
 /// The snapshots of one workspace.
 pub struct Store {
@@ -90,10 +97,19 @@ impl Store {
     /// # Errors
     /// Where there can be no snapshot; nothing of the repository has moved then.
     pub fn record(&mut self, change: &Change<'_>) -> Result<Recorded, SnapshotError> {
-        for _ in 0..ATTEMPTS_MAX {
-            let attempt = self.attempt(change);
+        self.repeatedly(|store| store.attempt(change))
+    }
+
+    /// Makes attempts until one is not overtaken by someone else who moves the branch.
+    fn repeatedly(
+        &mut self,
+        attempt: impl Fn(&Self) -> Result<Option<Recorded>, SnapshotError>,
+    ) -> Result<Recorded, SnapshotError> {
+        for number in 0..ATTEMPTS_MAX {
+            thread::sleep(ATTEMPT_NAP * number);
+            let result = attempt(self);
             self.repo.objects.reset_object_memory();
-            if let Some(recorded) = attempt? {
+            if let Some(recorded) = result? {
                 return Ok(recorded);
             }
         }

@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
@@ -15,6 +16,8 @@ use gix::zlib::{Compression, stream::deflate};
 
 /// Most threads that write and sync at once; a disk gains little from more.
 const THREADS_MAX: usize = 8;
+/// Up to so many objects are synced one by one; beyond, the whole file system is.
+const SYNC_EACH_MAX: usize = 64;
 /// How often an object is tried again when its folder vanishes.
 const TRIES_MAX: usize = 10;
 
@@ -23,23 +26,44 @@ type Object<'a> = (&'a ObjectId, &'a Kind, &'a [u8]);
 
 /// Writes every object of `memory` loose below `folder`, and returns when all are durable.
 ///
-/// Each gets a file of its own, written aside under the name that `git gc` clears away,
-/// synced and renamed; the waits for the disk overlap, since the files are spread over threads.
+/// Each gets a file of its own, written aside under a name that `git gc` clears away, synced
+/// and only then renamed, so that no power cut leaves an empty object. The waits for the disk
+/// overlap, since the files are spread over threads; many files are synced all at once.
 pub fn store(folder: &Path, memory: &Storage, level: Compression) -> io::Result<()> {
     let objects: Vec<Object<'_>> =
         memory.iter().map(|(id, (kind, bytes))| (id, kind, bytes.as_slice())).collect();
-    let made_folder = AtomicBool::new(false);
-    in_parallel(&objects, |object| write_object(folder, object, level, &made_folder))?;
-    let mut folders: BTreeSet<PathBuf> = objects.iter().map(|(id, _, _)| fan_out(folder, id)).collect();
-    if made_folder.load(Ordering::Relaxed) {
-        folders.insert(folder.to_owned());
+    let writer = Writer {
+        folder,
+        level,
+        sync_each: objects.len() <= SYNC_EACH_MAX || cfg!(not(target_os = "linux")),
+        made_folder: AtomicBool::new(false),
+    };
+    if writer.sync_each {
+        in_parallel(&objects, |object| writer.write(object).and_then(|written| written.put()))?;
+        return writer.sync_folders(&objects);
     }
-    let folders: Vec<PathBuf> = folders.into_iter().collect();
-    in_parallel(&folders, |path| match sync_folder(path) {
-        // A git that packs has taken the objects out of it, into a pack that it has synced.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    })
+    let written = Mutex::new(Vec::new());
+    in_parallel(&objects, |object| {
+        let one = writer.write(object)?;
+        written.lock().map_err(|_| io::Error::other("a thread that wrote objects ended early"))?.push(one);
+        Ok(())
+    })?;
+    let written = written.into_inner().unwrap_or_default();
+    sync_all(folder)?;
+    written.iter().try_for_each(Aside::put)?;
+    sync_all(folder)
+}
+
+/// Syncs the whole file system that `path` is on.
+#[cfg(target_os = "linux")]
+fn sync_all(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(File::open(path)?)?)
+}
+
+/// Syncs a folder; elsewhere each object is synced by itself.
+#[cfg(not(target_os = "linux"))]
+fn sync_all(path: &Path) -> io::Result<()> {
+    sync_folder(path)
 }
 
 /// Syncs a folder, so that the names in it are durable.
@@ -73,51 +97,100 @@ fn fan_out(folder: &Path, id: &ObjectId) -> PathBuf {
     folder.join(id.to_hex_with_len(2).to_string())
 }
 
-/// Writes one loose object and syncs it; `made` becomes true where its folder was missing.
-fn write_object(
-    folder: &Path,
-    (id, kind, bytes): &Object<'_>,
+/// Writes loose objects.
+struct Writer<'a> {
+    /// The folder `objects`.
+    folder: &'a Path,
+    /// How hard to compress.
     level: Compression,
-    made: &AtomicBool,
-) -> io::Result<()> {
-    static COUNTER: AtomicU32 = AtomicU32::new(0);
-    let fan_out = fan_out(folder, id);
-    let name = id.to_hex().to_string();
-    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-    let aside = fan_out.join(format!(
-        "tmp_obj_lbx{}-{number}-{}",
-        std::process::id(),
-        name.get(..12).unwrap_or(&name)
-    ));
-    let _ = fs::remove_file(&aside); // of a dead process that had this id
-    let write = || {
-        make_fan_out(folder, &fan_out, made)?;
-        write_aside(&aside, **kind, bytes, level)?;
-        fs::rename(&aside, fan_out.join(name.get(2..).unwrap_or_default()))
-    };
-    for _ in 0..TRIES_MAX {
-        match write() {
-            // A git that packs removes folders that it finds empty.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && folder.is_dir() => {}
-            Ok(()) => return Ok(()),
-            Err(error) => {
-                let _ = fs::remove_file(&aside);
-                return Err(error);
-            }
-        }
-    }
-    Err(io::Error::new(io::ErrorKind::NotFound, format!("`{}` vanishes again and again", fan_out.display())))
+    /// Whether each file is synced when it is written.
+    sync_each: bool,
+    /// Whether a fan-out folder was missing.
+    made_folder: AtomicBool,
 }
 
-/// Writes the compressed form of an object into a new file and syncs it.
-fn write_aside(path: &Path, kind: Kind, bytes: &[u8], level: Compression) -> io::Result<()> {
+/// An object that is written but has not its name yet.
+struct Aside {
+    /// Where it is.
+    path: PathBuf,
+    /// Where it shall be.
+    to: PathBuf,
+}
+
+impl Aside {
+    /// Gives the object its name.
+    fn put(&self) -> io::Result<()> {
+        let renamed = fs::rename(&self.path, &self.to);
+        if renamed.is_err() {
+            let _ = fs::remove_file(&self.path);
+        }
+        renamed
+    }
+}
+
+impl Writer<'_> {
+    /// Writes one object aside.
+    fn write(&self, (id, kind, bytes): &Object<'_>) -> io::Result<Aside> {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let (fan_out, name) = (fan_out(self.folder, id), id.to_hex().to_string());
+        let path = fan_out.join(format!("tmp_obj_lbx{}-{number}", std::process::id()));
+        let _ = fs::remove_file(&path); // of a dead process that had this id
+        let packed = compressed(**kind, bytes, self.level)?;
+        self.again_without_folder(&fan_out, || self.write_file(&path, &packed))?;
+        Ok(Aside { path, to: fan_out.join(name.get(2..).unwrap_or_default()) })
+    }
+
+    /// Writes a new file, and syncs it where each is.
+    fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o444).open(path)?;
+        let written = file.write_all(bytes);
+        let synced = written.and_then(|()| if self.sync_each { file.sync_all() } else { Ok(()) });
+        if synced.is_err() {
+            let _ = fs::remove_file(path);
+        }
+        synced
+    }
+
+    /// Does `work` in a fan-out folder, which a git that packs removes when it finds it empty.
+    fn again_without_folder(&self, fan_out: &Path, work: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        for _ in 0..TRIES_MAX {
+            match work() {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    make_fan_out(self.folder, fan_out, &self.made_folder)?;
+                }
+                other => return other,
+            }
+        }
+        Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("`{}` vanishes again and again", fan_out.display()),
+        ))
+    }
+
+    /// Syncs every folder that has new names.
+    fn sync_folders(&self, objects: &[Object<'_>]) -> io::Result<()> {
+        let mut folders: BTreeSet<PathBuf> =
+            objects.iter().map(|(id, _, _)| fan_out(self.folder, id)).collect();
+        if self.made_folder.load(Ordering::Relaxed) {
+            folders.insert(self.folder.to_owned());
+        }
+        let folders: Vec<PathBuf> = folders.into_iter().collect();
+        in_parallel(&folders, |path| match sync_folder(path) {
+            // A git that packs has taken the objects out of it, into a pack that it has synced.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        })
+    }
+}
+
+/// The compressed form of an object.
+fn compressed(kind: Kind, bytes: &[u8], level: Compression) -> io::Result<Vec<u8>> {
     let mut packed = deflate::Write::new(Vec::with_capacity(bytes.len() / 2 + 64), level);
     packed.write_all(&gix::objs::encode::loose_header(kind, bytes.len() as u64))?;
     packed.write_all(bytes)?;
     packed.flush()?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o444).open(path)?;
-    file.write_all(&packed.into_inner())?;
-    file.sync_all()
+    Ok(packed.into_inner())
 }
 
 /// Runs `work` on every item, spread over a few threads; the first failure is the answer.

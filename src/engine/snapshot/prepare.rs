@@ -11,6 +11,7 @@ use gix::validate::path::component;
 use super::FILE_BYTES_MAX;
 use super::chain::Chain;
 use super::change::{FileChange, FileState, LeftOut, Reason};
+use super::disk::OnDisk;
 use super::error::{Doing as _, SnapshotError};
 use super::rules::{self, Rules};
 use super::tree::{self, Edit, Found, Lookup};
@@ -51,8 +52,27 @@ pub fn prepare<'a>(
     Ok(preparer.done)
 }
 
+/// A preparer for files that a scan found.
+pub fn scanner<'r, 'p>(
+    repo: &'r gix::Repository,
+    chain: &'r Chain<'r>,
+    paths: impl Iterator<Item = &'p [u8]>,
+) -> Result<Preparer<'r, 'static>, SnapshotError> {
+    let rules = Rules::new(repo, chain.tree(), paths)?;
+    let modes = repo.config_snapshot().boolean("core.fileMode").unwrap_or(true);
+    Ok(Preparer { repo, chain, rules, modes, paths: BTreeSet::new(), done: Prepared::default() })
+}
+
+/// What a scan makes of a file.
+pub enum Scanned {
+    /// This is there, or nothing.
+    Is(Option<Found>),
+    /// It does not enter.
+    LeftOut(Reason),
+}
+
 /// Works through the files of one change.
-struct Preparer<'r, 'a> {
+pub struct Preparer<'r, 'a> {
     /// The repository.
     repo: &'r gix::Repository,
     /// What the change goes on top of.
@@ -93,8 +113,45 @@ impl<'a> Preparer<'_, 'a> {
         Ok(None)
     }
 
+    /// What a file that a scan found is in a tree; takes its size off `bytes_left`.
+    pub fn scanned(
+        &mut self,
+        path: &[u8],
+        on_disk: Option<&OnDisk>,
+        bytes_left: &mut u64,
+    ) -> Result<Scanned, SnapshotError> {
+        let state = match on_disk {
+            None => return Ok(Scanned::Is(None)),
+            Some(OnDisk::TooLarge(size_bytes)) => return Ok(Scanned::LeftOut(Reason::TooLarge(*size_bytes))),
+            Some(on_disk) => on_disk.state(),
+        };
+        let Some(state) = state else { return Ok(Scanned::Is(None)) };
+        if !is_name(path, matches!(state, FileState::Symlink { .. })) {
+            return Ok(Scanned::LeftOut(Reason::Name));
+        }
+        let found = tree::look_up(self.repo, self.chain.tree(), path)?;
+        if let Some(reason) = self.refusal(&FileChange { path, before: None, after: Some(state) }, found)? {
+            return Ok(Scanned::LeftOut(reason));
+        }
+        let Some(left) = bytes_left.checked_sub(size_bytes(state)) else {
+            return Ok(Scanned::LeftOut(Reason::TooLarge(size_bytes(state))));
+        };
+        *bytes_left = left;
+        Ok(Scanned::Is(Some(self.entry(path, state, found, true)?)))
+    }
+
+    /// Whether a scan leaves out a file, whatever it has in it.
+    pub fn leaves_out(&mut self, path: &[u8], size_bytes: u64) -> Result<bool, SnapshotError> {
+        Ok(size_bytes > FILE_BYTES_MAX || self.rules.program(path)?.is_some())
+    }
+
+    /// What a person should know of the files so far.
+    pub fn into_warnings(self) -> Vec<String> {
+        self.done.warnings
+    }
+
     /// Why a file may not enter, by its place, size and rules.
-    fn refusal(&mut self, file: &FileChange<'a>, found: Lookup) -> Result<Option<Reason>, SnapshotError> {
+    fn refusal(&mut self, file: &FileChange<'_>, found: Lookup) -> Result<Option<Reason>, SnapshotError> {
         let path = file.path;
         if let Lookup::Blocked(end, Found { kind: EntryKind::Commit, .. }) = found {
             let at = path.get(..end).unwrap_or(path).to_str_lossy().into_owned();

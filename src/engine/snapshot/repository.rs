@@ -108,7 +108,7 @@ fn check_extensions(repo: &gix::Repository) -> Result<(), SnapshotError> {
     let config = repo.config_snapshot();
     let format = config.integer("core.repositoryFormatVersion").unwrap_or(0);
     if !(0..=1).contains(&format) {
-        return Err(SnapshotError::new(format!("its repository format {format} is not known")));
+        return Err(SnapshotError::new(format!("the format {format} of the repository is not known")));
     }
     let local = config.plumbing().sections_by_name("extensions").into_iter().flatten();
     for section in local.filter(|section| of_repository(section.meta().source)) {
@@ -117,11 +117,13 @@ fn check_extensions(repo: &gix::Repository) -> Result<(), SnapshotError> {
             let value = section.value(&name).unwrap_or_default();
             if name == "refstorage" && value != "files" {
                 return Err(SnapshotError::new(format!(
-                    "its references are stored as {value}, which lbx cannot write"
+                    "the repository stores its references as {value}, which lbx cannot write"
                 )));
             }
             if format == 1 && !EXTENSIONS_KNOWN.contains(&name.as_str()) {
-                return Err(SnapshotError::new(format!("its extension `{name}` is not known")));
+                return Err(SnapshotError::new(format!(
+                    "the extension `{name}` of the repository is not known"
+                )));
             }
         }
     }
@@ -136,7 +138,7 @@ fn check_partial(repo: &gix::Repository) -> Result<(), SnapshotError> {
         .filter_map(|remote| remote.value("partialclonefilter"))
         .any(|filter| filter.starts_with(b"tree:"));
     if treeless {
-        return Err(SnapshotError::new("it is a partial clone without its trees"));
+        return Err(SnapshotError::new("the repository is a partial clone without its trees"));
     }
     Ok(())
 }
@@ -170,8 +172,9 @@ fn of_repository(source: Source) -> bool {
     matches!(source, Source::Local | Source::Worktree)
 }
 
-/// `text` with a small first letter, to stand inside a sentence.
+/// `text` on one line and with a small first letter, to stand inside a sentence.
 fn lower_first(text: &str) -> String {
-    let mut chars = text.chars();
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut chars = line.chars();
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }

@@ -98,7 +98,9 @@ impl Change<'_> {
                 let (nearest, _) = self.folders_to(current.place.path())?;
                 let stage = Stage { workspace: &self.engine.workspace, state, id: &self.entry.id };
                 let new = New { bytes: &after.bytes, mode: after.mode };
-                let staged = stage.write(number, &nearest, current.original.as_ref(), &new, &mut warnings)?;
+                let origin = file.origin.as_ref().map(|origin| &origin.original);
+                let original = current.original.as_ref().or(origin);
+                let staged = stage.write(number, &nearest, original, &new, &mut warnings)?;
                 prepared.staged.insert(number, staged);
             }
             warn_of_links(file, &mut warnings);

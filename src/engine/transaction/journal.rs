@@ -70,6 +70,9 @@ pub struct Entry {
     /// The caller's reason.
     #[serde(default)]
     pub why: Option<String>,
+    /// Digest of the request, by which a repeated one is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Sha256>,
     /// The files it changes.
     pub files: Vec<FileEntry>,
     /// The folders it makes, outermost first.
@@ -90,6 +93,7 @@ impl Entry {
             time,
             subject: String::new(),
             why: None,
+            request: None,
             files: Vec::new(),
             folders: Vec::new(),
         }
@@ -123,8 +127,7 @@ impl Entry {
     /// # Errors
     /// What the system says.
     pub fn close(&self, state: &State) -> Result<(), Error> {
-        let history = format!("{DONE_FOLDER}/{}", self.session);
-        self.move_to(state, &history, &format!("{:08}.json", self.seq))
+        self.move_to(state, &history_folder(&self.session), &history_name(self.seq))
     }
 
     /// Puts it aside for a person to look at.
@@ -181,6 +184,29 @@ impl PendingEntry {
     pub fn discard(&self) {
         remove(&self.folder, &self.temporary);
     }
+}
+
+/// The folder of a session's history.
+fn history_folder(session: &str) -> String {
+    format!("{DONE_FOLDER}/{session}")
+}
+
+/// The name of the change `seq` in a session's history, so that names sort as numbers do.
+fn history_name(seq: u64) -> String {
+    format!("{seq:08}.json")
+}
+
+/// The change `seq` of a session, if it is still in the history.
+///
+/// # Errors
+/// What the system says.
+pub fn done_entry(state: &State, session: &str, seq: u64) -> Result<Option<Entry>, Error> {
+    let Some(folder) = state.find_folder(&history_folder(session))? else {
+        return Ok(None);
+    };
+    let bytes = fs::read_at(folder.as_fd(), OsStr::new(&history_name(seq)), ENTRY_BYTES_MAX)
+        .map_err(|source| Error::io("read", shown(DONE_FOLDER), source))?;
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
 /// The open entries, oldest first, and the names of files there that are none.

@@ -23,20 +23,26 @@ pub fn after(files: &[Planned], session: &SessionState) -> (Vec<Mark>, Vec<Works
 /// other bytes than those that were changed.
 fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<Mark> {
     let current = &file.seen.current;
-    let known = session.mark(current.place.path()).filter(|mark| mark.sha256 == current.sha256);
+    let path = current.place.path().clone();
+    let (old_path, old_sha256, old_bytes) = match &file.origin {
+        Some(origin) => (&origin.path, origin.sha256, &origin.bytes),
+        None => (&path, current.sha256, &current.bytes),
+    };
+    let known = session.mark(old_path).filter(|mark| mark.sha256 == old_sha256);
     let body = body_of(&after.bytes);
     let total_lines = lines::count(&body);
-    let path = current.place.path().clone();
     let everything =
         || Mark::of_everything(path.clone(), after.sha256, after.bytes.len() as u64, total_lines);
-    if after.known == Known::Everything || !current.exists() {
+    let is_new = !current.exists() && file.origin.is_none();
+    if after.known == Known::Everything || is_new {
         return Some(everything());
     }
-    if !file.seen.proved && known.is_none() {
+    let is_proved = file.seen.proved && file.origin.is_none();
+    if !is_proved && known.is_none() {
         return None;
     }
     let before = known.map(|mark| mark.lines.clone()).unwrap_or_default();
-    Some(Mark { lines: carried_over(&before, &body_of(&current.bytes), &body), ..everything() })
+    Some(Mark { lines: carried_over(&before, &body_of(old_bytes), &body), ..everything() })
 }
 
 /// The text of a file; its bytes where they are none.

@@ -32,6 +32,8 @@ use stage::Original;
 pub const FILE_BYTES_MAX: u64 = 512 << 20;
 /// The lock that every change holds.
 const LOCK: &str = "lock";
+/// Changes of the session that are looked at for the same request.
+const REPEATS_LOOKED_AT: u64 = 20;
 /// Size of the diff in a `stale_file`, in bytes.
 const STALE_DIFF_BYTES: usize = 2000;
 
@@ -135,6 +137,20 @@ struct Planned {
     seen: Seen,
     /// Its new bytes; `None` where it is deleted.
     after: Option<After>,
+    /// The file that it was before it got this name.
+    origin: Option<Origin>,
+}
+
+/// The file whose identity and place in the caller's memory a renamed one takes over.
+struct Origin {
+    /// Where it was.
+    path: WorkspacePath,
+    /// The file, open.
+    original: Original,
+    /// Its bytes.
+    bytes: Vec<u8>,
+    /// Their SHA-256.
+    sha256: Sha256,
 }
 
 /// What a file is to become.
@@ -316,6 +332,31 @@ impl Change<'_> {
         self.engine.find_version(self.state.as_ref()?, path, sha256)
     }
 
+    /// Whether the session has made this very request before, so recently that every file still is
+    /// as it left it. The digest is kept with the change, for the next time.
+    ///
+    /// # Errors
+    /// The system's, where the history cannot be read.
+    pub fn is_repeated(&mut self, request: Sha256) -> Result<bool, Error> {
+        self.entry.request = Some(request);
+        let Some(state) = &self.state else {
+            return Ok(false);
+        };
+        let last = self.session.seq;
+        for seq in (last.saturating_sub(REPEATS_LOOKED_AT) + 1..=last).rev() {
+            let Some(entry) = journal::done_entry(state, self.engine.session().as_str(), seq)? else {
+                continue;
+            };
+            if entry.request == Some(request) {
+                return Ok(entry
+                    .files
+                    .iter()
+                    .all(|file| recover::has_new_side(&self.engine.workspace, file)));
+            }
+        }
+        Ok(false)
+    }
+
     /// Notes that the caller knows all of a file, though nothing was changed.
     pub fn note_seen(&mut self, current: &Current) {
         if let Some(original) = &current.original {
@@ -333,13 +374,44 @@ impl Change<'_> {
     /// Plans new bytes for a file; answers their SHA-256.
     pub fn put(&mut self, seen: Seen, bytes: Vec<u8>, mode: Option<u32>, known: Known) -> Sha256 {
         let sha256 = Sha256::of(&bytes);
-        self.files.push(Planned { seen, after: Some(After { bytes, sha256, mode, known }) });
+        self.files.push(Planned { seen, after: Some(After { bytes, sha256, mode, known }), origin: None });
         sha256
+    }
+
+    /// Plans another name for `source`, that of `target`, and perhaps other bytes; answers their
+    /// SHA-256. The read mark moves along.
+    ///
+    /// # Errors
+    /// The system's, and `not_found` where there is no source.
+    pub fn rename(
+        &mut self,
+        source: Seen,
+        target: Seen,
+        bytes: Vec<u8>,
+        mode: Option<u32>,
+    ) -> Result<Sha256, Error> {
+        let current = &source.current;
+        let shown = current.place.shown();
+        let Some(original) = &current.original else {
+            return Err(self.engine.workspace.not_found(&current.place));
+        };
+        let file = original.file.try_clone().map_err(|io| Error::io("read", shown, io))?;
+        let origin = Origin {
+            path: current.place.path().clone(),
+            original: Original { file, stat: original.stat },
+            bytes: current.bytes.clone(),
+            sha256: current.sha256,
+        };
+        let sha256 = Sha256::of(&bytes);
+        let after = After { bytes, sha256, mode, known: Known::ChangedLines };
+        self.remove(source);
+        self.files.push(Planned { seen: target, after: Some(after), origin: Some(origin) });
+        Ok(sha256)
     }
 
     /// Plans the end of a file.
     pub fn remove(&mut self, seen: Seen) {
-        self.files.push(Planned { seen, after: None });
+        self.files.push(Planned { seen, after: None, origin: None });
     }
 
     /// The deepest folder on the way to `path` that exists, and the missing ones below it,

@@ -199,6 +199,12 @@ fn stand_of(workspace: &Workspace, file: &FileEntry) -> Stand {
     }
 }
 
+/// Whether the new side of a file stands.
+#[must_use]
+pub fn has_new_side(workspace: &Workspace, file: &FileEntry) -> bool {
+    matches!(stand_of(workspace, file), Stand::After | Stand::Either)
+}
+
 /// The bytes and mode of a regular file; `None` where nothing stands.
 fn read(workspace: &Workspace, path: &WorkspacePath) -> Result<Option<(Vec<u8>, u32)>, Error> {
     let shown = workspace.shown(path);

@@ -93,9 +93,14 @@ mod tests {
         let text = Text::new(lines(
             b"class A:\n  def f():\n    x\n  def g():\n    x\nclass B:\n  def f():\n    x\n",
         ));
-        assert_eq!(windows(&text, &[b"def g():"], 0).unwrap(), [vec![3..5], vec![3..8]]);
-        assert_eq!(windows(&text, &[b"class B:", b"def f"], 0).unwrap()[0], [6..8]);
-        assert_eq!(windows(&text, &[b"def f():"], 0).unwrap()[0], [1..3, 6..8]);
+        let starts = |anchors: &[&'static [u8]]| -> Vec<Vec<(usize, usize)>> {
+            let pair = |range: &Range<usize>| (range.start, range.end);
+            let groups = windows(&text, anchors, 0).unwrap();
+            groups.iter().map(|group| group.iter().map(pair).collect()).collect()
+        };
+        assert_eq!(starts(&[b"def g():"]), [[(3, 5)], [(3, 8)]]);
+        assert_eq!(starts(&[b"class B:", b"def f"]), [[(6, 8)], [(6, 8)]]);
+        assert_eq!(starts(&[b"def f():"])[0], [(1, 3), (6, 8)]);
         assert_eq!(windows(&text, &[b"class A:", b"nothing"], 0).unwrap_err(), b"nothing");
     }
 }

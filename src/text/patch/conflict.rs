@@ -60,7 +60,7 @@ pub enum Reason {
     },
     /// Its old lines stand in several places and the line number does not decide.
     Ambiguous {
-        /// The lines where they stand, from 1; the first few.
+        /// The lines where they stand, from 1; the first few. None where the search was given up.
         lines: Vec<usize>,
     },
     /// A `@@` anchor is nowhere.
@@ -163,6 +163,9 @@ impl fmt::Display for Reason {
         match self {
             Self::NotFound { stated: Some(line) } => write!(f, "does not match at line {line} or elsewhere"),
             Self::NotFound { stated: None } => write!(f, "matches nowhere"),
+            Self::Ambiguous { lines } if lines.is_empty() => {
+                write!(f, "is like too many places to be told apart: add context lines or their numbers")
+            }
             Self::Ambiguous { lines } => {
                 let lines: Vec<_> = lines.iter().map(ToString::to_string).collect();
                 write!(f, "matches several places (lines {}): add context lines", lines.join(", "))

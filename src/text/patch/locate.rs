@@ -7,7 +7,7 @@ use super::index::{Index, Places, Tier};
 use super::lines::Line;
 
 /// How many comparisons one file may cost before a search counts as ambiguous.
-const COMPARISONS_MAX: usize = 50_000_000;
+const COMPARISONS_MAX: usize = 10_000_000;
 
 /// How many equal places are named.
 const PLACES_MAX: usize = 8;

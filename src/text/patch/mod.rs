@@ -60,7 +60,9 @@ pub use blocks::{Block, search_replace_blocks};
 pub use conflict::{Conflict, Failure, Fate, HunkFate, Nearest, Reason, visible};
 pub use index::Tier;
 pub use lines::{Ending, Line, lines};
-pub use model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Patch, Prefix, Strip};
+pub use model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Patch, Paths, Prefix, Strip};
 pub use parse::{ParseError, parse};
 pub use place::Options;
-pub use plan::{Action, Before, FileOutcome, PlanError, PlanOptions, Refusal, RefusalReason, compose};
+pub use plan::{
+    Action, Before, FileOutcome, PlanError, PlanOptions, Reader, Refusal, RefusalReason, compose,
+};

@@ -61,6 +61,15 @@ pub struct FilePatch<'a> {
     pub body: Body<'a>,
 }
 
+/// The paths of a file without their prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paths {
+    /// Before the patch; absent where it names none.
+    pub old: Option<Vec<u8>>,
+    /// After the patch; absent where it names none.
+    pub new: Option<Vec<u8>>,
+}
+
 /// How the content of a file changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body<'a> {
@@ -140,11 +149,13 @@ pub struct Hunk<'a> {
 
 impl<'a> Hunk<'a> {
     /// The lines that it expects.
+    #[must_use]
     pub fn old(&self) -> impl DoubleEndedIterator<Item = &HunkLine<'a>> + Clone {
         self.lines.iter().filter(|line| line.kind != Kind::Added)
     }
 
     /// The lines that it leaves.
+    #[must_use]
     pub fn new_side(&self) -> impl DoubleEndedIterator<Item = &HunkLine<'a>> + Clone {
         self.lines.iter().filter(|line| line.kind != Kind::Removed)
     }
@@ -194,10 +205,9 @@ impl<'a> Hunk<'a> {
 impl FilePatch<'_> {
     /// The old and the new path without what `strip` removes.
     ///
-    /// `None` inside means that the patch names no path there; `None` outside that a path has
-    /// fewer components than are to be removed.
+    /// `None` means that a path has fewer components than are to be removed.
     #[must_use]
-    pub fn paths(&self, strip: Strip) -> Option<(Option<Vec<u8>>, Option<Vec<u8>>)> {
+    pub fn paths(&self, strip: Strip) -> Option<Paths> {
         let count = match (strip, self.prefix) {
             (_, Prefix::Unknown) | (Strip::Auto, Prefix::Absent | Prefix::Dropped) => 0,
             (Strip::Auto, Prefix::Present) => 1,
@@ -208,7 +218,7 @@ impl FilePatch<'_> {
             None => Some(None),
             Some(path) => without_components(path, count).map(Some),
         };
-        Some((short(&self.old_path)?, short(&self.new_path)?))
+        Some(Paths { old: short(&self.old_path)?, new: short(&self.new_path)? })
     }
 
     /// The hunks, where the change is one of lines.

@@ -86,7 +86,8 @@ impl Placing<'_, '_> {
             }
         }
         if self.text.is_unique(&new, Tier::Exact)
-            && let Some(place) = self.done(&new, Tier::Exact).filter(|place| self.is_telling(place.start))
+            && let Some(place) = self.done(&new, Tier::Exact)
+            && (self.is_between(place.start) || (self.adds_text() && self.is_substantial()))
         {
             return Ok(place);
         }
@@ -272,15 +273,26 @@ impl Placing<'_, '_> {
         self.hunk.lines.iter().any(|line| line.kind == Kind::Added && is_text(line))
     }
 
-    /// Whether the new side standing at `at` means that the hunk is applied: it adds text, or
-    /// what it removes would stand between lines of text or the ends of the file.
+    /// Whether the new side standing at the stated line means that the hunk is applied: it adds
+    /// text, or what it removes would stand between lines of text or the ends of the file.
     fn is_telling(&self, at: usize) -> bool {
+        self.is_between(at) || self.adds_text()
+    }
+
+    /// Whether what the hunk changes stands between lines of text or the ends of the file, with its
+    /// new side at `at`.
+    fn is_between(&self, at: usize) -> bool {
         let is_context = |line: &&HunkLine<'_>| line.kind == Kind::Context;
         let is_text = |line: &HunkLine<'_>| !line.text.trim_ascii().is_empty();
         let mut before = self.hunk.lines.iter().take_while(is_context);
         let mut after = self.hunk.lines.iter().rev().take_while(is_context);
         let (has_before, has_after) = (before.any(is_text), after.any(is_text));
         let is_last = at + self.hunk.new_side().count() == self.text.lines.len();
-        self.adds_text() || ((has_before || has_after) && (has_before || at == 0) && (has_after || is_last))
+        match (has_before, has_after) {
+            (true, true) => true,
+            (true, false) => is_last,
+            (false, true) => at == 0,
+            (false, false) => false,
+        }
     }
 }

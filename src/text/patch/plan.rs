@@ -103,6 +103,9 @@ pub enum RefusalReason {
     OtherFile,
 }
 
+/// Gives the file at a path as it is before the patch, `None` where nothing is.
+pub type Reader<'r, E> = dyn FnMut(&[u8]) -> Result<Option<Before>, E> + 'r;
+
 /// Computes what `patch` makes of the files that `read` gives.
 ///
 /// `read` is asked once a path, with the path as the patch has it after stripping; `None` means
@@ -112,10 +115,10 @@ pub enum RefusalReason {
 ///
 /// # Errors
 /// The first failure of `read`, or everything in the patch that cannot be done.
-pub fn compose<E>(
+pub fn compose<'r, E>(
     patch: &Patch<'_>,
     options: &PlanOptions,
-    read: &mut dyn FnMut(&[u8]) -> Result<Option<Before>, E>,
+    read: &'r mut Reader<'r, E>,
 ) -> Result<Vec<FileOutcome>, PlanError<E>> {
     let (steps, mut refusals) = steps(patch, options);
     let mut tree = Tree::new(patch.format == Format::Git, &steps, options.apply, read);
@@ -123,9 +126,7 @@ pub fn compose<E>(
         match tree.take(step) {
             Ok(()) => {}
             Err(Stop::Read(error)) => return Err(PlanError::Read(error)),
-            Err(Stop::Refused(path, reason)) => {
-                refusals.push(Refusal { path, patch_line: step.file.patch_line, reason });
-            }
+            Err(Stop::Refused(reason)) => refusals.push(step.refusal(reason)),
         }
     }
     if refusals.is_empty() { Ok(tree.outcomes()) } else { Err(PlanError::Refused(refusals)) }
@@ -147,9 +148,10 @@ impl Step<'_> {
         self.old.as_deref() == Some(path) || self.new.as_deref() == Some(path)
     }
 
-    /// The path to name in messages.
-    fn path(&self) -> Vec<u8> {
-        self.new.clone().or_else(|| self.old.clone()).unwrap_or_default()
+    /// The refusal of this step.
+    fn refusal(&self, reason: RefusalReason) -> Refusal {
+        let path = self.new.clone().or_else(|| self.old.clone()).unwrap_or_default();
+        Refusal { path, patch_line: self.file.patch_line, reason }
     }
 }
 
@@ -160,7 +162,7 @@ fn steps<'a>(patch: &Patch<'a>, options: &PlanOptions) -> (Vec<Step<'a>>, Vec<Re
     for file in &patch.files {
         match step(file, options) {
             Ok(step) => steps.push(step),
-            Err((path, reason)) => refusals.push(Refusal { path, patch_line: file.patch_line, reason }),
+            Err(refusal) => refusals.push(refusal),
         }
     }
     if options.apply.reverse {
@@ -173,23 +175,27 @@ fn steps<'a>(patch: &Patch<'a>, options: &PlanOptions) -> (Vec<Step<'a>>, Vec<Re
 }
 
 /// Settles direction and paths of one change.
-fn step<'a>(file: &FilePatch<'a>, options: &PlanOptions) -> Result<Step<'a>, (Vec<u8>, RefusalReason)> {
-    let written = || file.new_path.clone().or_else(|| file.old_path.clone()).unwrap_or_default();
-    let file = if options.apply.reverse {
-        let irreversible = || Conflict::whole(file.patch_line, Reason::Irreversible);
-        file.reversed().ok_or_else(|| (written(), RefusalReason::Conflict(irreversible())))?
+fn step<'a>(file: &FilePatch<'a>, options: &PlanOptions) -> Result<Step<'a>, Refusal> {
+    let refusal = |reason| Refusal {
+        path: file.new_path.clone().or_else(|| file.old_path.clone()).unwrap_or_default(),
+        patch_line: file.patch_line,
+        reason,
+    };
+    let irreversible = || Conflict::whole(file.patch_line, Reason::Irreversible);
+    let turned = if options.apply.reverse {
+        file.reversed().ok_or_else(|| refusal(RefusalReason::Conflict(irreversible())))?
     } else {
         file.clone()
     };
-    let paths = file.paths(options.strip).ok_or_else(|| (written(), RefusalReason::StripTooDeep))?;
-    let (mut old, mut new) = (paths.0.as_deref().map(normal), paths.1.as_deref().map(normal));
+    let paths = turned.paths(options.strip).ok_or_else(|| refusal(RefusalReason::StripTooDeep))?;
+    let (mut old, mut new) = (paths.old.as_deref().map(normal), paths.new.as_deref().map(normal));
     if old.is_none() && new.is_none() {
         let target = options.target.as_deref().map(normal);
-        let target = target.ok_or_else(|| (Vec::new(), RefusalReason::NoPath))?;
-        old = (file.operation != Operation::Create).then(|| target.clone());
+        let target = target.ok_or_else(|| refusal(RefusalReason::NoPath))?;
+        old = (turned.operation != Operation::Create).then(|| target.clone());
         new = Some(target);
     }
-    Ok(Step { file, old, new })
+    Ok(Step { file: turned, old, new })
 }
 
 /// Keeps the changes of `target`, or gives its name to the only file of the patch.
@@ -222,7 +228,7 @@ enum Stop<E> {
     /// A file could not be read.
     Read(E),
     /// The change cannot be done.
-    Refused(Vec<u8>, RefusalReason),
+    Refused(RefusalReason),
 }
 
 /// A file as the patch has made it so far.
@@ -276,7 +282,7 @@ struct Tree<'r, E> {
     /// How hunks are placed; never in reverse, since the steps are turned round themselves.
     options: Options,
     /// Gives the files before the patch.
-    read: &'r mut dyn FnMut(&[u8]) -> Result<Option<Before>, E>,
+    read: &'r mut Reader<'r, E>,
     /// What `read` gave.
     originals: BTreeMap<Vec<u8>, Option<Before>>,
     /// What the patch has made so far.
@@ -287,12 +293,7 @@ struct Tree<'r, E> {
 
 impl<'r, E> Tree<'r, E> {
     /// A tree that nothing has happened to.
-    fn new(
-        is_git: bool,
-        steps: &[Step<'_>],
-        options: Options,
-        read: &'r mut dyn FnMut(&[u8]) -> Result<Option<Before>, E>,
-    ) -> Self {
+    fn new(is_git: bool, steps: &[Step<'_>], options: Options, read: &'r mut Reader<'r, E>) -> Self {
         let leaves = |step: &&Step<'_>| matches!(step.file.operation, Operation::Rename | Operation::Delete);
         let leaving = steps.iter().filter(leaves).filter_map(|step| step.old.clone());
         Self {
@@ -323,7 +324,7 @@ impl<'r, E> Tree<'r, E> {
             (Operation::Rename | Operation::Copy, Some(old), Some(new)) => self.carry(&step.file, old, new),
             _ => Err(RefusalReason::NoPath),
         };
-        taken.map_err(|reason| Stop::Refused(step.path(), reason))
+        taken.map_err(Stop::Refused)
     }
 
     /// Makes sure that the file before the patch is known.

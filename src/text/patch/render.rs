@@ -155,9 +155,8 @@ fn final_ending(lines: &[Line<'_>], edit: &Edit<'_>, ending: Ending) -> Ending {
     let was_bare = lines.last().is_some_and(|line| line.ending == Ending::None);
     match edit.last {
         LastLine::LosesNewline => Ending::None,
-        LastLine::GetsNewline => ending,
         LastLine::AsItWas if was_bare => Ending::None,
-        LastLine::AsItWas => ending,
+        LastLine::GetsNewline | LastLine::AsItWas => ending,
     }
 }
 

@@ -17,6 +17,7 @@ const LINE_CHARACTERS: usize = 80;
 const APPLIED_BYTES_MIN: usize = 4;
 
 /// One edit, checked.
+#[derive(Debug)]
 pub struct Step {
     /// What to do.
     item: Item,

@@ -193,6 +193,9 @@ impl Tool for Edit {
         let steps = request.steps()?;
         let paths = request.files()?;
         let mut change = engine.begin(Self::NAME, request.dry_run)?;
+        if change.is_repeated(digest(&paths, &steps))? {
+            return repeated(&mut change, &paths, request.paths.is_none());
+        }
         let mut edited = Vec::with_capacity(paths.len());
         let mut changed: Vec<WorkspacePath> = Vec::new();
         for path in paths {
@@ -208,13 +211,7 @@ impl Tool for Edit {
             edited.push(answer);
         }
         change.commit(subject(Self::NAME, &changed), request.why)?;
-        match (request.paths.is_none(), edited.pop()) {
-            (true, Some(only)) => Ok(Response::One(only)),
-            (_, last) => {
-                edited.extend(last);
-                Ok(Response::Several { files: edited })
-            }
-        }
+        Ok(Response::of(edited, request.paths.is_none()))
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -226,6 +223,42 @@ impl Tool for Edit {
             file.as_text(Self::NAME, text);
         }
     }
+}
+
+impl Response {
+    /// The answer for one file alone, or for a list of them.
+    fn of(mut edited: Vec<FileEdited>, is_single: bool) -> Self {
+        match edited.pop() {
+            Some(only) if is_single && edited.is_empty() => Self::One(only),
+            last => {
+                edited.extend(last);
+                Self::Several { files: edited }
+            }
+        }
+    }
+}
+
+/// By what a repeated request is known.
+fn digest(paths: &[&PathBuf], steps: &[Step]) -> Sha256 {
+    Sha256::of(format!("edit {paths:?} {steps:?}").as_bytes())
+}
+
+/// The answer to a request that this session has made before, and after which nothing has changed.
+fn repeated(change: &mut Change<'_>, paths: &[&PathBuf], is_single: bool) -> Result<Response, Error> {
+    let mut edited = Vec::with_capacity(paths.len());
+    for path in paths {
+        let current = change.look_at(path)?;
+        edited.push(FileEdited {
+            path: current.place().shown().to_owned(),
+            sha256: current.sha256(),
+            count: 0,
+            replacements: Vec::new(),
+            r#match: Matched::AlreadyApplied,
+            rebased: false,
+            diff: None,
+        });
+    }
+    Ok(Response::of(edited, is_single))
 }
 
 impl Request {

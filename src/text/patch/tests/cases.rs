@@ -54,6 +54,7 @@ fn check_all(cases: &[Case], options: &Options) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn formats_are_told_apart() {
     check_all(
         &[
@@ -162,6 +163,7 @@ fn formats_are_told_apart() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn what_cannot_be_read_is_refused() {
     check_all(
         &[
@@ -664,7 +666,7 @@ fn what_is_applied_is_not_applied_again() {
                 "--- f\n+++ f\n@@ -1,6 +1,7 @@\n x\n x\n x\n+x\n x\n x\n x\n",
                 After("x\nx\nx\nx\nx\nx\nx\nx\nx\n"),
             ),
-            ("block", "a\nB\n", "f\n<<<<<<< SEARCH\nb\n=======\nB\n>>>>>>> REPLACE\n", Already),
+            ("block", "a\nB\nC\n", "f\n<<<<<<< SEARCH\nb\nc\n=======\nB\nC\n>>>>>>> REPLACE\n", Already),
             (
                 "block that inserts",
                 "a\nb\nc\n",

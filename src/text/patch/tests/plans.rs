@@ -30,8 +30,8 @@ fn outcomes(tree: &Tree, patch: &str, options: &PlanOptions) -> Result<Vec<FileO
 }
 
 /// The tree after `patch`, and a line for each outcome.
-fn run(tree: &Tree, patch: &str, options: &PlanOptions) -> Result<(Tree, Vec<String>), String> {
-    let outcomes = outcomes(tree, patch, options)?;
+fn run(tree: &Tree, text: &str, options: &PlanOptions) -> Result<(Tree, Vec<String>), String> {
+    let outcomes = outcomes(tree, text, options)?;
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let mut after = tree.clone();
     for outcome in outcomes.iter().filter(|outcome| outcome.action == Action::Rename) {

@@ -88,7 +88,8 @@ fn a_diff_applied_gives_the_other_text_and_back() {
         if before == after {
             continue;
         }
-        let patch = diff(&before, &after, 3);
+        let context = 1 + 2 * random.below(2);
+        let patch = diff(&before, &after, context);
         let parsed = parse(&patch).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let file = &parsed.files[0];
         for strict in [false, true] {
@@ -159,7 +160,7 @@ fn a_patch_applied_twice_changes_nothing_more() {
         let parsed = parse(&patch).unwrap();
         match apply(&parsed.files[0], &after, &Options::default()) {
             Ok(applied) => {
-                assert!(applied.after == after, "seed {seed}: {}", String::from_utf8_lossy(&patch))
+                assert!(applied.after == after, "seed {seed}: {}", String::from_utf8_lossy(&patch));
             }
             Err(conflict) => {
                 refused += 1;
@@ -168,6 +169,49 @@ fn a_patch_applied_twice_changes_nothing_more() {
         }
     }
     assert!(refused < 20, "{refused} refused");
+}
+
+#[test]
+fn an_envelope_without_line_numbers_finds_its_places() {
+    for seed in 0..1000 {
+        let mut random = Random::new(seed);
+        let before: Vec<u8> = (0..60).flat_map(|line| format!("line {line}\n").into_bytes()).collect();
+        let after = random.edited(&before, 0);
+        if before == after {
+            continue;
+        }
+        let hunks = diff(&before, &after, 2);
+        let mut patch = b"*** Begin Patch\n*** Update File: f\n".to_vec();
+        for line in hunks.split_inclusive(|byte| *byte == b'\n').skip(2) {
+            match line {
+                [b'@', ..] => patch.extend_from_slice(b"@@\n"),
+                [b'\\', ..] => {}
+                line => patch.extend_from_slice(line),
+            }
+        }
+        patch.extend_from_slice(b"*** End Patch\n");
+        let parsed = parse(&patch).unwrap();
+        // The envelope cannot say that the final newline goes.
+        let wanted = if after.ends_with(b"\n") { after } else { [&after[..], b"\n"].concat() };
+        let applied = apply(&parsed.files[0], &before, &Options::default())
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(applied.after == wanted, "seed {seed}: {}", String::from_utf8_lossy(&patch));
+    }
+}
+
+#[test]
+fn a_search_among_many_alike_is_bounded() {
+    let before: Vec<u8> = (0..60_000).flat_map(|line| format!("{}\n", line % 2).into_bytes()).collect();
+    let mut patch = b"*** Begin Patch\n*** Update File: f\n".to_vec();
+    for _ in 0..300 {
+        patch.extend_from_slice(b"@@\n 0\n 1\n 0\n 1\n 1\n-0\n+2\n");
+    }
+    patch.extend_from_slice(b"*** End Patch\n");
+    let started = std::time::Instant::now();
+    let parsed = parse(&patch).unwrap();
+    let conflict = apply(&parsed.files[0], &before, &Options::default()).unwrap_err();
+    assert_eq!(conflict.failures().count(), 300);
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
 }
 
 #[test]

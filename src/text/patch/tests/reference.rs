@@ -106,3 +106,53 @@ fn compare(text: &[u8], before: &[(String, Vec<u8>)], after: &[(String, Vec<u8>)
         tree.into_iter().map(|(name, bytes)| (String::from_utf8(name).unwrap(), bytes)).collect();
     assert!(got == after, "seed {seed}, reverse {reverse}:\n{}", String::from_utf8_lossy(text));
 }
+
+/// The commits to replay and their repository, where `LBX_HISTORY` names one.
+fn history() -> Option<(std::path::PathBuf, Vec<String>)> {
+    let repository = std::path::PathBuf::from(std::env::var_os("LBX_HISTORY")?);
+    let list = git(&repository, &["rev-list", "--no-merges", "--min-parents=1", "-n", "300", "--all"])?;
+    Some((repository, String::from_utf8(list).unwrap().lines().map(str::to_owned).collect()))
+}
+
+#[test]
+fn real_history_is_replayed_both_ways() {
+    let Some((repository, commits)) = history() else {
+        eprintln!("skipped: LBX_HISTORY names no repository");
+        return;
+    };
+    for commit in commits {
+        let parent = format!("{commit}^");
+        let arguments = ["diff", "--full-index", "-M", "-C", "--binary", &parent, &commit];
+        let text = git(&repository, &arguments).unwrap();
+        if text.is_empty() {
+            continue;
+        }
+        for strict in [false, true] {
+            replay(&repository, &text, [&parent, &commit], Options { strict, ..Options::default() });
+        }
+        if !text.windows(11).any(|part| part == b"\ncopy from ") {
+            replay(&repository, &text, [&commit, &parent], Options { reverse: true, ..Options::default() });
+        }
+    }
+}
+
+/// Applies `text` to one commit's files and compares with the other's.
+fn replay(repository: &Path, text: &[u8], [before, after]: [&str; 2], options: Options) {
+    let show = |commit: &str, path: &[u8]| {
+        let name = format!("{commit}:{}", String::from_utf8(path.to_vec()).unwrap());
+        git(repository, &["cat-file", "blob", &name])
+    };
+    let parsed = parse(text).unwrap_or_else(|error| panic!("{after}: {error}"));
+    let plan = PlanOptions { apply: options, ..PlanOptions::default() };
+    let outcomes = compose::<()>(&parsed, &plan, &mut |path| {
+        Ok(show(before, path).map(|bytes| Before { bytes, mode: None }))
+    });
+    for outcome in outcomes.unwrap_or_else(|error| panic!("{after}: {error:?}")) {
+        let path = String::from_utf8_lossy(&outcome.path).into_owned();
+        assert!(outcome.after == show(after, &outcome.path), "{after}: {path}, {options:?}");
+        assert!(outcome.hunks.iter().all(|hunk| hunk.offset == 0), "{after}: {path}");
+        if let Some(from) = outcome.from.filter(|_| outcome.action == Action::Rename) {
+            assert_eq!(show(after, &from), None, "{after}: {path}");
+        }
+    }
+}

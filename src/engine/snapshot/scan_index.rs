@@ -1,0 +1,157 @@
+//! What the last full scan saw: an index of lbx's own, never the user's.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use gix::ObjectId;
+use gix::bstr::{BStr, BString, ByteSlice as _};
+use gix::index::entry::{Flags, Mode, Stat};
+use gix::index::{File, State, decode, write};
+use gix::objs::tree::EntryKind;
+
+use super::error::{Doing as _, SnapshotError};
+use super::tree::Found;
+
+/// Folder of the index, in the state folder.
+const FOLDER: &str = "scan";
+
+/// The index of the last scan.
+///
+/// It has exactly the entries of one tree, which its file is named after, with what the file
+/// system said of each file when its content was that.
+pub struct ScanIndex {
+    /// The index.
+    pub file: File,
+    /// The tree whose entries it has.
+    pub tree: ObjectId,
+    /// The folder that it lies in.
+    folder: PathBuf,
+    /// Paths whose entries go at the next [`save`](Self::save).
+    removed: BTreeSet<BString>,
+}
+
+impl ScanIndex {
+    /// The index of the last scan, else one of `tree` that knows what the user's own index knows.
+    pub fn load(repo: &gix::Repository, state: &Path, tree: ObjectId) -> Result<Self, SnapshotError> {
+        let folder = state.join(FOLDER);
+        fs::create_dir_all(&folder).doing(|| format!("cannot make `{}`", folder.display()))?;
+        // A sparse checkout may have other folders by now, so what is known is asked for anew.
+        let sparse = repo.config_snapshot().boolean("core.sparseCheckout").unwrap_or(false);
+        if !sparse && let Some((file, tree)) = last(repo, &folder) {
+            return Ok(Self { file, tree, folder, removed: BTreeSet::new() });
+        }
+        let mut file =
+            repo.index_from_tree(&tree).doing(|| "the files of the last snapshot cannot be listed".into())?;
+        if let Ok(users) = repo.open_index() {
+            take_over(&mut file, &users);
+        }
+        Ok(Self { file, tree, folder, removed: BTreeSet::new() })
+    }
+
+    /// Notes that `path` is `found` now, and that the file system says `stat` of it.
+    pub fn put(&mut self, path: &BStr, found: Option<Found>, stat: Option<Stat>) {
+        let at = self.file.entry_index_by_path(path);
+        let (Some(found), Some(stat)) = (found, stat) else {
+            self.removed.insert(path.to_owned());
+            return;
+        };
+        let mode = mode_of(found.kind);
+        match at.ok().and_then(|at| self.file.entries_mut().get_mut(at)) {
+            Some(entry) => {
+                (entry.id, entry.mode, entry.stat) = (found.id, mode, stat);
+            }
+            None => self.file.dangerously_push_entry(stat, found.id, Flags::empty(), mode, path),
+        }
+    }
+
+    /// Notes what the file system says of `path`, whose entry stays as it is.
+    pub fn refresh(&mut self, path: &BStr, stat: Stat) {
+        let at = self.file.entry_index_by_path(path);
+        if let Some(entry) = at.ok().and_then(|at| self.file.entries_mut().get_mut(at)) {
+            entry.stat = stat;
+        }
+    }
+
+    /// Stores the index as that of `tree`, as of the time `began`, before the scan.
+    ///
+    /// A cache, so it is not synced: a damaged one is made anew.
+    pub fn save(mut self, tree: ObjectId, began: SystemTime) -> Result<(), SnapshotError> {
+        let path = self.folder.join(tree.to_hex().to_string());
+        let doing = || format!("cannot write `{}`", path.display());
+        let removed = std::mem::take(&mut self.removed);
+        self.file.remove_entries(|_, path, _| removed.contains(path));
+        self.file.sort_entries();
+        self.file.remove_tree();
+        self.file.set_path(&path);
+        self.file.write(write::Options::default()).doing(doing)?;
+        let written = fs::OpenOptions::new().write(true).open(&path).doing(doing)?;
+        written.set_modified(began).doing(doing)?;
+        for other in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            if other.path() != path {
+                let _ = fs::remove_file(other.path());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The stored index, where there is one that can be read and whose tree is still there.
+fn last(repo: &gix::Repository, folder: &Path) -> Option<(File, ObjectId)> {
+    let entry = fs::read_dir(folder).ok()?.flatten().find(|entry| hex_of(&entry.path()).is_some())?;
+    let tree = hex_of(&entry.path())?;
+    let _there = repo.find_tree(tree).ok()?;
+    let file = File::at(entry.path(), repo.object_hash(), true, decode::Options::default()).ok()?;
+    Some((file, tree))
+}
+
+/// The tree that an index file is named after.
+fn hex_of(path: &Path) -> Option<ObjectId> {
+    ObjectId::from_hex(path.file_name()?.to_str()?.as_bytes()).ok()
+}
+
+/// Takes over from the user's index what it knows of files whose content is the same.
+///
+/// What was touched as late as that index itself is not believed, since a later change may
+/// look the same. Entries that are not checked out stay so.
+fn take_over(file: &mut File, users: &State) {
+    let sparse: Vec<BString> = users
+        .entries()
+        .iter()
+        .filter(|entry| entry.mode == Mode::DIR)
+        .map(|entry| entry.path(users).to_owned())
+        .collect();
+    let trusted_until = users.timestamp().unix_seconds();
+    for (entry, path) in file.entries_mut_with_paths() {
+        match users.entry_by_path(path) {
+            Some(known) if known.flags.contains(Flags::SKIP_WORKTREE) => entry.flags.insert(skipped()),
+            Some(known) => {
+                let same = known.id == entry.id && known.mode == entry.mode;
+                if same && i64::from(known.stat.mtime.secs) < trusted_until {
+                    entry.stat = known.stat;
+                }
+            }
+            None if sparse.iter().any(|folder| path.starts_with(folder.as_bytes())) => {
+                entry.flags.insert(skipped());
+            }
+            None => {}
+        }
+    }
+}
+
+/// Marks an entry that is not checked out.
+fn skipped() -> Flags {
+    Flags::SKIP_WORKTREE | Flags::EXTENDED
+}
+
+/// The mode of an index entry.
+fn mode_of(kind: EntryKind) -> Mode {
+    match kind {
+        EntryKind::Tree => Mode::DIR,
+        EntryKind::Blob => Mode::FILE,
+        EntryKind::BlobExecutable => Mode::FILE_EXECUTABLE,
+        EntryKind::Link => Mode::SYMLINK,
+        EntryKind::Commit => Mode::COMMIT,
+    }
+}

@@ -1,0 +1,83 @@
+//! `apply_patch`: `patch` as Codex models know it.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::patch::{self, Done, PatchText, Proof, Response};
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::error::Error;
+
+/// Apply a patch as Codex models call it
+///
+/// The same as patch, but a hunk's own old lines, found exactly and in one place, prove that the
+/// caller knows them, and the answer is Codex's text. LBX_OUTPUT=json asks for JSON.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// The patch; it may come on stdin
+    #[arg(value_name = "PATCH")]
+    #[schemars(extend("x-aliases" = ["patch", "patch_text", "diff"]))]
+    pub input: Option<PatchText>,
+    /// The patch, from stdin
+    #[arg(long, hide = true, allow_hyphen_values = true)]
+    #[serde(skip)]
+    pub patch: Option<PatchText>,
+    /// Answer what would be done, and do nothing
+    #[arg(long)]
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Why, for whoever reviews the change
+    #[arg(long, value_name = "TEXT")]
+    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
+    pub why: Option<String>,
+}
+
+/// The tool.
+pub struct ApplyPatch;
+
+impl Tool for ApplyPatch {
+    const NAME: &'static str = "apply_patch";
+    const ALIASES: &'static [&'static str] = &["applypatch"];
+    const EFFECT: Effect = Effect::Writes;
+    const STDIN: Stdin = Stdin::Bulk { field: "patch", unless: &["input"] };
+    const BULK_ALONE: bool = true;
+    const SERVED: bool = false;
+    const TEXT_BY_DEFAULT: bool = true;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let Some(patch) = request.input.or(request.patch) else {
+            return Err(Error::invalid(
+                "field `input` is missing: give the patch as the argument or on stdin",
+            )
+            .detail("field", "input"));
+        };
+        let request = patch::Request {
+            patch,
+            path: None,
+            strip: None,
+            expected_sha256_by_path: None,
+            fuzz: 0,
+            strict: false,
+            reverse: false,
+            dry_run: request.dry_run,
+            diff: false,
+            max_bytes: None,
+            why: request.why,
+        };
+        patch::run(engine, Self::NAME, request, Proof::Context)
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        text.entry("Success. Updated the following files:");
+        for file in &response.files {
+            match file.action {
+                Done::Create => text.entry(&format!("A {}", file.path)),
+                Done::Delete => text.entry(&format!("D {}", file.path)),
+                Done::Modify | Done::Rename | Done::AlreadyApplied => text.entry(&format!("M {}", file.path)),
+            }
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! The files that a patch names, as they stand under the lock, and what becomes of them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::{Done, FilePatched, HunkDone, Proof, answer};
+use crate::engine::path::WorkspacePath;
+use crate::engine::transaction::{Change, Current, Intent, Known, Seen};
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+use crate::text::content::{Content, Encoding};
+use crate::text::patch::{Action, Before, FileOutcome, FilePatch, HunkReport, Patch, PlanError, PlanOptions};
+use crate::tools::common::{self, DiffWanted, PLACES_LISTED};
+
+use super::ExpectedByPath;
+
+/// The mode of a symlink, as git writes it.
+const SYMLINK_MODE: u32 = 0o120_000;
+/// The bits of a file's type in a mode.
+const TYPE_BITS: u32 = 0o170_000;
+
+/// The files of one patch.
+pub struct Files<'e> {
+    /// The change that they will be part of.
+    change: Change<'e>,
+    /// Those looked at so far, by their path in the patch.
+    known: BTreeMap<Vec<u8>, Current>,
+    /// What the caller expects, by canonical path; `None` where there must be no file.
+    expected: Option<BTreeMap<WorkspacePath, Option<Sha256>>>,
+}
+
+impl<'e> Files<'e> {
+    /// The files of a patch, none looked at yet.
+    ///
+    /// # Errors
+    /// `invalid_request` where an expectation is none.
+    pub fn new(change: Change<'e>, expected: Option<&ExpectedByPath>) -> Result<Self, Error> {
+        let mut files = Self { change, known: BTreeMap::new(), expected: None };
+        if let Some(ExpectedByPath(map)) = expected {
+            let mut by_path = BTreeMap::new();
+            for (path, sha256) in map {
+                by_path.insert(files.locate(path.as_bytes())?.1, parse_expected(path, sha256)?);
+            }
+            files.expected = Some(by_path);
+        }
+        Ok(files)
+    }
+
+    /// Whether this session has applied the same patch before, and nothing has changed since.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_repeated(&mut self, request: Sha256) -> Result<bool, Error> {
+        self.change.is_repeated(request)
+    }
+
+    /// The outcome of a patch that is known to stand, though its hunks alone do not tell.
+    ///
+    /// # Errors
+    /// `invalid_request` where its paths cannot be settled.
+    pub fn all_applied(
+        &mut self,
+        patch: &Patch<'_>,
+        options: &PlanOptions,
+    ) -> Result<Vec<FileOutcome>, Error> {
+        let path_of = |file: &FilePatch<'_>| {
+            let paths = file.paths(options.strip)?;
+            options.target.clone().or(paths.new).or(paths.old)
+        };
+        let paths = patch.files.iter().map(path_of).collect::<Option<Vec<_>>>();
+        let mut paths = paths.ok_or_else(|| Error::invalid("the patch names no file"))?;
+        paths.sort();
+        paths.dedup();
+        let applied = |path| FileOutcome {
+            path,
+            action: Action::AlreadyApplied,
+            from: None,
+            before: None,
+            after: None,
+            mode: None,
+            hunks: Vec::new(),
+            exact_and_unique: true,
+        };
+        Ok(paths.into_iter().map(applied).collect())
+    }
+
+    /// Where a path of the patch leads: from the current folder, else from the root where only
+    /// that exists.
+    fn locate(&mut self, path: &[u8]) -> Result<(PathBuf, WorkspacePath), Error> {
+        let written = PathBuf::from(OsStr::from_bytes(path));
+        let workspace = &self.change.engine().workspace;
+        let place = workspace.resolve(&written)?;
+        if place.stat().is_none() && !written.is_absolute() && !workspace.base().is_root() {
+            let from_root = workspace.root().join(&written);
+            let other = workspace.resolve(&from_root)?;
+            if other.stat().is_some() {
+                return Ok((from_root, other.path().clone()));
+            }
+        }
+        Ok((written, place.path().clone()))
+    }
+
+    /// The canonical path of a path of the patch.
+    ///
+    /// # Errors
+    /// As for any path.
+    pub fn canonical(&mut self, path: &[u8]) -> Result<WorkspacePath, Error> {
+        match self.known.get(path) {
+            Some(current) => Ok(current.place().path().clone()),
+            None => self.locate(path).map(|(_, canonical)| canonical),
+        }
+    }
+
+    /// The file at a path of the patch as it is; `None` where there is none.
+    ///
+    /// # Errors
+    /// As for any file that is changed.
+    pub fn before(&mut self, path: &[u8]) -> Result<Option<Before>, Error> {
+        if !self.known.contains_key(path) {
+            let current = self.look_at(path)?;
+            self.known.insert(path.to_vec(), current);
+        }
+        let Some(current) = self.known.get(path).filter(|current| current.exists()) else {
+            return Ok(None);
+        };
+        let content = common::decode(current)?;
+        // The parts of a patch are UTF-8 or bytes; a file in UTF-16 is patched as the text it holds.
+        let bytes = match content.encoding {
+            Encoding::Utf8 | Encoding::Bytes => current.bytes().to_vec(),
+            Encoding::Utf16Le | Encoding::Utf16Be => content.body,
+        };
+        Ok(Some(Before { bytes, mode: current.mode() }))
+    }
+
+    /// Looks at a file, which must not be reached through a symlink where it does not exist yet.
+    fn look_at(&mut self, path: &[u8]) -> Result<Current, Error> {
+        let (written, _) = self.locate(path)?;
+        self.change.look_at(&written)
+    }
+
+    /// Refuses expectations of files that the patch does not touch.
+    ///
+    /// # Errors
+    /// `invalid_request`.
+    pub fn check_expected(&mut self, outcomes: &[FileOutcome]) -> Result<(), Error> {
+        let Some(expected) = self.expected.clone() else {
+            return Ok(());
+        };
+        let mut touched = Vec::new();
+        for outcome in outcomes {
+            touched.push(self.canonical(&outcome.path)?);
+            if let Some(from) = &outcome.from {
+                touched.push(self.canonical(from)?);
+            }
+        }
+        match expected.keys().find(|path| !touched.contains(path)) {
+            None => Ok(()),
+            Some(path) => {
+                let shown = self.change.engine().workspace.shown(path);
+                Err(Error::invalid(format!(
+                    "expected_sha256_by_path names {shown}, which the patch does not touch"
+                ))
+                .at(shown)
+                .detail("field", "expected_sha256_by_path"))
+            }
+        }
+    }
+
+    /// Why a patch is refused: the gate comes first, since a file that has changed explains a
+    /// hunk that does not fit.
+    pub fn refuse(&mut self, refused: PlanError<Error>, proof: Proof) -> Error {
+        let refusals = match refused {
+            PlanError::Read(error) => return error,
+            PlanError::Refused(refusals) => refusals,
+        };
+        for refusal in &refusals {
+            if let Some(current) = self.known.remove(&refusal.path)
+                && current.exists()
+                && answer::may_be_staleness(refusal)
+                && let Err(error) = self.prove(current, proof, false)
+            {
+                return error;
+            }
+        }
+        answer::refused(&refusals)
+    }
+
+    /// The gate for one file.
+    fn prove(&self, current: Current, proof: Proof, exact_and_unique: bool) -> Result<Seen, Error> {
+        let expected = self.expected.as_ref().map(|expected| expected.get(current.place().path()).copied());
+        let shown = current.place().shown().to_owned();
+        match expected {
+            Some(Some(Some(sha256))) => self.change.prove(current, Some(sha256), Intent::Edit, |_| None),
+            Some(Some(None)) if current.exists() => Err(Error::new(
+                ErrorKind::AlreadyExists,
+                format!("{shown} exists, and expected_sha256_by_path says that it must not"),
+            )
+            .at(shown)),
+            Some(Some(None)) => Ok(current.without_proof()),
+            // Left out of a map that is given, or proved by its context: the old lines are the proof.
+            Some(None) if exact_and_unique => Ok(current.without_proof()),
+            None if proof == Proof::Context && exact_and_unique => Ok(current.without_proof()),
+            Some(None) | None => self.change.prove(current, None, Intent::Edit, |_| None),
+        }
+    }
+
+    /// Takes a file that was looked at; one that is needed twice is looked at again.
+    fn take(&mut self, path: &[u8]) -> Result<Current, Error> {
+        match self.known.remove(path) {
+            Some(current) => Ok(current),
+            None => self.look_at(path),
+        }
+    }
+
+    /// Plans what happens to one path.
+    ///
+    /// # Errors
+    /// The gate's.
+    pub fn plan(
+        &mut self,
+        outcome: &FileOutcome,
+        proof: Proof,
+        wanted: DiffWanted,
+    ) -> Result<FilePatched, Error> {
+        refuse_symlink(outcome)?;
+        let mode = outcome.mode.map(|mode| mode & 0o777);
+        match (outcome.action, &outcome.from) {
+            (Action::AlreadyApplied, _) => self.already_applied(outcome),
+            (Action::Delete, _) => self.delete(outcome, proof, wanted),
+            (Action::Rename, Some(from)) => self.rename(outcome, from, mode, proof, wanted),
+            (Action::Create | Action::Modify | Action::Rename, _) => self.put(outcome, mode, proof, wanted),
+        }
+    }
+
+    /// The answer for a file of which all stands already.
+    fn already_applied(&mut self, outcome: &FileOutcome) -> Result<FilePatched, Error> {
+        let current = self.take(&outcome.path)?;
+        let sha256 = current.exists().then(|| current.sha256());
+        Ok(patched(outcome, Done::AlreadyApplied, current.place().shown(), None, sha256, None))
+    }
+
+    /// Plans the end of a file.
+    fn delete(
+        &mut self,
+        outcome: &FileOutcome,
+        proof: Proof,
+        wanted: DiffWanted,
+    ) -> Result<FilePatched, Error> {
+        let current = self.take(&outcome.path)?;
+        let seen = self.prove(current, proof, outcome.exact_and_unique)?;
+        let shown = seen.current().place().shown().to_owned();
+        let diff = wanted.of(&shown, Some(seen.current().bytes()), None);
+        self.change.remove(seen);
+        Ok(patched(outcome, Done::Delete, &shown, None, None, diff))
+    }
+
+    /// Plans a file's new content.
+    fn put(
+        &mut self,
+        outcome: &FileOutcome,
+        mode: Option<u32>,
+        proof: Proof,
+        wanted: DiffWanted,
+    ) -> Result<FilePatched, Error> {
+        let current = self.take(&outcome.path)?;
+        let exists = current.exists();
+        let seen = self.prove(current, proof, outcome.exact_and_unique)?;
+        let bytes = encoded(outcome, seen.current())?;
+        let shown = seen.current().place().shown().to_owned();
+        let before = exists.then(|| seen.current().bytes());
+        let diff = wanted.of(&shown, before, Some(&bytes));
+        let mode = if exists {
+            mode.map(|mode| with_execute_bits(seen.current().mode(), mode))
+        } else {
+            mode.filter(|mode| mode & 0o111 != 0)
+        };
+        let known = if exists { Known::ChangedLines } else { Known::Everything };
+        let sha256 = self.change.put(seen, bytes, mode, known);
+        let done = if exists { Done::Modify } else { Done::Create };
+        let from = match &outcome.from {
+            Some(from) => Some(self.shown(from)?),
+            None => None,
+        };
+        Ok(patched(outcome, done, &shown, from, Some(sha256), diff))
+    }
+
+    /// Plans a file's new name, and perhaps new content.
+    fn rename(
+        &mut self,
+        outcome: &FileOutcome,
+        from: &[u8],
+        mode: Option<u32>,
+        proof: Proof,
+        wanted: DiffWanted,
+    ) -> Result<FilePatched, Error> {
+        let source = self.take(from)?;
+        let bytes = encoded(outcome, &source)?;
+        // A new name alone loses nothing that the caller would have had to see.
+        let is_pure = bytes == source.bytes();
+        let has_expectation =
+            self.expected.as_ref().is_some_and(|expected| expected.contains_key(source.place().path()));
+        let source = if is_pure && !has_expectation {
+            source.without_proof()
+        } else {
+            self.prove(source, proof, outcome.exact_and_unique)?
+        };
+        let target = self.take(&outcome.path)?;
+        let target = self.prove(target, proof, outcome.exact_and_unique)?;
+        let (old, new) =
+            (source.current().place().shown().to_owned(), target.current().place().shown().to_owned());
+        let diff = wanted.of(&new, Some(source.current().bytes()), Some(&bytes));
+        let mode = mode.map(|mode| with_execute_bits(source.current().mode(), mode));
+        let sha256 = self.change.rename(source, target, bytes, mode)?;
+        Ok(patched(outcome, Done::Rename, &new, Some(old), Some(sha256), diff))
+    }
+
+    /// A path of the patch as answers show it.
+    fn shown(&mut self, path: &[u8]) -> Result<String, Error> {
+        let canonical = self.canonical(path)?;
+        Ok(self.change.engine().workspace.shown(&canonical))
+    }
+
+    /// Makes the change.
+    ///
+    /// # Errors
+    /// As for any change.
+    pub fn commit(self, subject: String, why: Option<String>) -> Result<(), Error> {
+        self.change.commit(subject, why)
+    }
+}
+
+/// What a file must have: a SHA-256, or nothing at all.
+fn parse_expected(path: &str, sha256: &str) -> Result<Option<Sha256>, Error> {
+    if sha256.is_empty() {
+        return Ok(None);
+    }
+    sha256.parse().map(Some).map_err(|error| {
+        Error::invalid(format!("expected_sha256_by_path.{path}: {error}"))
+            .detail("field", "expected_sha256_by_path")
+    })
+}
+
+/// Refuses a patch that makes a symlink: what it points to is not for a patch to say.
+fn refuse_symlink(outcome: &FileOutcome) -> Result<(), Error> {
+    if outcome.mode.is_none_or(|mode| mode & TYPE_BITS != SYMLINK_MODE) {
+        return Ok(());
+    }
+    let path = Path::new(OsStr::from_bytes(&outcome.path)).display().to_string();
+    let target = String::from_utf8_lossy(outcome.after.as_deref().unwrap_or_default()).into_owned();
+    Err(Error::new(
+        ErrorKind::OutsideWorkspace,
+        format!("the patch would make {path} a symlink to {target}, which patch never does"),
+    )
+    .at(path)
+    .suggest("Leave the symlink out of the patch."))
+}
+
+/// The new bytes of a file, in the encoding that it has.
+fn encoded(outcome: &FileOutcome, current: &Current) -> Result<Vec<u8>, Error> {
+    let after = outcome.after.clone().unwrap_or_default();
+    if !current.exists() {
+        return Ok(after);
+    }
+    let content = common::decode(current)?;
+    Ok(match content.encoding {
+        Encoding::Utf8 | Encoding::Bytes => after,
+        Encoding::Utf16Le | Encoding::Utf16Be => Content { body: after, ..content }.encode(),
+    })
+}
+
+/// Permission bits with the execute bits that a patch asks for: git knows no others.
+fn with_execute_bits(old: Option<u32>, asked: u32) -> u32 {
+    match old {
+        None => asked,
+        Some(old) if asked & 0o111 == 0 => old & !0o111,
+        // Whoever may read it may execute it.
+        Some(old) => old | ((old & 0o444) >> 2),
+    }
+}
+
+/// The answer for one file.
+fn patched(
+    outcome: &FileOutcome,
+    action: Done,
+    shown: &str,
+    from: Option<String>,
+    sha256: Option<Sha256>,
+    diff: Option<String>,
+) -> FilePatched {
+    let hunk = |hunk: &HunkReport| HunkDone {
+        line: hunk.line,
+        offset: hunk.offset,
+        fuzz: hunk.fuzz,
+        tier: (hunk.tier.name() != "exact").then(|| hunk.tier.name()),
+        already_applied: hunk.already_applied && action != Done::AlreadyApplied,
+    };
+    FilePatched {
+        path: shown.to_owned(),
+        action,
+        from,
+        sha256,
+        count: outcome.hunks.len(),
+        hunks: outcome.hunks.iter().take(PLACES_LISTED).map(hunk).collect(),
+        diff,
+    }
+}

@@ -1,0 +1,172 @@
+//! `patch`: several changes to several files, all or none.
+
+mod answer;
+mod files;
+mod request;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::common::{DiffWanted, subject};
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::path::WorkspacePath;
+use crate::error::Error;
+use crate::sha256::Sha256;
+use crate::text::patch::{Action, FileOutcome, PlanError, compose, parse};
+use files::Files;
+pub use request::{ExpectedByPath, PatchText, Request, StripCount};
+
+/// What a patch did.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// One entry a file, in the patch's order
+    pub files: Vec<FilePatched>,
+}
+
+/// What a patch did to one file.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FilePatched {
+    /// The file
+    pub path: String,
+    /// What happened to it
+    pub action: Done,
+    /// Where a renamed or copied file came from
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// SHA-256 of its bytes now; absent where it is gone
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<Sha256>,
+    /// How many hunks there were
+    pub count: usize,
+    /// The first 20 of them
+    pub hunks: Vec<HunkDone>,
+    /// What changed, as a unified diff
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+}
+
+/// What happened to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Done {
+    /// It is new.
+    Create,
+    /// Its content or mode changed.
+    Modify,
+    /// It is gone.
+    Delete,
+    /// It has another name, and perhaps other content.
+    Rename,
+    /// All of it stood there already.
+    AlreadyApplied,
+}
+
+/// Where a hunk went.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct HunkDone {
+    /// Its first line in the file now, from 1
+    pub line: usize,
+    /// Lines below the place that the patch states
+    pub offset: i64,
+    /// Context lines that were ignored
+    pub fuzz: usize,
+    /// How its lines were compared, where that was not byte for byte
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tier: Option<&'static str>,
+    /// True where its result stood there already
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub already_applied: bool,
+}
+
+/// What proves that the caller knows what a hunk replaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// A read of the file, or its sha256.
+    Read,
+    /// The hunk's own old lines, where they stand exactly and in one place.
+    Context,
+}
+
+/// The tool.
+pub struct Patch;
+
+impl Tool for Patch {
+    const NAME: &'static str = "patch";
+    const EFFECT: Effect = Effect::Writes;
+    const STDIN: Stdin = Stdin::Bulk { field: "patch", unless: &[] };
+    const BULK_ALONE: bool = true;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        run(engine, Self::NAME, request, Proof::Read)
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        for file in &response.files {
+            text.out.extend_from_slice(format!("patch: {file}\n").as_bytes());
+            if let Some(diff) = &file.diff {
+                text.out.extend_from_slice(diff.as_bytes());
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for FilePatched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = match self.action {
+            Done::Create => "created",
+            Done::Modify => "modified",
+            Done::Delete => "deleted",
+            Done::Rename => "renamed",
+            Done::AlreadyApplied => "already applied",
+        };
+        match &self.from {
+            Some(from) => write!(f, "{from} -> {} ({what})", self.path),
+            None => write!(f, "{} ({what})", self.path),
+        }
+    }
+}
+
+/// Applies a patch, whole or not at all.
+///
+/// # Errors
+/// `patch_invalid`, `patch_conflict`, `already_exists`, `not_found`, the gate's and the paths'.
+pub fn run(
+    engine: &mut Engine,
+    tool: &'static str,
+    request: Request,
+    proof: Proof,
+) -> Result<Response, Error> {
+    let text = request.patch.0.clone();
+    let patch = parse(&text).map_err(|error| answer::invalid(&error))?;
+    let options = request.plan_options()?;
+    let change = engine.begin(tool, request.dry_run)?;
+    let mut files = Files::new(change, request.expected_sha256_by_path.as_ref())?;
+    let is_repeated = files.is_repeated(request.digest())?;
+    let outcomes = match compose(&patch, &options, &mut |path: &[u8]| files.before(path)) {
+        Ok(outcomes) => outcomes,
+        Err(PlanError::Refused(_)) if is_repeated => files.all_applied(&patch, &options)?,
+        Err(refused) => return Err(files.refuse(refused, proof)),
+    };
+    let outcomes = if is_repeated { outcomes.into_iter().map(as_applied).collect() } else { outcomes };
+    files.check_expected(&outcomes)?;
+    let wanted = DiffWanted { asked: request.diff, dry_run: request.dry_run, max_bytes: request.max_bytes };
+    let mut done = Vec::with_capacity(outcomes.len());
+    let mut changed: Vec<WorkspacePath> = Vec::new();
+    for outcome in &outcomes {
+        let file = files.plan(outcome, proof, wanted)?;
+        if outcome.action != Action::AlreadyApplied {
+            changed.push(files.canonical(&outcome.path)?);
+        }
+        done.push(file);
+    }
+    files.commit(subject(tool, &changed), request.why)?;
+    Ok(Response { files: done })
+}
+
+/// An outcome of a patch that this session has applied before, and after which nothing has changed.
+fn as_applied(outcome: FileOutcome) -> FileOutcome {
+    FileOutcome { action: Action::AlreadyApplied, ..outcome }
+}
