@@ -32,7 +32,9 @@ impl Workspace {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join(".lbx")).unwrap();
         let workspace = Self(folder);
-        files.iter().for_each(|(path, content)| workspace.write(path, content));
+        for (path, content) in files {
+            workspace.write(path, content);
+        }
         workspace
     }
 
@@ -63,9 +65,9 @@ impl Workspace {
     pub fn lbx(&self, folder: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lbx"));
         command.args(arguments).current_dir(self.path(folder));
-        VARIABLES.iter().for_each(|name| {
+        for name in VARIABLES {
             command.env_remove(name);
-        });
+        }
         command
     }
 
