@@ -51,7 +51,10 @@ fn annotations(effect: Effect) -> ToolAnnotations {
 
 /// The request's schema, with the fields that every tool takes.
 fn input_schema(tool: &Entry) -> JsonObject {
-    let mut schema = object(request::without_aliases((tool.request_schema)()));
+    let mut schema = request::without_aliases((tool.request_schema)());
+    // What a flag is without being given goes without saying.
+    strip(&mut schema, |keyword, value| keyword == "default" && *value == Value::Bool(false));
+    let mut schema = object(schema);
     // It says what the tool's own description says.
     schema.remove("description");
     let common = COMMON_FIELDS.iter().filter(|field| field.is_of_call(tool.effect));
@@ -59,11 +62,16 @@ fn input_schema(tool: &Entry) -> JsonObject {
     schema
 }
 
-/// The answer's schema, with what stands beside its fields. Field names say enough there: nobody
-/// reads descriptions of an answer before the answer, and a model pays for them.
+/// The answer's schema, with what stands beside its fields, and without what nobody needs before
+/// the answer is there: names and types are enough, and clients hand the list to a model that pays
+/// for it.
 fn output_schema(tool: &Entry) -> JsonObject {
     let mut schema = (tool.response_schema)();
-    strip_descriptions(&mut schema);
+    strip(&mut schema, |keyword, value| match keyword {
+        "description" | "pattern" => value.is_string(),
+        "minimum" | "maximum" => value.is_number(),
+        _ => false,
+    });
     let mut schema = object(schema);
     let beside = [
         ("warnings", json!({ "type": "array", "items": { "type": "string" } })),
@@ -81,16 +89,14 @@ fn add_properties(schema: &mut JsonObject, added: impl IntoIterator<Item = (&'st
     }
 }
 
-/// Removes the descriptions from a schema; a property of that name stays.
-fn strip_descriptions(schema: &mut Value) {
+/// Removes keywords from a schema. A property of such a name stays: its value is a schema.
+fn strip(schema: &mut Value, is_needless: fn(&str, &Value) -> bool) {
     match schema {
         Value::Object(map) => {
-            if map.get("description").is_some_and(Value::is_string) {
-                map.remove("description");
-            }
-            map.values_mut().for_each(strip_descriptions);
+            map.retain(|keyword, value| !is_needless(keyword, value));
+            map.values_mut().for_each(|value| strip(value, is_needless));
         }
-        Value::Array(list) => list.iter_mut().for_each(strip_descriptions),
+        Value::Array(list) => list.iter_mut().for_each(|value| strip(value, is_needless)),
         _ => {}
     }
 }

@@ -94,8 +94,9 @@ fn the_server_says_its_name_and_the_rules_in_few_words() {
 fn a_tool_costs_a_model_few_bytes() {
     let tools = Workspace::with(&[]).serve(&[]).tools();
     let bytes = Value::from(tools.clone()).to_string().len();
-    // Two thirds of what it may become, so that a description that grows is noticed.
-    assert!(bytes / tools.len() < 4_000, "{bytes} bytes for {} tools", tools.len());
+    // cargo test -- --nocapture shows it.
+    eprintln!("tools/list: {bytes} bytes for {} tools", tools.len());
+    assert!(bytes / tools.len() < 3_000, "{bytes} bytes for {} tools", tools.len());
 }
 
 #[test]

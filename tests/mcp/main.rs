@@ -9,6 +9,7 @@
 mod calls;
 mod client;
 mod declared;
+mod library;
 mod life;
 mod lines;
 mod revisions;
