@@ -1,5 +1,6 @@
 //! Calls: answers, refusals, sessions, text.
 
+use lbx::tools::TOOLS;
 use serde_json::{Value, json};
 
 use crate::client::Workspace;
@@ -30,6 +31,19 @@ fn each_tool_does_its_work() {
     let both = client.ok("read", &json!({ "paths": ["new/file.txt", "none.txt"] }));
     assert_eq!(both["files"][0]["content"], "newer\n");
     assert_eq!(both["files"][1]["error"]["kind"], "not_found");
+    client.ok("move", &json!({ "from": "new/file.txt", "to": "new/moved.txt" }));
+    client.ok("delete", &json!({ "path": "new/moved.txt" }));
+    assert!(!workspace.path("new/moved.txt").exists());
+    client.ok("restore", &json!({ "path": "new/moved.txt" }));
+    workspace.holds("new/moved.txt", "newer\n");
+    client.ok("append", &json!({ "path": "new/moved.txt", "content": "end\n" }));
+    client.ok("undo", &json!({}));
+    workspace.holds("new/moved.txt", "newer\n");
+    client.ok("redo", &json!({}));
+    workspace.holds("new/moved.txt", "newer\nend\n");
+    // A tool that is new to the list needs its line here.
+    let served = TOOLS.iter().filter(|tool| tool.served).map(|tool| tool.name);
+    assert_eq!(client.succeeded, served.map(str::to_owned).collect());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A client written by hand: JSON-RPC, a line each.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -94,6 +95,8 @@ pub struct Client {
     pending: Vec<Value>,
     /// The id of the last request.
     id: i64,
+    /// The tools that [`Client::ok`] called.
+    pub succeeded: BTreeSet<String>,
 }
 
 impl Client {
@@ -112,7 +115,14 @@ impl Client {
                 }
             }
         });
-        Self { stdin: process.stdin.take(), process, messages, pending: Vec::new(), id: 0 }
+        Self {
+            stdin: process.stdin.take(),
+            process,
+            messages,
+            pending: Vec::new(),
+            id: 0,
+            succeeded: BTreeSet::new(),
+        }
     }
 
     /// The same after the handshake.
@@ -215,6 +225,7 @@ impl Client {
         let declared = self.tools().into_iter().find(|declared| declared["name"] == tool).unwrap();
         schema::check(&content, &declared["outputSchema"]).unwrap();
         schema::check(arguments, &declared["inputSchema"]).unwrap();
+        self.succeeded.insert(tool.to_owned());
         content
     }
 
