@@ -43,11 +43,18 @@ impl Call {
     /// Where there is no such workspace, session or sandbox.
     pub fn new(tool: &'static Entry, options: &Options) -> Result<Self, Error> {
         options.must_have_sandbox()?;
-        let session = options.session_id()?;
         let current =
             std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))?;
         let workspace = Workspace::discover(options.workspace.as_deref(), &current)?;
-        let mut engine = Engine::new(workspace, session, Control::default());
+        Self::within(workspace, tool, options)
+    }
+
+    /// A call by the options' session in a workspace that is known already.
+    ///
+    /// # Errors
+    /// Where there is no such session.
+    pub fn within(workspace: Workspace, tool: &'static Entry, options: &Options) -> Result<Self, Error> {
+        let mut engine = Engine::new(workspace, options.session_id()?, Control::default());
         engine.require_snapshot = options.require_snapshot;
         if options.is_session_named {
             engine.set_session_named();
@@ -68,13 +75,6 @@ impl Call {
     #[must_use]
     pub fn controlled_by(mut self, control: Control) -> Self {
         self.engine.control = control;
-        self
-    }
-
-    /// The same call, with paths that count from the root wherever the process stands.
-    #[must_use]
-    pub fn based_at_root(mut self) -> Self {
-        self.engine.workspace = self.engine.workspace.based_at_root();
         self
     }
 
