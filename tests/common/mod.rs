@@ -22,7 +22,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub use answer::Answer;
-pub use call::{Call, PATH_FIXED};
+pub use call::{Call, PATH_FIXED, kill};
 
 /// A folder of files, mostly a git repository, and a home folder beside it.
 pub struct Workspace {
