@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub use answer::Answer;
+pub use answer::{Answer, EXIT_STATUS, exit_status};
 pub use call::{Call, PATH_FIXED, kill};
 
 /// A folder of files, mostly a git repository, and a home folder beside it.

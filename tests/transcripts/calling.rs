@@ -148,8 +148,8 @@ fn a_call_that_has_its_content_never_waits_for_stdin() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let calls: &[&[&str]] = &[
         &["read", "a.txt"],
-        &["write", "b.txt", "--content", "x"],
-        &["append", "b.txt", "--content", "x"],
+        &["write", "b.txt", "--content", "x\n"],
+        &["append", "b.txt", "--content", "x\n"],
         &["insert", "a.txt", "0", "--content", "zero"],
         &["edit", "a.txt", "--old-string", "one", "--new-string", "1"],
         &["read", "--json", r#"{"path":"a.txt"}"#],
