@@ -121,6 +121,56 @@ fn mcp() -> Command {
     Command::new("mcp").about("Serve the tools over MCP on stdin and stdout")
 }
 
+/// The arguments with positional fields that were given as flags (`--path src`) put where they
+/// belong: the first one right after the tool's name, any other at the end.
+#[must_use]
+pub fn with_positionals(named: &Named, arguments: Vec<OsString>) -> Vec<OsString> {
+    let Named::Tool(tool) = named else {
+        return arguments;
+    };
+    let command = (tool.command)();
+    let flags: Vec<String> = command
+        .get_positionals()
+        .map(|argument| format!("--{}", argument.get_id().as_str().replace('_', "-")))
+        .collect();
+    let (mut kept, mut first, mut last) = (Vec::with_capacity(arguments.len()), None, Vec::new());
+    let mut words = arguments.into_iter();
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy().into_owned();
+        if text == "--" {
+            kept.push(word);
+            kept.extend(words);
+            break;
+        }
+        let (flag, inline) = match text.split_once('=') {
+            Some((flag, _)) => (flag.to_owned(), true),
+            None => (text, false),
+        };
+        let Some(position) = flags.iter().position(|known| *known == flag) else {
+            kept.push(word);
+            continue;
+        };
+        let value = if inline { after_equals(&word) } else { words.next() };
+        match value {
+            Some(value) if position == 0 && first.is_none() => first = Some(value),
+            Some(value) => last.push(value),
+            None => kept.push(word),
+        }
+    }
+    let at = kept.iter().position(|word| is_tool_word(word, tool)).map_or(kept.len(), |at| at + 1);
+    kept.splice(at..at, first);
+    kept.extend(last);
+    kept
+}
+
+/// What comes after the first `=` of an argument.
+fn after_equals(word: &OsStr) -> Option<OsString> {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = word.as_bytes();
+    let at = memchr::memchr(b'=', bytes)?;
+    bytes.get(at + 1..).map(|value| OsStr::from_bytes(value).to_owned())
+}
+
 /// Whether any argument of the tool itself was given.
 #[must_use]
 pub fn has_tool_arguments(tool: &Entry, matches: &ArgMatches) -> bool {

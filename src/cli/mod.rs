@@ -30,6 +30,7 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
     std::panic::set_hook(Box::new(|_| {}));
     let arguments = with_tool_of_name(arguments);
     let named = commands::named(&arguments);
+    let arguments = commands::with_positionals(&named, arguments);
     let ran = std::panic::catch_unwind(|| parse_and_run(&named, &arguments));
     ran.unwrap_or_else(|panic| {
         output::refuse(named.name(), &Options::from_arguments(&arguments), &panicked(panic.as_ref()))

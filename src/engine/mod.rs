@@ -6,6 +6,7 @@
 
 pub mod backup;
 pub mod fs;
+pub mod history;
 mod near;
 pub mod path;
 pub mod protect;
@@ -15,6 +16,7 @@ pub mod snapshot;
 pub mod snapshot_of;
 pub mod state;
 pub mod transaction;
+pub mod trash;
 pub mod workspace;
 
 use rustix::fs::Stat;

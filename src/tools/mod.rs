@@ -3,12 +3,18 @@
 pub mod append;
 pub mod apply_patch;
 pub mod common;
+pub mod delete;
 pub mod edit;
 pub mod insert;
+pub mod r#move;
 pub mod patch;
 pub mod prepend;
 pub mod read;
+pub mod redo;
+pub mod restore;
 pub mod schema;
+pub mod trash;
+pub mod undo;
 pub mod write;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
@@ -241,6 +247,12 @@ pub const TOOLS: &[Entry] = &[
     entry::<append::Append>(),
     entry::<prepend::Prepend>(),
     entry::<insert::Insert>(),
+    entry::<delete::Delete>(),
+    entry::<restore::Restore>(),
+    entry::<r#move::Move>(),
+    entry::<undo::Undo>(),
+    entry::<redo::Redo>(),
+    entry::<trash::Trash>(),
     entry::<apply_patch::ApplyPatch>(),
     entry::<schema::Schema>(),
 ];

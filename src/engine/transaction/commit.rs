@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::journal::{Entry, FileEntry, PendingEntry, Version};
 use super::stage::{New, Stage, Staged};
-use super::{Change, Planned, marks, recover};
+use super::{Change, Planned, marks, moves, recover};
 use crate::engine::backup;
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
@@ -50,7 +50,7 @@ impl Change<'_> {
     /// The system's, with nothing changed; where a step after the change failed, the error says
     /// that it was applied.
     pub fn commit(mut self, subject: String, why: Option<String>) -> Result<(), Error> {
-        if self.dry_run || self.files.is_empty() {
+        if self.dry_run || (self.files.is_empty() && self.entry.moves.is_empty()) {
             return Ok(());
         }
         let Some(state) = self.state.take() else {
@@ -80,6 +80,13 @@ impl Change<'_> {
                     if !self.entry.folders.contains(&folder) {
                         self.entry.folders.push(folder);
                     }
+                }
+            }
+        }
+        for moved in &self.entry.moves {
+            for folder in self.folders_to(&moved.to)?.1 {
+                if !self.entry.folders.contains(&folder) {
+                    self.entry.folders.push(folder);
                 }
             }
         }
@@ -190,7 +197,9 @@ impl Change<'_> {
     /// What follows a change that stands: marks, snapshot, history.
     fn finish(mut self, state: &State) -> Result<(), Error> {
         self.set_marks(state);
-        let record = Record { entry: &self.entry, files: snapshot_files(&self.files, &self.entry) };
+        let mut files = snapshot_files(&self.files, &self.entry);
+        files.extend(self.moved.iter().map(moves::Moved::for_snapshot));
+        let record = Record { entry: &self.entry, files };
         let outcome = snapshot_of::record(self.engine, &record);
         if let Err(error) = self.entry.close(state) {
             self.engine.warn(format!(
@@ -204,7 +213,8 @@ impl Change<'_> {
     /// Marks what the caller knows of the files now.
     fn set_marks(&mut self, state: &State) {
         let seq = self.entry.seq;
-        let (marks, forgotten) = marks::after(&self.files, &self.session);
+        let (mut marks, mut forgotten) = marks::after(&self.files, &self.session);
+        marks::after_moves(&self.entry.moves, &self.session, &mut marks, &mut forgotten);
         let updated = session::update(state, self.engine.session(), |session| {
             session.seq = session.seq.max(seq);
             for path in &forgotten {
@@ -285,7 +295,7 @@ pub fn apply_entry(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
     for file in entry.files.iter().filter(|file| file.after.is_some()) {
         rename(workspace, file)?;
     }
-    Ok(())
+    entry.moves.iter().try_for_each(|moved| moves::carry_out(workspace, moved))
 }
 
 /// Deletes a file.
@@ -323,7 +333,10 @@ fn rename(workspace: &Workspace, file: &FileEntry) -> Result<(), Error> {
 }
 
 /// Renames onto a name that must be free.
-fn rename_new(
+///
+/// # Errors
+/// The system's; `EEXIST` where the name is taken.
+pub fn rename_new(
     from: &OwnedFd,
     old: &std::ffi::OsStr,
     to: &OwnedFd,
@@ -345,13 +358,9 @@ fn rename_new(
 /// # Errors
 /// The system's.
 pub fn sync_folders_of(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
-    let mut paths: Vec<WorkspacePath> = entry
-        .files
-        .iter()
-        .map(|file| &file.path)
-        .chain(&entry.folders)
-        .filter_map(WorkspacePath::parent)
-        .collect();
+    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
+    let touched = entry.files.iter().map(|file| &file.path).chain(&entry.folders).chain(moved);
+    let mut paths: Vec<WorkspacePath> = touched.filter_map(WorkspacePath::parent).collect();
     paths.sort();
     paths.dedup();
     let mut folders = Vec::with_capacity(paths.len());
