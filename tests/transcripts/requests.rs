@@ -196,6 +196,10 @@ fn an_empty_or_endless_path_is_refused() {
         ws.json("write", &json!({"path": path, "content": "x"})).error("invalid_request");
     }
     assert!(ws.tree().is_empty());
+    // Deep is not endless.
+    let deepest = format!("{}x", "x/".repeat(500));
+    ws.json("write", &json!({"path": deepest, "content": "x"})).ok();
+    ws.holds(&deepest, "x");
 }
 
 #[test]
