@@ -31,6 +31,9 @@ use stage::Original;
 
 /// The largest file that is changed in memory, in bytes.
 pub const FILE_BYTES_MAX: u64 = 512 << 20;
+/// The longest path of a new file, in bytes: beyond it no other program could open the file by its
+/// name (`PATH_MAX` of Linux, less the NUL).
+const PATH_BYTES_MAX: usize = 4095;
 /// The lock that every change holds.
 const LOCK: &str = "lock";
 /// Changes of the session that are looked at for the same request.
@@ -242,6 +245,13 @@ impl Change<'_> {
         let place = self.engine.workspace.resolve(path)?;
         place.must_be_writable()?;
         if place.stat().is_none() {
+            let length = place.path().as_bytes().len();
+            if length > PATH_BYTES_MAX {
+                return Err(Error::invalid(format!(
+                    "path is {length} bytes long; a new file's may have {PATH_BYTES_MAX}"
+                ))
+                .detail("field", "path"));
+            }
             let sha256 = Sha256::of(b"");
             return Ok(Current { place, original: None, bytes: Vec::new(), sha256 });
         }
