@@ -119,7 +119,8 @@ pub fn overrides(base: &WorkspacePath, include: &[String], exclude: &[String]) -
     for glob in include.iter().cloned().chain(left_out) {
         must_be_bounded(&glob)?;
         let written = glob.strip_prefix('!').unwrap_or(&glob);
-        let anchored = written.strip_prefix("./").map_or_else(|| written.to_owned(), |rest| format!("/{rest}"));
+        let anchored =
+            written.strip_prefix("./").map_or_else(|| written.to_owned(), |rest| format!("/{rest}"));
         if anchored.is_empty() {
             return Err(Error::invalid("a glob of include or exclude is empty"));
         }
