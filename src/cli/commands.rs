@@ -2,16 +2,21 @@
 
 use std::ffi::{OsStr, OsString};
 
+use clap::builder::EnumValueParser;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Command};
+use clap::{Arg, ArgMatches, Args, Command};
 
 use super::options::Flags;
 use crate::error::Error;
+use crate::mcp::Results;
 use crate::request;
 use crate::tools::{Entry, TOOLS, find};
 
 /// Options of every tool that take a value, which is no tool's name.
 const WITH_VALUE: [&str; 4] = ["--workspace", "--session", "--sandbox", "--json"];
+
+/// The option of `mcp` for the form of results.
+const RESULTS: &str = "results";
 
 /// What the first word names.
 #[derive(Clone, Copy)]
@@ -98,8 +103,16 @@ fn root() -> Command {
 }
 
 /// One tool with its other names.
+///
+/// Where a tool has a short flag of its own that a global option has too (`grep -t TYPE` as in
+/// rg), the tool's counts, and the option keeps its long name there.
 fn of_tool(tool: &Entry) -> Command {
-    (tool.command)().aliases(tool.aliases)
+    let command = (tool.command)().aliases(tool.aliases);
+    let own: Vec<char> = command.get_arguments().filter_map(clap::Arg::get_short).collect();
+    let globals = Flags::augment_args(Command::new("lbx"));
+    let shadowed =
+        globals.get_arguments().filter(|option| option.get_short().is_some_and(|short| own.contains(&short)));
+    shadowed.fold(command, |command, option| command.arg(option.clone().short(None)))
 }
 
 /// One tool for parsing: what is missing may still come from stdin.
@@ -118,18 +131,85 @@ fn batch() -> Command {
 
 /// `mcp`.
 fn mcp() -> Command {
-    Command::new("mcp").about("Serve the tools over MCP on stdin and stdout")
+    Command::new("mcp")
+        .about("Serve the tools over MCP on stdin and stdout")
+        .long_about(
+            "Serve the tools over MCP on stdin and stdout, until stdin ends. Workspace and session are fixed at the \
+             start; without --session (or its environment variables) the process has a session of its own. Paths \
+             count from the workspace root.",
+        )
+        .arg(
+            Arg::new(RESULTS)
+                .long(RESULTS)
+                .value_name("FORM")
+                .value_parser(EnumValueParser::<Results>::new())
+                .default_value("json")
+                .help("What a result holds: structured content and the same JSON as text, or the text of --text"),
+        )
+}
+
+/// The form of results that `mcp` was asked for.
+#[must_use]
+pub fn results(matches: &mut ArgMatches) -> Results {
+    matches.remove_one(RESULTS).unwrap_or_default()
+}
+
+/// The arguments with positional fields that were given as flags (`--path src`) put where they
+/// belong: the first one right after the tool's name, any other at the end.
+#[must_use]
+pub fn with_positionals(named: &Named, arguments: Vec<OsString>) -> Vec<OsString> {
+    let Named::Tool(tool) = named else {
+        return arguments;
+    };
+    let command = (tool.command)();
+    let flags: Vec<String> = command
+        .get_positionals()
+        .map(|argument| format!("--{}", argument.get_id().as_str().replace('_', "-")))
+        .collect();
+    let (mut kept, mut first, mut last) = (Vec::with_capacity(arguments.len()), None, Vec::new());
+    let mut words = arguments.into_iter();
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy().into_owned();
+        if text == "--" {
+            kept.push(word);
+            kept.extend(words);
+            break;
+        }
+        let (flag, inline) = match text.split_once('=') {
+            Some((flag, _)) => (flag.to_owned(), true),
+            None => (text, false),
+        };
+        let Some(position) = flags.iter().position(|known| *known == flag) else {
+            kept.push(word);
+            continue;
+        };
+        let value = if inline { after_equals(&word) } else { words.next() };
+        match value {
+            Some(value) if position == 0 && first.is_none() => first = Some(value),
+            Some(value) => last.push(value),
+            None => kept.push(word),
+        }
+    }
+    let at = kept.iter().position(|word| is_tool_word(word, tool)).map_or(kept.len(), |at| at + 1);
+    kept.splice(at..at, first);
+    kept.extend(last);
+    kept
+}
+
+/// What comes after the first `=` of an argument.
+fn after_equals(word: &OsStr) -> Option<OsString> {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = word.as_bytes();
+    let at = memchr::memchr(b'=', bytes)?;
+    bytes.get(at + 1..).map(|value| OsStr::from_bytes(value).to_owned())
 }
 
 /// Whether any argument of the tool itself was given.
 #[must_use]
 pub fn has_tool_arguments(tool: &Entry, matches: &ArgMatches) -> bool {
     let command = (tool.command)();
-    let of_every_tool = Flags::augment_args(Command::new(tool.name));
-    let is_own = |id: &clap::Id| of_every_tool.get_arguments().all(|argument| argument.get_id() != id);
     command
         .get_arguments()
-        .filter(|argument| is_own(argument.get_id()))
         .any(|argument| matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine))
 }
 

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::control::Control;
 use crate::error::Error;
+use crate::mcp;
 use crate::request;
 use crate::tools::{self, Answered, Entry, Stdin};
 use call::{Call, Called};
@@ -30,6 +31,7 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
     std::panic::set_hook(Box::new(|_| {}));
     let arguments = with_tool_of_name(arguments);
     let named = commands::named(&arguments);
+    let arguments = commands::with_positionals(&named, arguments);
     let ran = std::panic::catch_unwind(|| parse_and_run(&named, &arguments));
     ran.unwrap_or_else(|panic| {
         output::refuse(named.name(), &Options::from_arguments(&arguments), &panicked(panic.as_ref()))
@@ -68,14 +70,14 @@ fn dispatch(named: &Named, mut matches: ArgMatches, arguments: &[OsString]) -> u
         let error = Error::invalid("no tool is named").suggest("`lbx --help` lists the tools.");
         return output::refuse("lbx", &options, &error);
     };
-    let options = match Options::from_matches(&mut matches, named) {
+    let options = match Options::from_matches(&mut matches) {
         Ok(options) => options,
         Err(error) => return output::refuse(named.name(), &Options::from_arguments(arguments), &error),
     };
     match named {
         Named::Tool(tool) => run_tool(tool, matches, arguments, &options),
         Named::Batch => batch::run(&options),
-        Named::Mcp => output::refuse("mcp", &options, &Error::internal("not yet")),
+        Named::Mcp => mcp::run(&options, commands::results(&mut matches)),
         Named::Nothing => output::refuse("lbx", &options, &Error::invalid("no tool is named")),
     }
 }

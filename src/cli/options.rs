@@ -6,16 +6,73 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde_json::Value;
 
-use super::commands::Named;
 use crate::engine::session::SessionId;
 use crate::error::{Error, ErrorKind};
 use crate::request;
-use crate::tools::Entry;
+use crate::tools::{Effect, Entry};
 
-/// The field that names the session.
-const SESSION: &str = "session";
 /// Environment variables that name the session, the first one that is set wins.
 const SESSION_VARIABLES: [&str; 3] = ["LBX_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"];
+
+/// To what a field of every tool belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The process: a server fixes it at its start.
+    Process,
+    /// Each call.
+    Call,
+    /// Each call that changes something.
+    Change,
+}
+
+/// A field that JSON requests of every tool have beside the tool's own.
+#[derive(Debug)]
+pub struct CommonField {
+    /// Its name.
+    pub name: &'static str,
+    /// To what it belongs.
+    pub scope: Scope,
+    /// Its type in a JSON Schema.
+    kind: &'static str,
+    /// What it is for.
+    description: &'static str,
+}
+
+/// The options that requests may give as fields.
+pub const COMMON_FIELDS: [CommonField; 4] = [
+    CommonField { name: "workspace", scope: Scope::Process, kind: "string", description: "Workspace root" },
+    CommonField { name: "sandbox", scope: Scope::Process, kind: "string", description: "Named workspace" },
+    CommonField {
+        name: "session",
+        scope: Scope::Call,
+        kind: "string",
+        description: "Whose reads count, if not this connection's",
+    },
+    CommonField {
+        name: "require_snapshot",
+        scope: Scope::Change,
+        kind: "boolean",
+        description: "Fail where the change gets no snapshot",
+    },
+];
+
+impl CommonField {
+    /// Whether a call to a server may give it, where the tool has this effect.
+    #[must_use]
+    pub fn is_of_call(&self, effect: Effect) -> bool {
+        match self.scope {
+            Scope::Process => false,
+            Scope::Call => true,
+            Scope::Change => effect != Effect::Reads,
+        }
+    }
+
+    /// Its JSON Schema.
+    #[must_use]
+    pub fn schema(&self) -> Value {
+        serde_json::json!({ "type": self.kind, "description": self.description })
+    }
+}
 
 /// Flags that every tool takes.
 #[derive(Debug, Clone, Default, Args)]
@@ -57,6 +114,8 @@ pub struct Options {
     pub workspace: Option<PathBuf>,
     /// The session that was named.
     pub session: Option<String>,
+    /// Whether the call itself named it, rather than the environment.
+    pub is_session_named: bool,
     /// The named workspace.
     pub sandbox: Option<String>,
     /// Whether a change without a snapshot counts as failed.
@@ -80,13 +139,8 @@ impl Options {
     ///
     /// # Errors
     /// `invalid_request`.
-    pub fn from_matches(matches: &mut ArgMatches, named: &Named) -> Result<Self, Error> {
-        // What a tool has itself stays there for it.
-        let flags = match named {
-            Named::Tool(tool) if tool.has_own(SESSION) => Flags::from_arg_matches(matches),
-            _ => Flags::from_arg_matches_mut(matches),
-        };
-        let flags = flags.map_err(|error| request::flag_error(&error))?;
+    pub fn from_matches(matches: &mut ArgMatches) -> Result<Self, Error> {
+        let flags = Flags::from_arg_matches_mut(matches).map_err(|error| request::flag_error(&error))?;
         Ok(Self::from_flags(flags))
     }
 
@@ -108,6 +162,7 @@ impl Options {
     /// Flags over environment.
     fn from_flags(flags: Flags) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let is_session_named = flags.session.is_some();
         let session = flags.session.or_else(|| SESSION_VARIABLES.iter().find_map(|name| variable(name)));
         let workspace = flags
             .workspace
@@ -115,6 +170,7 @@ impl Options {
         Self {
             workspace,
             session,
+            is_session_named,
             sandbox: flags.sandbox.or_else(|| variable("LBX_SANDBOX")),
             require_snapshot: flags.require_snapshot,
             json: flags.json,
@@ -126,27 +182,37 @@ impl Options {
         }
     }
 
-    /// Takes the fields of every tool out of a request; what `tool` has itself, stays in as well.
+    /// Takes the fields of every tool out of a request.
     ///
     /// # Errors
     /// `invalid_request` where one is of the wrong type or given twice.
-    pub fn with_fields_of(&self, request: &mut Value, tool: &Entry) -> Result<Self, Error> {
+    pub fn with_fields_of(&self, request: &mut Value) -> Result<Self, Error> {
+        self.with_those_of(request, |_| true)
+    }
+
+    /// Takes the fields of every tool out of a request to a server whose workspace is fixed; the
+    /// others stay, and are then unknown.
+    ///
+    /// # Errors
+    /// As [`Self::with_fields_of`].
+    pub fn with_call_fields_of(&self, request: &mut Value) -> Result<Self, Error> {
+        self.with_those_of(request, |field| field.scope != Scope::Process)
+    }
+
+    /// Takes the wanted ones of the fields of every tool out of a request.
+    fn with_those_of(&self, request: &mut Value, wanted: fn(&CommonField) -> bool) -> Result<Self, Error> {
         let mut options = self.clone();
         let Some(object) = request.as_object_mut() else {
             return Ok(options);
         };
         let names: Vec<String> = object.keys().cloned().collect();
         let mut taken: Vec<String> = Vec::new();
-        let mut kept: Vec<(String, Value)> = Vec::new();
         for given in names {
             let name = request::snake_case(&given);
-            if !matches!(name.as_str(), "workspace" | "session" | "sandbox" | "require_snapshot") {
+            if !COMMON_FIELDS.iter().any(|field| field.name == name && wanted(field)) {
                 continue;
             }
             let value = object.remove(&given).unwrap_or_default();
-            if tool.has_own(&name) {
-                kept.push((given, value.clone()));
-            }
             if taken.contains(&name) {
                 return Err(Error::invalid(format!("field `{name}` is given twice")).detail("field", name));
             }
@@ -154,13 +220,15 @@ impl Options {
                 "workspace" => {
                     options.workspace = text_of(&name, value)?.map(PathBuf::from).or(options.workspace)
                 }
-                "session" => options.session = text_of(&name, value)?.or(options.session),
+                "session" => {
+                    options.is_session_named |= !value.is_null();
+                    options.session = text_of(&name, value)?.or(options.session);
+                }
                 "sandbox" => options.sandbox = text_of(&name, value)?.or(options.sandbox),
                 _ => options.require_snapshot |= flag_of(&name, &value)?,
             }
             taken.push(name);
         }
-        object.extend(kept);
         Ok(options)
     }
 

@@ -98,6 +98,36 @@ impl Workspace {
         Ok(Place { path: canonical, shown, stat, protected })
     }
 
+    /// Where `path` leads, its last component not followed: a symlink is itself.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub fn resolve_entry(&self, path: &Path) -> Result<Place, Error> {
+        let (Some(name), false) = (path.file_name(), path.as_os_str().as_bytes().contains(&0)) else {
+            return self.resolve(path);
+        };
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let folder = self.resolve(parent.unwrap_or(Path::new(".")))?;
+        let written = path.display().to_string();
+        if folder.stat().is_some_and(|stat| !fs::is_folder(stat)) {
+            return Err(path_error(&written, Errno::NOTDIR));
+        }
+        let canonical = folder.path().join(name);
+        let stat = match folder.stat() {
+            None => None,
+            Some(_) => match fs::stat_at(self.open_folder(folder.path())?.as_fd(), name) {
+                Ok(stat) => Some(stat),
+                Err(Errno::NOENT) => None,
+                Err(errno) => return Err(path_error(&written, errno)),
+            },
+        };
+        let shown = self
+            .as_written(path)
+            .map_or_else(|| self.shown(&canonical), |as_written| self.shown(&as_written));
+        let protected = protected_component(path).map(OsStr::to_owned);
+        Ok(Place { path: canonical, shown, stat, protected })
+    }
+
     /// The canonical path and what stands there.
     fn locate(&self, path: &Path) -> Result<(WorkspacePath, Option<Stat>), Errno> {
         if let Some(direct) = self.as_written(path) {

@@ -21,7 +21,12 @@ const BASELINE_TIME_MAX: Duration = Duration::from_secs(2);
 /// Longest time that a full scan may take: others wait for the lock meanwhile.
 const SCAN_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// A file on both sides of a change: permission bits and bytes.
+/// The bits of a mode that stand for a file's type.
+const TYPE_BITS: u32 = 0o170_000;
+/// The type bits that stand for a symlink, whose bytes are its target.
+const SYMLINK: u32 = 0o120_000;
+
+/// A file on both sides of a change: mode and bytes; of a symlink, its type bits and target.
 pub struct File<'a> {
     /// The canonical path.
     pub path: &'a WorkspacePath,
@@ -160,7 +165,10 @@ fn open(engine: &Engine) -> Result<Store, SnapshotError> {
 fn change_of<'a>(record: &Record<'a>) -> Change<'a> {
     let entry = record.entry;
     let state = |side: Option<(u32, &'a [u8])>| {
-        side.map(|(mode, bytes)| FileState::Regular { executable: mode & OWNER_MAY_EXECUTE != 0, bytes })
+        side.map(|(mode, bytes)| match mode & TYPE_BITS {
+            SYMLINK => FileState::Symlink { target: bytes },
+            _ => FileState::Regular { executable: mode & OWNER_MAY_EXECUTE != 0, bytes },
+        })
     };
     let file = |file: &File<'a>| FileChange {
         path: file.path.as_bytes(),

@@ -94,3 +94,10 @@ pub fn parse_mode(text: &str) -> Result<u32, Error> {
         .detail("field", "mode")),
     }
 }
+
+/// A time in seconds since 1970 as RFC 3339, UTC.
+#[must_use]
+pub fn time_text(seconds: u64) -> String {
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
+}

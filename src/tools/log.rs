@@ -29,7 +29,8 @@ const ID_DIGITS: usize = 10;
 /// List the snapshots: what was changed, when, by which session and tool
 ///
 /// Newest first. Each change made through lbx is one; `external` is what others changed, and
-/// `baseline` what was uncommitted before a session's first change.
+/// `baseline` what was uncommitted before a session's first change. Shows all sessions, unless one is
+/// named.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -37,12 +38,9 @@ pub struct Request {
     #[arg(value_name = "PATH")]
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file"]))]
     pub path: Option<PathBuf>,
-    /// Only snapshots of this session
-    #[arg(long, value_name = "ID")]
-    pub session: Option<String>,
-    /// Snapshots to list [default: 20]
+    /// Snapshots to list at most; 0 for all [default: 20]
     #[arg(long, short = 'n', value_name = "COUNT")]
-    #[schemars(range(min = 1), extend("x-aliases" = ["max_count", "head_limit", "count"]))]
+    #[schemars(extend("x-aliases" = ["max_count", "head_limit", "count"]))]
     pub limit: Option<usize>,
     /// Snapshots to pass over first
     #[arg(long, value_name = "COUNT", default_value_t)]
@@ -106,21 +104,22 @@ impl Tool for Log {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        if let Some(session) = &request.session {
-            session.parse::<SessionId>()?;
-        }
         let path = request.path.map(|path| engine.workspace.resolve(&path)).transpose()?;
         let Some(store) = snapshot_of::find(engine)? else {
             return Ok(Response { snapshots: Vec::new(), truncated: false, next_offset: None });
         };
+        let session = engine.named_session().cloned();
         let since = request.since.as_deref().map(|text| Since::parse(&store, text)).transpose()?;
         let query = Query {
             path: path.as_ref().map(|place| place.path().as_bytes()),
-            session: request.session.as_deref(),
+            session: session.as_ref().map(SessionId::as_str),
             since: since.as_ref().and_then(Since::time),
             after: since.as_ref().and_then(Since::snapshot),
             offset: request.offset,
-            limit: request.limit.unwrap_or(LIMIT),
+            limit: match request.limit.unwrap_or(LIMIT) {
+                0 => usize::MAX,
+                limit => limit,
+            },
         };
         let log = store.log(&query).map_err(|error| unreadable(&error))?;
         let bytes_max = request.max_bytes.unwrap_or(ANSWER_BYTES);

@@ -2,16 +2,26 @@
 
 pub mod append;
 pub mod apply_patch;
+pub mod audit;
 pub mod common;
+pub mod delete;
 pub mod diff;
 pub mod edit;
+pub mod glob;
+pub mod grep;
 pub mod insert;
 pub mod log;
+pub mod ls;
+pub mod r#move;
 pub mod patch;
 pub mod prepend;
 pub mod read;
+pub mod redo;
+pub mod restore;
 pub mod schema;
 pub mod snapshot;
+pub mod trash;
+pub mod undo;
 pub mod write;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
@@ -201,12 +211,6 @@ impl Entry {
         about.map(ToString::to_string).unwrap_or_default()
     }
 
-    /// Whether the tool itself has a field that every tool takes as well.
-    #[must_use]
-    pub fn has_own(&self, field: &str) -> bool {
-        (self.command)().get_arguments().any(|argument| argument.get_id() == field)
-    }
-
     /// What the tool does, in one line.
     #[must_use]
     pub fn title(&self) -> String {
@@ -250,6 +254,16 @@ pub const TOOLS: &[Entry] = &[
     entry::<append::Append>(),
     entry::<prepend::Prepend>(),
     entry::<insert::Insert>(),
+    entry::<grep::Grep>(),
+    entry::<glob::Glob>(),
+    entry::<ls::Ls>(),
+    entry::<delete::Delete>(),
+    entry::<restore::Restore>(),
+    entry::<r#move::Move>(),
+    entry::<undo::Undo>(),
+    entry::<redo::Redo>(),
+    entry::<audit::Audit>(),
+    entry::<trash::Trash>(),
     entry::<apply_patch::ApplyPatch>(),
     entry::<log::Log>(),
     entry::<diff::Diff>(),

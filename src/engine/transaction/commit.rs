@@ -9,7 +9,8 @@ use rustix::io::Errno;
 
 use super::journal::{Entry, FileEntry, PendingEntry, Version};
 use super::stage::{New, Stage, Staged};
-use super::{Change, Planned, marks, recover};
+use super::{Change, Planned, marks, moves, recover};
+use crate::engine::audit::AuditFile;
 use crate::engine::backup;
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
@@ -50,7 +51,7 @@ impl Change<'_> {
     /// The system's, with nothing changed; where a step after the change failed, the error says
     /// that it was applied.
     pub fn commit(mut self, subject: String, why: Option<String>) -> Result<(), Error> {
-        if self.dry_run || self.files.is_empty() {
+        if self.dry_run || (self.files.is_empty() && self.entry.moves.is_empty()) {
             return Ok(());
         }
         let Some(state) = self.state.take() else {
@@ -81,9 +82,18 @@ impl Change<'_> {
         for file in &self.files {
             if file.after.is_some() {
                 for folder in self.folders_to(file.seen.current.place.path())?.1 {
-                    if !self.entry.folders.contains(&folder) {
+                    // As bytes: by components, a path of thousands of folders would take minutes.
+                    let is_folder = |known: &WorkspacePath| known.as_bytes() == folder.as_bytes();
+                    if !self.entry.folders.iter().any(is_folder) {
                         self.entry.folders.push(folder);
                     }
+                }
+            }
+        }
+        for moved in &self.entry.moves {
+            for folder in self.folders_to(&moved.to)?.1 {
+                if !self.entry.folders.contains(&folder) {
+                    self.entry.folders.push(folder);
                 }
             }
         }
@@ -193,8 +203,11 @@ impl Change<'_> {
 
     /// What follows a change that stands: marks, snapshot, history.
     fn finish(mut self, state: &State) -> Result<(), Error> {
+        self.engine.note_changed(audit_files(&self.entry));
         self.set_marks(state);
-        let record = Record { entry: &self.entry, files: snapshot_files(&self.files, &self.entry) };
+        let mut files = snapshot_files(&self.files, &self.entry);
+        files.extend(self.moved.iter().map(moves::Moved::for_snapshot));
+        let record = Record { entry: &self.entry, files };
         let outcome = snapshot_of::record(self.engine, &record);
         if let Err(error) = self.entry.close(state) {
             self.engine.warn(format!(
@@ -208,7 +221,8 @@ impl Change<'_> {
     /// Marks what the caller knows of the files now.
     fn set_marks(&mut self, state: &State) {
         let seq = self.entry.seq;
-        let (marks, forgotten) = marks::after(&self.files, &self.session);
+        let (mut marks, mut forgotten) = marks::after(&self.files, &self.session);
+        marks::after_moves(&self.entry.moves, &self.session, &mut marks, &mut forgotten);
         let updated = session::update(state, self.engine.session(), |session| {
             session.seq = session.seq.max(seq);
             for path in &forgotten {
@@ -226,6 +240,19 @@ impl Change<'_> {
             )),
         }
     }
+}
+
+/// What the audit log has of a change.
+fn audit_files(entry: &Entry) -> Vec<AuditFile> {
+    let sha256 = |version: &Option<Version>| version.as_ref().map(|version| version.sha256);
+    let files = entry.files.iter().map(|file| AuditFile {
+        path: file.path.to_string(),
+        old_sha256: sha256(&file.before),
+        new_sha256: sha256(&file.after),
+    });
+    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
+    let moved = moved.map(|path| AuditFile { path: path.to_string(), old_sha256: None, new_sha256: None });
+    files.chain(moved).collect()
 }
 
 /// Both sides of each file, for the snapshot.
@@ -289,7 +316,22 @@ pub fn apply_entry(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
     for file in entry.files.iter().filter(|file| file.after.is_some()) {
         rename(workspace, file)?;
     }
-    Ok(())
+    entry.moves.iter().try_for_each(|moved| moves::carry_out(workspace, moved))?;
+    entry.vacated.iter().try_for_each(|folder| vacate(workspace, folder))
+}
+
+/// Removes a folder that is empty.
+fn vacate(workspace: &Workspace, folder: &WorkspacePath) -> Result<(), Error> {
+    let parent = match workspace.open_folder(&folder.parent().unwrap_or_default()) {
+        Ok(parent) => parent,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    match rustix::fs::unlinkat(&parent, folder.name().unwrap_or_default(), AtFlags::REMOVEDIR) {
+        // Someone else has put something there, or it is gone.
+        Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(()),
+        Err(errno) => Err(Error::io("remove", workspace.shown(folder), errno)),
+    }
 }
 
 /// Deletes a file.
@@ -327,7 +369,10 @@ fn rename(workspace: &Workspace, file: &FileEntry) -> Result<(), Error> {
 }
 
 /// Renames onto a name that must be free.
-fn rename_new(
+///
+/// # Errors
+/// The system's; `EEXIST` where the name is taken.
+pub fn rename_new(
     from: &OwnedFd,
     old: &std::ffi::OsStr,
     to: &OwnedFd,
@@ -349,13 +394,10 @@ fn rename_new(
 /// # Errors
 /// The system's.
 pub fn sync_folders_of(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
-    let mut paths: Vec<WorkspacePath> = entry
-        .files
-        .iter()
-        .map(|file| &file.path)
-        .chain(&entry.folders)
-        .filter_map(WorkspacePath::parent)
-        .collect();
+    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
+    let folders = entry.folders.iter().chain(&entry.vacated);
+    let touched = entry.files.iter().map(|file| &file.path).chain(folders).chain(moved);
+    let mut paths: Vec<WorkspacePath> = touched.filter_map(WorkspacePath::parent).collect();
     paths.sort();
     paths.dedup();
     let mut folders = Vec::with_capacity(paths.len());

@@ -50,6 +50,23 @@ pub struct FileEntry {
     pub staged: Option<WorkspacePath>,
 }
 
+/// A file or folder that gets another name, whole: to or from the trash, or within the workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoveEntry {
+    /// Its canonical path before.
+    pub from: WorkspacePath,
+    /// Its canonical path after.
+    pub to: WorkspacePath,
+}
+
+impl MoveEntry {
+    /// The way back.
+    #[must_use]
+    pub fn reversed(&self) -> Self {
+        Self { from: self.to.clone(), to: self.from.clone() }
+    }
+}
+
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
@@ -73,11 +90,20 @@ pub struct Entry {
     /// Digest of the request, by which a repeated one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Sha256>,
+    /// The changes of the session that it takes back: those of an `undo`, or the undos of a `redo`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reverts: Vec<u64>,
     /// The files it changes.
     pub files: Vec<FileEntry>,
+    /// What it moves; a change that moves anything changes no file otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<MoveEntry>,
     /// The folders it makes, outermost first.
     #[serde(default)]
     pub folders: Vec<WorkspacePath>,
+    /// The folders it removes in the end where they are empty, innermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vacated: Vec<WorkspacePath>,
 }
 
 impl Entry {
@@ -94,8 +120,11 @@ impl Entry {
             subject: String::new(),
             why: None,
             request: None,
+            reverts: Vec::new(),
             files: Vec::new(),
+            moves: Vec::new(),
             folders: Vec::new(),
+            vacated: Vec::new(),
         }
     }
 
@@ -207,6 +236,21 @@ pub fn done_entry(state: &State, session: &str, seq: u64) -> Result<Option<Entry
     let bytes = fs::read_at(folder.as_fd(), OsStr::new(&history_name(seq)), ENTRY_BYTES_MAX)
         .map_err(|source| Error::io("read", shown(DONE_FOLDER), source))?;
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+/// The numbers of the changes in a session's history, ascending.
+///
+/// # Errors
+/// What the system says.
+pub fn history(state: &State, session: &str) -> Result<Vec<u64>, Error> {
+    let Some(folder) = state.find_folder(&history_folder(session))? else {
+        return Ok(Vec::new());
+    };
+    let names = names_in(&folder)?;
+    let mut numbers: Vec<u64> =
+        names.iter().filter_map(|name| name.strip_suffix(".json")?.parse().ok()).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
 }
 
 /// The open entries, oldest first, and the names of files there that are none.

@@ -1,7 +1,9 @@
 //! What the caller knows of the files that it changed.
 
+use super::journal::MoveEntry;
 use super::{After, Known, Planned};
 use crate::engine::path::WorkspacePath;
+use crate::engine::protect::protected_component;
 use crate::engine::session::{Lines, Mark, SessionState};
 use crate::text::content::Content;
 use crate::text::lines;
@@ -17,6 +19,28 @@ pub fn after(files: &[Planned], session: &SessionState) -> (Vec<Mark>, Vec<Works
         }
     }
     (marks, forgotten)
+}
+
+/// Adds what moves do to marks: each goes with its file, and one of a file in the trash is void.
+pub fn after_moves(
+    moves: &[MoveEntry],
+    session: &SessionState,
+    marks: &mut Vec<Mark>,
+    forgotten: &mut Vec<WorkspacePath>,
+) {
+    for mark in session.marks() {
+        let Some(moved) = moves.iter().find(|moved| mark.path.is_within(&moved.from)) else {
+            continue;
+        };
+        forgotten.push(mark.path.clone());
+        let rest = mark.path.as_path().strip_prefix(moved.from.as_path());
+        if let Ok(rest) = rest
+            && protected_component(moved.to.as_path()).is_none()
+        {
+            let path = rest.iter().fold(moved.to.clone(), |path, name| path.join(name));
+            marks.push(Mark { path, ..mark.clone() });
+        }
+    }
 }
 
 /// The mark of a changed file; `None` where the caller has never seen the rest of it, or has seen

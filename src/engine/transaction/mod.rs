@@ -10,6 +10,7 @@
 mod commit;
 pub mod journal;
 mod marks;
+pub mod moves;
 pub mod recover;
 pub mod stage;
 
@@ -30,6 +31,9 @@ use stage::Original;
 
 /// The largest file that is changed in memory, in bytes.
 pub const FILE_BYTES_MAX: u64 = 512 << 20;
+/// The longest path of a new file, in bytes: beyond it no other program could open the file by its
+/// name (`PATH_MAX` of Linux, less the NUL).
+const PATH_BYTES_MAX: usize = 4095;
 /// The lock that every change holds.
 const LOCK: &str = "lock";
 /// Changes of the session that are looked at for the same request.
@@ -181,6 +185,8 @@ pub struct Change<'e> {
     entry: Entry,
     /// The files changed so far.
     files: Vec<Planned>,
+    /// What the moves of the change look like to the snapshot.
+    moved: Vec<moves::Moved>,
 }
 
 /// The state under the lock that every change holds.
@@ -210,6 +216,7 @@ impl Engine {
     /// # Errors
     /// `lock_timeout`, or the system's where the state cannot be written.
     pub fn begin(&mut self, tool: &str, dry_run: bool) -> Result<Change<'_>, Error> {
+        self.set_dry_run(dry_run);
         let (state, lock) = if dry_run {
             (State::find(&self.workspace)?, None)
         } else {
@@ -226,7 +233,16 @@ impl Engine {
         };
         let id = unique_name("change");
         let entry = Entry::new(id, self.session().as_str(), tool, session.seq + 1, seconds_now());
-        Ok(Change { engine: self, state, _lock: lock, dry_run, session, entry, files: Vec::new() })
+        Ok(Change {
+            engine: self,
+            state,
+            _lock: lock,
+            dry_run,
+            session,
+            entry,
+            files: Vec::new(),
+            moved: Vec::new(),
+        })
     }
 }
 
@@ -246,6 +262,13 @@ impl Change<'_> {
         let place = self.engine.workspace.resolve(path)?;
         place.must_be_writable()?;
         if place.stat().is_none() {
+            let length = place.path().as_bytes().len();
+            if length > PATH_BYTES_MAX {
+                return Err(Error::invalid(format!(
+                    "path is {length} bytes long; a new file's may have {PATH_BYTES_MAX}"
+                ))
+                .detail("field", "path"));
+            }
             let sha256 = Sha256::of(b"");
             return Ok(Current { place, original: None, bytes: Vec::new(), sha256 });
         }
@@ -256,6 +279,60 @@ impl Change<'_> {
             .map_err(|source| Error::io("read", place.shown(), source))?;
         let sha256 = Sha256::of(&bytes);
         Ok(Current { place, original: Some(Original { file, stat }), bytes, sha256 })
+    }
+
+    /// Looks at whatever stands at `path` without following it, to move it whole.
+    ///
+    /// # Errors
+    /// `outside_workspace`, `protected_path`, or the system's.
+    pub fn look_at_entry(&self, path: &std::path::Path) -> Result<Place, Error> {
+        let place = self.engine.workspace.resolve_entry(path)?;
+        place.must_be_writable()?;
+        if place.path().is_root() {
+            return Err(Error::new(ErrorKind::ProtectedPath, "the workspace root stays where it is")
+                .at(place.shown()));
+        }
+        Ok(place)
+    }
+
+    /// SHA-256 of the file at a place; `None` for anything else.
+    ///
+    /// # Errors
+    /// As for reading it.
+    pub fn sha256_at(&self, place: &Place) -> Result<Option<Sha256>, Error> {
+        if !place.stat().is_some_and(fs::is_regular) {
+            return Ok(None);
+        }
+        let (file, stat) = self.engine.workspace.open_regular(place.path(), place.shown())?;
+        let bytes = fs::read_to_end(file, fs::size_of(&stat), FILE_BYTES_MAX)
+            .map_err(|source| Error::io("read", place.shown(), source))?;
+        Ok(Some(Sha256::of(&bytes)))
+    }
+
+    /// Checks a SHA-256 that the caller gave for what it is about to move.
+    ///
+    /// # Errors
+    /// `stale_file`, or `invalid_request` for anything but a file.
+    pub fn must_have_sha256(&self, place: &Place, expected: Option<Sha256>) -> Result<(), Error> {
+        let Some(expected) = expected else {
+            return Ok(());
+        };
+        match self.sha256_at(place)? {
+            Some(actual) if actual == expected => Ok(()),
+            Some(actual) => Err(Error::new(
+                ErrorKind::StaleFile,
+                format!("{} has changed since it was read", place.shown()),
+            )
+            .at(place.shown())
+            .detail("expected_sha256", expected.to_hex())
+            .detail("actual_sha256", actual.to_hex())),
+            None => Err(Error::invalid(format!(
+                "expected_sha256 is that of a file, and {} is none",
+                place.shown()
+            ))
+            .at(place.shown())
+            .detail("field", "expected_sha256")),
+        }
     }
 
     /// Refuses a file whose permissions do not let this user write it: a rename would go past them.
@@ -424,6 +501,22 @@ impl Change<'_> {
         self.remove(source);
         self.files.push(Planned { seen: target, after: Some(after), origin: Some(origin) });
         Ok(sha256)
+    }
+
+    /// Says which changes of the session this one takes back.
+    pub fn set_reverts(&mut self, reverts: Vec<u64>) {
+        self.entry.reverts = reverts;
+    }
+
+    /// Says which folders go in the end where they are empty, innermost first.
+    pub fn set_vacated(&mut self, folders: Vec<WorkspacePath>) {
+        self.entry.vacated = folders;
+    }
+
+    /// The state, which a dry run of a workspace that has none lacks.
+    #[must_use]
+    pub fn state(&self) -> Option<&State> {
+        self.state.as_ref()
     }
 
     /// Plans the end of a file.

@@ -6,15 +6,15 @@ use std::os::fd::AsFd;
 use super::commit::{apply_entry, sync_folders_of};
 use super::journal::{self, Entry, FileEntry, OPEN_FOLDER, Version};
 use super::stage::{self, BESIDE_PREFIX, New, Stage};
-use super::{FILE_BYTES_MAX, Original};
+use super::{FILE_BYTES_MAX, Original, moves};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
 use crate::engine::session;
 use crate::engine::snapshot_of::{self, Record};
-use crate::engine::state::State;
+use crate::engine::state::{State, make_folder};
 use crate::engine::workspace::Workspace;
-use crate::engine::{Engine, backup};
+use crate::engine::{Engine, backup, trash};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
@@ -50,11 +50,13 @@ enum Stand {
 /// Completes one entry, else rolls it back, else puts it aside with a warning.
 fn recover_entry(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Error> {
     let stands: Vec<Stand> = entry.files.iter().map(|file| stand_of(&engine.workspace, file)).collect();
-    let may_go_on = entry.files.iter().all(|file| protected_component(file.path.as_path()).is_none());
+    let may_go_on = may_go_on(entry);
     let can_complete = entry.files.iter().zip(&stands).all(|(file, stand)| match stand {
         Stand::After | Stand::Either => true,
         Stand::Before => is_staged(&engine.workspace, file),
         Stand::Other => false,
+    }) && entry.moves.iter().all(|moved| {
+        moves::is_done(&engine.workspace, moved) || moves::is_possible(&engine.workspace, moved)
     });
     if may_go_on && can_complete {
         apply_entry(&engine.workspace, entry)?;
@@ -72,6 +74,15 @@ fn recover_entry(engine: &mut Engine, state: &State, entry: &Entry) -> Result<()
     Ok(())
 }
 
+/// Whether every path of an entry is one that a change may write: an entry might have been forged.
+fn may_go_on(entry: &Entry) -> bool {
+    let is_free = |path: &WorkspacePath| protected_component(path.as_path()).is_none();
+    let is_trash = |path: &WorkspacePath| path.is_within(&trash::folder());
+    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
+    entry.files.iter().all(|file| is_free(&file.path))
+        && moved.into_iter().all(|path| is_free(path) || is_trash(path))
+}
+
 /// What follows a completed change: its number in the session, snapshot, history.
 fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Error> {
     if let Ok(id) = entry.session.parse() {
@@ -82,6 +93,7 @@ fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Err
         .iter()
         .map(|file| both_sides(&engine.workspace, state, file))
         .collect::<Result<_, _>>()?;
+    let moved = moves::moved_files(&engine.workspace, &entry.moves)?;
     let files = entry
         .files
         .iter()
@@ -91,6 +103,7 @@ fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Err
             before: side(file.before.as_ref(), before.as_ref()),
             after: side(file.after.as_ref(), after.as_ref()),
         })
+        .chain(moved.iter().map(moves::Moved::for_snapshot))
         .collect();
     snapshot_of::record_late(engine, &Record { entry, files });
     entry.close(state)
@@ -127,6 +140,15 @@ pub fn roll_back(workspace: &Workspace, state: &State, entry: &Entry) -> Result<
         if stand_of(workspace, file) == Stand::After {
             restore(workspace, state, entry, number, file)?;
         }
+    }
+    for folder in entry.vacated.iter().rev() {
+        if let Ok(parent) = workspace.open_folder(&folder.parent().unwrap_or_default()) {
+            make_folder(parent.as_fd(), folder.name().unwrap_or_default(), 0o777)
+                .map_err(|errno| Error::io("make", workspace.shown(folder), errno))?;
+        }
+    }
+    for moved in entry.moves.iter().rev().filter(|moved| moves::is_done(workspace, moved)) {
+        moves::carry_out(workspace, &moved.reversed())?;
     }
     for folder in entry.folders.iter().rev() {
         let parent = workspace.open_folder(&folder.parent().unwrap_or_default());

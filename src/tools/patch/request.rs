@@ -27,6 +27,7 @@ pub struct Request {
     #[schemars(extend("x-aliases" = ["diff", "patch_text", "input", "patch_content"]))]
     pub patch: PatchText,
     /// The one file meant, where the patch names none or several
+    #[arg(long, value_name = "PATH")]
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file"]))]
     pub path: Option<PathBuf>,
     /// Leading folders to remove from the patch's paths; a/ and b/ are removed by themselves

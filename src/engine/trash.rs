@@ -1,0 +1,126 @@
+//! The trash: what was deleted, whole, with its modes, links and times.
+//!
+//! An entry is `.lbx/trash/ID/` with what was deleted as `content` and its description as
+//! `entry.json`. Deleting and restoring are renames, so nothing of the files' identity is lost.
+
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+
+use serde::{Deserialize, Serialize};
+
+use super::fs;
+use super::path::WorkspacePath;
+use super::state::{STATE_FOLDER, State, shown, unique_name};
+use super::transaction::journal::names_in;
+use crate::error::Error;
+
+/// The folder below the state folder.
+const FOLDER: &str = "trash";
+/// The name of what was deleted, in its entry.
+const CONTENT: &str = "content";
+/// The name of its description.
+const DESCRIPTION: &str = "entry.json";
+/// Size of a description.
+const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
+/// Version of a description that this code writes.
+const VERSION: u32 = 1;
+
+/// What was deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrashEntry {
+    /// Version of the format.
+    version: u32,
+    /// Its name in the trash.
+    pub id: String,
+    /// Where it was.
+    pub path: WorkspacePath,
+    /// Who deleted it.
+    pub session: String,
+    /// When, seconds since 1970.
+    pub time: u64,
+    /// Files in it.
+    pub files: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+}
+
+impl TrashEntry {
+    /// An entry for something that is about to be deleted.
+    #[must_use]
+    pub fn new(path: WorkspacePath, session: &str, time: u64, is_folder: bool) -> Self {
+        let id = unique_name("t").replace("t-", "");
+        Self { version: VERSION, id, path, session: session.to_owned(), time, files: 0, bytes: 0, is_folder }
+    }
+
+    /// Where what was deleted is kept.
+    #[must_use]
+    pub fn content(&self) -> WorkspacePath {
+        folder().join(self.id.as_ref()).join(CONTENT.as_ref())
+    }
+
+    /// Writes the description, durably, before anything is moved.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn describe(&self, state: &State) -> Result<(), Error> {
+        let folder = state.folder(&format!("{FOLDER}/{}", self.id))?;
+        let bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
+        state.replace(folder.as_fd(), DESCRIPTION.as_ref(), &bytes)?;
+        let io = |errno: rustix::io::Errno| Error::io("sync", shown(FOLDER), errno);
+        let file = fs::open_at(folder.as_fd(), DESCRIPTION.as_ref(), fs::READ).map_err(io)?;
+        for fd in [file.as_fd(), folder.as_fd(), state.folder(FOLDER)?.as_fd()] {
+            rustix::io::retry_on_intr(|| rustix::fs::fsync(fd)).map_err(io)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets the entry, whose content is gone or was never there.
+    pub fn discard(&self, state: &State) {
+        if let (Ok(trash), Ok(Some(folder))) =
+            (state.folder(FOLDER), state.find_folder(&format!("{FOLDER}/{}", self.id)))
+        {
+            // Best effort: an entry without content is listed nowhere, and gc removes it.
+            let _ = rustix::fs::unlinkat(&folder, DESCRIPTION, rustix::fs::AtFlags::empty());
+            let _ = rustix::fs::unlinkat(&trash, self.id.as_str(), rustix::fs::AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+/// The trash, from the workspace root.
+#[must_use]
+pub fn folder() -> WorkspacePath {
+    WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(FOLDER.as_ref())
+}
+
+/// What is in the trash, the newest first.
+///
+/// # Errors
+/// What the system says.
+pub fn list(state: &State) -> Result<Vec<TrashEntry>, Error> {
+    let Some(trash) = state.find_folder(FOLDER)? else {
+        return Ok(Vec::new());
+    };
+    let mut entries = Vec::new();
+    for id in names_in(&trash)? {
+        let Some(folder) = state.find_folder(&format!("{FOLDER}/{id}"))? else {
+            continue;
+        };
+        let has_content = fs::stat_at(folder.as_fd(), OsStr::new(CONTENT)).is_ok();
+        let description =
+            fs::read_at(folder.as_fd(), DESCRIPTION.as_ref(), DESCRIPTION_BYTES_MAX).ok().flatten();
+        let entry = description.and_then(|bytes| serde_json::from_slice::<TrashEntry>(&bytes).ok());
+        entries.extend(entry.filter(|entry| has_content && entry.id == id && entry.version <= VERSION));
+    }
+    entries.sort_by(|one, other| (other.time, &other.id).cmp(&(one.time, &one.id)));
+    Ok(entries)
+}
+
+/// Removes an entry for good; whether all of it could be removed.
+#[must_use]
+pub fn purge(root: &std::path::Path, entry: &TrashEntry) -> bool {
+    let folder = root.join(folder().join(entry.id.as_ref()).as_path());
+    // `remove_dir_all` opens each folder from the one before and follows no link.
+    std::fs::remove_dir_all(folder).is_ok()
+}

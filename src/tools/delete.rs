@@ -1,0 +1,175 @@
+//! `delete`: to the trash.
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::subject;
+use super::{Effect, Text, Tool};
+use crate::engine::fs;
+use crate::engine::path::WorkspacePath;
+use crate::engine::session::seconds_now;
+use crate::engine::transaction::Change;
+use crate::engine::trash::TrashEntry;
+use crate::engine::{Engine, resolve::Place};
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+
+/// Delete files and folders, which can be restored
+///
+/// What is deleted goes to the trash, whole; restore brings it back. A symlink is deleted itself,
+/// never what it points to. Several paths are deleted together or not at all.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// What to delete
+    #[arg(value_name = "PATH", num_args = 1..)]
+    #[schemars(extend("x-aliases" = ["file_path", "paths"], "type" = ["string", "array"]))]
+    pub path: Vec<PathBuf>,
+    /// Delete a folder with all that it holds
+    #[arg(long, short = 'r')]
+    #[serde(default)]
+    pub recursive: bool,
+    /// SHA-256 of the file's bytes as last seen; refuse where it is another
+    #[arg(long, value_name = "HEX")]
+    pub expected_sha256: Option<Sha256>,
+    /// Answer what would be done, and do nothing
+    #[arg(long)]
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Why, for whoever reviews the change
+    #[arg(long, value_name = "TEXT")]
+    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
+    pub why: Option<String>,
+}
+
+/// What was deleted.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(extend("type" = "object"))]
+pub enum Response {
+    /// One thing.
+    One(Deleted),
+    /// Several, in the order asked for.
+    Several {
+        /// One answer a path.
+        deleted: Vec<Deleted>,
+    },
+}
+
+/// A file or folder that was deleted.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Deleted {
+    /// Where it was
+    pub path: String,
+    /// Its name in the trash; restore takes it
+    pub trash_id: String,
+    /// Files in it
+    pub files: u64,
+    /// Bytes in them
+    pub bytes: u64,
+}
+
+/// The tool.
+pub struct Delete;
+
+impl Tool for Delete {
+    const NAME: &'static str = "delete";
+    const ALIASES: &'static [&'static str] = &["delete_file", "remove"];
+    const EFFECT: Effect = Effect::Writes;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        if request.path.is_empty() {
+            return Err(
+                Error::invalid("field `path` is missing: name what to delete").detail("field", "path")
+            );
+        }
+        if request.path.len() > 1 && request.expected_sha256.is_some() {
+            return Err(Error::invalid("expected_sha256 is that of one file: delete the files one by one"));
+        }
+        let mut change = engine.begin(Self::NAME, request.dry_run)?;
+        let (mut deleted, mut paths, mut entries) = (Vec::new(), Vec::new(), Vec::new());
+        for path in &request.path {
+            let (answer, place, entry) = plan(&mut change, path, &request)?;
+            must_be_apart(&place, &paths)?;
+            paths.push(place.path().clone());
+            deleted.push(answer);
+            entries.push(entry);
+        }
+        if !request.dry_run {
+            describe_all(&change, &entries)?;
+        }
+        change.commit(subject(Self::NAME, &paths), request.why)?;
+        match deleted.pop() {
+            Some(only) if deleted.is_empty() => Ok(Response::One(only)),
+            last => {
+                deleted.extend(last);
+                Ok(Response::Several { deleted })
+            }
+        }
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        let deleted = match response {
+            Response::One(only) => std::slice::from_ref(only),
+            Response::Several { deleted } => deleted,
+        };
+        for one in deleted {
+            let line = format!(
+                "delete: {} ({} files, {} bytes; trash {})\n",
+                one.path, one.files, one.bytes, one.trash_id
+            );
+            text.out.extend_from_slice(line.as_bytes());
+        }
+    }
+}
+
+/// Plans the end of one path.
+fn plan(
+    change: &mut Change<'_>,
+    path: &Path,
+    request: &Request,
+) -> Result<(Deleted, Place, TrashEntry), Error> {
+    let place = change.look_at_entry(path)?;
+    let shown = place.shown().to_owned();
+    let Some(stat) = place.stat() else {
+        return Err(change.engine().workspace.not_found(&place));
+    };
+    let is_folder = fs::is_folder(stat);
+    if is_folder && !request.recursive {
+        return Err(Error::new(ErrorKind::IsADirectory, format!("{shown} is a directory"))
+            .at(shown)
+            .suggest("Set recursive to delete it with all that it holds; restore brings it back."));
+    }
+    change.must_have_sha256(&place, request.expected_sha256)?;
+    let session = change.engine().session().as_str().to_owned();
+    let mut entry = TrashEntry::new(place.path().clone(), &session, seconds_now(), is_folder);
+    let sum = change.move_whole(place.path(), &entry.content())?;
+    (entry.files, entry.bytes) = (sum.files, sum.bytes);
+    let answer = Deleted { path: shown, trash_id: entry.id.clone(), files: sum.files, bytes: sum.bytes };
+    Ok((answer, place, entry))
+}
+
+/// Refuses a path that is another's or lies within another.
+fn must_be_apart(place: &Place, others: &[WorkspacePath]) -> Result<(), Error> {
+    let overlaps = |other: &&WorkspacePath| place.path().is_within(other) || other.is_within(place.path());
+    match others.iter().find(overlaps) {
+        None => Ok(()),
+        Some(_) => {
+            Err(Error::invalid(format!("{} is named twice, or lies in another path named", place.shown()))
+                .at(place.shown())
+                .detail("field", "path"))
+        }
+    }
+}
+
+/// Writes the descriptions of all that goes to the trash.
+fn describe_all(change: &Change<'_>, entries: &[TrashEntry]) -> Result<(), Error> {
+    let Some(state) = change.state() else {
+        return Err(Error::internal("a deletion without a state"));
+    };
+    entries.iter().try_for_each(|entry| entry.describe(state))
+}

@@ -1,0 +1,89 @@
+//! `move`: another name for a file or folder.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Text, Tool};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+
+/// Move or rename a file or folder
+///
+/// Never overwrites. Missing folders on the way are made. What this session has read counts as read
+/// under the new name. A symlink is moved itself, never what it points to.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// What to move
+    #[schemars(extend("x-aliases" = ["source", "old_path", "path"]))]
+    pub from: PathBuf,
+    /// Its new path
+    #[schemars(extend("x-aliases" = ["destination", "new_path"]))]
+    pub to: PathBuf,
+    /// SHA-256 of the file's bytes as last seen; refuse where it is another
+    #[arg(long, value_name = "HEX")]
+    pub expected_sha256: Option<Sha256>,
+    /// Answer what would be done, and do nothing
+    #[arg(long)]
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Why, for whoever reviews the change
+    #[arg(long, value_name = "TEXT")]
+    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
+    pub why: Option<String>,
+}
+
+/// What was moved.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// Its path before
+    pub from: String,
+    /// Its path now
+    pub to: String,
+}
+
+/// The tool.
+pub struct Move;
+
+impl Tool for Move {
+    const NAME: &'static str = "move";
+    const ALIASES: &'static [&'static str] = &["move_file", "rename"];
+    const EFFECT: Effect = Effect::Writes;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let mut change = engine.begin(Self::NAME, request.dry_run)?;
+        let (from, to) = (change.look_at_entry(&request.from)?, change.look_at_entry(&request.to)?);
+        if from.stat().is_none() {
+            return Err(change.engine().workspace.not_found(&from));
+        }
+        if to.path().is_within(from.path()) && to.path() != from.path() {
+            return Err(Error::invalid(format!(
+                "{} lies within {}, which cannot hold itself",
+                to.shown(),
+                from.shown()
+            ))
+            .at(to.shown()));
+        }
+        if to.stat().is_some() {
+            return Err(Error::new(
+                ErrorKind::AlreadyExists,
+                format!("{} exists already, and move never overwrites", to.shown()),
+            )
+            .at(to.shown())
+            .suggest("Choose another name, or delete what stands there first (it can be restored)."));
+        }
+        change.must_have_sha256(&from, request.expected_sha256)?;
+        change.move_whole(from.path(), to.path())?;
+        change.commit(format!("move: {} -> {}", from.path(), to.path()), request.why)?;
+        Ok(Response { from: from.shown().to_owned(), to: to.shown().to_owned() })
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        text.out.extend_from_slice(format!("move: {} -> {}\n", response.from, response.to).as_bytes());
+    }
+}

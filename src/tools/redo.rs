@@ -1,0 +1,37 @@
+//! `redo`: what undo took back, done again.
+
+use super::undo::{self, Direction, Response};
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::error::Error;
+
+/// Do again what undo took back, the newest first
+///
+/// A change made after an undo ends what could be redone.
+#[derive(Debug, clap::Args, serde::Deserialize, schemars::JsonSchema)]
+#[group(skip)]
+#[serde(transparent)]
+pub struct Request {
+    /// As for `undo`.
+    #[command(flatten)]
+    request: undo::Request,
+}
+
+/// The tool.
+pub struct Redo;
+
+impl Tool for Redo {
+    const NAME: &'static str = "redo";
+    const EFFECT: Effect = Effect::Writes;
+    const STDIN: Stdin = Stdin::Ignored;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        undo::run(engine, &request.request, Direction::Redo)
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        undo::as_text(response, Self::NAME, text);
+    }
+}

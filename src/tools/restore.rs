@@ -1,0 +1,131 @@
+//! `restore`: back from the trash.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::subject;
+use super::{Effect, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::transaction::Change;
+use crate::engine::trash::{self, TrashEntry};
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+
+/// Bring back what was deleted
+///
+/// Takes the trash_id that delete answered, or the path that was deleted, of which the newest comes
+/// back. Nothing is ever overwritten: where something stands in the way, name another place with
+/// `to`.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Path that was deleted
+    #[schemars(extend("x-aliases" = ["file_path"]))]
+    pub path: Option<PathBuf>,
+    /// Name in the trash, instead of the path
+    #[arg(long, value_name = "ID")]
+    #[schemars(extend("x-aliases" = ["id"]))]
+    pub trash_id: Option<String>,
+    /// Where to put it, if not where it was
+    #[arg(long, value_name = "PATH")]
+    #[schemars(extend("x-aliases" = ["destination"]))]
+    pub to: Option<PathBuf>,
+    /// Answer what would be done, and do nothing
+    #[arg(long)]
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Why, for whoever reviews the change
+    #[arg(long, value_name = "TEXT")]
+    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
+    pub why: Option<String>,
+}
+
+/// What was brought back.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// Where it is
+    pub path: String,
+    /// SHA-256 of its bytes; absent for a folder
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<Sha256>,
+    /// Its name in the trash until now
+    pub trash_id: String,
+    /// Files in it
+    pub files: u64,
+}
+
+/// The tool.
+pub struct Restore;
+
+impl Tool for Restore {
+    const NAME: &'static str = "restore";
+    const EFFECT: Effect = Effect::Adds;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let mut change = engine.begin(Self::NAME, request.dry_run)?;
+        let entry = find(&mut change, &request)?;
+        let place_of_old = change.engine().workspace.root().join(entry.path.as_path());
+        let to = request.to.clone().unwrap_or(place_of_old);
+        let place = change.look_at_entry(&to)?;
+        let shown = change.engine().workspace.shown(place.path());
+        if place.stat().is_some() {
+            return Err(Error::new(
+                ErrorKind::AlreadyExists,
+                format!("{shown} exists already, and restore never overwrites"),
+            )
+            .at(shown)
+            .suggest("Name another place with `to`, or move what stands there out of the way."));
+        }
+        let stored = change.engine().workspace.root().join(entry.content().as_path());
+        let content = change.engine().workspace.resolve_entry(&stored)?;
+        let sha256 = change.sha256_at(&content)?;
+        change.move_whole(&entry.content(), place.path())?;
+        change.commit(subject(Self::NAME, &[place.path().clone()]), request.why)?;
+        Ok(Response { path: shown, sha256, trash_id: entry.id, files: entry.files })
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        let line = format!("restore: {} ({} files)\n", response.path, response.files);
+        text.out.extend_from_slice(line.as_bytes());
+    }
+}
+
+/// The entry of the trash that is meant.
+fn find(change: &mut Change<'_>, request: &Request) -> Result<TrashEntry, Error> {
+    let entries = match change.state() {
+        Some(state) => trash::list(state)?,
+        None => Vec::new(),
+    };
+    match (&request.trash_id, &request.path) {
+        (Some(id), None) => {
+            entries.iter().find(|entry| entry.id == *id).cloned().ok_or_else(|| missing(id, &entries, change))
+        }
+        (None, Some(path)) => {
+            let place = change.engine().workspace.resolve_entry(path)?;
+            let newest = entries.iter().find(|entry| entry.path == *place.path()).cloned();
+            newest.ok_or_else(|| missing(place.shown(), &entries, change))
+        }
+        _ => Err(Error::invalid("name what to restore: either trash_id or path").detail("field", "trash_id")),
+    }
+}
+
+/// The refusal of an entry that there is not, with the newest that there are.
+fn missing(name: &str, entries: &[TrashEntry], change: &mut Change<'_>) -> Error {
+    /// Entries named.
+    const NAMED: usize = 3;
+    let workspace = &change.engine().workspace;
+    let near: Vec<String> = entries
+        .iter()
+        .take(NAMED)
+        .map(|entry| format!("{} ({})", workspace.shown(&entry.path), entry.id))
+        .collect();
+    let error = Error::new(ErrorKind::NotFound, format!("the trash holds no {name}")).at(name);
+    if near.is_empty() {
+        return error.suggest("The trash is empty; undo takes back changes, and git has what was committed.");
+    }
+    error.suggest(format!("The trash holds, the newest first: {}.", near.join(", "))).detail("near", near)
+}

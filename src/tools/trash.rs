@@ -1,0 +1,173 @@
+//! `trash`: what was deleted and can be restored.
+
+use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::state::State;
+use crate::engine::trash::{self, TrashEntry};
+use crate::error::{Error, ErrorKind};
+
+/// Entries in an answer, where the request does not say.
+const ENTRIES: usize = 100;
+
+/// List what was deleted, or remove it for good
+///
+/// list shows what restore can bring back, the newest first. purge frees the space of one entry, or
+/// of all, and cannot be taken back.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// What to do
+    #[arg(value_name = "ACTION", value_enum, default_value_t)]
+    #[serde(default)]
+    pub action: Action,
+    /// Entry to purge; all of them without it
+    #[arg(long, value_name = "ID")]
+    pub trash_id: Option<String>,
+    /// Entries to show at most; 0 for all
+    #[arg(long, value_name = "COUNT")]
+    pub limit: Option<usize>,
+    /// Answer what would be done, and do nothing
+    #[arg(long)]
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What to do with the trash.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Show what it holds
+    #[default]
+    List,
+    /// Remove from it for good
+    Purge,
+}
+
+/// What the trash holds, or no longer holds.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// The entries shown or purged
+    pub entries: Vec<Listed>,
+    /// How many there are, or were purged
+    pub total: usize,
+    /// Bytes in all of them
+    pub bytes: u64,
+    /// Whether more are there than are shown
+    pub truncated: bool,
+}
+
+/// One entry of the trash.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Listed {
+    /// Its name; restore takes it
+    pub trash_id: String,
+    /// Where it was
+    pub path: String,
+    /// `file` or `dir`
+    pub r#type: &'static str,
+    /// Files in it
+    pub files: u64,
+    /// Bytes in them
+    pub bytes: u64,
+    /// Session that deleted it
+    pub session: String,
+    /// When, RFC 3339
+    pub time: String,
+}
+
+/// The tool.
+pub struct Trash;
+
+impl Tool for Trash {
+    const NAME: &'static str = "trash";
+    const EFFECT: Effect = Effect::Reads;
+    const STDIN: Stdin = Stdin::Ignored;
+    const SERVED: bool = false;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        match request.action {
+            Action::List => list(engine, &request),
+            Action::Purge => purge(engine, &request),
+        }
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        for entry in &response.entries {
+            text.entry(&format!("{}\t{}\t{}\t{} files", entry.trash_id, entry.time, entry.path, entry.files));
+        }
+        if response.truncated {
+            text.note(format!(
+                "{} of {} entries; --limit 0 shows all",
+                response.entries.len(),
+                response.total
+            ));
+        }
+    }
+}
+
+/// Shows what the trash holds.
+fn list(engine: &Engine, request: &Request) -> Result<Response, Error> {
+    let entries = match State::find(&engine.workspace)? {
+        Some(state) => trash::list(&state)?,
+        None => Vec::new(),
+    };
+    let limit = match request.limit.unwrap_or(ENTRIES) {
+        0 => usize::MAX,
+        limit => limit,
+    };
+    Ok(Response {
+        entries: entries.iter().take(limit).map(|entry| listed(engine, entry)).collect(),
+        total: entries.len(),
+        bytes: entries.iter().map(|entry| entry.bytes).sum(),
+        truncated: entries.len() > limit,
+    })
+}
+
+/// Removes entries for good.
+fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
+    let mut change = engine.begin(Trash::NAME, request.dry_run)?;
+    let mut entries = match change.state() {
+        Some(state) => trash::list(state)?,
+        None => Vec::new(),
+    };
+    if let Some(id) = &request.trash_id {
+        entries.retain(|entry| entry.id == *id);
+        if entries.is_empty() {
+            return Err(
+                Error::new(ErrorKind::NotFound, format!("the trash holds no {id}")).suggest("List it first.")
+            );
+        }
+    }
+    let root = change.engine().workspace.root().to_owned();
+    for entry in entries.iter().filter(|_| !request.dry_run) {
+        if !trash::purge(&root, entry) {
+            change.engine().warn(format!("not all of trash entry {} could be removed", entry.id));
+        }
+    }
+    drop(change);
+    Ok(Response {
+        total: entries.len(),
+        bytes: entries.iter().map(|entry| entry.bytes).sum(),
+        entries: entries.iter().map(|entry| listed(engine, entry)).collect(),
+        truncated: false,
+    })
+}
+
+/// One entry as answers show it.
+fn listed(engine: &Engine, entry: &TrashEntry) -> Listed {
+    Listed {
+        trash_id: entry.id.clone(),
+        path: engine.workspace.shown(&entry.path),
+        r#type: if entry.is_folder { "dir" } else { "file" },
+        files: entry.files,
+        bytes: entry.bytes,
+        session: entry.session.clone(),
+        time: super::common::time_text(entry.time),
+    }
+}

@@ -1,0 +1,150 @@
+//! One call of the binary.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::Answer;
+
+/// The binary under test.
+pub const LBX: &str = env!("CARGO_BIN_EXE_lbx");
+/// Where programs are found.
+pub const PATH_FIXED: &str = "/usr/local/bin:/usr/bin:/bin";
+/// Longer than any call takes on a busy machine: one that hangs is ended and fails its test.
+const HANG: Duration = Duration::from_secs(60);
+
+/// What is on stdin.
+enum Stdin {
+    /// `/dev/null`.
+    Null,
+    /// A pipe with a text.
+    Text(Vec<u8>),
+    /// A pipe that never closes, as some harnesses hand down.
+    NeverCloses,
+    /// A file.
+    File(PathBuf),
+}
+
+/// A call that is about to be made, in an environment that has nothing of the caller's.
+#[must_use = "nothing is called before run()"]
+pub struct Call {
+    /// The program, its folder and its environment.
+    command: Command,
+    /// What is on its stdin.
+    stdin: Stdin,
+    /// The arguments, for the messages of a test.
+    shown: Vec<OsString>,
+}
+
+impl Call {
+    /// A call at `root` by someone whose home is `home`.
+    pub fn new(root: &Path, home: &Path) -> Self {
+        let mut command = Command::new(LBX);
+        command.current_dir(root).env_clear();
+        command.env("PATH", PATH_FIXED).env("HOME", home).env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
+        command.env("GIT_CONFIG_NOSYSTEM", "1");
+        Self { command, stdin: Stdin::Null, shown: Vec::new() }
+    }
+
+    /// Adds arguments.
+    pub fn arguments<A: AsRef<OsStr>>(mut self, arguments: &[A]) -> Self {
+        self.command.args(arguments);
+        self.shown.extend(arguments.iter().map(|argument| argument.as_ref().to_owned()));
+        self
+    }
+
+    /// Puts a text on stdin.
+    pub fn stdin(mut self, text: impl AsRef<[u8]>) -> Self {
+        self.stdin = Stdin::Text(text.as_ref().to_owned());
+        self
+    }
+
+    /// Puts a pipe on stdin that nobody writes to and nobody closes.
+    pub fn stdin_never_closes(mut self) -> Self {
+        self.stdin = Stdin::NeverCloses;
+        self
+    }
+
+    /// Puts a file on stdin.
+    pub fn stdin_file(mut self, path: &Path) -> Self {
+        self.stdin = Stdin::File(path.to_owned());
+        self
+    }
+
+    /// Sets an environment variable.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Calls from another folder.
+    pub fn in_folder(mut self, folder: &Path) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
+    /// Calls the binary under another name.
+    pub fn named(mut self, name: &str) -> Self {
+        self.command.arg0(name);
+        self
+    }
+
+    /// Starts it, without waiting for its end.
+    pub fn spawn(mut self) -> Child {
+        self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let text = match &self.stdin {
+            Stdin::Null => {
+                self.command.stdin(Stdio::null());
+                None
+            }
+            Stdin::Text(text) => {
+                self.command.stdin(Stdio::piped());
+                Some(text.clone())
+            }
+            Stdin::NeverCloses => {
+                self.command.stdin(Stdio::piped());
+                None
+            }
+            Stdin::File(path) => {
+                self.command.stdin(std::fs::File::open(path).unwrap());
+                None
+            }
+        };
+        let mut child = self.command.spawn().unwrap();
+        if let (Some(text), Some(mut stdin)) =
+            (text, if matches!(self.stdin, Stdin::Text(_)) { child.stdin.take() } else { None })
+        {
+            // Beside the call, which may answer before it has read all; it may also not read at all.
+            std::thread::spawn(move || stdin.write_all(&text));
+        }
+        child
+    }
+
+    /// Makes the call.
+    pub fn run(self) -> Answer {
+        let shown: Vec<String> = self.shown.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let shown = format!("lbx {}", shown.join(" "));
+        let mut child = self.spawn();
+        let open_stdin = child.stdin.take();
+        let id = child.id();
+        let (done, wait) = mpsc::channel();
+        std::thread::spawn(move || done.send(child.wait_with_output()));
+        let Ok(output) = wait.recv_timeout(HANG) else {
+            kill(id);
+            panic!("{shown}: still running after {} s", HANG.as_secs());
+        };
+        drop(open_stdin);
+        Answer::new(shown, output.unwrap())
+    }
+}
+
+/// Ends a process that this test started.
+pub fn kill(id: u32) {
+    if let Some(pid) = rustix::process::Pid::from_raw(id.cast_signed()) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}

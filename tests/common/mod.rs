@@ -1,0 +1,238 @@
+//! A workspace for one test, and calls of the real binary in it.
+//!
+//! ```ignore
+//! let ws = Workspace::with(&[("greet.txt", "hello\n")]);
+//! ws.lbx(&["read", "greet.txt"]).ok();
+//! let error = ws.lbx(&["edit", "none.txt", "--old-string", "a", "--new-string", "b"]).error("not_found");
+//! ```
+//! An [`Answer`] is checked as soon as it is asked what it is: exactly one JSON object on stdout,
+//! nothing on stderr, and the exit status that the contract has for the kind of error.
+
+mod answer;
+mod call;
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub use answer::{Answer, EXIT_STATUS, exit_status};
+pub use call::{Call, PATH_FIXED, kill};
+
+/// A folder of files, mostly a git repository, and a home folder beside it.
+pub struct Workspace {
+    /// What is removed when the test ends.
+    _folder: TempDir,
+    /// The workspace root.
+    pub root: PathBuf,
+    /// The folder round it, which is outside.
+    pub outside: PathBuf,
+}
+
+/// What stands at a path: its type, its permission bits, and its bytes or a link's target.
+pub type Standing = (char, u32, Vec<u8>);
+
+impl Workspace {
+    /// A git repository whose first commit holds `files`.
+    pub fn with(files: &[(&str, &str)]) -> Self {
+        let ws = Self::bare(files);
+        ws.git(&["init", "-q", "-b", "main"]);
+        ws.git(&["add", "-A"]);
+        ws.git(&["commit", "-q", "--allow-empty", "-m", "first"]);
+        ws
+    }
+
+    /// A folder with `files` and no git repository.
+    pub fn bare(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::Builder::new().prefix("lbx-").tempdir().unwrap();
+        let outside = folder.path().canonicalize().unwrap();
+        let root = outside.join("ws");
+        fs::create_dir(&root).unwrap();
+        fs::create_dir(outside.join("home")).unwrap();
+        let ws = Self { _folder: folder, root, outside };
+        for (path, text) in files {
+            ws.write(path, text);
+        }
+        ws
+    }
+
+    /// Calls `lbx` with arguments, at the root, without anything on stdin.
+    pub fn lbx(&self, arguments: &[&str]) -> Answer {
+        self.call(arguments).run()
+    }
+
+    /// The same with `text` on stdin.
+    pub fn lbx_stdin(&self, arguments: &[&str], text: impl AsRef<[u8]>) -> Answer {
+        self.call(arguments).stdin(text).run()
+    }
+
+    /// Calls a tool with a request as JSON.
+    pub fn json(&self, tool: &str, request: &Value) -> Answer {
+        self.lbx(&[tool, "--json", &request.to_string()])
+    }
+
+    /// A call that is still to be described.
+    pub fn call<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Call {
+        Call::new(&self.root, &self.outside.join("home")).arguments(arguments)
+    }
+
+    /// The absolute path of a file.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// Writes a file as another program would, with its folders.
+    pub fn write(&self, path: &str, bytes: impl AsRef<[u8]>) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    /// Makes a symlink.
+    pub fn link(&self, target: impl AsRef<Path>, path: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, path).unwrap();
+    }
+
+    /// The bytes of a file.
+    pub fn read_bytes(&self, path: &str) -> Vec<u8> {
+        fs::read(self.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// Checks the bytes of a file.
+    #[track_caller]
+    pub fn holds(&self, path: &str, bytes: impl AsRef<[u8]>) {
+        let (found, wanted) = (self.read_bytes(path), bytes.as_ref());
+        assert!(
+            found == wanted,
+            "{path}\n found: {:?}\nwanted: {:?}",
+            String::from_utf8_lossy(&found),
+            String::from_utf8_lossy(wanted)
+        );
+    }
+
+    /// Sets permission bits.
+    pub fn chmod(&self, path: &str, mode: u32) {
+        fs::set_permissions(self.path(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// The permission bits of a file.
+    pub fn mode(&self, path: &str) -> u32 {
+        fs::metadata(self.path(path)).unwrap().mode() & 0o7777
+    }
+
+    /// Everything in the workspace but the state of git and lbx.
+    pub fn tree(&self) -> BTreeMap<PathBuf, Standing> {
+        let mut tree = BTreeMap::new();
+        self.add_to_tree(&self.root, &mut tree);
+        tree
+    }
+
+    /// Adds what `folder` holds.
+    fn add_to_tree(&self, folder: &Path, tree: &mut BTreeMap<PathBuf, Standing>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(&self.root).unwrap().to_owned();
+            if name == Path::new(".git") || name == Path::new(".lbx") {
+                continue;
+            }
+            let stat = fs::symlink_metadata(&path).unwrap();
+            let kind = stat.file_type();
+            let (letter, bytes) = if kind.is_dir() {
+                self.add_to_tree(&path, tree);
+                ('d', Vec::new())
+            } else if kind.is_symlink() {
+                ('l', fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes())
+            } else if kind.is_file() {
+                ('f', fs::read(&path).unwrap())
+            } else {
+                ('o', Vec::new())
+            };
+            tree.insert(name, (letter, stat.mode() & 0o7777, bytes));
+        }
+    }
+
+    /// Checks that `calls` leave the tree as it is.
+    #[track_caller]
+    pub fn unchanged<T>(&self, calls: impl FnOnce() -> T) -> T {
+        let before = self.tree();
+        let outcome = calls();
+        let after = self.tree();
+        let differing: Vec<&PathBuf> =
+            before.keys().chain(after.keys()).filter(|path| before.get(*path) != after.get(*path)).collect();
+        assert!(differing.is_empty(), "changed: {differing:?}");
+        outcome
+    }
+
+    /// What git prints, without the last newline; fails where git does.
+    #[track_caller]
+    pub fn git(&self, arguments: &[&str]) -> String {
+        let output = self.git_command(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "git {arguments:?}: {said}");
+        String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned()
+    }
+
+    /// A git command at the root with a fixed environment.
+    pub fn git_command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("git");
+        command.args(arguments).current_dir(&self.root).stdin(Stdio::null());
+        command.env_clear().env("PATH", PATH_FIXED).env("HOME", self.outside.join("home"));
+        command.env("GIT_CONFIG_NOSYSTEM", "1").env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
+        for role in ["AUTHOR", "COMMITTER"] {
+            command
+                .env(format!("GIT_{role}_NAME"), "Someone")
+                .env(format!("GIT_{role}_EMAIL"), "s@example.org");
+        }
+        command
+    }
+
+    /// The subjects of the snapshots, newest first.
+    pub fn snapshots(&self) -> Vec<String> {
+        let known = self.git_command(&["rev-parse", "-q", "--verify", "lbx-snapshots"]).output().unwrap();
+        if !known.status.success() {
+            return Vec::new();
+        }
+        let log = self.git(&["log", "--format=%s", "lbx-snapshots", "--not", "HEAD"]);
+        log.lines().map(str::to_owned).collect()
+    }
+
+    /// The one file of lbx's state whose name has `part` in it.
+    pub fn state_file(&self, part: &str) -> PathBuf {
+        let mut found = Vec::new();
+        let mut folders = vec![self.path(".lbx")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.to_string_lossy().contains(part) {
+                    found.push(path);
+                }
+            }
+        }
+        assert_eq!(found.len(), 1, "{found:?}");
+        found.remove(0)
+    }
+}
+
+/// Makes a FIFO, as `mkfifo` does.
+pub fn make_fifo(path: &Path) {
+    let made = Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success());
+}
+
+/// SHA-256 of `bytes`, by coreutils, as hex.
+pub fn sha256(bytes: &[u8]) -> String {
+    use std::io::Write;
+    let mut child = Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    String::from_utf8(output.stdout).unwrap().split(' ').next().unwrap().to_owned()
+}

@@ -1,0 +1,129 @@
+//! `append`, `prepend` and `insert`.
+
+use serde_json::{Value, json};
+
+use crate::common::{Workspace, sha256};
+
+#[test]
+fn text_is_added_at_either_end_without_a_read() {
+    let ws = Workspace::with(&[("a.txt", "two\n")]);
+    let data = ws.lbx(&["append", "a.txt", "--content", "three\n"]).ok();
+    assert_eq!((&data["lines_added"], &data["lines_removed"]), (&json!(1), &json!(0)));
+    assert_eq!(data["sha256"], sha256(b"two\nthree\n"));
+    ws.lbx(&["prepend", "a.txt", "--content", "one\n"]).ok();
+    ws.holds("a.txt", "one\ntwo\nthree\n");
+    assert_eq!(ws.snapshots(), ["prepend: a.txt", "append: a.txt"]);
+}
+
+#[test]
+fn what_was_never_seen_stays_unread_after_an_append() {
+    let ws = Workspace::with(&[("a.txt", "secret\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
+    ws.lbx(&["write", "a.txt", "--content", "x"]).error("not_read");
+    // Whoever had read it goes on without another read.
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["append", "a.txt", "--content", "and more\n"]).ok();
+    ws.lbx(&["write", "a.txt", "--content", "x"]).ok();
+}
+
+#[test]
+fn a_missing_file_is_made() {
+    let ws = Workspace::with(&[]);
+    for (tool, path) in [("append", "a/b.txt"), ("prepend", "c.txt")] {
+        let data = ws.lbx(&[tool, path, "--content", "new\n"]).ok();
+        assert_eq!(data["created"], true);
+        ws.holds(path, "new\n");
+    }
+}
+
+#[test]
+fn an_append_to_a_line_without_its_end_warns() {
+    let ws = Workspace::with(&[("a.txt", "cut")]);
+    ws.lbx(&["append", "a.txt", "--content", " off\n"]).warned("had no newline");
+    ws.holds("a.txt", "cut off\n");
+}
+
+#[test]
+fn an_expected_sha256_is_checked_though_none_is_needed() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let (right, wrong) = (sha256(b"one\n"), sha256(b"two\n"));
+    for tool in ["append", "prepend"] {
+        ws.unchanged(|| {
+            ws.lbx(&[tool, "a.txt", "--content", "x\n", "--expected-sha256", &wrong]).error("stale_file")
+        });
+    }
+    ws.lbx(&["append", "a.txt", "--content", "x\n", "--expected-sha256", &right]).ok();
+}
+
+#[test]
+fn added_text_takes_the_line_endings_and_the_encoding_of_the_file() {
+    let utf16 = |text: &str| -> Vec<u8> {
+        [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
+    };
+    let ws = Workspace::bare(&[("crlf.txt", "two\r\n"), ("mixed.txt", "a\r\nb\n"), ("cr.txt", "two\r")]);
+    ws.write("bom.txt", b"\xef\xbb\xbftwo\n");
+    ws.write("utf16.txt", utf16("two\r\n"));
+    ws.write("latin1.txt", b"caf\xe9\n");
+    let cases: &[(&str, Vec<u8>)] = &[
+        ("crlf.txt", b"one\r\ntwo\r\nthree\r\n".to_vec()),
+        ("cr.txt", b"one\rtwo\rthree\r".to_vec()),
+        ("mixed.txt", b"one\na\r\nb\nthree\n".to_vec()),
+        ("bom.txt", b"\xef\xbb\xbfone\ntwo\nthree\n".to_vec()),
+        ("utf16.txt", utf16("one\r\ntwo\r\nthree\r\n")),
+        ("latin1.txt", b"one\ncaf\xe9\nthree\n".to_vec()),
+    ];
+    for (path, wanted) in cases {
+        let _ = ws.lbx(&["prepend", path, "--content", "one\n"]).success();
+        let _ = ws.lbx(&["append", path, "--content", "three\n"]).success();
+        ws.holds(path, wanted);
+    }
+}
+
+#[test]
+fn lines_are_inserted_after_a_line() {
+    for (line, result) in
+        [("0", "new\none\ntwo\nthree\n"), ("1", "one\nnew\ntwo\nthree\n"), ("3", "one\ntwo\nthree\nnew\n")]
+    {
+        let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
+        ws.lbx(&["read", "a.txt"]).ok();
+        let data = ws.lbx(&["insert", "a.txt", line, "--content", "new"]).ok();
+        let at = line.parse::<u64>().unwrap() + 1;
+        assert_eq!(data["replacements"], json!([{"start_line": at, "end_line": at}]));
+        ws.holds("a.txt", result);
+        assert_eq!(ws.snapshots(), ["insert: a.txt"]);
+    }
+}
+
+#[test]
+fn an_insert_joins_no_lines() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo"), ("crlf.txt", "one\r\ntwo\r\n"), ("empty.txt", "")]);
+    ws.lbx(&["read", "a.txt", "crlf.txt", "empty.txt"]).ok();
+    ws.lbx(&["insert", "a.txt", "2", "--content", "three"]).ok();
+    ws.holds("a.txt", "one\ntwo\nthree\n");
+    ws.lbx(&["insert", "crlf.txt", "1", "--content", "1.3\n1.6"]).ok();
+    ws.holds("crlf.txt", "one\r\n1.3\r\n1.6\r\ntwo\r\n");
+    ws.lbx(&["insert", "empty.txt", "0", "--content", "first"]).ok();
+    ws.holds("empty.txt", "first\n");
+}
+
+#[test]
+fn an_insert_is_gated_and_bounded() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.unchanged(|| {
+        ws.lbx(&["insert", "a.txt", "0", "--content", "x"]).error("not_read");
+        ws.lbx(&["insert", "none.txt", "0", "--content", "x"]).error("not_found");
+        ws.lbx(&["read", "a.txt"]).ok();
+        let error = ws.lbx(&["insert", "a.txt", "2", "--content", "x"]).error("invalid_request");
+        assert_eq!(error["details"]["total_lines"], 1);
+        ws.lbx(&["insert", "a.txt", "0", "--content", ""]).error("invalid_request");
+    });
+    ws.write("a.txt", "other\n");
+    ws.lbx(&["insert", "a.txt", "0", "--content", "x"]).error("stale_file");
+}
+
+#[test]
+fn an_empty_text_changes_nothing() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let envelope = ws.unchanged(|| ws.lbx(&["append", "a.txt", "--content", ""]).success());
+    assert_eq!((&envelope["data"]["already_applied"], &envelope["snapshot"]), (&json!(true), &Value::Null));
+}

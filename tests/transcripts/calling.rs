@@ -1,0 +1,371 @@
+//! The forms of a call: flags, JSON, stdin, links, environment, output.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::common::{Workspace, kill, sha256};
+
+/// The same request in every form that a shell or a program may send it.
+fn in_every_form(ws: &Workspace, tool: &str, flags: &[&str], request: &Value) -> Vec<(&'static str, Value)> {
+    let text = request.to_string();
+    std::fs::write(ws.outside.join("request.json"), &text).unwrap();
+    let at_file = format!("@{}", ws.outside.join("request.json").display());
+    let line = json!({ "tool": tool, "request": request }).to_string();
+    let by_flags: Vec<&str> = [tool].into_iter().chain(flags.iter().copied()).collect();
+    vec![
+        ("flags", ws.lbx(&by_flags).ok()),
+        ("--json", ws.lbx(&[tool, "--json", &text]).ok()),
+        ("--json=", ws.lbx(&[&format!("--json={text}"), tool]).ok()),
+        ("--json -", ws.lbx_stdin(&[tool, "--json", "-"], &text).ok()),
+        ("--json @FILE", ws.lbx(&[tool, "--json", &at_file]).ok()),
+        ("stdin", ws.lbx_stdin(&[tool], &text).ok()),
+        ("stdin, pretty", ws.lbx_stdin(&[tool], format!("\n {request:#} \n")).ok()),
+        ("batch", ws.lbx_stdin(&["batch"], line).envelope()["data"].take()),
+    ]
+}
+
+#[test]
+fn one_request_gets_one_answer_in_every_form() {
+    let ws = Workspace::with(&[("a b.txt", "one\ntwo\nthree\n")]);
+    let old = sha256(b"one\ntwo\nthree\n");
+    let cases: &[(&str, &[&str], Value)] = &[
+        (
+            "read",
+            &["a b.txt", "--offset", "1", "--limit", "1"],
+            json!({"path": "a b.txt", "offset": 1, "limit": 1}),
+        ),
+        (
+            "read",
+            &["--start-line=2", "a b.txt", "-n"],
+            json!({"path": "a b.txt", "start_line": 2, "line_numbers": true}),
+        ),
+        (
+            "write",
+            &["a b.txt", "--content", "-x-\n", "--dry-run", "--expected-sha256", &old],
+            json!({"path": "a b.txt", "content": "-x-\n", "dry_run": true, "expected_sha256": old}),
+        ),
+        (
+            "edit",
+            &["a b.txt", "--old-string", "two", "--new-string", "-2", "--dry-run"],
+            json!({"path": "a b.txt", "old_string": "two", "new_string": "-2", "dry_run": true}),
+        ),
+        (
+            "append",
+            &["a b.txt", "--content=four\n", "--dry-run"],
+            json!({"path": "a b.txt", "content": "four\n", "dry_run": true}),
+        ),
+        (
+            "prepend",
+            &["a b.txt", "--content", "zero\n", "--dry-run"],
+            json!({"path": "a b.txt", "content": "zero\n", "dry_run": true}),
+        ),
+        (
+            "insert",
+            &["a b.txt", "1", "--content", "1.5", "--dry-run"],
+            json!({"path": "a b.txt", "line": 1, "content": "1.5", "dry_run": true}),
+        ),
+    ];
+    ws.lbx(&["read", "a b.txt"]).ok();
+    for (tool, flags, request) in cases {
+        let answers = ws.unchanged(|| in_every_form(&ws, tool, flags, request));
+        let (_, first) = &answers[0];
+        for (form, answer) in &answers {
+            assert_eq!(answer, first, "{tool} by {form}");
+        }
+    }
+}
+
+#[test]
+fn bulk_text_comes_from_stdin() {
+    let ws = Workspace::with(&[]);
+    let text = "first 'quoted' \"line\" $HOME\n\ttab \\ backslash\n";
+    ws.lbx_stdin(&["write", "a.txt"], text).ok();
+    ws.holds("a.txt", text);
+    ws.lbx_stdin(&["append", "a.txt"], "last\n").ok();
+    ws.lbx_stdin(&["prepend", "a.txt"], "top\n").ok();
+    ws.lbx_stdin(&["insert", "a.txt", "1"], "below the top\n").ok();
+    ws.holds("a.txt", format!("top\nbelow the top\n{text}last\n"));
+}
+
+#[test]
+fn a_text_that_looks_like_a_flag_is_a_text() {
+    let ws = Workspace::with(&[]);
+    for text in ["--help", "-x", "--", "-", "--content"] {
+        ws.lbx_stdin(&["write", "a.txt"], text).ok();
+        ws.holds("a.txt", text);
+        ws.lbx(&["write", "b.txt", "--content", text]).ok();
+        ws.holds("b.txt", text);
+    }
+    ws.lbx_stdin(&["write", "--why", "a reason", "--", "-dash.txt"], "x").ok();
+    ws.holds("-dash.txt", "x");
+}
+
+#[test]
+fn an_edit_takes_search_and_replace_blocks_from_stdin() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let blocks = "<<<<<<< SEARCH\none\n=======\n1\n>>>>>>> REPLACE\n<<<<<<< SEARCH\nthree\n=======\n3\n>>>>>>> REPLACE\n";
+    let data = ws.lbx_stdin(&["edit", "a.txt"], blocks).ok();
+    assert_eq!(data["count"], 2);
+    ws.holds("a.txt", "1\ntwo\n3\n");
+    let longer = "<<<<<<<<<< SEARCH\ntwo\n==========\n<<<<<<< SEARCH\n=======\n>>>>>>>>>> REPLACE\n";
+    ws.lbx_stdin(&["edit", "a.txt"], longer).ok();
+    ws.holds("a.txt", "1\n<<<<<<< SEARCH\n=======\n3\n");
+    let error = ws.lbx_stdin(&["edit", "a.txt"], "<<<<<<< SEARCH\n1\n").error("invalid_request");
+    assert!(error["message"].as_str().unwrap().contains("line"), "{error}");
+}
+
+#[test]
+fn dev_null_is_no_content_and_an_empty_pipe_is_an_empty_text() {
+    let ws = Workspace::with(&[("full.txt", "full\n")]);
+    ws.lbx(&["read", "full.txt"]).ok();
+    ws.unchanged(|| ws.lbx(&["write", "full.txt"]).error("invalid_request"));
+    ws.lbx_stdin(&["write", "full.txt"], "").ok();
+    ws.holds("full.txt", "");
+    let empty = ws.outside.join("empty");
+    std::fs::write(&empty, "").unwrap();
+    ws.call(&["write", "new.txt"]).stdin_file(&empty).run().ok();
+    ws.holds("new.txt", "");
+    ws.lbx(&["write", "explicit.txt", "--content", ""]).ok();
+    ws.holds("explicit.txt", "");
+}
+
+#[test]
+fn empty_stdin_is_an_empty_request() {
+    let ws = Workspace::with(&[]);
+    for tool in ["read", "write", "edit", "append", "prepend", "insert"] {
+        for empty in ["", "\n", "  \n\t"] {
+            let error = ws.lbx_stdin(&[tool], empty).error("invalid_request");
+            assert!(error["message"].as_str().unwrap().contains("missing"), "{tool}: {error}");
+        }
+        ws.lbx(&[tool]).error("invalid_request");
+    }
+}
+
+#[test]
+fn a_tool_without_a_required_field_never_waits_for_stdin() {
+    let ws = Workspace::with(&[]);
+    ws.call(&["schema"]).stdin_never_closes().run().ok();
+    ws.call(&["read", "--help"]).stdin_never_closes().run().stdout_text();
+    ws.call(&["schema", "--json", r#"{"tool":"read"}"#]).stdin_never_closes().run().ok();
+}
+
+#[test]
+fn a_call_that_has_its_content_never_waits_for_stdin() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let calls: &[&[&str]] = &[
+        &["read", "a.txt"],
+        &["write", "b.txt", "--content", "x\n"],
+        &["append", "b.txt", "--content", "x\n"],
+        &["insert", "a.txt", "0", "--content", "zero"],
+        &["edit", "a.txt", "--old-string", "one", "--new-string", "1"],
+        &["read", "--json", r#"{"path":"a.txt"}"#],
+    ];
+    for call in calls {
+        ws.call(call).stdin_never_closes().run().ok();
+    }
+}
+
+#[test]
+fn a_batch_answers_every_line_in_order() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let lines = [
+        r#"{"tool":"edit","request":{"path":"a.txt","old_string":"one","new_string":"two"},"id":1}"#,
+        "",
+        r#"{"tool":"read","request":{"path":"a.txt"},"id":"b"}"#,
+        r#"{"tool":"edit","request":{"path":"a.txt","old_string":"one","new_string":"two"},"id":{"n":3}}"#,
+        "no json",
+        r#"{"tool":"nothing"}"#,
+        r#"{"tool":"write","request":{"path":"new/b.txt","content":"b"}}"#,
+        r#"{"request":{}}"#,
+        r#"{"tool":"read","request":{"path":"new/b.txt"},"more":1}"#,
+    ];
+    let answer = ws.lbx_stdin(&["batch"], lines.join("\n"));
+    assert_eq!(answer.status(), 5, "the status of the first that failed");
+    let answers = answer.lines();
+    let kinds: Vec<&str> =
+        answers.iter().map(|line| line["error"]["kind"].as_str().unwrap_or("ok")).collect();
+    assert_eq!(
+        kinds,
+        [
+            "not_read",
+            "ok",
+            "ok",
+            "invalid_request",
+            "invalid_request",
+            "ok",
+            "invalid_request",
+            "invalid_request"
+        ]
+    );
+    let ids: Vec<&Value> = answers.iter().map(|line| &line["id"]).collect();
+    assert_eq!(ids[..4], [&json!(1), &json!("b"), &json!({"n": 3}), &Value::Null]);
+    ws.holds("a.txt", "two\n");
+    ws.holds("new/b.txt", "b");
+    assert_eq!(ws.snapshots(), ["write: new/b.txt", "edit: a.txt"]);
+}
+
+#[test]
+fn a_batch_that_succeeds_exits_0() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let answer = ws.lbx_stdin(&["batch"], "{\"tool\":\"read\",\"request\":{\"path\":\"a.txt\"}}\n");
+    assert_eq!((answer.status(), answer.lines().len()), (0, 1));
+    assert_eq!(ws.lbx_stdin(&["batch"], "").status(), 0);
+}
+
+#[test]
+fn a_link_named_after_a_tool_is_that_tool() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    for name in ["read", "/usr/local/bin/read", "read_file", "view"] {
+        let envelope = ws.call(&["a.txt"]).named(name).run().success();
+        assert_eq!((&envelope["tool"], &envelope["data"]["content"]), (&json!("read"), &json!("one\n")));
+    }
+    let json = r#"{"path":"a.txt","old_str":"one","new_str":"two"}"#;
+    ws.call(&["--json", json]).named("str_replace").run().ok();
+    ws.holds("a.txt", "two\n");
+}
+
+#[test]
+fn other_names_of_a_tool_are_accepted() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["read_file", "a.txt"]).ok();
+    ws.lbx(&["edit_file", "a.txt", "--old-string", "one", "--new-string", "two"]).ok();
+    ws.lbx(&["create_file", "b.txt", "--content", "b"]).ok();
+    ws.holds("a.txt", "two\n");
+}
+
+#[test]
+fn text_mode_prints_the_payload_alone() {
+    let ws = Workspace::with(&[("a.txt", "one\r\ntwo"), ("b.txt", "b\n")]);
+    let read = ws.lbx(&["read", "a.txt", "--text"]);
+    assert_eq!((read.status(), read.stdout(), read.stderr().as_str()), (0, &b"one\r\ntwo"[..], ""));
+    let several = ws.lbx(&["-t", "read", "b.txt", "none.txt"]);
+    assert!(several.stdout_text().starts_with("==> b.txt <==\nb\n"), "{}", several.stdout_text());
+    let refused = ws.lbx(&["edit", "b.txt", "--text", "--old-string", "x", "--new-string", "y"]);
+    // b.txt was read, so it is the text that is not there.
+    assert_eq!((refused.status(), refused.stdout()), (7, &b""[..]));
+    assert!(
+        refused.stderr().starts_with("lbx: no_match: old_string not found in b.txt"),
+        "{}",
+        refused.stderr()
+    );
+    let change = ws.call(&["write", "c.txt", "--content", "c\n"]).env("LBX_OUTPUT", "text").run();
+    assert_eq!(change.stdout_text().lines().count(), 1, "{}", change.stdout_text());
+}
+
+#[test]
+fn pretty_spreads_one_object_over_lines() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let answer = ws.lbx(&["read", "a.txt", "--pretty"]);
+    assert!(answer.stdout_text().lines().count() > 5);
+    assert_eq!(answer.ok()["content"], "one\n");
+    assert_eq!(ws.lbx(&["read", "a.txt"]).stdout_text().lines().count(), 1);
+}
+
+#[test]
+fn exit_status_changes_nothing_for_a_tool_that_has_no_result_to_tell() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt", "--exit-status"]).ok();
+    ws.lbx(&["--exit-status", "read", "none.txt"]).error("not_found");
+}
+
+#[test]
+fn the_environment_names_workspace_and_session() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let edit = ["edit", "a.txt", "--old-string", "one", "--new-string", "two", "--dry-run"];
+    ws.call(&["read", "a.txt"]).env("LBX_SESSION", "s1").run().ok();
+    ws.lbx(&edit).error("not_read");
+    ws.call(&edit).env("LBX_SESSION", "s1").run().ok();
+    ws.call(&edit).env("CLAUDE_CODE_SESSION_ID", "s1").run().ok();
+    ws.call(&edit).env("CODEX_THREAD_ID", "s1").run().ok();
+    ws.call(&edit).env("LBX_SESSION", "s1").env("CODEX_THREAD_ID", "other").run().ok();
+    ws.call(&edit).env("LBX_SESSION", "").env("CODEX_THREAD_ID", "s1").run().ok();
+    ws.call(&["--session", "s2"]).arguments(&edit).env("LBX_SESSION", "s1").run().error("not_read");
+    ws.call(&edit).arguments(&["--session=s1"]).run().ok();
+    let away = ws.outside.join("home");
+    let data = ws.call(&["read", "a.txt"]).in_folder(&away).env("LBX_WORKSPACE", &ws.root).run().ok();
+    assert_eq!(data["content"], "one\n");
+    ws.call(&["read", "a.txt"]).in_folder(&away).arguments(&["--workspace", "../ws"]).run().ok();
+}
+
+#[test]
+fn session_and_workspace_are_fields_of_every_request() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.json("read", &json!({"path": "a.txt", "session": "s1"})).ok();
+    let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "two", "dry_run": true});
+    ws.json("edit", &edit).error("not_read");
+    let mut by_s1 = edit.clone();
+    by_s1["session"] = json!("s1");
+    ws.json("edit", &by_s1).ok();
+    let away = ws.outside.join("home");
+    by_s1["workspace"] = json!(ws.root);
+    let text = by_s1.to_string();
+    ws.call(&["edit", "--json", &text]).in_folder(&away).run().ok();
+    let line = json!({"tool": "edit", "request": by_s1}).to_string();
+    let answer = ws.call(&["batch"]).in_folder(&away).stdin(line).run();
+    assert_eq!(answer.lines()[0]["ok"], true);
+}
+
+#[test]
+fn a_sandbox_that_there_is_not_is_refused() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt", "--sandbox", "none"]).error("sandbox_not_found");
+    ws.call(&["read", "a.txt"]).env("LBX_SANDBOX", "none").run().error("sandbox_not_found");
+    ws.json("read", &json!({"path": "a.txt", "sandbox": "none"})).error("sandbox_not_found");
+}
+
+#[test]
+fn help_and_version_are_for_people() {
+    let ws = Workspace::with(&[]);
+    let help = ws.lbx(&["--help"]);
+    assert_eq!(help.status(), 0);
+    for word in ["read", "write", "edit", "batch", "mcp", "--session"] {
+        assert!(help.stdout_text().contains(word), "{word}");
+    }
+    assert!(ws.lbx(&["edit", "--help"]).stdout_text().contains("--old-string"));
+    assert_eq!(ws.lbx(&["--version"]).stdout_text(), format!("lbx {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn the_schema_lists_every_tool_and_no_alias() {
+    let ws = Workspace::with(&[]);
+    let all = ws.lbx(&["schema"]).ok();
+    let names: Vec<&str> =
+        all["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    for name in ["read", "write", "edit", "append", "prepend", "insert"] {
+        assert!(names.contains(&name), "{name}");
+    }
+    for tool in all["tools"].as_array().unwrap() {
+        assert_eq!(tool["request"]["type"], "object", "{tool:#}");
+        assert_eq!(tool["response"]["type"], "object", "{tool:#}");
+    }
+    let one = ws.lbx(&["schema", "edit"]).ok();
+    let fields = one["tools"][0]["request"]["properties"].as_object().unwrap().clone();
+    assert!(fields.contains_key("old_string") && !fields.contains_key("old_str"), "{fields:?}");
+    let aliases = ws.lbx(&["schema", "edit", "--aliases"]).ok();
+    assert!(aliases["tools"][0]["aliases"]["fields"]["old_string"].to_string().contains("old_str"));
+    ws.lbx(&["schema", "none"]).error("invalid_request");
+}
+
+#[test]
+fn a_caller_that_goes_away_does_not_make_lbx_panic() {
+    let ws = Workspace::with(&[("big.txt", &"line\n".repeat(100_000))]);
+    let mut child = ws.call(&["read", "big.txt", "--max-bytes", "0", "--limit", "0"]).spawn();
+    drop(child.stdout.take());
+    let since = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            assert_ne!(status.code(), Some(101));
+            break;
+        }
+        if since.elapsed().as_secs() > 60 {
+            kill(child.id());
+            panic!("it hangs");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+    assert!(!said.contains("panicked"), "{said}");
+}

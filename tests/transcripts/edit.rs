@@ -1,0 +1,247 @@
+//! `edit`, in its exact form.
+
+use serde_json::{Value, json};
+
+use crate::common::{Workspace, sha256};
+
+/// A workspace whose one file was read.
+fn read(text: &str) -> Workspace {
+    let ws = Workspace::with(&[("a.txt", text)]);
+    let _ = ws.lbx(&["read", "a.txt"]).success();
+    ws
+}
+
+#[test]
+fn an_edit_changes_one_place_and_answers_where() {
+    let ws = read("one\ntwo\nthree\n");
+    let envelope = ws.lbx(&["edit", "a.txt", "--old-string", "two\n", "--new-string", "2\n2.5\n"]).success();
+    let wanted = json!({
+        "path": "a.txt", "sha256": sha256(b"one\n2\n2.5\nthree\n"), "count": 1,
+        "replacements": [{"start_line": 2, "end_line": 3}], "match": "exact",
+    });
+    assert_eq!(envelope["data"], wanted);
+    assert_eq!(envelope["snapshot"], ws.git(&["rev-parse", "lbx-snapshots"]));
+    ws.holds("a.txt", "one\n2\n2.5\nthree\n");
+    assert_eq!(ws.snapshots(), ["edit: a.txt"]);
+}
+
+#[test]
+fn an_unread_file_is_not_edited_and_the_smallest_read_is_named() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
+    let edit = ["edit", "a.txt", "--old-string", "two", "--new-string", "2"];
+    let error = ws.unchanged(|| ws.lbx(&edit).error("not_read"));
+    assert_eq!(error["message"], "refusing to edit a.txt: Read it first");
+    let suggestion = error["suggested_action"].as_str().unwrap();
+    assert!(suggestion.contains("lbx read a.txt --start-line 2 --end-line 2"), "{suggestion}");
+    ws.lbx(&["read", "a.txt", "--start-line", "2", "--end-line", "2"]).ok();
+    ws.lbx(&edit).ok();
+}
+
+#[test]
+fn a_file_changed_by_someone_else_is_not_edited() {
+    let ws = Workspace::with(&[("greet.txt", "hello\n")]);
+    ws.lbx(&["read", "greet.txt"]).ok();
+    ws.write("greet.txt", "hallo\n"); // another program steps in
+    let error =
+        ws.lbx(&["edit", "greet.txt", "--old-string", "hello", "--new-string", "hi"]).error("stale_file");
+    assert_eq!(error["path"], "greet.txt");
+    assert_eq!(error["details"]["rebase"], false);
+    ws.holds("greet.txt", "hallo\n");
+}
+
+#[test]
+fn text_that_is_not_there_is_refused_with_the_nearest() {
+    let ws = read("fn main() {\n    println!(\"hello\");\n}\n");
+    let error = ws.unchanged(|| {
+        ws.json("edit", &json!({"path": "a.txt", "old_string": "\tprintln!(\"hello\");", "new_string": "x"}))
+            .error("no_match")
+    });
+    assert_eq!(
+        error["message"],
+        "old_string not found in a.txt. Make sure it matches exactly (including whitespace)."
+    );
+    assert_eq!(error["details"]["nearest"]["start_line"], 2);
+    ws.lbx(&["edit", "a.txt", "--old-string", "zzzzzzz", "--new-string", "x"]).error("no_match");
+}
+
+#[test]
+fn text_that_is_there_twice_is_refused_with_its_lines() {
+    let ws = read("x = 1\ny = 2\nx = 1\n");
+    let error = ws.unchanged(|| {
+        ws.lbx(&["edit", "a.txt", "--old-string", "x = 1", "--new-string", "x = 3"]).error("ambiguous_match")
+    });
+    assert_eq!(
+        error["message"],
+        "old_string appears 2 times in a.txt. Include more surrounding context to make it unique."
+    );
+    let lines: Vec<&Value> =
+        error["details"]["places"].as_array().unwrap().iter().map(|place| &place["line"]).collect();
+    assert_eq!(lines, [1, 3]);
+}
+
+#[test]
+fn every_place_is_replaced_on_request() {
+    let ws = read("x\ny x\nxx\n");
+    let data =
+        ws.lbx(&["edit", "a.txt", "--old-string", "x", "--new-string", "longer", "--replace-all"]).ok();
+    assert_eq!(data["count"], 4);
+    ws.holds("a.txt", "longer\ny longer\nlongerlonger\n");
+    let lines: Vec<&Value> =
+        data["replacements"].as_array().unwrap().iter().map(|place| &place["start_line"]).collect();
+    assert_eq!(lines, [1, 2, 3, 3]);
+}
+
+#[test]
+fn the_expected_number_of_places_is_replaced_or_none() {
+    let ws = read("x\nx\nx\n");
+    let edit = |count: u64| json!({"path": "a.txt", "old_string": "x", "new_string": "yyyy", "expected_replacements": count});
+    ws.unchanged(|| {
+        ws.json("edit", &edit(2)).error("ambiguous_match");
+        ws.json("edit", &edit(4)).error("ambiguous_match");
+        ws.json("edit", &edit(0)).error("invalid_request");
+        let none =
+            json!({"path": "a.txt", "old_string": "zz", "new_string": "y", "expected_replacements": 1});
+        ws.json("edit", &none).error("no_match");
+    });
+    assert_eq!(ws.json("edit", &edit(3)).ok()["count"], 3);
+    ws.holds("a.txt", "yyyy\nyyyy\nyyyy\n");
+}
+
+#[test]
+fn whole_words_leave_longer_words_alone() {
+    let ws = read("id idx _id id.x\n");
+    ws.lbx(&["edit", "a.txt", "--old-string", "id", "--new-string", "key", "--word", "--replace-all"]).ok();
+    ws.holds("a.txt", "key idx _id key.x\n");
+}
+
+#[test]
+fn several_edits_see_each_other_and_are_done_all_or_none() {
+    let ws = read("one\ntwo\n");
+    let edits = json!({"path": "a.txt", "edits": [
+        {"old_string": "one", "new_string": "1"},
+        {"old_string": "1\ntwo", "new_string": "1\n2\n3"},
+    ]});
+    let data = ws.json("edit", &edits).ok();
+    assert_eq!(data["count"], 2);
+    ws.holds("a.txt", "1\n2\n3\n");
+    let half = json!({"path": "a.txt", "edits": [
+        {"old_string": "1", "new_string": "one"},
+        {"old_string": "1", "new_string": "again"},
+    ]});
+    let error = ws.unchanged(|| ws.json("edit", &half).error("no_match"));
+    assert!(error["message"].as_str().unwrap().starts_with("edit 2 of 2: "), "{error}");
+    assert_eq!(ws.snapshots(), ["edit: a.txt"]);
+}
+
+#[test]
+fn one_edit_in_several_files_is_one_snapshot_or_none() {
+    let ws = Workspace::with(&[("a.txt", "name\n"), ("b.txt", "name\n"), ("c.txt", "other\n")]);
+    ws.lbx(&["read", "a.txt", "b.txt", "c.txt"]).ok();
+    let edit = |paths: &[&str]| json!({"paths": paths, "old_string": "name", "new_string": "title"});
+    ws.unchanged(|| {
+        ws.json("edit", &edit(&["a.txt", "b.txt", "c.txt"])).error("no_match");
+        ws.json("edit", &edit(&["a.txt", "a.txt"])).error("invalid_request");
+        ws.json("edit", &edit(&["a.txt", "none.txt"])).error("not_found");
+    });
+    let data = ws.json("edit", &edit(&["a.txt", "b.txt"])).ok();
+    assert_eq!(data["files"].as_array().unwrap().len(), 2);
+    ws.holds("b.txt", "title\n");
+    assert_eq!(ws.snapshots(), ["edit: 2 files"]);
+}
+
+#[test]
+fn a_repeated_edit_says_that_it_is_done() {
+    let ws = read("the old name\n");
+    let edit = ["edit", "a.txt", "--old-string", "the old name", "--new-string", "the new name"];
+    ws.lbx(&edit).ok();
+    let envelope = ws.unchanged(|| ws.lbx(&edit).success());
+    assert_eq!(envelope["data"]["match"], "already_applied");
+    assert_eq!(envelope["snapshot"], Value::Null);
+    assert_eq!(ws.snapshots().len(), 1);
+}
+
+#[test]
+fn an_edit_that_adds_to_what_it_finds_is_not_done_twice() {
+    let ws = read("use std::fmt;\n\nfn main() {}\n");
+    let edit =
+        ["edit", "a.txt", "--old-string", "use std::fmt;\n", "--new-string", "use std::fmt;\nuse std::io;\n"];
+    ws.lbx(&edit).ok();
+    assert_eq!(ws.lbx(&edit).ok()["match"], "already_applied");
+    ws.holds("a.txt", "use std::fmt;\nuse std::io;\n\nfn main() {}\n");
+}
+
+#[test]
+fn an_edit_beside_someone_elses_change_can_be_rebased() {
+    let ws = read("one\ntwo\nthree\nfour\nfive\nsix\n");
+    ws.write("a.txt", "one\ntwo\nthree\nfour\nfive\nSIX\n");
+    let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "1"});
+    let error = ws.json("edit", &edit).error("stale_file");
+    assert_eq!(error["details"]["rebase"], true);
+    assert!(error["suggested_action"].as_str().unwrap().contains("rebase"), "{error}");
+    let mut rebase = edit;
+    rebase["rebase"] = json!(true);
+    assert_eq!(ws.json("edit", &rebase).warned("had changed since it was read")["rebased"], true);
+    ws.holds("a.txt", "1\ntwo\nthree\nfour\nfive\nSIX\n");
+    // The change of the other program stands apart from the agent's.
+    let subjects = ws.snapshots();
+    assert_eq!(subjects[0], "edit: a.txt");
+    assert!(subjects[1].starts_with("external"), "{subjects:?}");
+}
+
+#[test]
+fn a_rebase_over_the_same_lines_is_refused() {
+    let ws = read("one\ntwo\nthree\n");
+    ws.write("a.txt", "ONE\ntwo\nthree\n");
+    let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "1", "rebase": true});
+    ws.unchanged(|| ws.json("edit", &edit).error("stale_file"));
+}
+
+#[test]
+fn a_missing_file_is_not_made_by_an_edit() {
+    let ws = Workspace::with(&[]);
+    ws.unchanged(|| {
+        ws.lbx(&["edit", "a.txt", "--old-string", "x", "--new-string", "y"]).error("not_found");
+        ws.lbx(&["edit", "a.txt", "--old-string", "", "--new-string", "y"]).error("invalid_request");
+    });
+}
+
+#[test]
+fn a_dry_run_shows_the_edit_and_changes_nothing() {
+    let ws = read("one\n");
+    ws.unchanged(|| {
+        let data = ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "1", "--dry-run"]).ok();
+        assert!(data["diff"].as_str().unwrap().contains("-one\n+1\n"), "{data}");
+        assert_eq!(data["sha256"], sha256(b"1\n"));
+    });
+    ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "1"]).ok();
+}
+
+#[test]
+fn an_edit_may_follow_an_edit_without_a_read() {
+    let ws = read("1\n2\n3\n");
+    for (old, new) in [("1", "one"), ("2", "two"), ("3", "three")] {
+        ws.lbx(&["edit", "a.txt", "--old-string", old, "--new-string", new]).ok();
+    }
+    ws.holds("a.txt", "one\ntwo\nthree\n");
+    assert_eq!(ws.snapshots().len(), 3);
+}
+
+#[test]
+fn overlapping_places_are_ambiguous() {
+    let ws = read("aaa\n");
+    ws.lbx(&["edit", "a.txt", "--old-string", "aa", "--new-string", "b"]).error("ambiguous_match");
+}
+
+#[test]
+fn a_text_may_be_deleted() {
+    let ws = read("one\ntwo\n");
+    ws.lbx(&["edit", "a.txt", "--old-string", "one\ntwo\n", "--new-string", ""]).ok();
+    ws.holds("a.txt", "");
+}
+
+#[test]
+fn many_places_are_counted_and_the_first_20_listed() {
+    let ws = read(&"x\n".repeat(500));
+    let data = ws.lbx(&["edit", "a.txt", "--old-string", "x", "--new-string", "y", "--replace-all"]).ok();
+    assert_eq!((&data["count"], data["replacements"].as_array().unwrap().len()), (&json!(500), 20));
+}

@@ -1,0 +1,22 @@
+//! What a caller sees, told as transcripts of calls of the real binary, a theme a file.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may fail, and its name says what it is about"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod append_insert;
+mod calling;
+mod content;
+mod edit;
+mod errors;
+mod read;
+mod requests;
+mod session;
+mod transaction;
+mod workspace;
+mod write;

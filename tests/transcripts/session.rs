@@ -1,0 +1,166 @@
+//! Sessions: what was read, and by whom.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::common::Workspace;
+
+const EDIT: [&str; 6] = ["edit", "a.txt", "--old-string", "one", "--new-string", "two"];
+
+#[test]
+fn each_session_reads_for_itself() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt", "--session", "alice"]).ok();
+    ws.lbx(&EDIT).error("not_read");
+    ws.call(&EDIT).arguments(&["--session", "bob"]).run().error("not_read");
+    ws.call(&EDIT).arguments(&["--session", "alice"]).run().ok();
+    // Bob read before Alice's change, so he must look again.
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt", "--session", "alice"]).ok();
+    ws.lbx(&["read", "a.txt", "--session", "bob"]).ok();
+    ws.call(&EDIT).arguments(&["--session", "alice"]).run().ok();
+    ws.lbx(&["write", "a.txt", "--content", "bob", "--session", "bob"]).error("stale_file");
+    let trailers = ws.git(&["log", "-1", "--format=%(trailers)", "lbx-snapshots"]);
+    for trailer in ["Lbx-Session: alice", "Lbx-Tool: edit", "Lbx-Seq: 1"] {
+        assert!(trailers.contains(trailer), "{trailers}");
+    }
+}
+
+#[test]
+fn a_session_id_is_validated() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let long = "x".repeat(101);
+    for id in ["../x", "a/b", ".hidden", "a b", "ä", "", "a\nb", &long, "-x;rm", "a\u{0}b"] {
+        if id.contains('\0') {
+            ws.json("read", &json!({"path": "a.txt", "session": id})).error("invalid_request");
+        } else {
+            let flag = format!("--session={id}");
+            let answer = ws.lbx(&["read", "a.txt", &flag]);
+            answer.error("invalid_request");
+        }
+    }
+    let longest = "x".repeat(100);
+    for id in ["a", "A.b_c-9", "0", &longest] {
+        ws.lbx(&["read", "a.txt", "--session", id]).ok();
+    }
+    assert!(!ws.outside.join("x").exists());
+}
+
+#[test]
+fn a_stale_mark_is_renewed_by_a_read() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.write("a.txt", "one!\n");
+    ws.lbx(&EDIT).error("stale_file");
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&EDIT).ok();
+    ws.holds("a.txt", "two!\n");
+}
+
+#[test]
+fn a_file_that_is_back_as_it_was_read_may_be_edited() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.write("a.txt", "other\n");
+    ws.write("a.txt", "one\n");
+    ws.lbx(&EDIT).ok();
+}
+
+#[test]
+fn a_file_read_and_then_replaced_by_another_is_stale() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "one more\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    fs::rename(ws.path("b.txt"), ws.path("a.txt")).unwrap();
+    ws.lbx(&EDIT).error("stale_file");
+    fs::remove_file(ws.path("a.txt")).unwrap();
+    ws.lbx(&EDIT).error("not_found");
+}
+
+#[test]
+fn a_damaged_state_file_is_set_aside() {
+    for damage in ["", "{", "no json", "[]", r#"{"version":1,"marks":7}"#, r#"{"marks":[]}"#, "\u{0}\u{0}"] {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        ws.lbx(&["read", "a.txt"]).ok();
+        let state = ws.path(".lbx/sessions/default.json");
+        fs::write(&state, damage).unwrap();
+        ws.unchanged(|| ws.lbx(&EDIT).error("not_read"));
+        assert!(ws.state_file("damaged").exists(), "{damage:?}");
+        ws.lbx(&["read", "a.txt"]).ok();
+        ws.lbx(&EDIT).ok();
+    }
+}
+
+#[test]
+fn a_damaged_state_file_is_told() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    fs::write(ws.path(".lbx/sessions/default.json"), "{").unwrap();
+    ws.lbx(&["read", "a.txt"]).warned("damaged");
+    ws.lbx(&EDIT).ok();
+}
+
+#[test]
+fn a_state_file_that_is_none_is_set_aside() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let state = ws.path(".lbx/sessions/default.json");
+    fs::remove_file(&state).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", &state).unwrap();
+    ws.lbx(&["read", "a.txt"]).warned("damaged");
+    ws.lbx(&EDIT).ok();
+}
+
+#[test]
+fn a_newer_state_file_is_refused_and_not_guessed_at() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let state = ws.path(".lbx/sessions/default.json");
+    let newer = r#"{"version":99,"marks":"in another form"}"#;
+    fs::write(&state, newer).unwrap();
+    ws.unchanged(|| {
+        let error = ws.lbx(&EDIT).error("io_error");
+        assert!(error["message"].as_str().unwrap().contains("newer"), "{error}");
+    });
+    assert_eq!(fs::read_to_string(&state).unwrap(), newer);
+    // Looking needs no session.
+    assert_eq!(ws.lbx(&["read", "a.txt"]).warned("newer")["content"], "one\n");
+    // Another session does not mind.
+    ws.lbx(&["read", "a.txt", "--session", "other"]).ok();
+}
+
+#[test]
+fn the_state_is_not_shown_to_git() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&EDIT).ok();
+    assert_eq!(ws.git(&["status", "--porcelain"]), " M a.txt");
+    let tracked = ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]);
+    assert_eq!(tracked, "a.txt");
+}
+
+#[test]
+fn a_workspace_that_cannot_be_written_is_still_read() {
+    if rustix::process::geteuid().is_root() {
+        // Root writes everywhere: a read-only mount would be needed.
+        return;
+    }
+    let ws = Workspace::bare(&[("a.txt", "one\n")]);
+    ws.chmod(".", 0o555);
+    let data = ws.lbx(&["read", "a.txt"]).warned("could not be noted");
+    assert_eq!(data["content"], "one\n");
+    ws.lbx(&["write", "b.txt", "--content", "b"]).error("permission_denied");
+    ws.chmod(".", 0o755);
+}
+
+#[test]
+fn sessions_do_not_see_each_others_state_grow() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    for session in 0..20 {
+        ws.lbx(&["read", "a.txt", "--session", &format!("s{session}")]).ok();
+    }
+    let files = fs::read_dir(ws.path(".lbx/sessions")).unwrap();
+    let states =
+        files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "json"));
+    assert_eq!(states.count(), 20);
+}

@@ -1,0 +1,258 @@
+//! A change is whole or not at all, and touches nothing else.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::common::{Workspace, kill};
+
+/// The files below `.lbx` whose loss or growth would tell of something left behind.
+fn left_behind(ws: &Workspace) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![ws.root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(&ws.root).unwrap().display().to_string();
+            if path.is_dir() && !path.is_symlink() {
+                if name != ".git" {
+                    folders.push(path);
+                }
+            } else if name.contains("tmp") || name.contains("staging/") || name.contains("/new-") {
+                found.push(name);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn permission_bits_and_attributes_survive_every_change() {
+    let ws = Workspace::with(&[("run.sh", "#!/bin/sh\necho one\n")]);
+    ws.chmod("run.sh", 0o751);
+    let path = ws.path("run.sh");
+    let set = Command::new("setfattr").args(["-n", "user.note", "-v", "kept"]).arg(&path).status();
+    let has_attributes = set.is_ok_and(|status| status.success());
+    ws.lbx(&["read", "run.sh"]).ok();
+    ws.lbx(&["edit", "run.sh", "--old-string", "one", "--new-string", "two"]).ok();
+    ws.lbx(&["append", "run.sh", "--content", "exit\n"]).ok();
+    ws.lbx(&["write", "run.sh", "--content", "#!/bin/sh\n"]).ok();
+    assert_eq!(ws.mode("run.sh"), 0o751);
+    if has_attributes {
+        let shown =
+            Command::new("getfattr").args(["-n", "user.note", "--only-values"]).arg(&path).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&shown.stdout), "kept");
+    }
+    assert!(ws.git(&["ls-tree", "lbx-snapshots", "run.sh"]).starts_with("100755"));
+}
+
+#[test]
+fn a_read_only_file_is_not_replaced_behind_its_owner() {
+    if rustix::process::geteuid().is_root() {
+        // Root may write it.
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.chmod("a.txt", 0o444);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.unchanged(|| {
+        ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "two"]).error("permission_denied")
+    });
+}
+
+#[test]
+fn a_file_with_other_names_is_replaced_and_they_keep_the_old_bytes() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    fs::hard_link(ws.path("a.txt"), ws.path("b.txt")).unwrap();
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "two"]).warned("hard links");
+    ws.holds("a.txt", "two\n");
+    ws.holds("b.txt", "one\n");
+}
+
+#[test]
+fn head_index_stash_and_branches_stay_byte_for_byte() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    ws.write("b.txt", "stashed\n");
+    ws.git(&["stash", "-q"]);
+    ws.write("staged.txt", "staged\n");
+    ws.git(&["add", "staged.txt"]);
+    ws.write("untracked.txt", "untracked\n");
+    let state = || {
+        let mut state: Vec<(String, Vec<u8>)> = Vec::new();
+        for file in
+            ["HEAD", "index", "config", "logs/HEAD", "logs/refs/heads/main", "refs/heads/main", "refs/stash"]
+        {
+            state.push((file.to_owned(), fs::read(ws.path(".git").join(file)).unwrap()));
+        }
+        state
+    };
+    let before = state();
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "two"]).ok();
+    ws.lbx(&["write", "c.txt", "--content", "c"]).ok();
+    assert_eq!(state(), before);
+    assert_eq!(
+        ws.git(&["status", "--porcelain"]),
+        "A  staged.txt\n M a.txt\n?? c.txt\n?? untracked.txt"
+            .replace("A  staged.txt\n M a.txt", " M a.txt\nA  staged.txt")
+    );
+    ws.git(&["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
+fn one_snapshot_a_change_and_none_for_a_refusal() {
+    let ws = Workspace::with(&[("a.txt", "1\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    for number in 1..=5 {
+        let (old, new) = (number.to_string(), (number + 1).to_string());
+        ws.lbx(&["edit", "a.txt", "--old-string", &old, "--new-string", &new]).ok();
+        ws.lbx(&["edit", "a.txt", "--old-string", "nothing like it", "--new-string", "x"]).error("no_match");
+    }
+    assert_eq!(ws.snapshots(), ["edit: a.txt"; 5]);
+    let texts: Vec<String> =
+        (0..5).map(|back| ws.git(&["show", &format!("lbx-snapshots~{back}:a.txt")])).collect();
+    assert_eq!(texts, ["6", "5", "4", "3", "2"]);
+    assert_eq!(ws.git(&["rev-parse", "lbx-snapshots~5"]), ws.git(&["rev-parse", "HEAD"]));
+}
+
+#[test]
+fn ignored_files_stay_out_of_the_snapshots() {
+    let ws = Workspace::with(&[(".gitignore", "*.key\n")]);
+    let envelope = ws.lbx(&["write", "secret.key", "--content", "s"]).success();
+    assert!(envelope["snapshot"].is_null(), "{envelope}");
+    ws.holds("secret.key", "s");
+    assert!(ws.snapshots().is_empty());
+}
+
+#[test]
+fn a_hundred_processes_append_and_no_line_is_lost() {
+    let ws = Workspace::with(&[("log.txt", "")]);
+    let text = |number: usize| format!("line {number}\n");
+    let calls: Vec<_> = (0..100)
+        .map(|number| {
+            let session = format!("s{}", number % 7);
+            ws.call(&["append", "log.txt", "--content", &text(number), "--session", &session]).spawn()
+        })
+        .collect();
+    for call in calls {
+        let output = call.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+    let mut lines: Vec<String> = String::from_utf8(ws.read_bytes("log.txt"))
+        .unwrap()
+        .lines()
+        .map(|line| format!("{line}\n"))
+        .collect();
+    lines.sort();
+    let mut wanted: Vec<String> = (0..100).map(text).collect();
+    wanted.sort();
+    assert_eq!(lines, wanted);
+    assert_eq!(ws.snapshots(), vec!["append: log.txt"; 100]);
+    ws.git(&["fsck", "--strict", "--no-dangling"]);
+    assert_eq!(left_behind(&ws), [""; 0]);
+}
+
+#[test]
+fn of_two_editors_neither_loses_an_update() {
+    let ws = Workspace::with(&[("a.txt", "0\n")]);
+    // Both have read the same bytes; each edit rests on them.
+    for session in ["a", "b"] {
+        ws.lbx(&["read", "a.txt", "--session", session]).ok();
+    }
+    let edit = |session: &str| {
+        let call = ["edit", "a.txt", "--old-string", "0", "--new-string", session, "--session", session];
+        ws.call(&call).spawn()
+    };
+    let (one, other) = (edit("a"), edit("b"));
+    let statuses: Vec<i32> = [one, other]
+        .into_iter()
+        .map(|call| call.wait_with_output().unwrap().status.code().unwrap())
+        .collect();
+    let mut sorted = statuses.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, [0, 6], "one lands, the other hears stale_file");
+    ws.holds("a.txt", if statuses[0] == 0 { "a\n" } else { "b\n" });
+}
+
+#[test]
+fn a_killed_call_leaves_old_or_new_bytes_and_the_next_call_works() {
+    let old = "old line\n".repeat(20_000);
+    let new = "new line\n".repeat(20_000);
+    let ws = Workspace::with(&[("a.txt", &old), ("b.txt", "b\n")]);
+    // Delays in steps, from before the first system call to after the last, in an order that
+    // does not grow with them.
+    for round in 0..40_u64 {
+        let delay = Duration::from_micros((round * 7919) % 12_000);
+        let text = if round % 2 == 0 { &new } else { &old };
+        let _ = ws.lbx(&["read", "a.txt", "--max-bytes", "0", "--limit", "0"]).success();
+        let mut call = ws.call(&["write", "a.txt"]).stdin(text).spawn();
+        std::thread::sleep(delay);
+        kill(call.id());
+        call.wait().unwrap();
+        let found = String::from_utf8(ws.read_bytes("a.txt")).unwrap();
+        assert!(found == old || found == new, "round {round}: {} bytes", found.len());
+        // The next call of anyone works, and finishes what was open.
+        let data =
+            ws.lbx(&["append", "b.txt", "--content", "b\n", "--session", "next"]).success()["data"].clone();
+        assert_eq!(data["lines_added"], 1, "round {round}");
+        let settled = String::from_utf8(ws.read_bytes("a.txt")).unwrap();
+        assert!(settled == old || settled == new, "round {round}");
+    }
+    ws.holds("b.txt", "b\n".repeat(41));
+    ws.git(&["fsck", "--strict", "--no-dangling"]);
+    let _ = ws.lbx(&["read", "a.txt"]).success();
+    ws.lbx(&["write", "a.txt", "--content", "end\n"]).success();
+    assert_eq!(ws.git(&["show", "lbx-snapshots:a.txt"]), "end");
+    assert_eq!(left_behind(&ws), [""; 0]);
+}
+
+#[test]
+fn a_refusal_leaves_no_folder_and_no_file() {
+    let ws = Workspace::with(&[("file", "x")]);
+    ws.unchanged(|| {
+        ws.lbx(&["write", "a/b/c", "--content", "x", "--expected-sha256", &"0".repeat(64)])
+            .error("stale_file");
+        ws.lbx(&["write", "file/b/c", "--content", "x"]).error("not_a_directory");
+        ws.json("write", &json!({"path": "a/b/c", "content": "x", "mode": "99"})).error("invalid_request");
+    });
+    assert_eq!(left_behind(&ws), [""; 0]);
+}
+
+#[test]
+fn a_symlink_stays_a_symlink() {
+    let ws = Workspace::with(&[("real.txt", "one\n")]);
+    ws.link("real.txt", "link.txt");
+    ws.lbx(&["read", "link.txt"]).ok();
+    ws.lbx(&["write", "link.txt", "--content", "two\n"]).ok();
+    assert_eq!(fs::read_link(ws.path("link.txt")).unwrap(), Path::new("real.txt"));
+    ws.holds("real.txt", "two\n");
+}
+
+#[test]
+fn owners_survive_where_that_is_possible() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    std::os::unix::fs::chown(ws.path("a.txt"), Some(12_345), Some(23_456)).unwrap();
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    let stat = fs::metadata(ws.path("a.txt")).unwrap();
+    assert_eq!((stat.uid(), stat.gid()), (12_345, 23_456));
+}
+
+#[test]
+fn a_required_snapshot_that_fails_is_told_though_the_change_stands() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.git(&["checkout", "-q", "-b", "lbx-snapshots"]);
+    let error =
+        ws.lbx(&["append", "a.txt", "--content", "two\n", "--require-snapshot"]).error("snapshot_failed");
+    assert_eq!(error["applied"], true);
+    ws.holds("a.txt", "one\ntwo\n");
+    ws.lbx(&["append", "a.txt", "--content", "three\n"]).warned("no snapshot");
+    ws.holds("a.txt", "one\ntwo\nthree\n");
+}

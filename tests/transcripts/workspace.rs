@@ -1,0 +1,319 @@
+//! The workspace: where it begins, what lies in it, and what no tool writes.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixListener;
+
+use serde_json::json;
+
+use crate::common::{Workspace, make_fifo};
+
+/// Every mutating call, on a path.
+fn mutations(path: &str) -> Vec<Vec<String>> {
+    let calls: [&[&str]; 5] = [
+        &["write", path, "--content", "evil"],
+        &["append", path, "--content", "evil"],
+        &["prepend", path, "--content", "evil"],
+        &["insert", path, "0", "--content", "evil"],
+        &["edit", path, "--old-string", "a", "--new-string", "evil"],
+    ];
+    calls.iter().map(|call| call.iter().map(|&word| word.to_owned()).collect()).collect()
+}
+
+#[test]
+fn the_root_is_the_nearest_folder_upwards_with_git_or_lbx() {
+    let ws = Workspace::with(&[("top.txt", "top\n"), ("a/b/c.txt", "c\n"), ("sub/x.txt", "x\n")]);
+    let deep = ws.path("a/b");
+    let read = |path: &str| ws.call(&["read", path]).in_folder(&deep).run();
+    assert_eq!(read("c.txt").ok()["path"], "c.txt");
+    let up = read("../../top.txt").ok();
+    assert_eq!((&up["path"], &up["content"]), (&json!("../../top.txt"), &json!("top\n")));
+    read("../../../outside").error("outside_workspace");
+    // A folder with .lbx is a root of its own.
+    fs::create_dir(ws.path("sub/.lbx")).unwrap();
+    ws.call(&["read", "../top.txt"]).in_folder(&ws.path("sub")).run().error("outside_workspace");
+    assert!(ws.path("sub/.lbx").exists());
+}
+
+#[test]
+fn answers_count_from_the_callers_folder_and_snapshots_from_the_root() {
+    let ws = Workspace::with(&[("a/one.txt", "one\n")]);
+    let here = ws.path("a");
+    ws.call(&["read", "one.txt"]).in_folder(&here).run().ok();
+    let call = ["edit", "one.txt", "--old-string", "one", "--new-string", "1"];
+    assert_eq!(ws.call(&call).in_folder(&here).run().ok()["path"], "one.txt");
+    let data = ws.call(&["write", "../b/two.txt", "--content", "2"]).in_folder(&here).run().ok();
+    assert_eq!(data["path"], "../b/two.txt");
+    assert_eq!(ws.snapshots(), ["write: b/two.txt", "edit: a/one.txt"]);
+}
+
+#[test]
+fn from_outside_paths_count_from_the_root() {
+    let ws = Workspace::with(&[("a/one.txt", "one\n")]);
+    let data = ws
+        .call(&["read", "a/one.txt", "--workspace"])
+        .arguments(&[&ws.root])
+        .in_folder(&ws.outside)
+        .run()
+        .ok();
+    assert_eq!(data["path"], "a/one.txt");
+    ws.lbx(&["read", "x", "--workspace", "/nowhere/at/all"]).error("not_found");
+    ws.lbx(&["read", "x", "--workspace", "a/one.txt"]).error("not_a_directory");
+}
+
+#[test]
+fn without_git_or_lbx_the_current_folder_is_the_root() {
+    let ws = Workspace::bare(&[("a.txt", "a\n"), ("sub/b.txt", "b\n")]);
+    ws.call(&["read", "../a.txt"]).in_folder(&ws.path("sub")).run().error("outside_workspace");
+    ws.call(&["read", "b.txt"]).in_folder(&ws.path("sub")).run().ok();
+}
+
+#[test]
+fn an_absolute_path_inside_is_that_file() {
+    let ws = Workspace::with(&[("a/one.txt", "one\n")]);
+    let path = ws.path("a/one.txt");
+    let data = ws.call(&["read"]).arguments(&[&path]).run().ok();
+    assert_eq!(data["path"], "a/one.txt");
+    ws.lbx(&["edit", "a/one.txt", "--old-string", "one", "--new-string", "1"]).ok();
+}
+
+#[test]
+fn nothing_outside_is_read_or_written() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("sub/b.txt", "a\n")]);
+    fs::write(ws.outside.join("secret"), "a\n").unwrap();
+    fs::create_dir(ws.outside.join("ws-evil")).unwrap();
+    fs::write(ws.outside.join("ws-evil/secret"), "a\n").unwrap();
+    let outside = ws.outside.display();
+    ws.link("../secret", "link");
+    ws.link(format!("{outside}/secret"), "absolute-link");
+    ws.link("..", "up");
+    ws.link(format!("{outside}/ws-evil"), "evil");
+    ws.link("link", "chain");
+    ws.link("../dangling", "dangling");
+    ws.link("/proc/self/root", "magic");
+    ws.link("/proc/self/cwd/../secret", "magic-cwd");
+    let sibling = format!("{outside}/ws-evil/secret");
+    let prefixed = format!("{outside}/ws/../secret");
+    for path in [
+        "../secret",
+        "sub/../../secret",
+        "./.././secret",
+        "../ws-evil/secret",
+        "../ws/../secret",
+        "/etc/passwd",
+        "/",
+        "..",
+        &sibling,
+        &prefixed,
+        "link",
+        "absolute-link",
+        "up/secret",
+        "up",
+        "evil/secret",
+        "evil/new",
+        "chain",
+        "dangling",
+        "magic/etc/passwd",
+        "magic-cwd",
+        "none/../../secret",
+        "../does-not-exist",
+    ] {
+        ws.lbx(&["read", path]).error("outside_workspace");
+        for call in mutations(path) {
+            let call: Vec<&str> = call.iter().map(String::as_str).collect();
+            ws.lbx(&call).error("outside_workspace");
+        }
+    }
+    assert_eq!(fs::read_to_string(ws.outside.join("secret")).unwrap(), "a\n");
+    assert_eq!(fs::read_dir(ws.outside.join("ws-evil")).unwrap().count(), 1);
+    assert!(!ws.outside.join("dangling").exists());
+    assert!(ws.snapshots().is_empty());
+}
+
+#[test]
+fn a_path_that_leaves_and_comes_back_is_inside() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("sub/b.txt", "b\n")]);
+    for path in
+        ["../ws/a.txt", "sub/../a.txt", "./a.txt", ".//a.txt", "none/../a.txt", "sub/./../../ws/a.txt"]
+    {
+        assert_eq!(ws.lbx(&["read", path]).ok()["content"], "a\n", "{path}");
+    }
+    std::os::unix::fs::symlink(&ws.root, ws.outside.join("alias")).unwrap();
+    let aliased = format!("{}/alias/a.txt", ws.outside.display());
+    ws.lbx(&["read", &aliased]).ok();
+    ws.call(&["read", "a.txt"]).in_folder(&ws.outside.join("alias")).run().ok();
+}
+
+#[test]
+fn links_inside_are_followed_and_stay() {
+    let ws = Workspace::with(&[("real/a.txt", "a\n")]);
+    ws.link("real/a.txt", "link");
+    ws.link(ws.path("real"), "absolute");
+    ws.link("link", "chain");
+    ws.link("sub/new.txt", "to-new");
+    for (path, old, new) in
+        [("link", "a", "b"), ("chain", "b", "c"), ("absolute/a.txt", "c", "d"), ("real/a.txt", "d", "e")]
+    {
+        // Marks key on the canonical path: one read is enough for all names.
+        if path == "link" {
+            ws.lbx(&["read", path]).ok();
+        }
+        let data = ws.lbx(&["edit", path, "--old-string", old, "--new-string", new]).ok();
+        assert_eq!(data["path"], path);
+    }
+    ws.holds("real/a.txt", "e\n");
+    for link in ["link", "chain", "absolute"] {
+        assert!(fs::symlink_metadata(ws.path(link)).unwrap().is_symlink(), "{link}");
+    }
+    assert_eq!(ws.snapshots()[0], "edit: real/a.txt");
+    ws.lbx(&["write", "to-new", "--content", "n"]).ok();
+    ws.holds("sub/new.txt", "n");
+}
+
+#[test]
+fn a_loop_of_links_is_refused() {
+    let ws = Workspace::with(&[]);
+    ws.link("b", "a");
+    ws.link("a", "b");
+    ws.link("self/x", "self");
+    for path in ["a", "a/x", "self"] {
+        ws.lbx(&["read", path]).error("invalid_request");
+        ws.lbx(&["write", path, "--content", "x"]).error("invalid_request");
+    }
+}
+
+#[test]
+fn the_state_of_git_and_lbx_is_never_written() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("deep/x.txt", "a\n")]);
+    fs::create_dir_all(ws.path("vendor/lib/.git/hooks")).unwrap();
+    fs::write(ws.path("vendor/lib/.git/config"), "a\n").unwrap();
+    ws.link(".git", "innocent");
+    ws.link(".git/config", "config");
+    ws.link("../.git/hooks", "deep/hooks");
+    ws.lbx(&["read", ".git/config"]).ok();
+    let before = fs::read(ws.path(".git/config")).unwrap();
+    let absolute = ws.path(".git/config").display().to_string();
+    for path in [
+        ".git/config",
+        ".git/hooks/pre-commit",
+        ".GIT/config",
+        ".Git/hooks/x",
+        ".lbx/config.toml",
+        ".LBX/sessions/default.json",
+        ".lbx",
+        ".git",
+        "a/b/.git/config",
+        "vendor/lib/.git/config",
+        "vendor/lib/.gIt/new",
+        "vendor/.git",
+        "innocent/config",
+        "config",
+        "deep/hooks/post-checkout",
+        "deep/../.git/config",
+        ".git/../.git/config",
+        "git~1/config",
+        ".git ./config",
+        &absolute,
+    ] {
+        for call in mutations(path) {
+            let call: Vec<&str> = call.iter().map(String::as_str).collect();
+            let answer = ws.lbx(&call);
+            answer.error("protected_path");
+        }
+    }
+    assert_eq!(fs::read(ws.path(".git/config")).unwrap(), before);
+    assert!(!ws.path("a").exists());
+    // Names that only look like them are free.
+    for path in [".gitignore", ".github/x.yml", "git", ".lbxrc", "x.git/config"] {
+        ws.lbx(&["write", path, "--content", "x\n"]).ok();
+    }
+}
+
+#[test]
+fn the_state_folder_is_protected_before_it_exists() {
+    let ws = Workspace::bare(&[]);
+    for path in [".git/config", ".lbx/state", ".git", ".lbx"] {
+        ws.lbx(&["write", path, "--content", "x"]).error("protected_path");
+    }
+    assert!(!ws.path(".git").exists());
+}
+
+#[test]
+fn a_file_where_the_state_should_be_is_told() {
+    let ws = Workspace::bare(&[(".lbx", "a file\n"), ("a.txt", "a\n")]);
+    let read = ws.lbx(&["read", "a.txt"]).warned("could not be noted");
+    assert_eq!(read["content"], "a\n");
+    ws.lbx(&["write", "b.txt", "--content", "b"]).error("not_a_directory");
+    fs::remove_file(ws.path(".lbx")).unwrap();
+    std::os::unix::fs::symlink(&ws.outside, ws.path(".lbx")).unwrap();
+    ws.lbx(&["write", "b.txt", "--content", "b"]).error("not_a_directory");
+    assert!(!ws.outside.join("sessions").exists());
+}
+
+#[test]
+fn devices_fifos_and_sockets_never_block() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    make_fifo(&ws.path("fifo"));
+    let _socket = UnixListener::bind(ws.path("socket")).unwrap();
+    ws.link("fifo", "to-fifo");
+    for path in ["fifo", "socket", "to-fifo"] {
+        let error = ws.lbx(&["read", path]).error("not_a_regular_file");
+        assert_eq!(error["path"], path);
+        for call in mutations(path) {
+            let call: Vec<&str> = call.iter().map(String::as_str).collect();
+            ws.lbx(&call).error("not_a_regular_file");
+        }
+    }
+    ws.link("/dev/zero", "zero");
+    ws.lbx(&["read", "zero"]).error("outside_workspace");
+    let data = ws.call(&["read", "null", "--workspace", "/dev"]).run().error("not_a_regular_file");
+    assert_eq!(data["path"], "null");
+}
+
+#[test]
+fn folders_are_told_from_files() {
+    let ws = Workspace::with(&[("sub/a.txt", "a\n")]);
+    for path in ["sub", "sub/", ".", "sub/.", "sub/../sub"] {
+        ws.lbx(&["read", path]).error("is_a_directory");
+    }
+    for path in ["sub/a.txt/", "sub/a.txt/x", "sub/a.txt/../a.txt"] {
+        ws.lbx(&["read", path]).error("not_a_directory");
+    }
+    ws.lbx(&["read", "none/"]).error("not_found");
+    ws.lbx(&["write", "none/", "--content", "x"]).error("not_found");
+    assert!(!ws.path("none").exists());
+}
+
+#[test]
+fn a_name_may_hold_any_bytes() {
+    let ws = Workspace::with(&[]);
+    let names: [&[u8]; 6] =
+        [b"caf\xe9.txt", b"new\nline", b"tab\t\"quote'", b" lead and trail ", b"*?[x]", b"\xff"];
+    for name in names {
+        let name = OsStr::from_bytes(name);
+        let call = |words: &[&str]| {
+            let mut call: Vec<OsString> = vec![words[0].into(), name.to_owned()];
+            call.extend(words[1..].iter().map(OsString::from));
+            ws.call(&call).run().success()
+        };
+        call(&["write", "--content", "one\n"]);
+        let read = call(&["read"]);
+        assert_eq!(read["data"]["content"], "one\n", "{}", name.display());
+        let lossy = name.to_str().is_none();
+        assert_eq!(read["warnings"].to_string().contains("not UTF-8"), lossy, "{}", name.display());
+        call(&["edit", "--old-string", "one", "--new-string", "two"]);
+        assert_eq!(fs::read(ws.root.join(name)).unwrap(), b"two\n");
+    }
+    assert_eq!(ws.snapshots().len(), 12);
+    ws.git(&["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
+fn names_in_decomposed_and_composed_form_are_two_files() {
+    let ws = Workspace::with(&[]);
+    ws.lbx(&["write", "caf\u{e9}", "--content", "composed"]).ok();
+    ws.lbx(&["write", "cafe\u{301}", "--content", "decomposed"]).ok();
+    ws.holds("caf\u{e9}", "composed");
+    ws.holds("cafe\u{301}", "decomposed");
+}

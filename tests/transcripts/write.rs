@@ -1,0 +1,202 @@
+//! `write`.
+
+use serde_json::{Value, json};
+
+use crate::common::{Workspace, sha256};
+
+#[test]
+fn a_new_file_needs_no_read_and_gets_its_folders() {
+    let ws = Workspace::with(&[]);
+    let envelope = ws.lbx(&["write", "a/b/c.txt", "--content", "x\ny"]).success();
+    let wanted = json!({
+        "path": "a/b/c.txt", "sha256": sha256(b"x\ny"), "size": 3, "created": true,
+        "lines_added": 2, "lines_removed": 0,
+    });
+    assert_eq!(envelope["data"], wanted);
+    assert_eq!(envelope["snapshot"], ws.git(&["rev-parse", "lbx-snapshots"]));
+    ws.holds("a/b/c.txt", "x\ny");
+    assert_eq!(ws.mode("a/b/c.txt") & 0o111, 0);
+    assert_eq!(ws.snapshots(), ["write: a/b/c.txt"]);
+}
+
+#[test]
+fn an_unread_file_is_not_overwritten() {
+    let ws = Workspace::with(&[("a.txt", "precious\n")]);
+    let error = ws.unchanged(|| ws.lbx(&["write", "a.txt", "--content", "x"]).error("not_read"));
+    assert_eq!(error["message"], "refusing to overwrite a.txt: Read it first");
+    assert_eq!(error["path"], "a.txt");
+    assert!(ws.snapshots().is_empty());
+    ws.lbx(&["read", "a.txt"]).ok();
+    let data = ws.lbx(&["write", "a.txt", "--content", "x"]).ok();
+    assert_eq!(
+        (&data["created"], &data["lines_added"], &data["lines_removed"]),
+        (&json!(false), &json!(1), &json!(1))
+    );
+    ws.holds("a.txt", "x");
+}
+
+#[test]
+fn a_file_changed_by_someone_else_is_not_overwritten() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.write("a.txt", "two\n");
+    let error = ws.unchanged(|| ws.lbx(&["write", "a.txt", "--content", "x"]).error("stale_file"));
+    assert_eq!(error["details"]["expected_sha256"], sha256(b"one\n"));
+    assert_eq!(error["details"]["actual_sha256"], sha256(b"two\n"));
+    let diff = error["details"]["diff"].as_str().unwrap();
+    assert!(diff.contains("-one") && diff.contains("+two"), "{diff}");
+}
+
+#[test]
+fn a_sha256_is_proof_enough() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let (right, wrong) = (sha256(b"one\n"), sha256(b"two\n"));
+    ws.unchanged(|| {
+        ws.lbx(&["write", "a.txt", "--content", "x", "--expected-sha256", &wrong]).error("stale_file");
+        ws.lbx(&["write", "new.txt", "--content", "x", "--expected-sha256", &right]).error("stale_file");
+        ws.lbx(&["write", "a.txt", "--content", "x", "--expected-sha256", "12"]).error("invalid_request");
+    });
+    ws.lbx(&["write", "a.txt", "--content", "x", "--expected-sha256", &right.to_uppercase()]).ok();
+    ws.holds("a.txt", "x");
+}
+
+#[test]
+fn a_write_leaves_a_mark_of_its_result() {
+    let ws = Workspace::with(&[]);
+    ws.lbx(&["write", "a.txt", "--content", "one\n"]).ok();
+    ws.lbx(&["write", "a.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "two", "--new-string", "three"]).ok();
+    ws.holds("a.txt", "three\n");
+}
+
+#[test]
+fn equal_bytes_need_no_proof_and_touch_nothing() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let before = std::fs::metadata(ws.path("a.txt")).unwrap().modified().unwrap();
+    let envelope = ws.unchanged(|| ws.lbx(&["write", "a.txt", "--content", "one\n"]).success());
+    assert_eq!(envelope["data"]["already_applied"], true);
+    assert_eq!(envelope["snapshot"], Value::Null);
+    assert_eq!(std::fs::metadata(ws.path("a.txt")).unwrap().modified().unwrap(), before);
+    assert!(ws.snapshots().is_empty());
+    // Whoever knows all of it may change it.
+    ws.lbx(&["write", "a.txt", "--content", "two\n"]).ok();
+}
+
+#[test]
+fn create_only_never_replaces() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.unchanged(|| {
+        ws.lbx(&["write", "a.txt", "--content", "x", "--create-only"]).error("already_exists");
+    });
+    ws.lbx(&["write", "b.txt", "--content", "x", "--create-only"]).ok();
+    // A repeated request is known again.
+    let data = ws.lbx(&["write", "b.txt", "--content", "x", "--create-only"]).ok();
+    assert_eq!(data["already_applied"], true);
+}
+
+#[test]
+fn mode_sets_permission_bits() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["write", "run.sh", "--content", "#!/bin/sh\n", "--mode", "0755"]).ok();
+    assert_eq!(ws.mode("run.sh"), 0o755);
+    assert!(ws.git(&["ls-tree", "lbx-snapshots", "run.sh"]).starts_with("100755"));
+    ws.lbx(&["write", "run.sh", "--content", "#!/bin/sh\n", "--mode", "644"]).ok();
+    assert_eq!(ws.mode("run.sh"), 0o644);
+    ws.lbx(&["write", "run.sh", "--content", "#!/bin/sh\nexit\n"]).ok();
+    assert_eq!(ws.mode("run.sh"), 0o644);
+    ws.lbx(&["write", "secret", "--content", "s", "--mode", "0600"]).ok();
+    assert_eq!(ws.mode("secret"), 0o600);
+}
+
+#[test]
+fn a_dry_run_answers_and_changes_nothing() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.unchanged(|| {
+        ws.lbx(&["write", "a.txt", "--content", "x", "--dry-run"]).error("not_read");
+        let data = ws.lbx(&["write", "sub/b.txt", "--content", "x\n", "--dry-run"]).ok();
+        assert_eq!(data["created"], true);
+        assert!(data["diff"].as_str().unwrap().contains("+x"), "{data}");
+    });
+    assert!(ws.snapshots().is_empty());
+    // Marks neither.
+    ws.lbx(&["write", "a.txt", "--content", "one\n", "--dry-run"]).ok();
+    ws.lbx(&["write", "a.txt", "--content", "x"]).error("not_read");
+}
+
+#[test]
+fn a_diff_comes_when_asked_for_and_is_bounded() {
+    let ws = Workspace::with(&[]);
+    assert_eq!(ws.lbx(&["write", "a.txt", "--content", "a\nb\n"]).ok()["diff"], Value::Null);
+    let data = ws.lbx(&["write", "a.txt", "--content", "a\nc\n", "--diff"]).ok();
+    assert_eq!(data["diff"], "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n");
+    let long: String = (0..1000).map(|line| format!("{line}\n")).collect();
+    let dry = ws.json("write", &json!({"path": "a.txt", "content": long, "dry_run": true})).ok();
+    assert!(dry["diff"].as_str().unwrap().len() <= 400, "{}", dry["diff"]);
+    let asked = json!({"path": "a.txt", "content": long, "dry_run": true, "diff": true, "max_bytes": 1000});
+    let asked = ws.json("write", &asked).ok();
+    assert!((500..1200).contains(&asked["diff"].as_str().unwrap().len()), "{}", asked["diff"]);
+}
+
+#[test]
+fn content_is_stored_exactly_and_changes_of_form_are_told() {
+    let ws = Workspace::bare(&[]);
+    // old bytes, new content, what the warning says
+    let cases: &[(&[u8], &str, Option<&str>)] = &[
+        (b"a\r\nb\r\n", "a\nc\n", Some("CRLF")),
+        (b"a\r\nb\r\n", "a\r\nc\r\n", None),
+        (b"a\nb\n", "a\r\nc\r\n", None),
+        (b"a\r\nb\n", "a\nc\n", None),
+        (b"\xff\xfea\0", "b", Some("utf-16le")),
+        (b"\xfe\xff\0a", "b", Some("utf-16be")),
+        (b"caf\xe9\n", "café\n", Some("bytes")),
+        (b"\xef\xbb\xbfa\n", "b\n", Some("byte-order mark")),
+        (b"\xef\xbb\xbfa\n", "\u{feff}b\n", None),
+    ];
+    for (number, (old, new, warning)) in cases.iter().enumerate() {
+        let name = format!("{number}.txt");
+        ws.write(&name, old);
+        let _ = ws.lbx(&["read", &name]).success();
+        let answer = ws.json("write", &json!({"path": name, "content": new}));
+        match warning {
+            Some(part) => answer.warned(part),
+            None => answer.ok(),
+        };
+        ws.holds(&name, new);
+    }
+}
+
+#[test]
+fn line_endings_are_kept_on_request() {
+    let ws = Workspace::bare(&[("crlf.txt", "a\r\nb\r\n"), ("lf.txt", "a\nb\n"), ("mixed.txt", "a\r\nb\n")]);
+    let _ = ws.lbx(&["read", "crlf.txt", "lf.txt", "mixed.txt"]).success();
+    for (name, content, result) in [
+        ("crlf.txt", "x\ny", "x\r\ny"),
+        ("lf.txt", "x\r\ny\r\n", "x\ny\n"),
+        ("mixed.txt", "x\ny\r\n", "x\ny\r\n"),
+        ("new.txt", "x\r\ny\n", "x\r\ny\n"),
+    ] {
+        ws.json("write", &json!({"path": name, "content": content, "line_ending": "keep"})).ok();
+        ws.holds(name, result);
+    }
+}
+
+#[test]
+fn a_folder_and_a_file_in_the_way_are_refused() {
+    let ws = Workspace::with(&[("file", "x"), ("folder/x", "x")]);
+    ws.unchanged(|| {
+        ws.lbx(&["write", "folder", "--content", "y"]).error("is_a_directory");
+        ws.lbx(&["write", "file/below", "--content", "y"]).error("not_a_directory");
+        ws.lbx(&["write", "file/", "--content", "y"]).error("not_a_directory");
+        ws.lbx(&["write", ".", "--content", "y"]).error("is_a_directory");
+    });
+}
+
+#[test]
+fn outside_git_a_private_repository_takes_the_snapshots() {
+    let ws = Workspace::bare(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let envelope = ws.lbx(&["write", "a.txt", "--content", "two\n"]).success();
+    assert!(envelope["snapshot"].as_str().unwrap().len() >= 40);
+    assert!(!ws.path(".git").exists());
+}
