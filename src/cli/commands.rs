@@ -88,7 +88,7 @@ pub fn tree() -> Command {
 
 /// `lbx` itself.
 fn root() -> Command {
-    let command = Command::new("lbx")
+    Flags::augment_args(Command::new("lbx"))
         .version(env!("CARGO_PKG_VERSION"))
         .about("The file tools that coding agents work with: gated, atomic, undoable, visible")
         .long_about(
@@ -98,8 +98,7 @@ fn root() -> Command {
              object on stdout.",
         )
         .disable_help_subcommand(true)
-        .args_override_self(false);
-    Flags::augment_args(command)
+        .args_override_self(false)
 }
 
 /// One tool with its other names.
@@ -110,7 +109,8 @@ fn of_tool(tool: &Entry) -> Command {
     let command = (tool.command)().aliases(tool.aliases);
     let own: Vec<char> = command.get_arguments().filter_map(clap::Arg::get_short).collect();
     let globals = Flags::augment_args(Command::new("lbx"));
-    let shadowed = globals.get_arguments().filter(|option| option.get_short().is_some_and(|short| own.contains(&short)));
+    let shadowed =
+        globals.get_arguments().filter(|option| option.get_short().is_some_and(|short| own.contains(&short)));
     shadowed.fold(command, |command, option| command.arg(option.clone().short(None)))
 }
 
