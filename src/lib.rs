@@ -2,14 +2,16 @@
 //! undoable, one snapshot commit a change; JSON in, JSON out.
 //!
 //! The engine ([`engine`]) knows the workspace and nothing of who calls it; [`tools`] are its
-//! verbs, listed once; [`cli`] and `mcp` are the two front ends over that list.
+//! verbs, listed once; [`cli`] and [`mcp`] are the two front ends over that list.
 
 pub mod cli;
 pub mod control;
 pub mod engine;
 pub mod envelope;
 pub mod error;
+pub mod mcp;
 pub mod request;
+pub mod search;
 pub mod sha256;
 pub mod text;
 pub mod tools;

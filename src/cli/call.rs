@@ -8,7 +8,7 @@ use crate::control::Control;
 use crate::engine::workspace::Workspace;
 use crate::engine::{Engine, Outcome};
 use crate::error::Error;
-use crate::tools::{Answered, Entry};
+use crate::tools::{Answered, Effect, Entry};
 
 /// A call that is about to be made.
 pub struct Call {
@@ -43,12 +43,22 @@ impl Call {
     /// Where there is no such workspace, session or sandbox.
     pub fn new(tool: &'static Entry, options: &Options) -> Result<Self, Error> {
         options.must_have_sandbox()?;
-        let session = options.session_id()?;
         let current =
             std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))?;
         let workspace = Workspace::discover(options.workspace.as_deref(), &current)?;
-        let mut engine = Engine::new(workspace, session, Control::default());
+        Self::within(workspace, tool, options)
+    }
+
+    /// A call by the options' session in a workspace that is known already.
+    ///
+    /// # Errors
+    /// Where there is no such session.
+    pub fn within(workspace: Workspace, tool: &'static Entry, options: &Options) -> Result<Self, Error> {
+        let mut engine = Engine::new(workspace, options.session_id()?, Control::default());
         engine.require_snapshot = options.require_snapshot;
+        if options.is_session_named {
+            engine.set_session_named();
+        }
         Ok(Self { tool, engine, request: Value::Null })
     }
 
@@ -68,13 +78,6 @@ impl Call {
         self
     }
 
-    /// The same call, with paths that count from the root wherever the process stands.
-    #[must_use]
-    pub fn based_at_root(mut self) -> Self {
-        self.engine.workspace = self.engine.workspace.based_at_root();
-        self
-    }
-
     /// Makes the call with its JSON request.
     #[must_use]
     pub fn run(mut self) -> Called {
@@ -86,6 +89,9 @@ impl Call {
     #[must_use]
     pub fn run_with(mut self, run: impl FnOnce(&mut Engine) -> Answered) -> Called {
         let answered = without_panic(|| run(&mut self.engine));
+        if self.tool.effect != Effect::Reads {
+            self.engine.audit(self.tool.name, answered.as_ref().err());
+        }
         Called { answered, outcome: self.engine.finish() }
     }
 }

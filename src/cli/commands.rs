@@ -2,16 +2,21 @@
 
 use std::ffi::{OsStr, OsString};
 
+use clap::builder::EnumValueParser;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Command};
+use clap::{Arg, ArgMatches, Args, Command};
 
 use super::options::Flags;
 use crate::error::Error;
+use crate::mcp::Results;
 use crate::request;
 use crate::tools::{Entry, TOOLS, find};
 
 /// Options of every tool that take a value, which is no tool's name.
 const WITH_VALUE: [&str; 4] = ["--workspace", "--session", "--sandbox", "--json"];
+
+/// The option of `mcp` for the form of results.
+const RESULTS: &str = "results";
 
 /// What the first word names.
 #[derive(Clone, Copy)]
@@ -98,8 +103,15 @@ fn root() -> Command {
 }
 
 /// One tool with its other names.
+///
+/// Where a tool has a short flag of its own that a global option has too (`grep -t TYPE` as in
+/// rg), the tool's counts, and the option keeps its long name there.
 fn of_tool(tool: &Entry) -> Command {
-    (tool.command)().aliases(tool.aliases)
+    let command = (tool.command)().aliases(tool.aliases);
+    let own: Vec<char> = command.get_arguments().filter_map(clap::Arg::get_short).collect();
+    let globals = Flags::augment_args(Command::new("lbx"));
+    let shadowed = globals.get_arguments().filter(|option| option.get_short().is_some_and(|short| own.contains(&short)));
+    shadowed.fold(command, |command, option| command.arg(option.clone().short(None)))
 }
 
 /// One tool for parsing: what is missing may still come from stdin.
@@ -118,7 +130,27 @@ fn batch() -> Command {
 
 /// `mcp`.
 fn mcp() -> Command {
-    Command::new("mcp").about("Serve the tools over MCP on stdin and stdout")
+    Command::new("mcp")
+        .about("Serve the tools over MCP on stdin and stdout")
+        .long_about(
+            "Serve the tools over MCP on stdin and stdout, until stdin ends. Workspace and session are fixed at the \
+             start; without --session (or its environment variables) the process has a session of its own. Paths \
+             count from the workspace root.",
+        )
+        .arg(
+            Arg::new(RESULTS)
+                .long(RESULTS)
+                .value_name("FORM")
+                .value_parser(EnumValueParser::<Results>::new())
+                .default_value("json")
+                .help("What a result holds: structured content and the same JSON as text, or the text of --text"),
+        )
+}
+
+/// The form of results that `mcp` was asked for.
+#[must_use]
+pub fn results(matches: &mut ArgMatches) -> Results {
+    matches.remove_one(RESULTS).unwrap_or_default()
 }
 
 /// The arguments with positional fields that were given as flags (`--path src`) put where they

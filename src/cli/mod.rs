@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::control::Control;
 use crate::error::Error;
+use crate::mcp;
 use crate::request;
 use crate::tools::{self, Answered, Entry, Stdin};
 use call::{Call, Called};
@@ -76,7 +77,7 @@ fn dispatch(named: &Named, mut matches: ArgMatches, arguments: &[OsString]) -> u
     match named {
         Named::Tool(tool) => run_tool(tool, matches, arguments, &options),
         Named::Batch => batch::run(&options),
-        Named::Mcp => output::refuse("mcp", &options, &Error::internal("not yet")),
+        Named::Mcp => mcp::run(&options, commands::results(&mut matches)),
         Named::Nothing => output::refuse("lbx", &options, &Error::invalid("no tool is named")),
     }
 }

@@ -9,10 +9,70 @@ use serde_json::Value;
 use crate::engine::session::SessionId;
 use crate::error::{Error, ErrorKind};
 use crate::request;
-use crate::tools::Entry;
+use crate::tools::{Effect, Entry};
 
 /// Environment variables that name the session, the first one that is set wins.
 const SESSION_VARIABLES: [&str; 3] = ["LBX_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"];
+
+/// To what a field of every tool belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The process: a server fixes it at its start.
+    Process,
+    /// Each call.
+    Call,
+    /// Each call that changes something.
+    Change,
+}
+
+/// A field that JSON requests of every tool have beside the tool's own.
+#[derive(Debug)]
+pub struct CommonField {
+    /// Its name.
+    pub name: &'static str,
+    /// To what it belongs.
+    pub scope: Scope,
+    /// Its type in a JSON Schema.
+    kind: &'static str,
+    /// What it is for.
+    description: &'static str,
+}
+
+/// The options that requests may give as fields.
+pub const COMMON_FIELDS: [CommonField; 4] = [
+    CommonField { name: "workspace", scope: Scope::Process, kind: "string", description: "Workspace root" },
+    CommonField { name: "sandbox", scope: Scope::Process, kind: "string", description: "Named workspace" },
+    CommonField {
+        name: "session",
+        scope: Scope::Call,
+        kind: "string",
+        description: "Whose reads count, if not this connection's",
+    },
+    CommonField {
+        name: "require_snapshot",
+        scope: Scope::Change,
+        kind: "boolean",
+        description: "Fail where the change gets no snapshot",
+    },
+];
+
+impl CommonField {
+    /// Whether a call to a server may give it, where the tool has this effect.
+    #[must_use]
+    pub fn is_of_call(&self, effect: Effect) -> bool {
+        match self.scope {
+            Scope::Process => false,
+            Scope::Call => true,
+            Scope::Change => effect != Effect::Reads,
+        }
+    }
+
+    /// Its JSON Schema.
+    #[must_use]
+    pub fn schema(&self) -> Value {
+        serde_json::json!({ "type": self.kind, "description": self.description })
+    }
+}
 
 /// Flags that every tool takes.
 #[derive(Debug, Clone, Default, Args)]
@@ -54,6 +114,8 @@ pub struct Options {
     pub workspace: Option<PathBuf>,
     /// The session that was named.
     pub session: Option<String>,
+    /// Whether the call itself named it, rather than the environment.
+    pub is_session_named: bool,
     /// The named workspace.
     pub sandbox: Option<String>,
     /// Whether a change without a snapshot counts as failed.
@@ -100,6 +162,7 @@ impl Options {
     /// Flags over environment.
     fn from_flags(flags: Flags) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let is_session_named = flags.session.is_some();
         let session = flags.session.or_else(|| SESSION_VARIABLES.iter().find_map(|name| variable(name)));
         let workspace = flags
             .workspace
@@ -107,6 +170,7 @@ impl Options {
         Self {
             workspace,
             session,
+            is_session_named,
             sandbox: flags.sandbox.or_else(|| variable("LBX_SANDBOX")),
             require_snapshot: flags.require_snapshot,
             json: flags.json,
@@ -123,6 +187,20 @@ impl Options {
     /// # Errors
     /// `invalid_request` where one is of the wrong type or given twice.
     pub fn with_fields_of(&self, request: &mut Value) -> Result<Self, Error> {
+        self.with_those_of(request, |_| true)
+    }
+
+    /// Takes the fields of every tool out of a request to a server whose workspace is fixed; the
+    /// others stay, and are then unknown.
+    ///
+    /// # Errors
+    /// As [`Self::with_fields_of`].
+    pub fn with_call_fields_of(&self, request: &mut Value) -> Result<Self, Error> {
+        self.with_those_of(request, |field| field.scope != Scope::Process)
+    }
+
+    /// Takes the wanted ones of the fields of every tool out of a request.
+    fn with_those_of(&self, request: &mut Value, wanted: fn(&CommonField) -> bool) -> Result<Self, Error> {
         let mut options = self.clone();
         let Some(object) = request.as_object_mut() else {
             return Ok(options);
@@ -131,7 +209,7 @@ impl Options {
         let mut taken: Vec<String> = Vec::new();
         for given in names {
             let name = request::snake_case(&given);
-            if !matches!(name.as_str(), "workspace" | "session" | "sandbox" | "require_snapshot") {
+            if !COMMON_FIELDS.iter().any(|field| field.name == name && wanted(field)) {
                 continue;
             }
             let value = object.remove(&given).unwrap_or_default();
@@ -142,7 +220,10 @@ impl Options {
                 "workspace" => {
                     options.workspace = text_of(&name, value)?.map(PathBuf::from).or(options.workspace)
                 }
-                "session" => options.session = text_of(&name, value)?.or(options.session),
+                "session" => {
+                    options.is_session_named |= !value.is_null();
+                    options.session = text_of(&name, value)?.or(options.session);
+                }
                 "sandbox" => options.sandbox = text_of(&name, value)?.or(options.sandbox),
                 _ => options.require_snapshot |= flag_of(&name, &value)?,
             }

@@ -1,5 +1,7 @@
 //! A session's changes as a stack: what undo and redo take next.
 
+use std::collections::BTreeMap;
+
 use super::state::State;
 use super::transaction::journal::{self, Entry};
 use crate::error::Error;
@@ -11,6 +13,10 @@ pub struct History {
     done: Vec<Entry>,
     /// Undos whose changes are taken back, the oldest first.
     undone: Vec<Entry>,
+    /// What each undo and redo moves along the stack.
+    reverts: BTreeMap<u64, Vec<u64>>,
+    /// Every other change.
+    originals: BTreeMap<u64, Entry>,
 }
 
 /// Tool names of the changes that move along the stack.
@@ -35,6 +41,11 @@ impl History {
 
     /// Takes in the next change.
     fn take(&mut self, entry: Entry) {
+        if entry.reverts.is_empty() {
+            self.originals.insert(entry.seq, entry.clone());
+        } else {
+            self.reverts.insert(entry.seq, entry.reverts.clone());
+        }
         match entry.tool.as_str() {
             UNDO => {
                 self.done.retain(|done| !entry.reverts.contains(&done.seq));
@@ -52,17 +63,30 @@ impl History {
         }
     }
 
+    /// The changes that an entry stands for: itself, or those that an undo or redo is about.
+    #[must_use]
+    pub fn originals(&self, entry: &Entry) -> Vec<&Entry> {
+        let mut found = Vec::new();
+        let mut waiting = vec![entry.seq];
+        while let Some(seq) = waiting.pop() {
+            match self.reverts.get(&seq) {
+                // The first of them is the newest: it is to come first here too.
+                Some(reverts) => waiting.extend(reverts.iter().rev().filter(|before| **before < seq)),
+                None => found.extend(self.originals.get(&seq)),
+            }
+        }
+        found
+    }
+
     /// The changes that undo takes back next, the newest first; of those that `wanted` picks.
     #[must_use]
-    pub fn to_undo(mut self, steps: usize, wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
-        self.done.reverse();
-        self.done.into_iter().filter(|entry| wanted(entry)).take(steps).collect()
+    pub fn to_undo(&self, steps: usize, wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+        self.done.iter().rev().filter(|entry| wanted(entry)).take(steps).cloned().collect()
     }
 
     /// The undos that redo takes back next, the newest first; of those that `wanted` picks.
     #[must_use]
-    pub fn to_redo(mut self, steps: usize, wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
-        self.undone.reverse();
-        self.undone.into_iter().filter(|entry| wanted(entry)).take(steps).collect()
+    pub fn to_redo(&self, steps: usize, wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+        self.undone.iter().rev().filter(|entry| wanted(entry)).take(steps).cloned().collect()
     }
 }

@@ -4,6 +4,7 @@
 //! on opened folders), [`workspace`] and [`resolve`] (what lies inside), [`state`] (`.lbx/`),
 //! [`session`] (what was seen), [`backup`], [`transaction`] (changes), [`snapshot_of`] (commits).
 
+pub mod audit;
 pub mod backup;
 pub mod fs;
 pub mod history;
@@ -19,11 +20,14 @@ pub mod transaction;
 pub mod trash;
 pub mod workspace;
 
+use std::time::Instant;
+
 use rustix::fs::Stat;
 
 use crate::control::Control;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
+use audit::AuditFile;
 use path::WorkspacePath;
 use session::{Lines, Mark, SessionId};
 use state::State;
@@ -40,6 +44,14 @@ pub struct Engine {
     pub require_snapshot: bool,
     /// Who calls.
     session: SessionId,
+    /// Whether the call itself says who, rather than the environment.
+    is_session_named: bool,
+    /// Whether the call only tries.
+    dry_run: bool,
+    /// What the call has changed, for the audit log.
+    changed: Vec<AuditFile>,
+    /// When the call began.
+    begun: Instant,
     /// What was seen in this call, not yet in the state file.
     seen: Vec<Mark>,
     /// What the answer should warn of.
@@ -66,6 +78,10 @@ impl Engine {
             control,
             require_snapshot: false,
             session,
+            is_session_named: false,
+            dry_run: false,
+            changed: Vec::new(),
+            begun: Instant::now(),
             seen: Vec::new(),
             warnings: Vec::new(),
             snapshot: None,
@@ -76,6 +92,68 @@ impl Engine {
     #[must_use]
     pub fn session(&self) -> &SessionId {
         &self.session
+    }
+
+    /// Notes that the call itself says who calls.
+    pub fn set_session_named(&mut self) {
+        self.is_session_named = true;
+    }
+
+    /// Who calls, where the call itself says so: a listing of all sessions then shows this one.
+    #[must_use]
+    pub fn named_session(&self) -> Option<&SessionId> {
+        self.is_session_named.then_some(&self.session)
+    }
+
+    /// Notes that the call only tries.
+    pub fn set_dry_run(&mut self, dry_run: bool) {
+        self.dry_run = dry_run;
+    }
+
+    /// Notes what the call has changed.
+    pub fn note_changed(&mut self, files: impl IntoIterator<Item = AuditFile>) {
+        self.changed.extend(files);
+    }
+
+    /// Puts the call into the audit log: what it changed, or why it was refused.
+    ///
+    /// A call that changed nothing leaves no record; that the log cannot be written is a warning.
+    pub fn audit(&mut self, tool: &str, refusal: Option<&Error>) {
+        if self.dry_run || (refusal.is_none() && self.changed.is_empty()) {
+            return;
+        }
+        let record = self.record_of(tool, refusal);
+        let written = match State::find(&self.workspace) {
+            Ok(Some(state)) => audit::append(&state, record),
+            // A refusal alone is no reason to begin keeping a state.
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
+            self.warn(format!("the audit log could not be written: {}", error.message()));
+        }
+    }
+
+    /// The call as the audit log has it.
+    fn record_of(&mut self, tool: &str, refusal: Option<&Error>) -> audit::Record {
+        let mut files = std::mem::take(&mut self.changed);
+        if files.is_empty()
+            && let Some(path) = refusal.and_then(Error::path)
+        {
+            files.push(AuditFile { path: path.to_owned(), old_sha256: None, new_sha256: None });
+        }
+        files.truncate(audit::PATHS_MAX);
+        let now = jiff::Timestamp::now();
+        audit::Record {
+            time: now.round(jiff::Unit::Millisecond).unwrap_or(now).to_string(),
+            session: self.session.to_string(),
+            tool: tool.to_owned(),
+            outcome: refusal.map_or("ok", |error| error.kind().name()).to_owned(),
+            files,
+            snapshot: self.snapshot.clone(),
+            message: refusal.map(|error| error.message().to_owned()),
+            duration_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+        }
     }
 
     /// Adds something that the caller should know though the call succeeds.

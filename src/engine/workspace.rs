@@ -61,13 +61,6 @@ impl Workspace {
         Ok(Self { root, root_fd, base: WorkspacePath::root() })
     }
 
-    /// The same workspace, with relative paths counting from the root.
-    #[must_use]
-    pub fn based_at_root(mut self) -> Self {
-        self.base = WorkspacePath::root();
-        self
-    }
-
     /// The canonical absolute path of the root.
     #[must_use]
     pub fn root(&self) -> &Path {

@@ -2,11 +2,15 @@
 
 pub mod append;
 pub mod apply_patch;
+pub mod audit;
 pub mod common;
 pub mod delete;
 pub mod edit;
+pub mod glob;
+pub mod grep;
 pub mod insert;
 pub mod r#move;
+pub mod ls;
 pub mod patch;
 pub mod prepend;
 pub mod read;
@@ -247,11 +251,15 @@ pub const TOOLS: &[Entry] = &[
     entry::<append::Append>(),
     entry::<prepend::Prepend>(),
     entry::<insert::Insert>(),
+    entry::<grep::Grep>(),
+    entry::<glob::Glob>(),
+    entry::<ls::Ls>(),
     entry::<delete::Delete>(),
     entry::<restore::Restore>(),
     entry::<r#move::Move>(),
     entry::<undo::Undo>(),
     entry::<redo::Redo>(),
+    entry::<audit::Audit>(),
     entry::<trash::Trash>(),
     entry::<apply_patch::ApplyPatch>(),
     entry::<schema::Schema>(),

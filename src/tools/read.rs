@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{ANSWER_BYTES, unsupported_encoding};
 use super::{Effect, Text, Tool};
+use crate::control::Progress;
 use crate::engine::resolve::Place;
 use crate::engine::{Engine, fs};
 use crate::envelope::Refusal;
@@ -23,6 +24,8 @@ use crate::text::slice::{Slice, Slicer, Wanted};
 
 /// Lines in an answer, where the request does not say.
 const LINES: u64 = 2000;
+/// Bytes between two reports of how far a read is.
+const REPORT_BYTES: u64 = 128 << 20;
 /// Bytes read at once.
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -398,11 +401,19 @@ fn for_each_piece(
     mut take: impl FnMut(&[u8]),
 ) -> Result<(), Error> {
     let mut buffer = vec![0; PIECE_BYTES];
+    let (mut done, mut reported) = (0, 0);
     loop {
         engine.control.check()?;
         match file.read(&mut buffer) {
             Ok(0) => return Ok(()),
-            Ok(length) => take(buffer.get(..length).unwrap_or_default()),
+            Ok(length) => {
+                take(buffer.get(..length).unwrap_or_default());
+                done += length as u64;
+                if done - reported >= REPORT_BYTES {
+                    reported = done;
+                    engine.control.report(Progress { done, total: place.stat().map(fs::size_of) });
+                }
+            }
             Err(source) if source.kind() == std::io::ErrorKind::Interrupted => {}
             Err(source) => return Err(Error::io("read", place.shown(), source)),
         }

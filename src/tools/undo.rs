@@ -133,8 +133,10 @@ pub fn run(engine: &mut Engine, request: &Request, direction: Direction) -> Resu
         None => None,
     };
     let mut change = engine.begin(direction.name(), request.dry_run)?;
-    let entries = entries(&mut change, request, direction, path.as_ref())?;
-    let undone = entries.iter().map(|entry| undone(change.engine(), entry)).collect();
+    let (history, entries) = entries(&mut change, request, direction, path.as_ref())?;
+    let originals = entries.iter().flat_map(|entry| history.originals(entry));
+    let undone = originals.map(|entry| undone(change.engine(), entry)).collect();
+    change.set_vacated(entries.iter().flat_map(|entry| entry.folders.iter().rev().cloned()).collect());
     change.set_reverts(entries.iter().map(|entry| entry.seq).collect());
     let paths = if entries.iter().all(|entry| entry.moves.is_empty()) {
         take_back_files(&mut change, &entries, request.merge)?
@@ -151,7 +153,7 @@ fn entries(
     request: &Request,
     direction: Direction,
     path: Option<&WorkspacePath>,
-) -> Result<Vec<Entry>, Error> {
+) -> Result<(History, Vec<Entry>), Error> {
     let session = change.engine().session().as_str().to_owned();
     let history = match change.state() {
         Some(state) => History::load(state, &session)?,
@@ -172,18 +174,16 @@ fn entries(
     }
     let moves = entries.iter().filter(|entry| !entry.moves.is_empty()).count();
     if moves > 0 && entries.len() > 1 {
-        return one_by_one(entries, direction);
+        return Err(one_by_one(&entries, direction));
     }
-    Ok(entries)
+    Ok((history, entries))
 }
 
-/// Several changes of which one moves files: only the newest can be taken back at once.
-fn one_by_one(entries: Vec<Entry>, direction: Direction) -> Result<Vec<Entry>, Error> {
+/// The refusal of several changes of which one moves files: such a change goes alone.
+fn one_by_one(entries: &[Entry], direction: Direction) -> Error {
     let name = direction.name();
-    let Some(position) = entries.iter().position(|entry| !entry.moves.is_empty()) else {
-        return Ok(entries);
-    };
-    Err(Error::invalid(format!(
+    let position = entries.iter().position(|entry| !entry.moves.is_empty()).unwrap_or(0);
+    Error::invalid(format!(
         "of these {} changes, the {} one moved or deleted a whole file or folder: {name} it in a step of its own",
         entries.len(),
         ordinal(position + 1)
@@ -192,7 +192,7 @@ fn one_by_one(entries: Vec<Entry>, direction: Direction) -> Result<Vec<Entry>, E
         format!("Call {name} with steps 1, then again.")
     } else {
         format!("Call {name} with steps {position} first, then with steps 1.")
-    }))
+    })
 }
 
 /// `1st`, `2nd` and so on.

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use super::journal::{Entry, FileEntry, PendingEntry, Version};
 use super::stage::{New, Stage, Staged};
 use super::{Change, Planned, marks, moves, recover};
+use crate::engine::audit::AuditFile;
 use crate::engine::backup;
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
@@ -198,6 +199,7 @@ impl Change<'_> {
 
     /// What follows a change that stands: marks, snapshot, history.
     fn finish(mut self, state: &State) -> Result<(), Error> {
+        self.engine.note_changed(audit_files(&self.entry));
         self.set_marks(state);
         let mut files = snapshot_files(&self.files, &self.entry);
         files.extend(self.moved.iter().map(moves::Moved::for_snapshot));
@@ -234,6 +236,19 @@ impl Change<'_> {
             )),
         }
     }
+}
+
+/// What the audit log has of a change.
+fn audit_files(entry: &Entry) -> Vec<AuditFile> {
+    let sha256 = |version: &Option<Version>| version.as_ref().map(|version| version.sha256);
+    let files = entry.files.iter().map(|file| AuditFile {
+        path: file.path.to_string(),
+        old_sha256: sha256(&file.before),
+        new_sha256: sha256(&file.after),
+    });
+    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
+    let moved = moved.map(|path| AuditFile { path: path.to_string(), old_sha256: None, new_sha256: None });
+    files.chain(moved).collect()
 }
 
 /// Both sides of each file, for the snapshot.
@@ -297,7 +312,22 @@ pub fn apply_entry(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
     for file in entry.files.iter().filter(|file| file.after.is_some()) {
         rename(workspace, file)?;
     }
-    entry.moves.iter().try_for_each(|moved| moves::carry_out(workspace, moved))
+    entry.moves.iter().try_for_each(|moved| moves::carry_out(workspace, moved))?;
+    entry.vacated.iter().try_for_each(|folder| vacate(workspace, folder))
+}
+
+/// Removes a folder that is empty.
+fn vacate(workspace: &Workspace, folder: &WorkspacePath) -> Result<(), Error> {
+    let parent = match workspace.open_folder(&folder.parent().unwrap_or_default()) {
+        Ok(parent) => parent,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    match rustix::fs::unlinkat(&parent, folder.name().unwrap_or_default(), AtFlags::REMOVEDIR) {
+        // Someone else has put something there, or it is gone.
+        Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(()),
+        Err(errno) => Err(Error::io("remove", workspace.shown(folder), errno)),
+    }
 }
 
 /// Deletes a file.
@@ -361,7 +391,8 @@ pub fn rename_new(
 /// The system's.
 pub fn sync_folders_of(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
     let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
-    let touched = entry.files.iter().map(|file| &file.path).chain(&entry.folders).chain(moved);
+    let folders = entry.folders.iter().chain(&entry.vacated);
+    let touched = entry.files.iter().map(|file| &file.path).chain(folders).chain(moved);
     let mut paths: Vec<WorkspacePath> = touched.filter_map(WorkspacePath::parent).collect();
     paths.sort();
     paths.dedup();

@@ -101,6 +101,9 @@ pub struct Entry {
     /// The folders it makes, outermost first.
     #[serde(default)]
     pub folders: Vec<WorkspacePath>,
+    /// The folders it removes in the end where they are empty, innermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vacated: Vec<WorkspacePath>,
 }
 
 impl Entry {
@@ -121,6 +124,7 @@ impl Entry {
             files: Vec::new(),
             moves: Vec::new(),
             folders: Vec::new(),
+            vacated: Vec::new(),
         }
     }
 

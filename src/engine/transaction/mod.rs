@@ -197,6 +197,7 @@ impl Engine {
     /// # Errors
     /// `lock_timeout`, or the system's where the state cannot be written.
     pub fn begin(&mut self, tool: &str, dry_run: bool) -> Result<Change<'_>, Error> {
+        self.set_dry_run(dry_run);
         let (state, lock) = if dry_run {
             (State::find(&self.workspace)?, None)
         } else {
@@ -488,6 +489,11 @@ impl Change<'_> {
     /// Says which changes of the session this one takes back.
     pub fn set_reverts(&mut self, reverts: Vec<u64>) {
         self.entry.reverts = reverts;
+    }
+
+    /// Says which folders go in the end where they are empty, innermost first.
+    pub fn set_vacated(&mut self, folders: Vec<WorkspacePath>) {
+        self.entry.vacated = folders;
     }
 
     /// The state, which a dry run of a workspace that has none lacks.

@@ -12,7 +12,7 @@ use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
 use crate::engine::session;
 use crate::engine::snapshot_of::{self, Record};
-use crate::engine::state::State;
+use crate::engine::state::{State, make_folder};
 use crate::engine::workspace::Workspace;
 use crate::engine::{Engine, backup, trash};
 use crate::error::{Error, ErrorKind};
@@ -139,6 +139,12 @@ pub fn roll_back(workspace: &Workspace, state: &State, entry: &Entry) -> Result<
     for (number, file) in entry.files.iter().enumerate() {
         if stand_of(workspace, file) == Stand::After {
             restore(workspace, state, entry, number, file)?;
+        }
+    }
+    for folder in entry.vacated.iter().rev() {
+        if let Ok(parent) = workspace.open_folder(&folder.parent().unwrap_or_default()) {
+            make_folder(parent.as_fd(), folder.name().unwrap_or_default(), 0o777)
+                .map_err(|errno| Error::io("make", workspace.shown(folder), errno))?;
         }
     }
     for moved in entry.moves.iter().rev().filter(|moved| moves::is_done(workspace, moved)) {

@@ -1,0 +1,106 @@
+//! From what a call gave to a tool's result.
+
+use std::io;
+
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde_json::Value;
+
+use super::Results;
+use crate::cli::call::Called;
+use crate::engine::Outcome;
+use crate::envelope::Refusal;
+use crate::error::{Error, ErrorKind};
+use crate::tools::{Reply, Text};
+
+/// Bytes of one result. Clients drop the connection at about 10 MB.
+pub const RESULT_BYTES_MAX: usize = 4_000_000 - 4_096;
+
+/// The result of a call.
+#[must_use]
+pub fn of(called: &Called, results: Results) -> CallToolResult {
+    let outcome = &called.outcome;
+    let result = match (&called.answered, results) {
+        (Ok(reply), Results::Json) => structured(reply.as_ref(), outcome),
+        (Ok(reply), Results::Text) => Ok(text(reply.as_ref(), outcome)),
+        (Err(error), _) => Ok(refused(error, outcome)),
+    };
+    match result {
+        Ok(result) if bytes_of(&result) <= RESULT_BYTES_MAX => result,
+        Ok(result) => refused(&too_large(bytes_of(&result), outcome), outcome),
+        Err(error) => refused(&error, outcome),
+    }
+}
+
+/// A refusal: its text is the error as JSON. It has no structured content, which would have to fit
+/// the schema of the tool's answer.
+#[must_use]
+pub fn refused(error: &Error, outcome: &Outcome) -> CallToolResult {
+    // Text and maps with text keys are always JSON.
+    let value = serde_json::to_value(Refusal::from(error)).unwrap_or_default();
+    CallToolResult::error(vec![ContentBlock::text(with_outcome(value, outcome).to_string())])
+}
+
+/// The answer's data, with warnings and snapshot beside its fields, structured and as text.
+fn structured(reply: &dyn Reply, outcome: &Outcome) -> Result<CallToolResult, Error> {
+    Ok(CallToolResult::structured(with_outcome(reply.value()?, outcome)))
+}
+
+/// The payload as text, and in a block of its own what a person would read on stderr.
+fn text(reply: &dyn Reply, outcome: &Outcome) -> CallToolResult {
+    let mut text = Text::new(false);
+    reply.text(&mut text);
+    let mut blocks = vec![ContentBlock::text(String::from_utf8_lossy(&text.out))];
+    let mut notes = text.notes;
+    notes.extend(outcome.warnings.iter().map(|warning| format!("warning: {warning}")));
+    if !notes.is_empty() {
+        blocks.push(ContentBlock::text(notes.join("\n")));
+    }
+    CallToolResult::success(blocks)
+}
+
+/// An object with warnings and snapshot among its fields.
+fn with_outcome(mut value: Value, outcome: &Outcome) -> Value {
+    if let Some(object) = value.as_object_mut() {
+        if !outcome.warnings.is_empty() {
+            object.insert("warnings".to_owned(), outcome.warnings.clone().into());
+        }
+        if let Some(snapshot) = &outcome.snapshot {
+            object.insert("snapshot".to_owned(), snapshot.clone().into());
+        }
+    }
+    value
+}
+
+/// The refusal of an answer that no client would take.
+fn too_large(bytes: usize, outcome: &Outcome) -> Error {
+    let error = Error::new(
+        ErrorKind::TooLarge,
+        format!("the answer takes {bytes} bytes, and a message may have {RESULT_BYTES_MAX}"),
+    )
+    .suggest("Ask for less at once: a smaller max_bytes or limit, fewer paths, or a narrower path.")
+    .detail("size", bytes)
+    .detail("size_max", RESULT_BYTES_MAX);
+    if outcome.snapshot.is_some() { error.applied() } else { error }
+}
+
+/// Bytes that a result takes as JSON.
+fn bytes_of(result: &CallToolResult) -> usize {
+    let mut counter = Counter(0);
+    // Counting cannot fail, and what is no JSON fails again when it is sent.
+    let _ = serde_json::to_writer(&mut counter, result);
+    counter.0
+}
+
+/// Counts what is written to it.
+struct Counter(usize);
+
+impl io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

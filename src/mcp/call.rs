@@ -1,0 +1,147 @@
+//! One call: made on a thread of its own, cancelled and reported on from here.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResult, ProgressNotificationParam};
+use rmcp::service::RequestContext;
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+
+use super::{Results, answer};
+use crate::cli::call::{Call, Called};
+use crate::cli::options::Options;
+use crate::control::{Control, Progress};
+use crate::engine::Outcome;
+use crate::engine::workspace::Workspace;
+use crate::error::Error;
+use crate::request;
+use crate::tools::Entry;
+
+/// Bytes of payload where a request wants no bound or a higher one. A structured answer holds its
+/// payload twice, once escaped twice; source code then stays under the bound of a message.
+const STRUCTURED_BYTES_MAX: u64 = 1_700_000;
+/// The same where the answer is text alone.
+const TEXT_BYTES_MAX: u64 = 3_400_000;
+
+/// Time between two notifications of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+
+/// A call to be made.
+pub struct ToolCall {
+    /// The tool.
+    pub tool: &'static Entry,
+    /// Its arguments.
+    pub arguments: Map<String, Value>,
+    /// The workspace's root, from which paths count; opened anew for each call, since a folder may
+    /// be replaced while the server runs.
+    pub root: PathBuf,
+    /// The session.
+    pub options: Options,
+    /// The form of the result.
+    pub results: Results,
+}
+
+impl ToolCall {
+    /// Makes the call. It is waited for even when nobody wants its result any more: a call that
+    /// was cancelled stops at its next check.
+    pub async fn run(self, context: &RequestContext<RoleServer>) -> CallToolResult {
+        let (control, mut news) = control_for(context);
+        let listening = control.clone();
+        let mut running = tokio::task::spawn_blocking(move || self.make(listening));
+        let mut teller = Teller { context, done: 0, next: Instant::now() };
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut running => return result.unwrap_or_else(|lost| {
+                    answer::refused(&Error::internal(format!("the call was lost: {lost}")), &Outcome::default())
+                }),
+                () = context.ct.cancelled(), if !control.is_cancelled() => control.cancel(),
+                Ok(()) = news.changed() => {
+                    let now = *news.borrow_and_update();
+                    teller.tell(now).await;
+                }
+            }
+        }
+    }
+
+    /// Makes the call on this thread.
+    fn make(self, control: Control) -> CallToolResult {
+        let results = self.results;
+        let called = self.called(control).unwrap_or_else(Called::refused);
+        answer::of(&called, results)
+    }
+
+    /// What the call gives.
+    fn called(self, control: Control) -> Result<Called, Error> {
+        let Self { tool, arguments, root, options, results } = self;
+        let mut request = Value::Object(arguments);
+        let options = options.with_call_fields_of(&mut request)?;
+        bound_payload(&mut request, results);
+        let call = Call::within(Workspace::open(&root)?, tool, &options)?.controlled_by(control);
+        Ok(call.run_with(|engine| (tool.run_json)(engine, request)))
+    }
+}
+
+/// Gives a request that asks for an answer of any size the greatest that a message can hold.
+fn bound_payload(request: &mut Value, results: Results) {
+    let most = match results {
+        Results::Json => STRUCTURED_BYTES_MAX,
+        Results::Text => TEXT_BYTES_MAX,
+    };
+    for (name, value) in request.as_object_mut().into_iter().flatten() {
+        let asked = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
+        if request::snake_case(name) == "max_bytes" && asked.is_some_and(|asked| asked == 0 || asked > most) {
+            *value = most.into();
+        }
+    }
+}
+
+/// What the call listens to, and where its progress arrives, if the client wants any.
+fn control_for(context: &RequestContext<RoleServer>) -> (Control, watch::Receiver<Progress>) {
+    let (sender, news) = watch::channel(Progress { done: 0, total: None });
+    if context.meta.get_progress_token().is_none() {
+        return (Control::default(), news);
+    }
+    let report = move |now: Progress| {
+        sender.send_replace(now);
+    };
+    (Control::default().reporting_to(Arc::new(report)), news)
+}
+
+/// Tells the client how far its call is.
+struct Teller<'a> {
+    /// The call.
+    context: &'a RequestContext<RoleServer>,
+    /// What was told last.
+    done: u64,
+    /// When the next notification may go out.
+    next: Instant,
+}
+
+impl Teller<'_> {
+    /// Tells, where that is news: the numbers must grow, and not too often.
+    async fn tell(&mut self, progress: Progress) {
+        let Some(token) = self.context.meta.get_progress_token() else {
+            return;
+        };
+        if progress.done > self.done && Instant::now() >= self.next {
+            self.done = progress.done;
+            self.next = Instant::now() + PROGRESS_INTERVAL;
+            // A client that cannot be told has gone, and the transport knows.
+            let _ = self.context.peer.notify_progress(notification(token, progress)).await;
+        }
+    }
+}
+
+/// How far a call is, for the client.
+#[expect(clippy::cast_precision_loss, reason = "JSON has no other numbers, and no file count is that large")]
+fn notification(token: rmcp::model::ProgressToken, progress: Progress) -> ProgressNotificationParam {
+    let notification = ProgressNotificationParam::new(token, progress.done as f64);
+    match progress.total {
+        Some(total) => notification.with_total(total as f64),
+        None => notification,
+    }
+}

@@ -1,0 +1,76 @@
+//! From a line to a JSON-RPC message, or to the error that answers it.
+//!
+//! The library drops what it cannot parse, and the client then waits for its time limit; here
+//! every line that is no message is answered. A key that comes twice is seen only here, where the
+//! text still exists.
+
+use std::sync::Arc;
+
+use rmcp::ErrorData;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetExtensions as _, RequestId, ServerJsonRpcMessage};
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::request;
+
+/// What is wrong with a call's JSON that no parsed value shows; travels with the request.
+#[derive(Clone)]
+pub struct Flaw(pub Arc<Error>);
+
+/// Parses a line.
+///
+/// # Errors
+/// The answer that the line deserves: -32700 for no JSON, -32600 for JSON that is no message.
+pub fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> {
+    match request::read_json(line) {
+        Ok(value) => message_of(value, None),
+        Err(error) => match serde_json::from_slice(line) {
+            Ok(value) => message_of(value, Some(error)),
+            Err(error) => Err(refusal(ErrorData::parse_error(format!("no JSON: {error}"), None), None)),
+        },
+    }
+}
+
+/// The answer to a line that was longer than allowed.
+#[must_use]
+pub fn too_long(bytes_max: usize) -> Box<ServerJsonRpcMessage> {
+    let message = format!("a message may have {bytes_max} bytes; this one had more");
+    refusal(ErrorData::invalid_request(message, None), None)
+}
+
+/// The message in a JSON value; `flaw` is what its text did wrong.
+fn message_of(value: Value, flaw: Option<Error>) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> {
+    let id = id_of(&value)?;
+    let invalid = |message: String| Err(refusal(ErrorData::invalid_request(message, None), id.clone()));
+    if value.get("jsonrpc").is_none_or(|version| version != "2.0") {
+        return invalid("no JSON-RPC message: `jsonrpc` must be \"2.0\"".to_owned());
+    }
+    let mut message: ClientJsonRpcMessage = match serde_json::from_value(value) {
+        Ok(message) => message,
+        Err(error) => return invalid(format!("no JSON-RPC message: {error}")),
+    };
+    if let (Some(flaw), ClientJsonRpcMessage::Request(request)) = (flaw, &mut message) {
+        if !matches!(request.request, ClientRequest::CallToolRequest(_)) {
+            return invalid(flaw.message().to_owned());
+        }
+        let flaw = flaw.suggest("Give each field once.");
+        request.request.extensions_mut().insert(Flaw(Arc::new(flaw)));
+    }
+    Ok(message)
+}
+
+/// The id of a message; `None` where it has none, as in a notification.
+fn id_of(value: &Value) -> Result<Option<RequestId>, Box<ServerJsonRpcMessage>> {
+    let Some(id) = value.get("id") else {
+        return Ok(None);
+    };
+    serde_json::from_value(id.clone()).map(Some).map_err(|_| {
+        let message = "no JSON-RPC message: `id` must be a text or a whole number";
+        refusal(ErrorData::invalid_request(message, None), None)
+    })
+}
+
+/// An error as a message.
+fn refusal(error: ErrorData, id: Option<RequestId>) -> Box<ServerJsonRpcMessage> {
+    Box::new(ServerJsonRpcMessage::error(error, id))
+}

@@ -1,0 +1,103 @@
+//! `lbx mcp`: the tools over MCP, on stdin and stdout.
+//!
+//! Nothing is declared here: [`declare`] turns the one list of tools into MCP's form, [`server`]
+//! answers a client's requests, [`call`] makes one call and [`answer`] gives its result. The
+//! messages themselves come and go through [`transport`], by way of [`lines`] and [`message`].
+
+mod answer;
+mod call;
+mod declare;
+mod lines;
+mod message;
+mod server;
+mod transport;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rmcp::ServiceExt as _;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::options::Options;
+use crate::cli::output;
+use crate::engine::session::SessionId;
+use crate::engine::workspace::Workspace;
+use crate::error::Error;
+use server::Server;
+use transport::{Connection, Stdio};
+
+/// Calls carried out at once; more wait their turn. Two more threads serve stdin and stdout where
+/// these are no pipes.
+const THREADS_MAX: usize = 16 + 2;
+/// How long the last answers may take to be written.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(2);
+/// How long calls that do not heed their cancellation are waited for.
+const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// The form of a tool's result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Results {
+    /// Structured content, and the same JSON as text
+    #[default]
+    Json,
+    /// The text alone, as --text prints it
+    Text,
+}
+
+/// Serves until stdin ends; answers the exit status.
+#[must_use]
+pub fn run(options: &Options, results: Results) -> u8 {
+    match server(options, results).and_then(run_with) {
+        Ok(()) => 0,
+        // Stdout is for MCP alone.
+        Err(error) => output::refuse("mcp", &Options { text: true, ..options.clone() }, &error),
+    }
+}
+
+/// A server whose workspace and session are fixed, for the whole life of the process.
+fn server(options: &Options, results: Results) -> Result<Server, Error> {
+    options.must_have_sandbox()?;
+    let current =
+        std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))?;
+    let workspace = Workspace::discover(options.workspace.as_deref(), &current)?;
+    let session = if options.session.is_some() { options.session_id()? } else { own_session()? };
+    let options = Options { session: Some(session.as_str().to_owned()), ..options.clone() };
+    Ok(Server::new(workspace.root().to_owned(), options, results))
+}
+
+/// A session that no other process has.
+fn own_session() -> Result<SessionId, Error> {
+    let mut random = [0_u8; 8];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+        .map_err(|errno| Error::io("read", "random bytes", errno))?;
+    format!("mcp-{:016x}", u64::from_ne_bytes(random)).parse()
+}
+
+/// Serves on a runtime of its own.
+fn run_with(server: Server) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(THREADS_MAX)
+        .build()
+        .map_err(|source| Error::io("start", "the runtime", source))?;
+    runtime.block_on(serve(server));
+    // A thread that reads a terminal ends only with the process.
+    runtime.shutdown_timeout(SHUTDOWN_TIME_MAX);
+    Ok(())
+}
+
+/// Serves until the client goes.
+async fn serve(server: Server) {
+    let (reader, writer) = rmcp::transport::stdio_pipes();
+    let closing = CancellationToken::new();
+    let (outbox, writing) = transport::outbox(writer, closing.clone());
+    let is_open = Arc::new(AtomicBool::new(false));
+    let connection = Connection { outbox, is_open: is_open.clone(), closing: closing.clone() };
+    // What ends the service, a client gone or a handshake refused, has been answered already.
+    if let Ok(service) = server.serve_with_ct(Stdio::new(reader, connection), closing).await {
+        is_open.store(true, Ordering::Relaxed);
+        let _ = service.waiting().await;
+    }
+    let _ = tokio::time::timeout(FLUSH_TIME_MAX, writing).await;
+}

@@ -1,0 +1,144 @@
+//! JSON-RPC messages, a line each, on two streams.
+//!
+//! The library's own transport leaves lines that it cannot parse unanswered, and its service ends
+//! at a notification that comes before the handshake; this one answers the first and drops the
+//! second.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::lines::{Line, Lines};
+use super::message;
+
+/// Bytes of one message from the client.
+const LINE_BYTES_MAX: usize = 16 << 20;
+/// Messages that wait to be written; whoever has another one waits.
+const OUTBOX_MESSAGES_MAX: usize = 16;
+/// How long running calls may go on after the client has closed its end, so that requests piped in
+/// all at once are answered too.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// What a transport shares with the server's main task.
+pub struct Connection {
+    /// Where messages for the client go.
+    pub outbox: mpsc::Sender<Vec<u8>>,
+    /// Set when the handshake is over.
+    pub is_open: Arc<AtomicBool>,
+    /// Cancelled when calls should stop.
+    pub closing: CancellationToken,
+}
+
+/// The transport.
+pub struct Stdio<R> {
+    /// Lines from the client.
+    lines: Lines<R>,
+    /// The rest of the server.
+    connection: Connection,
+    /// The answer to a line that was no message, until it is in the outbox.
+    refusal: Option<Vec<u8>>,
+}
+
+impl<R: AsyncRead + Unpin> Stdio<R> {
+    /// A transport that reads from `reader`.
+    pub fn new(reader: R, connection: Connection) -> Self {
+        Self { lines: Lines::new(reader, LINE_BYTES_MAX), connection, refusal: None }
+    }
+
+    /// Whether the service can take a message now: before the handshake only requests.
+    fn is_wanted(&self, message: &ClientJsonRpcMessage) -> bool {
+        self.connection.is_open.load(Ordering::Relaxed) || matches!(message, ClientJsonRpcMessage::Request(_))
+    }
+
+    /// Lets the running calls end by themselves, then asks them to.
+    fn close_soon(&self) {
+        let closing = self.connection.closing.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(GRACE).await;
+            closing.cancel();
+        });
+    }
+}
+
+impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for Stdio<R> {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let outbox = self.connection.outbox.clone();
+        let line = line_of(&message);
+        async move { outbox.send(line?).await.map_err(|_| io::ErrorKind::BrokenPipe.into()) }
+    }
+
+    // May be dropped at each `await`: what is read or refused by then stays in `self`.
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            if self.refusal.is_some() {
+                let place = self.connection.outbox.reserve().await.ok()?;
+                if let Some(refusal) = self.refusal.take() {
+                    place.send(refusal);
+                }
+            }
+            let parsed = match self.lines.next().await {
+                Line::Whole(line) if line.trim_ascii().is_empty() => continue,
+                Line::Whole(line) => message::parse(&line),
+                Line::TooLong => Err(message::too_long(LINE_BYTES_MAX)),
+                Line::End => {
+                    self.close_soon();
+                    return None;
+                }
+            };
+            match parsed {
+                Ok(message) if self.is_wanted(&message) => return Some(message),
+                Ok(_) => {}
+                Err(refusal) => self.refusal = line_of(&refusal).ok(),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A message as a line.
+fn line_of(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// Starts to write messages in the order in which they come. Where the client takes no more,
+/// `closing` is cancelled.
+pub fn outbox(
+    writer: impl AsyncWrite + Unpin + Send + 'static,
+    closing: CancellationToken,
+) -> (mpsc::Sender<Vec<u8>>, JoinHandle<()>) {
+    let (sender, receiver) = mpsc::channel(OUTBOX_MESSAGES_MAX);
+    let writing = tokio::spawn(async move {
+        if write(writer, receiver).await.is_err() {
+            closing.cancel();
+        }
+    });
+    (sender, writing)
+}
+
+/// Writes messages until nobody can send another.
+async fn write(mut writer: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
+    while let Some(message) = messages.recv().await {
+        writer.write_all(&message).await?;
+        writer.flush().await?;
+    }
+    Ok(())
+}

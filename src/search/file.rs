@@ -1,0 +1,212 @@
+//! One file, searched.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+
+use grep_matcher::LineTerminator;
+use grep_regex::RegexMatcher;
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use rustix::fs::Stat;
+
+use super::collect::{Collector, Gathered, Style};
+use crate::engine::fs;
+use crate::sha256::{Hasher, Sha256};
+
+/// Files up to this many bytes are read at once; it is the searcher's own buffer, so that the same
+/// files count as binary.
+const WHOLE_BYTES_MAX: usize = 64 * 1024;
+/// Bytes that one line may have, or one file where the search goes across lines.
+const LINE_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// How files are searched.
+#[derive(Debug, Clone)]
+pub struct Manner {
+    /// The pattern.
+    pub matcher: RegexMatcher,
+    /// How matches are shown.
+    pub style: Style,
+    /// Whether a match may go across lines.
+    pub multiline: bool,
+    /// Lines shown before each match.
+    pub before: usize,
+    /// Lines shown after each match.
+    pub after: usize,
+    /// Lines that match in one file, after which it is left.
+    pub per_file_max: Option<u64>,
+    /// Whether the SHA-256 of a file with matches is wanted.
+    pub hash: bool,
+}
+
+/// What came of one file.
+#[derive(Debug, Default)]
+pub struct Searched {
+    /// The last matches, those that were not handed over before.
+    pub gathered: Gathered,
+    /// All matches.
+    pub count: u64,
+    /// Where a NUL byte was found, if one was.
+    pub binary_at: Option<u64>,
+    /// What was searched, by its SHA-256 and what the system says of it.
+    pub seen: Option<(Sha256, Stat)>,
+}
+
+/// What one thread needs to search files.
+pub struct FileSearcher<'m> {
+    /// How files are searched.
+    manner: &'m Manner,
+    /// For files that the walk found: a NUL byte ends the search.
+    found: Searcher,
+    /// For files that the caller named: NUL bytes end lines.
+    named: Searcher,
+    /// Holds a small file.
+    buffer: Vec<u8>,
+}
+
+/// What a search of one file listens to and tells.
+pub struct Listener<'a> {
+    /// Whether the search is to end.
+    pub should_stop: &'a dyn Fn() -> bool,
+    /// Whether matches are only counted by now.
+    pub only_count: &'a dyn Fn() -> bool,
+    /// Takes what is too large to keep.
+    pub hand_over: &'a mut dyn FnMut(Gathered) -> bool,
+}
+
+impl<'m> FileSearcher<'m> {
+    /// A searcher that has searched nothing.
+    #[must_use]
+    pub fn new(manner: &'m Manner) -> Self {
+        Self {
+            manner,
+            found: searcher(manner, BinaryDetection::quit(0)),
+            named: searcher(manner, BinaryDetection::convert(0)),
+            buffer: vec![0; WHOLE_BYTES_MAX],
+        }
+    }
+
+    /// Searches an opened file; `None` where it is no regular file.
+    ///
+    /// # Errors
+    /// What the system says; a line of more than [`LINE_BYTES_MAX`].
+    pub fn search(
+        &mut self,
+        fd: OwnedFd,
+        named: bool,
+        listener: Listener<'_>,
+    ) -> io::Result<Option<Searched>> {
+        let stat = rustix::fs::fstat(&fd)?;
+        if !fs::is_regular(&stat) {
+            return Ok(None);
+        }
+        let mut file = File::from(fd);
+        let head = fill(&mut file, &mut self.buffer, fs::size_of(&stat))?;
+        let whole = head < WHOLE_BYTES_MAX;
+        let bytes = self.buffer.get(..head).unwrap_or_default();
+        let Listener { should_stop, only_count, hand_over } = listener;
+        let mut collector = Collector::new(&self.manner.matcher, &self.manner.style, only_count, hand_over);
+        let searcher = if named { &mut self.named } else { &mut self.found };
+        if whole && !named && !has_bom(bytes) {
+            searcher.search_slice(&self.manner.matcher, bytes, &mut collector)?;
+        } else {
+            let rest = Watched { file: &mut file, should_stop };
+            searcher.search_reader(&self.manner.matcher, bytes.chain(rest), &mut collector)?;
+        }
+        let Collector { gathered, count, binary_at, .. } = collector;
+        let mut result = Searched { gathered, count, binary_at, seen: None };
+        if self.manner.hash && count > 0 {
+            result.seen = if whole {
+                Some((Sha256::of(bytes), stat))
+            } else {
+                hash(&mut file, should_stop)?
+                    .filter(|_| is_unchanged(&file, &stat))
+                    .map(|sha256| (sha256, stat))
+            };
+        }
+        Ok(Some(result))
+    }
+}
+
+/// The searcher for `manner`.
+fn searcher(manner: &Manner, binary: BinaryDetection) -> Searcher {
+    SearcherBuilder::new()
+        .line_terminator(LineTerminator::crlf())
+        .invert_match(manner.style.invert)
+        .line_number(manner.style.wanted == super::collect::Wanted::Lines)
+        .multi_line(manner.multiline)
+        .before_context(manner.before)
+        .after_context(manner.after)
+        .heap_limit(Some(LINE_BYTES_MAX))
+        .max_matches(manner.per_file_max)
+        .binary_detection(binary)
+        .build()
+}
+
+/// Reads the beginning of a file of about `size` bytes into `buffer`, as far as it goes.
+fn fill(file: &mut File, buffer: &mut [u8], size: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    loop {
+        let room = buffer.get_mut(filled..).unwrap_or_default();
+        if room.is_empty() {
+            return Ok(filled);
+        }
+        match file.read(room) {
+            Ok(0) => return Ok(filled),
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        // The size says that this was all: another call would only say so again.
+        if filled as u64 == size {
+            return Ok(filled);
+        }
+    }
+}
+
+/// Whether the text begins with the mark of its encoding.
+fn has_bom(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\xef\xbb\xbf") || bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")
+}
+
+/// The SHA-256 of a whole file; `None` where the work was to end.
+fn hash(file: &mut File, should_stop: &dyn Fn() -> bool) -> io::Result<Option<Sha256>> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut hasher = Hasher::default();
+    let mut buffer = vec![0; WHOLE_BYTES_MAX];
+    loop {
+        if should_stop() {
+            return Ok(None);
+        }
+        let count = file.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(Some(hasher.finish()));
+        }
+        hasher.update(buffer.get(..count).unwrap_or_default());
+    }
+}
+
+/// Whether the file is still as it was.
+fn is_unchanged(file: &File, before: &Stat) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|now| {
+        now.st_size == before.st_size
+            && (now.st_mtime, now.st_mtime_nsec) == (before.st_mtime, before.st_mtime_nsec)
+            && (now.st_ctime, now.st_ctime_nsec) == (before.st_ctime, before.st_ctime_nsec)
+    })
+}
+
+/// A file that is read only as long as the work goes on.
+struct Watched<'a> {
+    /// The file.
+    file: &'a mut File,
+    /// Whether the work is to end.
+    should_stop: &'a dyn Fn() -> bool,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if (self.should_stop)() {
+            return Err(io::Error::other("the search was ended"));
+        }
+        self.file.read(buffer)
+    }
+}

@@ -1,0 +1,247 @@
+//! Globs, compiled and bounded: the pattern of `glob`, and what `grep` includes and excludes.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
+use ignore::overrides::{Override, OverrideBuilder};
+use ignore::types::{Types, TypesBuilder};
+
+use crate::engine::path::WorkspacePath;
+use crate::error::Error;
+
+/// Bytes of one glob.
+const GLOB_BYTES_MAX: usize = 4096;
+/// Globs in one request.
+const GLOBS_MAX: usize = 1000;
+/// Near type names in an answer.
+const NEAR_TYPES_MAX: usize = 5;
+/// How alike a type's name must be to be named, 0 to 1.
+const TYPE_LIKENESS_MIN: f32 = 0.5;
+
+/// One pattern for whole paths, as `glob` takes it.
+#[derive(Debug, Clone)]
+pub struct PathGlob {
+    /// The compiled pattern.
+    set: GlobSet,
+    /// The components that every match begins with.
+    literal: Vec<Vec<u8>>,
+    /// How many components a match has at most, where the pattern bounds them.
+    components_max: Option<usize>,
+}
+
+impl PathGlob {
+    /// Compiles `pattern`, which without a slash matches at any depth.
+    ///
+    /// # Errors
+    /// `invalid_request` with the position, where there is one.
+    pub fn new(pattern: &str, ignore_case: bool) -> Result<Self, Error> {
+        let mut text = pattern;
+        while let Some(rest) = text.strip_prefix("./") {
+            text = rest;
+        }
+        must_be_bounded(text)?;
+        if text.is_empty() {
+            return Err(Error::invalid("pattern is empty").suggest("Use `**` to find every file."));
+        }
+        if text.starts_with('/') || text.split('/').any(|component| component == "..") {
+            return Err(Error::invalid(format!("the pattern {pattern} must lie below path"))
+                .suggest("Give the folder as `path` and the pattern relative to it."));
+        }
+        let full = match text.strip_suffix('/') {
+            Some(folder) => format!("{folder}/**"),
+            None if text.contains('/') => text.to_owned(),
+            None => format!("**/{text}"),
+        };
+        let glob = GlobBuilder::new(&full)
+            .literal_separator(true)
+            .case_insensitive(ignore_case)
+            .backslash_escape(true)
+            .empty_alternates(true)
+            .build()
+            .map_err(|error| glob_error(pattern, &error.kind().to_string()))?;
+        let set = GlobSetBuilder::new()
+            .add(glob)
+            .build()
+            .map_err(|error| glob_error(pattern, &error.kind().to_string()))?;
+        let literal = if ignore_case { Vec::new() } else { literal_components(&full) };
+        Ok(Self { set, literal, components_max: components_max(&full) })
+    }
+
+    /// Whether the path, seen from where the search began, matches.
+    #[must_use]
+    pub fn matches(&self, path: &[u8]) -> bool {
+        self.set.is_match_candidate(&Candidate::new(Path::new(OsStr::from_bytes(path))))
+    }
+
+    /// Whether something below the folder at this path may match.
+    #[must_use]
+    pub fn may_lie_below(&self, folder: &[u8]) -> bool {
+        let mut components = 0;
+        for (index, component) in folder.split(|&byte| byte == b'/').enumerate() {
+            components = index + 1;
+            if self.literal.get(index).is_some_and(|literal| literal != component) {
+                return false;
+            }
+        }
+        self.components_max.is_none_or(|most| components < most)
+    }
+}
+
+/// The leading components of `pattern` that match only themselves, the last one aside.
+fn literal_components(pattern: &str) -> Vec<Vec<u8>> {
+    let is_literal =
+        |component: &&str| !component.is_empty() && !component.contains(['*', '?', '[', '{', '\\']);
+    let Some((folders, _)) = pattern.rsplit_once('/') else {
+        return Vec::new();
+    };
+    folders.split('/').take_while(is_literal).map(|component| component.as_bytes().to_vec()).collect()
+}
+
+/// How many components a match of `pattern` has, where that can be told.
+fn components_max(pattern: &str) -> Option<usize> {
+    let bounded = !pattern.contains("**") && !pattern.contains(['{', '[', '\\']);
+    bounded.then(|| pattern.split('/').count())
+}
+
+/// The globs that a search includes and excludes, as `rg -g` reads them: seen from `base`, and
+/// counted before the ignore rules; one that begins with `!` excludes.
+///
+/// # Errors
+/// `invalid_request` for a bad glob.
+pub fn overrides(base: &WorkspacePath, include: &[String], exclude: &[String]) -> Result<Override, Error> {
+    if include.len() + exclude.len() > GLOBS_MAX {
+        return Err(Error::invalid(format!("more than {GLOBS_MAX} globs")));
+    }
+    let mut builder = OverrideBuilder::new(OsStr::from_bytes(base.as_bytes()));
+    let left_out = exclude.iter().map(|glob| format!("!{}", glob.strip_prefix('!').unwrap_or(glob)));
+    for glob in include.iter().cloned().chain(left_out) {
+        must_be_bounded(&glob)?;
+        let written = glob.strip_prefix('!').unwrap_or(&glob);
+        let bare = written.strip_prefix("./").map_or_else(|| written.to_owned(), |rest| format!("/{rest}"));
+        if bare.is_empty() {
+            return Err(Error::invalid("a glob of include or exclude is empty"));
+        }
+        let glob = if glob.starts_with('!') { format!("!{bare}") } else { bare };
+        builder.add(&glob).map_err(|error| glob_error(written, &reason_of(&error)))?;
+    }
+    builder.build().map_err(|error| Error::invalid(format!("bad glob: {error}")))
+}
+
+/// What is wrong with a glob, without the glob itself.
+fn reason_of(error: &ignore::Error) -> String {
+    match error {
+        ignore::Error::Glob { err, .. } => err.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The type of files of that name in ripgrep's table.
+///
+/// # Errors
+/// `invalid_request` with near names for an unknown one.
+pub fn types(names: &[String]) -> Result<Types, Error> {
+    if names.is_empty() {
+        return Ok(Types::empty());
+    }
+    let mut builder = TypesBuilder::new();
+    builder.add_defaults();
+    for name in names {
+        builder.select(name);
+    }
+    builder.build().map_err(|_| unknown_type(&builder, names))
+}
+
+/// The refusal of a type that the table does not have.
+fn unknown_type(builder: &TypesBuilder, names: &[String]) -> Error {
+    let definitions = builder.definitions();
+    let known: Vec<&str> = definitions.iter().map(ignore::types::FileTypeDef::name).collect();
+    let unknown = names.iter().find(|name| !known.contains(&name.as_str())).map_or("", String::as_str);
+    let extension = format!("*.{}", unknown.trim_start_matches('.').to_ascii_lowercase());
+    let mut near: Vec<&str> = definitions
+        .iter()
+        .filter(|definition| definition.globs().contains(&extension))
+        .map(ignore::types::FileTypeDef::name)
+        .collect();
+    for name in similar::get_close_matches(unknown, &known, NEAR_TYPES_MAX, TYPE_LIKENESS_MIN) {
+        if near.len() < NEAR_TYPES_MAX && !near.contains(&name) {
+            near.push(name);
+        }
+    }
+    let message = if near.is_empty() {
+        format!("unknown type: {unknown}")
+    } else {
+        format!("unknown type: {unknown}; near it: {}", near.join(", "))
+    };
+    Error::invalid(message)
+        .suggest("Use one of ripgrep's types (`rg --type-list`), such as rust, py, ts, or a glob in include.")
+        .detail("near", near)
+}
+
+/// Refuses what is too long to be a glob.
+fn must_be_bounded(glob: &str) -> Result<(), Error> {
+    if glob.len() > GLOB_BYTES_MAX {
+        return Err(Error::invalid(format!("a glob of {} bytes; at most {GLOB_BYTES_MAX}", glob.len())));
+    }
+    Ok(())
+}
+
+/// The refusal of a bad glob, with the place where it goes wrong.
+fn glob_error(glob: &str, reason: &str) -> Error {
+    let error = match fault_of(glob) {
+        Some(column) => Error::invalid(format!("bad glob {glob} at column {column}: {reason}"))
+            .detail("column", column as u64),
+        None => Error::invalid(format!("bad glob {glob}: {reason}")),
+    };
+    error.suggest("Escape a bracket or brace that stands for itself with a backslash, or close it.")
+}
+
+/// The 1-based column of the bracket or brace that has no partner, or of a lone backslash.
+fn fault_of(glob: &str) -> Option<usize> {
+    let mut open_braces = Vec::new();
+    let mut open_class = None;
+    let mut escaped = None;
+    for (index, byte) in glob.bytes().enumerate() {
+        if escaped.take().is_some() {
+            continue;
+        }
+        match (byte, open_class) {
+            (b'\\', None) => escaped = Some(index),
+            (b']', Some(start)) if index > start + 1 => open_class = None,
+            (b'[', None) => open_class = Some(index),
+            (b'{', None) => open_braces.push(index),
+            (b'}', None) if open_braces.pop().is_none() => return Some(index + 1),
+            _ => {}
+        }
+    }
+    open_class.or(open_braces.first().copied()).or(escaped).map(|index| index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_tells_where_its_matches_can_lie() {
+        let glob = PathGlob::new("src/engine/**/*.rs", false).unwrap();
+        assert!(glob.may_lie_below(b"src") && glob.may_lie_below(b"src/engine/deep"));
+        assert!(!glob.may_lie_below(b"tests") && !glob.may_lie_below(b"src/tools"));
+        assert!(glob.matches(b"src/engine/fs.rs") && !glob.matches(b"src/lib.rs"));
+        let flat = PathGlob::new("src/*.rs", false).unwrap();
+        assert!(flat.may_lie_below(b"src") && !flat.may_lie_below(b"src/engine"));
+        let anywhere = PathGlob::new("*.{rs,toml}", false).unwrap();
+        assert!(anywhere.matches(b"a/b/c.rs") && anywhere.matches(b"Cargo.toml"));
+    }
+
+    #[test]
+    fn a_bad_glob_is_refused_with_its_place() {
+        for (glob, column) in [("a[b", 2), ("{a,b", 1), ("a}b", 2)] {
+            let error = PathGlob::new(glob, false).unwrap_err();
+            assert_eq!(error.details().get("column"), Some(&column.into()), "{glob}: {error}");
+        }
+        assert!(PathGlob::new("../x", false).is_err());
+        assert!(PathGlob::new("", false).is_err());
+        assert!(PathGlob::new(&"{a,".repeat(3000), false).is_err());
+    }
+}

@@ -1,0 +1,35 @@
+//! Searching: walking the tree with git's ignore rules, and looking into files, on ripgrep's
+//! libraries.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `listing` | one folder, read once and sorted |
+//! | `roots` | from the paths of a request to the roots of a walk |
+//! | `rules` | what `.gitignore` and its kin hide |
+//! | `selection` | what a search wants: hidden files, globs, types, depth |
+//! | `walk` | every entry in order, each folder opened from the one before |
+//! | `ordered` | work in parallel, results in order |
+//! | `pattern`, `globs` | compiled patterns, bounded |
+//! | `lines`, `clip` | what a match looks like in an answer |
+//! | `collect`, `file` | one file searched |
+//! | `content` | all files searched, page by page |
+//! | `page` | limits, offsets and byte budgets |
+//! | `newest` | files by time |
+//! | `notes` | what could not be searched |
+
+pub mod clip;
+pub mod collect;
+pub mod content;
+pub mod file;
+pub mod globs;
+pub mod lines;
+pub mod listing;
+pub mod newest;
+pub mod notes;
+pub mod ordered;
+pub mod page;
+pub mod pattern;
+pub mod roots;
+pub mod rules;
+pub mod selection;
+pub mod walk;

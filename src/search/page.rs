@@ -1,0 +1,163 @@
+//! One page of a result: where it begins, how much it may hold, where the next one begins.
+
+use serde::Serialize;
+
+/// How much of a result an answer shows.
+#[derive(Debug, Clone, Copy)]
+pub struct Window {
+    /// Entries passed over at the beginning.
+    pub offset: u64,
+    /// Entries shown at most; 0 for no limit.
+    pub limit: u64,
+    /// Bytes of payload shown at most; 0 for no limit.
+    pub bytes_max: u64,
+}
+
+/// The entries of one page, taken in order.
+#[derive(Debug)]
+pub struct Page<T> {
+    /// What it may hold.
+    window: Window,
+    /// What it holds.
+    kept: Vec<T>,
+    /// Bytes of what it holds.
+    bytes: u64,
+    /// Entries offered so far, those passed over included.
+    seen: u64,
+    /// Whether an entry found no place.
+    truncated: bool,
+}
+
+/// What became of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offered {
+    /// It belongs to an earlier page.
+    Passed,
+    /// It is on this page.
+    Kept,
+    /// It belongs to a later page.
+    Left,
+}
+
+impl<T> Page<T> {
+    /// An empty page.
+    #[must_use]
+    pub fn new(window: Window) -> Self {
+        Self { window, kept: Vec::new(), bytes: 0, seen: 0, truncated: false }
+    }
+
+    /// Takes the next entry, which is made only if it has a place; `bytes_of` counts its payload.
+    pub fn offer(&mut self, make: impl FnOnce() -> T, bytes_of: impl FnOnce(&T) -> u64) -> Offered {
+        self.seen += 1;
+        if self.truncated {
+            return Offered::Left;
+        }
+        if self.seen <= self.window.offset {
+            return Offered::Passed;
+        }
+        if self.window.limit > 0 && self.kept.len() as u64 >= self.window.limit {
+            self.truncated = true;
+            return Offered::Left;
+        }
+        let entry = make();
+        let bytes = self.bytes.saturating_add(bytes_of(&entry));
+        // One entry always has a place, so that every page goes on.
+        if self.window.bytes_max > 0 && bytes > self.window.bytes_max && !self.kept.is_empty() {
+            self.truncated = true;
+            return Offered::Left;
+        }
+        self.bytes = bytes;
+        self.kept.push(entry);
+        Offered::Kept
+    }
+
+    /// Passes over `count` entries at once, as far as they all belong to earlier or later pages.
+    pub fn skip(&mut self, count: u64) {
+        self.seen += count;
+    }
+
+    /// Whether every further entry belongs to a later page.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.truncated
+    }
+
+    /// How many more entries are passed over before the page begins.
+    #[must_use]
+    pub fn to_pass(&self) -> u64 {
+        self.window.offset.saturating_sub(self.seen)
+    }
+
+    /// Entries offered so far.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Where the next page begins, if there is one.
+    #[must_use]
+    pub fn next_offset(&self) -> Option<u64> {
+        self.truncated.then(|| self.window.offset + self.kept.len() as u64)
+    }
+
+    /// The entries.
+    #[must_use]
+    pub fn into_entries(self) -> Vec<T> {
+        self.kept
+    }
+}
+
+/// Bytes of `value` as JSON, without making the text.
+#[must_use]
+pub fn json_bytes<T: Serialize>(value: &T) -> u64 {
+    let mut counter = Counter(0);
+    // Counting cannot fail; a value that has no JSON form has no bytes either.
+    let _ = serde_json::to_writer(&mut counter, value);
+    counter.0
+}
+
+/// Counts what is written to it.
+struct Counter(u64);
+
+impl std::io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pages of `entries` that follow one another under `limit` and `bytes_max`.
+    fn pages(entries: &[&str], limit: u64, bytes_max: u64) -> Vec<Vec<String>> {
+        let mut pages = Vec::new();
+        let mut offset = Some(0);
+        while let Some(start) = offset {
+            let mut page = Page::new(Window { offset: start, limit, bytes_max });
+            for entry in entries {
+                page.offer(|| (*entry).to_owned(), json_bytes);
+            }
+            offset = page.next_offset();
+            pages.push(page.into_entries());
+        }
+        pages
+    }
+
+    #[test]
+    fn pages_joined_are_the_whole() {
+        let entries = ["a", "bb", "a very long entry that is larger than any budget", "d", "e", "\"\n"];
+        for limit in 0..7 {
+            for bytes_max in 0..20 {
+                let pages = pages(&entries, limit, bytes_max);
+                assert!(pages.iter().all(|page| !page.is_empty()), "{limit} {bytes_max}");
+                assert_eq!(pages.concat(), entries, "{limit} {bytes_max}");
+            }
+        }
+    }
+}

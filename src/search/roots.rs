@@ -1,0 +1,65 @@
+//! From the paths of a request to the roots of a walk.
+
+use std::path::{Path, PathBuf};
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+use super::walk::Root;
+use crate::engine::fs;
+use crate::engine::workspace::Workspace;
+use crate::error::{Error, ErrorKind};
+
+/// Paths in one request.
+const PATHS_MAX: usize = 10_000;
+
+/// What a search can begin at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beginning {
+    /// Folders alone.
+    Folders,
+    /// Folders and regular files.
+    Searchable,
+    /// Whatever there is.
+    Anything,
+}
+
+/// The roots that `paths` lead to; no path at all is the current folder.
+///
+/// # Errors
+/// `not_found` with near names, `outside_workspace`, and what is refused at the beginning asked
+/// for.
+pub fn roots(workspace: &Workspace, paths: &[PathBuf], beginning: Beginning) -> Result<Vec<Root>, Error> {
+    if paths.len() > PATHS_MAX {
+        return Err(Error::invalid(format!("{} paths; at most {PATHS_MAX}", paths.len())));
+    }
+    if paths.is_empty() {
+        return Ok(vec![root(workspace, Path::new("."), beginning)?]);
+    }
+    paths.iter().map(|path| root(workspace, path, beginning)).collect()
+}
+
+/// The root that one path leads to.
+fn root(workspace: &Workspace, path: &Path, beginning: Beginning) -> Result<Root, Error> {
+    let place = workspace.resolve(path)?;
+    let Some(stat) = place.stat() else {
+        return Err(workspace.not_found(&place));
+    };
+    let is_folder = fs::is_folder(stat);
+    let refusal = match beginning {
+        Beginning::Folders if !is_folder => Some((ErrorKind::NotADirectory, "is not a directory")),
+        Beginning::Searchable if !is_folder && !fs::is_regular(stat) => {
+            Some((ErrorKind::NotARegularFile, "is neither a regular file nor a directory"))
+        }
+        _ => None,
+    };
+    match refusal {
+        Some((kind, what)) => Err(Error::new(kind, format!("{} {what}", place.shown())).at(place.shown())),
+        None => Ok(Root { path: place.path().clone(), is_folder }),
+    }
+}
+
+/// The schema of a field that takes one text or several.
+#[must_use]
+pub fn one_or_many(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": ["string", "array"], "items": { "type": "string" } })
+}

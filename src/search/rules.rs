@@ -1,0 +1,265 @@
+//! What `.gitignore`, `.ignore`, `.rgignore`, `.git/info/exclude` and git's own settings hide.
+//!
+//! A folder with such files adds a [`Rules`] to those of its parent; a folder without shares its
+//! parent's. The order of precedence is ripgrep's: `.rgignore`, `.ignore`, `.gitignore`,
+//! `info/exclude`, the user's own excludes; within one kind the deepest folder decides. The rules
+//! of git count inside a repository only, and end where a nested one begins.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use rustix::fs::Mode;
+use rustix::io::Errno;
+
+use super::listing::RuleFiles;
+use super::notes::Notes;
+use crate::engine::fs;
+
+/// Bytes of one file of rules; a larger one is not used.
+const RULE_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Bytes of a `.git` file or a `commondir`: one path.
+const GIT_LINK_BYTES_MAX: u64 = 16 * 1024;
+
+/// What the rules say of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing.
+    None,
+    /// It is hidden.
+    Ignored,
+    /// It is shown, even if its name begins with a dot.
+    Wanted,
+}
+
+/// The rules that hold in one folder.
+#[derive(Debug)]
+pub struct Rules {
+    /// Those of the folders above.
+    parent: Option<Arc<Rules>>,
+    /// Those of `.rgignore`.
+    rgignore: Gitignore,
+    /// Those of `.ignore`.
+    ignore: Gitignore,
+    /// Those of `.gitignore`.
+    gitignore: Gitignore,
+    /// Those of `.git/info/exclude`.
+    exclude: Gitignore,
+    /// The user's own, which count after all others; at the top only.
+    user: Option<Gitignore>,
+    /// Whether a repository begins in this folder.
+    repository: bool,
+    /// Whether this folder lies in a repository.
+    in_repository: bool,
+    /// Set where the folder lies above the workspace: paths are then seen from here.
+    above: Option<PathBuf>,
+}
+
+impl Rules {
+    /// The rules that the folders above `root` and the user's settings set for everything in it.
+    #[must_use]
+    pub fn above(root: &Path, notes: &mut Notes) -> Arc<Self> {
+        let user = GitignoreBuilder::new("").build_global().0;
+        let mut rules = Arc::new(Self { user: Some(user), ..Self::empty(None) });
+        let folders: Vec<&Path> = root.ancestors().skip(1).collect();
+        for folder in folders.into_iter().rev() {
+            let Ok(opened) = rustix::fs::open(folder, fs::FOLDER, Mode::empty()) else {
+                continue;
+            };
+            let place = Place { folder: opened.as_fd(), path: folder, above: Some(root) };
+            rules = Self::extend(&rules, &place, RuleFiles::UNKNOWN, notes);
+        }
+        rules
+    }
+
+    /// No rules at all.
+    #[must_use]
+    pub fn none() -> Arc<Self> {
+        Arc::new(Self::empty(None))
+    }
+
+    /// No rules but the parent's.
+    fn empty(parent: Option<Arc<Self>>) -> Self {
+        let in_repository = parent.as_ref().is_some_and(|parent| parent.in_repository);
+        Self {
+            parent,
+            rgignore: Gitignore::empty(),
+            ignore: Gitignore::empty(),
+            gitignore: Gitignore::empty(),
+            exclude: Gitignore::empty(),
+            user: None,
+            repository: false,
+            in_repository,
+            above: None,
+        }
+    }
+
+    /// The rules in a folder below the one where `parent` holds, of which `files` may exist.
+    #[must_use]
+    pub fn extend(parent: &Arc<Self>, place: &Place<'_>, files: RuleFiles, notes: &mut Notes) -> Arc<Self> {
+        if !files.any() {
+            return Arc::clone(parent);
+        }
+        let mut rules = Self::empty(Some(Arc::clone(parent)));
+        rules.above = place.above.map(Path::to_owned);
+        if files.repository && fs::stat_at(place.folder, OsStr::new(".git")).is_ok() {
+            rules.repository = true;
+            rules.in_repository = true;
+            rules.exclude = place.compile(read_exclude(place), ".git/info/exclude", notes);
+        }
+        if files.rgignore {
+            rules.rgignore = place.load(".rgignore", notes);
+        }
+        if files.ignore {
+            rules.ignore = place.load(".ignore", notes);
+        }
+        if files.gitignore {
+            rules.gitignore = place.load(".gitignore", notes);
+        }
+        let nothing = !rules.repository
+            && rules.rgignore.is_empty()
+            && rules.ignore.is_empty()
+            && rules.gitignore.is_empty();
+        if nothing { Arc::clone(parent) } else { Arc::new(rules) }
+    }
+
+    /// What the rules say of `path`, which counts from the workspace root.
+    #[must_use]
+    pub fn verdict(&self, path: &Path, is_folder: bool) -> Verdict {
+        let (mut rgignore, mut ignore) = (Verdict::None, Verdict::None);
+        let (mut gitignore, mut exclude, mut user) = (Verdict::None, Verdict::None, Verdict::None);
+        let mut git_counts = self.in_repository;
+        let mut level = Some(self);
+        while let Some(rules) = level {
+            let seen;
+            let path = match &rules.above {
+                None => path,
+                Some(root) => {
+                    seen = root.join(path);
+                    &seen
+                }
+            };
+            decide(&mut rgignore, &rules.rgignore, path, is_folder);
+            decide(&mut ignore, &rules.ignore, path, is_folder);
+            if git_counts {
+                decide(&mut gitignore, &rules.gitignore, path, is_folder);
+                decide(&mut exclude, &rules.exclude, path, is_folder);
+            }
+            if let Some(own) = rules.user.as_ref().filter(|_| self.in_repository) {
+                decide(&mut user, own, path, is_folder);
+            }
+            git_counts = git_counts && !rules.repository;
+            level = rules.parent.as_deref();
+        }
+        [rgignore, ignore, gitignore, exclude, user]
+            .into_iter()
+            .find(|verdict| *verdict != Verdict::None)
+            .unwrap_or(Verdict::None)
+    }
+}
+
+/// Asks `rules` where nothing was decided before.
+fn decide(verdict: &mut Verdict, rules: &Gitignore, path: &Path, is_folder: bool) {
+    if *verdict == Verdict::None && !rules.is_empty() {
+        *verdict = match rules.matched(path, is_folder) {
+            Match::None => Verdict::None,
+            Match::Ignore(_) => Verdict::Ignored,
+            Match::Whitelist(_) => Verdict::Wanted,
+        };
+    }
+}
+
+/// A folder whose rules are loaded.
+pub struct Place<'a> {
+    /// The folder itself.
+    pub folder: BorrowedFd<'a>,
+    /// Its path: from the workspace root, or absolute where it lies above.
+    pub path: &'a Path,
+    /// The workspace root, where the folder lies above it.
+    pub above: Option<&'a Path>,
+}
+
+impl Place<'_> {
+    /// The rules in the file `name`; none where there is no such file.
+    ///
+    /// As in git, a file of rules that is a symlink does not count.
+    fn load(&self, name: &str, notes: &mut Notes) -> Gitignore {
+        let text = read_regular(self.folder, Path::new(name), RULE_FILE_BYTES_MAX);
+        self.compile(text, name, notes)
+    }
+
+    /// The rules in `text`, which was read from `name`.
+    fn compile(&self, text: Result<Option<Vec<u8>>, Errno>, name: &str, notes: &mut Notes) -> Gitignore {
+        let text = match text {
+            Ok(Some(text)) => text,
+            Ok(None) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Gitignore::empty(),
+            Err(errno) => {
+                notes.push(|| format!("the rules in {} were not used: {errno}", self.name_of(name)));
+                return Gitignore::empty();
+            }
+        };
+        let text = String::from_utf8_lossy(&text);
+        let mut builder = GitignoreBuilder::new(self.path);
+        for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
+            if let Err(error) = builder.add_line(None, line) {
+                notes.push(|| format!("{}:{}: {error}", self.name_of(name), index + 1));
+            }
+        }
+        builder.build().unwrap_or_else(|error| {
+            notes.push(|| format!("the rules in {} were not used: {error}", self.name_of(name)));
+            Gitignore::empty()
+        })
+    }
+
+    /// What to call the file `name` here.
+    fn name_of(&self, name: &str) -> String {
+        self.path.join(name).display().to_string()
+    }
+}
+
+/// The text of the repository's own excludes; the repository may be elsewhere, as in a linked
+/// worktree.
+fn read_exclude(place: &Place<'_>) -> Result<Option<Vec<u8>>, Errno> {
+    let git = fs::open_at(place.folder, OsStr::new(".git"), fs::FOLDER);
+    if let Ok(git) = git {
+        return read_regular(git.as_fd(), Path::new("info/exclude"), RULE_FILE_BYTES_MAX);
+    }
+    let Some(link) = read_regular(place.folder, Path::new(".git"), GIT_LINK_BYTES_MAX)? else {
+        return Ok(None);
+    };
+    let Some(target) = link.strip_prefix(b"gitdir:").map(<[u8]>::trim_ascii) else {
+        return Ok(None);
+    };
+    let git = open_folder(place.folder, Path::new(OsStr::from_bytes(target)))?;
+    let common = match read_regular(git.as_fd(), Path::new("commondir"), GIT_LINK_BYTES_MAX) {
+        Ok(Some(common)) => open_folder(git.as_fd(), Path::new(OsStr::from_bytes(common.trim_ascii())))?,
+        _ => git,
+    };
+    read_regular(common.as_fd(), Path::new("info/exclude"), RULE_FILE_BYTES_MAX)
+}
+
+/// Opens the folder at `path` as seen from `from`.
+fn open_folder(from: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(from, path, fs::FOLDER, Mode::empty())
+}
+
+/// The whole of a regular file of at most `bytes_max` bytes; `None` where there is no such file.
+fn read_regular(folder: BorrowedFd<'_>, path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, Errno> {
+    let file = match rustix::fs::openat(folder, path, fs::READ, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(errno),
+    };
+    let stat = rustix::fs::fstat(&file)?;
+    if !fs::is_regular(&stat) {
+        return Ok(None);
+    }
+    fs::read_to_end(file, fs::size_of(&stat), bytes_max)
+        .map(Some)
+        .map_err(|error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))
+}

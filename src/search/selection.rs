@@ -1,0 +1,129 @@
+//! What a search wants of the tree: hidden files, globs, types, depth.
+
+use std::path::Path;
+
+use ignore::Match;
+use ignore::overrides::Override;
+use ignore::types::Types;
+
+use super::globs::PathGlob;
+use super::listing::Kind;
+use super::rules::{Rules, Verdict};
+
+/// Which entries a search wants to see.
+#[derive(Debug, Clone)]
+pub struct Selection {
+    /// Names that begin with a dot too.
+    pub hidden: bool,
+    /// What the ignore rules hide too.
+    pub no_ignore: bool,
+    /// Globs that include or exclude; they count before the ignore rules, as in ripgrep.
+    pub overrides: Override,
+    /// Types of files, as in ripgrep.
+    pub types: Types,
+    /// Levels below each path that are looked at; 1 is the folder itself.
+    pub depth: Option<usize>,
+    /// The pattern that a path must match to be found; folders are entered all the same.
+    pub glob: Option<PathGlob>,
+    /// The kinds of entries that are found.
+    pub kinds: Kinds,
+}
+
+/// A set of kinds.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "a set, one for each member")]
+pub struct Kinds {
+    /// Regular files.
+    pub files: bool,
+    /// Folders.
+    pub folders: bool,
+    /// Symlinks.
+    pub symlinks: bool,
+    /// FIFOs, sockets and devices.
+    pub others: bool,
+}
+
+impl Kinds {
+    /// Regular files alone.
+    pub const FILES: Self = Self { files: true, folders: false, symlinks: false, others: false };
+    /// Folders alone.
+    pub const FOLDERS: Self = Self { files: false, folders: true, symlinks: false, others: false };
+    /// Symlinks alone.
+    pub const SYMLINKS: Self = Self { files: false, folders: false, symlinks: true, others: false };
+    /// Files and symlinks, which is what git keeps.
+    pub const LEAVES: Self = Self { files: true, folders: false, symlinks: true, others: false };
+    /// Everything.
+    pub const ALL: Self = Self { files: true, folders: true, symlinks: true, others: true };
+
+    /// Whether `kind` is one of them.
+    #[must_use]
+    pub fn has(self, kind: Kind) -> bool {
+        match kind {
+            Kind::File => self.files,
+            Kind::Dir => self.folders,
+            Kind::Symlink => self.symlinks,
+            Kind::Other => self.others,
+        }
+    }
+}
+
+/// What becomes of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// It is wanted, or entered.
+    Wanted,
+    /// The ignore rules hide it.
+    Ignored,
+    /// Its name begins with a dot.
+    Hidden,
+    /// A glob or a type leaves it out.
+    LeftOut,
+}
+
+impl Selection {
+    /// Everything of `kinds` that is neither hidden nor ignored.
+    #[must_use]
+    pub fn of(kinds: Kinds) -> Self {
+        Self {
+            hidden: false,
+            no_ignore: false,
+            overrides: Override::empty(),
+            types: Types::empty(),
+            depth: None,
+            glob: None,
+            kinds,
+        }
+    }
+
+    /// What becomes of the entry at `path`, which counts from the workspace root.
+    #[must_use]
+    pub fn admit(&self, rules: &Rules, path: &Path, name: &[u8], kind: Kind) -> Admission {
+        let is_folder = kind == Kind::Dir;
+        if !self.overrides.is_empty() {
+            match self.overrides.matched(path, is_folder) {
+                Match::None => {}
+                Match::Ignore(_) => return Admission::LeftOut,
+                Match::Whitelist(_) => return Admission::Wanted,
+            }
+        }
+        let mut shown = false;
+        if !self.no_ignore {
+            match rules.verdict(path, is_folder) {
+                Verdict::None => {}
+                Verdict::Ignored => return Admission::Ignored,
+                Verdict::Wanted => shown = true,
+            }
+        }
+        if !self.types.is_empty() {
+            match self.types.matched(path, is_folder) {
+                Match::None => {}
+                Match::Ignore(_) => return Admission::LeftOut,
+                Match::Whitelist(_) => shown = true,
+            }
+        }
+        if name.first() == Some(&b'.') && !self.hidden && !shown {
+            return Admission::Hidden;
+        }
+        Admission::Wanted
+    }
+}

@@ -1,0 +1,560 @@
+//! Every wanted entry below some paths, in the order of their components.
+//!
+//! Each folder is opened from the one before it and never through a symlink, so that the walk
+//! cannot be led out of the workspace. Memory grows with the names of the folders on the way from
+//! the root to where the walk stands, and with nothing else; of those folders the deepest few are
+//! kept open.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::Stat;
+use rustix::io::Errno;
+
+use super::listing::{BUFFER_BYTES, Kind, Listing, RuleFiles};
+use super::notes::Notes;
+use super::rules::{Place, Rules};
+use super::selection::{Admission, Selection};
+use crate::control::Control;
+use crate::engine::fs;
+use crate::engine::path::WorkspacePath;
+use crate::engine::workspace::Workspace;
+
+/// Folders kept open at once on the way down; the others are opened anew when needed.
+const FOLDERS_OPEN_MAX: usize = 64;
+/// Levels below a path that are entered at most.
+const DEPTH_MAX: usize = 20_000;
+
+/// An opened folder of the walk.
+#[derive(Debug)]
+pub struct Folder {
+    /// Its path from the workspace root; empty for the root.
+    pub path: PathBuf,
+    /// The folder itself.
+    fd: OwnedFd,
+}
+
+/// An entry that was found.
+#[derive(Debug)]
+pub struct Found {
+    /// The folder that holds it.
+    folder: Arc<Folder>,
+    /// Its name there.
+    name: OsString,
+    /// What it is.
+    pub kind: Kind,
+    /// Whether the caller named this very path.
+    pub named: bool,
+}
+
+impl Found {
+    /// Its path from the workspace root.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.folder.path.join(&self.name)
+    }
+
+    /// The folder that holds it.
+    #[must_use]
+    pub fn folder(&self) -> &Arc<Folder> {
+        &self.folder
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// Opens it for reading, through no symlink and without ever blocking.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open(&self) -> Result<OwnedFd, Errno> {
+        fs::open_at(self.folder.fd.as_fd(), &self.name, fs::READ)
+    }
+
+    /// What stands there now.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn stat(&self) -> Result<Stat, Errno> {
+        fs::stat_at(self.folder.fd.as_fd(), &self.name)
+    }
+
+    /// Where a symlink leads, as it is written.
+    #[must_use]
+    pub fn target(&self) -> Option<OsString> {
+        let target = rustix::fs::readlinkat(&self.folder.fd, &self.name, Vec::new()).ok()?;
+        Some(OsStr::from_bytes(target.as_bytes()).to_owned())
+    }
+}
+
+/// What the walk left out.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LeftOut {
+    /// Entries that the ignore rules hide; what lies below an ignored folder is not counted.
+    pub ignored: u64,
+    /// Entries whose name begins with a dot, counted likewise.
+    pub hidden: u64,
+}
+
+impl LeftOut {
+    /// How to see what was left out, for an answer of nothing.
+    #[must_use]
+    pub fn advice(self) -> Option<String> {
+        let ignored = "files and folders hidden by ignore rules (no_ignore shows them)";
+        let hidden = "with names that begin with a dot (hidden shows them)";
+        match (self.ignored, self.hidden) {
+            (0, 0) => None,
+            (count, 0) => Some(format!("nothing found; left out: {count} {ignored}")),
+            (0, count) => Some(format!("nothing found; left out: {count} {hidden}")),
+            (first, second) => Some(format!("nothing found; left out: {first} {ignored}, {second} {hidden}")),
+        }
+    }
+}
+
+/// A path to walk, and what stands there.
+#[derive(Debug, Clone)]
+pub struct Root {
+    /// Its path.
+    pub path: WorkspacePath,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+}
+
+/// The walk itself.
+pub struct Walk<'w> {
+    /// The workspace walked in.
+    workspace: &'w Workspace,
+    /// What is wanted.
+    selection: Selection,
+    /// When to stop.
+    control: Control,
+    /// The paths still to be walked, the last one first.
+    roots: Vec<Root>,
+    /// Paths below others that were named themselves, so that no rule hides them.
+    named: Vec<WorkspacePath>,
+    /// The folders on the way to where the walk stands.
+    frames: Vec<Frame>,
+    /// The path of the folder where the walk stands, ending in `/` unless it is the root.
+    path: Vec<u8>,
+    /// Room for what the system says of a folder.
+    buffer: Vec<u8>,
+    /// The rules at the workspace root and above, once they are loaded.
+    top_rules: Option<Arc<Rules>>,
+    /// What was left out so far.
+    pub left_out: LeftOut,
+    /// What could not be read.
+    pub notes: Notes,
+    /// Called with each ignored folder, where someone wants to know.
+    pub ignored_folders: Option<Vec<Found>>,
+}
+
+/// A folder on the way.
+struct Frame {
+    /// The folder, unless it was closed to spare descriptors.
+    folder: Option<Arc<Folder>>,
+    /// Its names.
+    listing: Listing,
+    /// The name that comes next.
+    next: usize,
+    /// The rules that hold in it.
+    rules: Arc<Rules>,
+    /// How long its path is in the walk's buffer.
+    path_length: usize,
+    /// How long the path of the root is that it lies below.
+    root_length: usize,
+    /// Levels below the root: 0 for the root itself.
+    depth: usize,
+    /// Whether only the paths that were named are wanted here.
+    only_named: bool,
+    /// Whether it lies in `.git` or `.lbx`, because the caller named a path there.
+    in_state: bool,
+}
+
+impl<'w> Walk<'w> {
+    /// A walk of `roots`; a root below another one is walked once, in its place.
+    #[must_use]
+    pub fn new(
+        workspace: &'w Workspace,
+        mut roots: Vec<Root>,
+        selection: Selection,
+        control: Control,
+    ) -> Self {
+        roots.sort_by(|one, other| one.path.cmp(&other.path));
+        roots.dedup_by(|one, other| one.path == other.path);
+        let mut tops: Vec<Root> = Vec::new();
+        let mut named = Vec::new();
+        for root in roots {
+            match tops.last() {
+                Some(top) if top.is_folder && root.path.is_within(&top.path) => named.push(root.path),
+                _ => tops.push(root),
+            }
+        }
+        tops.reverse();
+        Self {
+            workspace,
+            selection,
+            control,
+            roots: tops,
+            named,
+            frames: Vec::new(),
+            path: Vec::new(),
+            buffer: Vec::with_capacity(BUFFER_BYTES),
+            top_rules: None,
+            left_out: LeftOut::default(),
+            notes: Notes::default(),
+            ignored_folders: None,
+        }
+    }
+
+    /// The rules at the workspace root and above.
+    fn top_rules(&mut self) -> Arc<Rules> {
+        if let Some(rules) = &self.top_rules {
+            return Arc::clone(rules);
+        }
+        let rules = if self.selection.no_ignore {
+            Rules::none()
+        } else {
+            Rules::above(self.workspace.root(), &mut self.notes)
+        };
+        self.top_rules = Some(Arc::clone(&rules));
+        rules
+    }
+
+    /// The rules that hold above `path`: of the workspace root and of each folder on the way.
+    fn rules_above(&mut self, path: &WorkspacePath) -> Arc<Rules> {
+        let mut rules = self.top_rules();
+        if self.selection.no_ignore {
+            return rules;
+        }
+        let mut above = WorkspacePath::root();
+        for component in path.components() {
+            let opened = fs::open_beneath(self.workspace.root_fd(), &above, fs::FOLDER);
+            let Ok(folder) = opened else { break };
+            let relative = above.as_bytes().to_vec();
+            let place =
+                Place { folder: folder.as_fd(), path: Path::new(OsStr::from_bytes(&relative)), above: None };
+            rules = Rules::extend(&rules, &place, RuleFiles::UNKNOWN, &mut self.notes);
+            above = above.join(component);
+        }
+        rules
+    }
+
+    /// Starts with the next root: a folder is entered, anything else is found itself.
+    fn start(&mut self, root: &Root) -> Option<Found> {
+        let in_state = root.path.components().any(|name| is_state(name.as_bytes()));
+        if root.is_folder {
+            let rules = self.rules_above(&root.path);
+            match fs::open_beneath(self.workspace.root_fd(), &root.path, fs::FOLDER) {
+                Ok(fd) => {
+                    self.path.clear();
+                    self.path.extend_from_slice(root.path.as_bytes());
+                    let entering = Entering { fd, rules, depth: 0, only_named: false, in_state };
+                    self.enter(entering, None);
+                }
+                Err(errno) => self.note_folder(root.path.as_bytes(), errno),
+            }
+            return None;
+        }
+        let (Some(parent), Some(name)) = (root.path.parent(), root.path.name()) else {
+            return None;
+        };
+        match fs::open_beneath(self.workspace.root_fd(), &parent, fs::FOLDER) {
+            Ok(fd) => {
+                let path = PathBuf::from(OsStr::from_bytes(parent.as_bytes()));
+                let stat = fs::stat_at(fd.as_fd(), name).ok()?;
+                Some(Found {
+                    folder: Arc::new(Folder { path, fd }),
+                    name: name.to_owned(),
+                    kind: Kind::of(fs::type_of(&stat)),
+                    named: true,
+                })
+            }
+            Err(errno) => {
+                self.note_folder(parent.as_bytes(), errno);
+                None
+            }
+        }
+    }
+
+    /// Reads a folder whose path stands in the buffer and puts it on the way.
+    fn enter(&mut self, entering: Entering, root_length: Option<usize>) {
+        let Entering { fd, rules, depth, only_named, in_state } = entering;
+        let control = &self.control;
+        let buffer = self.buffer.spare_capacity_mut();
+        let listing = match Listing::read(fd.as_fd(), buffer, || control.should_stop()) {
+            Ok(listing) => listing,
+            Err(errno) => {
+                let path = std::mem::take(&mut self.path);
+                self.note_folder(&path, errno);
+                self.path = path;
+                return;
+            }
+        };
+        let path = PathBuf::from(OsStr::from_bytes(&self.path));
+        let rules = if self.selection.no_ignore {
+            rules
+        } else {
+            let place = Place { folder: fd.as_fd(), path: &path, above: None };
+            Rules::extend(&rules, &place, listing.rule_files, &mut self.notes)
+        };
+        if !self.path.is_empty() {
+            self.path.push(b'/');
+        }
+        let path_length = self.path.len();
+        self.frames.push(Frame {
+            folder: Some(Arc::new(Folder { path, fd })),
+            listing,
+            next: 0,
+            rules,
+            path_length,
+            root_length: root_length.unwrap_or(path_length),
+            depth,
+            only_named,
+            in_state,
+        });
+        self.close_one();
+    }
+
+    /// Closes the folder that is now too far up.
+    fn close_one(&mut self) {
+        let Some(index) = self.frames.len().checked_sub(FOLDERS_OPEN_MAX + 1) else {
+            return;
+        };
+        if let Some(frame) = self.frames.get_mut(index) {
+            frame.folder = None;
+        }
+    }
+
+    /// The folder on top, opened anew where it was closed.
+    fn folder(&mut self) -> Option<Arc<Folder>> {
+        let frame = self.frames.last_mut()?;
+        if let Some(folder) = &frame.folder {
+            return Some(Arc::clone(folder));
+        }
+        let path = PathBuf::from(OsStr::from_bytes(self.path.get(..frame.path_length)?));
+        let opened = WorkspacePath::new(&path)
+            .ok_or(Errno::INVAL)
+            .and_then(|path| fs::open_beneath(self.workspace.root_fd(), &path, fs::FOLDER));
+        match opened {
+            Ok(fd) => {
+                let path = path.components().collect();
+                let folder = Arc::new(Folder { path, fd });
+                frame.folder = Some(Arc::clone(&folder));
+                Some(folder)
+            }
+            Err(errno) => {
+                frame.next = frame.listing.len();
+                self.note_folder(path.as_os_str().as_bytes(), errno);
+                None
+            }
+        }
+    }
+
+    /// Looks at the next name; `None` where the walk is at its end.
+    fn step(&mut self) -> Option<Step> {
+        let Some(frame) = self.frames.last_mut() else {
+            let root = self.roots.pop()?;
+            return Some(self.start(&root).map_or(Step::On, Step::Found));
+        };
+        self.path.truncate(frame.path_length);
+        let Some((name, kind)) = frame.listing.get(frame.next) else {
+            self.frames.pop();
+            return Some(Step::On);
+        };
+        frame.next += 1;
+        self.path.extend_from_slice(name);
+        let path = Path::new(OsStr::from_bytes(&self.path));
+        let naming = if self.named.is_empty() { Naming::No } else { naming(&self.named, path) };
+        if (!frame.in_state && is_state(name) && naming == Naming::No)
+            || (frame.only_named && naming == Naming::No)
+        {
+            return Some(Step::On);
+        }
+        let admission = match naming {
+            Naming::Itself => Admission::Wanted,
+            _ => self.selection.admit(&frame.rules, path, name, kind),
+        };
+        let enters = match admission {
+            Admission::Wanted => Enter::All,
+            _ if naming == Naming::Above => Enter::OnlyNamed,
+            Admission::Ignored => {
+                self.left_out.ignored += 1;
+                if kind == Kind::Dir && self.ignored_folders.is_some() { Enter::Report } else { Enter::No }
+            }
+            Admission::Hidden => {
+                self.left_out.hidden += 1;
+                Enter::No
+            }
+            Admission::LeftOut => Enter::No,
+        };
+        if enters == Enter::No {
+            return Some(Step::On);
+        }
+        let relative = self.path.get(frame.root_length..).unwrap_or_default();
+        let wanted = enters == Enter::All
+            && self.selection.kinds.has(kind)
+            && self.selection.glob.as_ref().is_none_or(|glob| glob.matches(relative));
+        let below = kind == Kind::Dir
+            && enters != Enter::Report
+            && frame.depth < self.selection.depth.map_or(DEPTH_MAX, |depth| depth.saturating_sub(1))
+            && self.selection.glob.as_ref().is_none_or(|glob| glob.may_lie_below(relative));
+        if !wanted && !below && enters != Enter::Report {
+            return Some(Step::On);
+        }
+        let only_named = frame.only_named && naming != Naming::Itself || enters == Enter::OnlyNamed;
+        let in_state = frame.in_state || (naming != Naming::No && is_state(name));
+        let next = Entry { kind, wanted, below, only_named, in_state, named: naming == Naming::Itself };
+        Some(self.take(next, enters == Enter::Report))
+    }
+
+    /// Enters, finds, or both.
+    fn take(&mut self, entry: Entry, report: bool) -> Step {
+        let Some(folder) = self.folder() else {
+            return Step::On;
+        };
+        let Some(frame) = self.frames.last() else {
+            return Step::On;
+        };
+        let name = OsStr::from_bytes(self.path.get(frame.path_length..).unwrap_or_default());
+        let found = |folder: Arc<Folder>| Found {
+            folder,
+            name: name.to_owned(),
+            kind: entry.kind,
+            named: entry.named,
+        };
+        if report {
+            let found = found(folder);
+            if let Some(list) = &mut self.ignored_folders {
+                list.push(found);
+            }
+            return Step::On;
+        }
+        let step = if entry.wanted { Step::Found(found(Arc::clone(&folder))) } else { Step::On };
+        if entry.below {
+            let entering = fs::open_at(folder.fd.as_fd(), name, fs::FOLDER).map(|fd| Entering {
+                fd,
+                rules: Arc::clone(&frame.rules),
+                depth: frame.depth + 1,
+                only_named: entry.only_named,
+                in_state: entry.in_state,
+            });
+            let root_length = frame.root_length;
+            match entering {
+                Ok(entering) => self.enter(entering, Some(root_length)),
+                Err(errno) => {
+                    let path = std::mem::take(&mut self.path);
+                    self.note_folder(&path, errno);
+                    self.path = path;
+                }
+            }
+        }
+        step
+    }
+
+    /// Remarks that a folder could not be read; one that is gone by now is no remark.
+    fn note_folder(&mut self, path: &[u8], errno: Errno) {
+        if matches!(errno, Errno::NOENT | Errno::LOOP | Errno::NOTDIR) {
+            return;
+        }
+        let workspace = self.workspace;
+        self.notes.push(|| {
+            let path = WorkspacePath::new(Path::new(OsStr::from_bytes(path))).unwrap_or_default();
+            format!("the folder {} could not be read: {errno}", workspace.shown(&path))
+        });
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Found;
+
+    fn next(&mut self) -> Option<Found> {
+        loop {
+            if let Step::Found(found) = self.step()? {
+                return Some(found);
+            }
+        }
+    }
+}
+
+/// What one step of the walk came to.
+enum Step {
+    /// Something was found.
+    Found(Found),
+    /// Nothing yet.
+    On,
+}
+
+/// How far an entry is entered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Enter {
+    /// Not at all.
+    No,
+    /// It is only reported as ignored.
+    Report,
+    /// On the way to a path that was named, and for nothing else.
+    OnlyNamed,
+    /// Wholly.
+    All,
+}
+
+/// An entry that the walk takes.
+#[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is decided by itself")]
+struct Entry {
+    /// What it is.
+    kind: Kind,
+    /// Whether it is found.
+    wanted: bool,
+    /// Whether it is entered.
+    below: bool,
+    /// Whether only the paths that were named are wanted below it.
+    only_named: bool,
+    /// Whether it lies in `.git` or `.lbx`.
+    in_state: bool,
+    /// Whether the caller named it.
+    named: bool,
+}
+
+/// A folder about to be entered.
+struct Entering {
+    /// The folder itself.
+    fd: OwnedFd,
+    /// The rules of the folder above it.
+    rules: Arc<Rules>,
+    /// Levels below the root.
+    depth: usize,
+    /// Whether only the paths that were named are wanted in it.
+    only_named: bool,
+    /// Whether it lies in `.git` or `.lbx`.
+    in_state: bool,
+}
+
+/// How an entry relates to the paths that were named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Naming {
+    /// Not at all.
+    No,
+    /// One of them lies below it.
+    Above,
+    /// It is one of them.
+    Itself,
+}
+
+/// How `path` relates to the paths that were named.
+fn naming(named: &[WorkspacePath], path: &Path) -> Naming {
+    let below = named.iter().filter(|named| named.as_path().starts_with(path));
+    below.fold(Naming::No, |found, named| {
+        if named.as_path() == path || found == Naming::Itself { Naming::Itself } else { Naming::Above }
+    })
+}
+
+/// Whether a name is git's state or lbx's own, which no search enters by itself.
+fn is_state(name: &[u8]) -> bool {
+    name.len() == 4 && (name.eq_ignore_ascii_case(b".git") || name.eq_ignore_ascii_case(b".lbx"))
+}

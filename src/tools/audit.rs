@@ -1,0 +1,143 @@
+//! `audit`: every change and refusal, in order.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::common::ANSWER_BYTES;
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::audit::{self, Broken, Record};
+use crate::engine::state::State;
+use crate::error::Error;
+
+/// Records in an answer, where the request does not say.
+const RECORDS: usize = 50;
+
+/// Show the audit log, the newest first, or check that nobody has altered it
+///
+/// The log has one record for every call that changed something or was refused to: when, which
+/// session and tool, which files with their sha256 before and after, and the snapshot. Each record
+/// is chained to the one before by a hash; verify names the first that was altered or removed.
+/// Shows all sessions, unless one is named.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Only calls that concern this file or folder
+    #[schemars(extend("x-aliases" = ["file_path"]))]
+    pub path: Option<PathBuf>,
+    /// Records to show at most; 0 for all
+    #[arg(long, value_name = "COUNT")]
+    pub limit: Option<usize>,
+    /// Records to pass over, the newest first
+    #[arg(long, value_name = "COUNT")]
+    pub offset: Option<usize>,
+    /// Check the chain of all records
+    #[arg(long)]
+    #[serde(default)]
+    pub verify: bool,
+    /// Bytes of records in the answer; 0 for no bound
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
+}
+
+/// What the log holds.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// The records, the newest first
+    pub records: Vec<Value>,
+    /// How many there are that fit
+    pub total: usize,
+    /// Whether more are there than are shown
+    pub truncated: bool,
+    /// Where to go on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
+    /// Whether the chain is whole; absent unless asked for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verified: Option<bool>,
+    /// The first place where it is not
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broken: Option<Broken>,
+}
+
+/// The tool.
+pub struct Audit;
+
+impl Tool for Audit {
+    const NAME: &'static str = "audit";
+    const EFFECT: Effect = Effect::Reads;
+    const STDIN: Stdin = Stdin::Ignored;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let path = match &request.path {
+            Some(path) => Some(engine.workspace.resolve_entry(path)?.path().clone()),
+            None => None,
+        };
+        let is_of_path = |record: &Record| {
+            path.as_ref().is_none_or(|path| {
+                record.files.iter().any(|file| {
+                    std::path::Path::new(&file.path).starts_with(path.as_path()) || path.is_root()
+                })
+            })
+        };
+        let named = engine.named_session().cloned();
+        let is_of_session =
+            |record: &Record| named.as_ref().is_none_or(|session| session.as_str() == record.session);
+        let (records, broken) = match State::find(&engine.workspace)? {
+            Some(state) => audit::read(&state, |record| is_of_path(record) && is_of_session(record))?,
+            None => (Vec::new(), None),
+        };
+        Ok(page(&records, &request, broken))
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        for record in &response.records {
+            text.entry(&record.to_string());
+        }
+        if let Some(offset) = response.next_offset {
+            text.note(format!(
+                "{} of {} records; go on with --offset {offset}",
+                response.records.len(),
+                response.total
+            ));
+        }
+        match &response.broken {
+            Some(broken) => text.note(format!("{}, line {}: {}", broken.file, broken.line, broken.message)),
+            None if response.verified == Some(true) => text.note("the chain is whole"),
+            None => {}
+        }
+    }
+}
+
+/// The part of the records that was asked for.
+fn page(records: &[Record], request: &Request, broken: Option<Broken>) -> Response {
+    let (offset, bytes_max) = (request.offset.unwrap_or(0), request.max_bytes.unwrap_or(ANSWER_BYTES));
+    let limit = match request.limit.unwrap_or(RECORDS) {
+        0 => usize::MAX,
+        limit => limit,
+    };
+    let (mut shown, mut bytes) = (Vec::new(), 0);
+    for record in records.iter().rev().skip(offset).take(limit) {
+        let value = audit::as_value(record);
+        bytes += value.to_string().len();
+        if bytes_max > 0 && bytes > bytes_max && !shown.is_empty() {
+            break;
+        }
+        shown.push(value);
+    }
+    let next = offset + shown.len();
+    let truncated = next < records.len();
+    Response {
+        total: records.len(),
+        truncated,
+        next_offset: truncated.then_some(next),
+        verified: request.verify.then_some(broken.is_none()),
+        broken: broken.filter(|_| request.verify),
+        records: shown,
+    }
+}

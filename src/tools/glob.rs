@@ -1,0 +1,205 @@
+//! `glob`: paths that match a pattern.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::grep::Sort;
+use super::{Effect, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::path::WorkspacePath;
+use crate::error::{Error, ErrorKind};
+use crate::search::globs::PathGlob;
+use crate::search::newest;
+use crate::search::page::{Page, Window, json_bytes};
+use crate::search::roots::{Beginning, one_or_many, roots};
+use crate::search::selection::{Kinds, Selection};
+use crate::search::walk::Walk;
+
+/// Paths in an answer, where the request does not say.
+const LIMIT: u64 = 1000;
+/// Bytes of payload in an answer, where the request does not say.
+const ANSWER_BYTES: u64 = 24_576;
+/// How long a search may take, where the request does not say, in milliseconds.
+const TIMEOUT_MS: u64 = 30_000;
+
+/// Find files by name
+///
+/// `*` and `?` stay within one component, `**` goes across, `{a,b}` and `[a-z]` choose. A pattern
+/// without a slash matches at any depth. Files that git ignores and hidden files stay out
+/// whatever the pattern names. Where `truncated` is true, go on at `next_offset`.
+#[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Pattern that paths, seen from `path`, must match
+    #[schemars(extend("x-aliases" = ["glob", "glob_pattern", "query", "file_pattern"]))]
+    pub pattern: String,
+    /// Folders to look in; the current folder where there is none
+    #[serde(default)]
+    #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["paths", "dir_path", "directory", "target_directory"]))]
+    pub path: Vec<PathBuf>,
+    /// Order: path, or mtime with the newest first
+    #[arg(long, value_name = "ORDER")]
+    pub sort: Option<Sort>,
+    /// What to find; files and symlinks where it is not said
+    #[arg(long, value_name = "TYPE")]
+    pub r#type: Option<FoundType>,
+    /// Upper and lower case alike
+    #[arg(long, short = 'i')]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["-i", "case_insensitive"]))]
+    pub ignore_case: bool,
+    /// Hidden files too
+    #[arg(long)]
+    #[serde(default)]
+    pub hidden: bool,
+    /// Files that git ignores too
+    #[arg(long)]
+    #[serde(default)]
+    pub no_ignore: bool,
+    /// Paths to show at most [1000]; 0 for all
+    #[arg(long, value_name = "NUMBER")]
+    #[schemars(extend("x-aliases" = ["head_limit", "max_results"]))]
+    pub limit: Option<u64>,
+    /// Paths to pass over
+    #[arg(long, value_name = "NUMBER")]
+    pub offset: Option<u64>,
+    /// Bytes of payload to show at most [24576]; 0 for all
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<u64>,
+    /// Milliseconds that the search may take [30000]; 0 for no limit
+    #[arg(long, value_name = "MS")]
+    #[schemars(extend("x-aliases" = ["timeout"]))]
+    pub timeout_ms: Option<u64>,
+}
+
+/// What can be found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum FoundType {
+    /// Regular files
+    File,
+    /// Folders
+    Dir,
+    /// Symlinks, whatever they lead to
+    Symlink,
+}
+
+/// What was found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// The paths, ready for the next request
+    pub paths: Vec<String>,
+    /// How many there are in all
+    pub total: u64,
+    /// Whether there are more than shown
+    pub truncated: bool,
+    /// The `offset` that shows what comes next
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<u64>,
+}
+
+/// Finds files by name.
+#[derive(Debug)]
+pub struct Glob;
+
+impl Tool for Glob {
+    const NAME: &'static str = "glob";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let selection = request.selection(engine)?;
+        let roots = roots(&engine.workspace, &request.path, Beginning::Folders)?;
+        let control = match request.timeout_ms.unwrap_or(TIMEOUT_MS) {
+            0 => engine.control.clone(),
+            limit => engine.control.clone().within(Duration::from_millis(limit)),
+        };
+        let workspace = &engine.workspace;
+        let mut walk = Walk::new(workspace, roots, selection, control.clone());
+        let mut page = Page::new(request.window());
+        let shown = |path: &WorkspacePath| workspace.shown(path);
+        if request.sort == Some(Sort::Mtime) {
+            for path in newest::first(&mut walk)? {
+                page.offer(|| shown(&path), json_bytes);
+            }
+        } else {
+            for found in walk.by_ref() {
+                let path = || shown(&WorkspacePath::new(&found.path()).unwrap_or_default());
+                page.offer(path, json_bytes);
+            }
+        }
+        if control.should_stop() {
+            return Err(ran_out(page.seen()));
+        }
+        let (left_out, mut notes) = (walk.left_out, std::mem::take(&mut walk.notes));
+        let (total, next_offset) = (page.seen(), page.next_offset());
+        let paths = page.into_entries();
+        if total == 0 {
+            notes.extend(left_out.advice());
+        }
+        if paths.iter().any(|path| path.contains(char::REPLACEMENT_CHARACTER)) {
+            notes.extend(Some("a path is not valid UTF-8: its other bytes are shown as U+FFFD".to_owned()));
+        }
+        notes.into_lines().into_iter().for_each(|note| engine.warn(note));
+        Ok(Response { paths, total, truncated: next_offset.is_some(), next_offset })
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        for path in &response.paths {
+            text.out.extend_from_slice(path.as_bytes());
+            text.out.push(text.separator);
+        }
+        if let Some(next) = response.next_offset {
+            text.note(format!("{} paths in all, more follow: --offset {next}", response.total));
+        }
+    }
+
+    fn status(response: &Response) -> u8 {
+        u8::from(response.total == 0)
+    }
+}
+
+impl Request {
+    /// Which entries are found.
+    fn selection(&self, engine: &Engine) -> Result<Selection, Error> {
+        let kinds = match self.r#type {
+            None => Kinds::LEAVES,
+            Some(FoundType::File) => Kinds::FILES,
+            Some(FoundType::Dir) => Kinds::FOLDERS,
+            Some(FoundType::Symlink) => Kinds::SYMLINKS,
+        };
+        let root = engine.workspace.root().display().to_string();
+        // A model that knows only absolute paths writes the root before its pattern.
+        let pattern = match self.pattern.strip_prefix(&root).and_then(|rest| rest.strip_prefix('/')) {
+            Some(rest) if self.path.is_empty() && engine.workspace.base().is_root() => rest,
+            _ => &self.pattern,
+        };
+        Ok(Selection {
+            hidden: self.hidden,
+            no_ignore: self.no_ignore,
+            glob: Some(PathGlob::new(pattern, self.ignore_case)?),
+            ..Selection::of(kinds)
+        })
+    }
+
+    /// How much is shown.
+    fn window(&self) -> Window {
+        Window {
+            offset: self.offset.unwrap_or(0),
+            limit: self.limit.unwrap_or(LIMIT),
+            bytes_max: self.max_bytes.unwrap_or(ANSWER_BYTES),
+        }
+    }
+}
+
+/// The refusal of a walk that did not come to its end.
+#[must_use]
+pub fn ran_out(found: u64) -> Error {
+    Error::new(ErrorKind::Timeout, format!("the search ran out of time with {found} entries found"))
+        .suggest("Narrow the path or the pattern, or raise timeout_ms.")
+        .detail("found", found)
+}

@@ -1,0 +1,508 @@
+//! `grep`: lines that match a pattern.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Text, Tool};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind};
+use crate::search::collect::{Style, Wanted};
+use crate::search::content::{Outcome, Search, Target};
+use crate::search::file::Manner;
+use crate::search::lines::{Count, Match, ShownPath};
+use crate::search::page::Window;
+use crate::search::pattern::{Reading, compile};
+use crate::search::roots::{Beginning, one_or_many, roots};
+use crate::search::selection::{Kinds, Selection};
+use crate::search::walk::Walk;
+use crate::search::{globs, newest};
+use crate::sha256::Sha256;
+
+/// Entries in an answer, where the request does not say.
+const LIMIT: u64 = 250;
+/// Bytes of payload in an answer, where the request does not say.
+const ANSWER_BYTES: u64 = 24_576;
+/// Bytes of a line that are shown, where the request does not say.
+const COLUMNS: usize = 500;
+/// Lines of context at most, on each side.
+const CONTEXT_LINES_MAX: usize = 10_000;
+/// How long a search may take, where the request does not say, in milliseconds.
+const TIMEOUT_MS: u64 = 30_000;
+
+/// Search the contents of files for a pattern
+///
+/// The pattern is a regular expression in ripgrep's syntax. Files that git ignores, hidden files
+/// and binary files are left out, as in ripgrep. Matches are ordered by path, then line; where
+/// `truncated` is true, go on at `next_offset`.
+#[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the request")]
+pub struct Request {
+    /// Regular expression to find; literal takes it as plain text
+    #[arg(default_value = "", hide_default_value = true)]
+    #[schemars(extend("x-aliases" = ["regex", "query", "search", "search_pattern"]))]
+    pub pattern: String,
+    /// Files or folders to search; the current folder where there is none
+    #[serde(default)]
+    #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["paths", "dir_path", "directory", "file_path"]))]
+    pub path: Vec<PathBuf>,
+    /// Only files that match one of these globs; without a slash at any depth, with ! not
+    #[arg(long, short = 'g', value_name = "GLOB", aliases = ["glob"])]
+    #[serde(default)]
+    #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["glob", "globs", "include_pattern", "file_pattern"]))]
+    pub include: Vec<String>,
+    /// No files that match one of these globs
+    #[arg(long, value_name = "GLOB")]
+    #[serde(default)]
+    #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["exclude_pattern", "exclude_patterns"]))]
+    pub exclude: Vec<String>,
+    /// Only files of these types of ripgrep's, such as rust, py, ts
+    #[arg(long, short = 't', value_name = "TYPE")]
+    #[serde(default)]
+    #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["types", "file_type"]))]
+    pub r#type: Vec<String>,
+    /// Take the pattern as plain text
+    #[arg(long, short = 'F', aliases = ["fixed-strings"])]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["fixed_strings", "literal_text", "-F"]))]
+    pub literal: bool,
+    /// Upper and lower case alike
+    #[arg(long, short = 'i')]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["-i", "case_insensitive", "insensitive"]))]
+    pub ignore_case: bool,
+    /// Upper and lower case alike, unless the pattern has an upper-case letter
+    #[arg(long, short = 'S')]
+    #[serde(default)]
+    pub smart_case: bool,
+    /// Between word boundaries only
+    #[arg(long, short = 'w', aliases = ["word-regexp"])]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["word_regexp", "whole_word", "-w"]))]
+    pub word: bool,
+    /// Let a match go across lines
+    #[arg(long, short = 'U')]
+    #[serde(default)]
+    pub multiline: bool,
+    /// Lines that do not match
+    #[arg(long, short = 'v', aliases = ["invert-match"])]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["invert_match", "-v"]))]
+    pub invert: bool,
+    /// Each match by itself instead of its line
+    #[arg(long, short = 'o')]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["-o"]))]
+    pub only_matching: bool,
+    /// Lines to show before each match
+    #[arg(long, short = 'B', value_name = "LINES", aliases = ["before-context"])]
+    #[schemars(extend("x-aliases" = ["-B", "before_context", "lines_before"]))]
+    pub before: Option<usize>,
+    /// Lines to show after each match
+    #[arg(long, short = 'A', value_name = "LINES", aliases = ["after-context"])]
+    #[schemars(extend("x-aliases" = ["-A", "after_context", "lines_after"]))]
+    pub after: Option<usize>,
+    /// Lines to show before and after each match
+    #[arg(long, short = 'C', value_name = "LINES")]
+    #[schemars(extend("x-aliases" = ["-C", "context_lines"]))]
+    pub context: Option<usize>,
+    /// content: matching lines; files: paths of files with matches; count: matches in each file
+    #[arg(long, value_name = "MODE")]
+    pub output_mode: Option<OutputMode>,
+    /// Matches to show at most, or files, or counts [250]; 0 for all
+    #[arg(long, value_name = "NUMBER")]
+    #[schemars(extend("x-aliases" = ["head_limit", "max_results", "total_max_matches"]))]
+    pub limit: Option<u64>,
+    /// Matches, files or counts to pass over
+    #[arg(long, value_name = "NUMBER")]
+    pub offset: Option<u64>,
+    /// Lines that match in one file, after which it is left
+    #[arg(long, short = 'm', value_name = "NUMBER")]
+    #[schemars(extend("x-aliases" = ["max_matches_per_file"]))]
+    pub max_count: Option<u64>,
+    /// Hidden files too
+    #[arg(long)]
+    #[serde(default)]
+    pub hidden: bool,
+    /// Files that git ignores too
+    #[arg(long)]
+    #[serde(default)]
+    pub no_ignore: bool,
+    /// Bytes of a line to show at most, round the match [500]; 0 for all
+    #[arg(long, value_name = "BYTES")]
+    pub max_columns: Option<usize>,
+    /// Bytes of payload to show at most [24576]; 0 for all
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<u64>,
+    /// Count all matches, those behind the last one shown too
+    #[arg(long)]
+    #[serde(default)]
+    pub total: bool,
+    /// Order of the files: path, or mtime with the newest first
+    #[arg(long, value_name = "ORDER")]
+    pub sort: Option<Sort>,
+    /// Name each file once, with its matches in a list
+    #[arg(long)]
+    #[serde(default)]
+    pub group: bool,
+    /// Answer each file's sha256 and count the lines shown as read, so that edit may follow
+    #[arg(long)]
+    #[serde(default)]
+    pub mark: bool,
+    /// Milliseconds that the search may take [30000]; 0 for no limit
+    #[arg(long, value_name = "MS")]
+    #[schemars(extend("x-aliases" = ["timeout"]))]
+    pub timeout_ms: Option<u64>,
+    /// Accepted and without effect: line numbers are always there
+    #[arg(long, short = 'n', hide = true, overrides_with = "line_number")]
+    #[arg(short_aliases = ['r', 'R', 'H', 'E', 'I', 's'])]
+    #[arg(aliases = ["recursive", "with-filename", "extended-regexp", "no-messages", "heading", "no-heading", "column"])]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["-n", "line_numbers", "-r", "recursive"]))]
+    pub line_number: bool,
+    /// A further pattern; any of them may match
+    #[arg(long = "regexp", short = 'e', value_name = "PATTERN", allow_hyphen_values = true)]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub regexps: Vec<String>,
+    /// Short for `--output-mode files`
+    #[arg(long, short = 'l', conflicts_with = "output_mode")]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub files_with_matches: bool,
+    /// Short for `--output-mode count`
+    #[arg(long, short = 'c', conflicts_with = "output_mode")]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub count: bool,
+    /// Accepted and without effect
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, value_name = "WHEN", alias = "colour")]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub color: Option<Option<String>>,
+}
+
+/// What an answer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum OutputMode {
+    /// Matching lines
+    Content,
+    /// Paths of files with matches
+    Files,
+    /// Matches in each file
+    Count,
+    /// The same as files
+    FilesWithMatches,
+}
+
+/// How files are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Sort {
+    /// By path, component by component
+    Path,
+    /// By time of change, the newest first
+    Mtime,
+}
+
+/// What was found.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct Response {
+    /// The matches, by path, then line
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matches: Option<Vec<Match>>,
+    /// The same, where each file was to be named once
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<Group>>,
+    /// The files with matches
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<Vec<ShownPath>>,
+    /// How many matches each file has
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Vec<Count>>,
+    /// Matches found: all there are, or those so far where `truncated` and no total was asked for
+    pub matched: u64,
+    /// Files with matches, likewise
+    pub files_matched: u64,
+    /// Whether there is more
+    pub truncated: bool,
+    /// The `offset` that shows what comes next
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<u64>,
+    /// The files that now count as read, with their sha256
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub marked: Vec<Marked>,
+}
+
+/// The matches of one file.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Group {
+    /// The file
+    pub path: ShownPath,
+    /// Its matches
+    pub matches: Vec<Match>,
+}
+
+/// A file that now counts as read.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Marked {
+    /// The file
+    pub path: ShownPath,
+    /// All its bytes
+    pub sha256: Sha256,
+}
+
+/// Searches the contents of files.
+#[derive(Debug)]
+pub struct Grep;
+
+impl Tool for Grep {
+    const NAME: &'static str = "grep";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, mut request: Request) -> Result<Response, Error> {
+        let patterns = request.take_patterns();
+        let manner = request.manner(&patterns)?;
+        let selection = request.selection(engine)?;
+        let roots = roots(&engine.workspace, &request.path, Beginning::Searchable)?;
+        let control = match request.timeout_ms.unwrap_or(TIMEOUT_MS) {
+            0 => engine.control.clone(),
+            limit => engine.control.clone().within(Duration::from_millis(limit)),
+        };
+        let mut walk = Walk::new(&engine.workspace, roots, selection, control.clone());
+        let search = Search {
+            workspace: &engine.workspace,
+            manner,
+            window: request.window(),
+            total: request.total,
+            group: request.group,
+            control: control.clone(),
+        };
+        let mut outcome = match request.sort {
+            Some(Sort::Mtime) => {
+                let files = newest::first(&mut walk)?;
+                search.run(files.into_iter().map(Target::At))
+            }
+            Some(Sort::Path) | None => search.run(walk.by_ref().map(Target::Found)),
+        };
+        if !outcome.complete {
+            return Err(ran_out(&control, &outcome));
+        }
+        let (left_out, mut notes) = (walk.left_out, std::mem::take(&mut walk.notes));
+        notes.append(std::mem::take(&mut outcome.notes));
+        if outcome.matched == 0 {
+            notes.extend(left_out.advice());
+        }
+        if outcome.has_lossy_path() {
+            notes.extend(Some("a path is not valid UTF-8: its other bytes are shown as U+FFFD".to_owned()));
+        }
+        notes.into_lines().into_iter().for_each(|note| engine.warn(note));
+        Ok(request.response(engine, outcome))
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        text::write(response, text);
+    }
+
+    fn status(response: &Response) -> u8 {
+        u8::from(response.matched == 0)
+    }
+}
+
+impl Request {
+    /// The patterns; with `-e` the first positional argument is a path.
+    fn take_patterns(&mut self) -> Vec<String> {
+        if self.regexps.is_empty() {
+            return vec![self.pattern.clone()];
+        }
+        if !self.pattern.is_empty() {
+            self.path.insert(0, PathBuf::from(&self.pattern));
+        }
+        std::mem::take(&mut self.regexps)
+    }
+
+    /// What an answer holds.
+    fn wanted(&self) -> Wanted {
+        let given = self.output_mode.unwrap_or(OutputMode::Content);
+        match given {
+            _ if self.count => Wanted::Number,
+            _ if self.files_with_matches => Wanted::Presence,
+            OutputMode::Content => Wanted::Lines,
+            OutputMode::Files | OutputMode::FilesWithMatches => Wanted::Presence,
+            OutputMode::Count => Wanted::Number,
+        }
+    }
+
+    /// How files are searched.
+    fn manner(&self, patterns: &[String]) -> Result<Manner, Error> {
+        let reading = Reading {
+            literal: self.literal,
+            ignore_case: self.ignore_case,
+            smart_case: self.smart_case,
+            word: self.word,
+            multiline: self.multiline,
+        };
+        let wanted = self.wanted();
+        let context = |lines: Option<usize>| {
+            let lines = lines.or(self.context).unwrap_or(0).min(CONTEXT_LINES_MAX);
+            if wanted == Wanted::Lines && !self.only_matching { lines } else { 0 }
+        };
+        Ok(Manner {
+            matcher: compile(patterns, &reading)?,
+            style: Style {
+                wanted,
+                only_matching: self.only_matching,
+                invert: self.invert,
+                line_bytes_max: self.max_columns.unwrap_or(COLUMNS),
+            },
+            multiline: self.multiline,
+            before: context(self.before),
+            after: context(self.after),
+            per_file_max: self.max_count.filter(|&count| count > 0),
+            hash: self.mark,
+        })
+    }
+
+    /// Which files are searched.
+    fn selection(&self, engine: &Engine) -> Result<Selection, Error> {
+        Ok(Selection {
+            hidden: self.hidden,
+            no_ignore: self.no_ignore,
+            overrides: globs::overrides(engine.workspace.base(), &self.include, &self.exclude)?,
+            types: globs::types(&self.r#type)?,
+            ..Selection::of(Kinds::FILES)
+        })
+    }
+
+    /// How much is shown.
+    fn window(&self) -> Window {
+        Window {
+            offset: self.offset.unwrap_or(0),
+            limit: self.limit.unwrap_or(LIMIT),
+            bytes_max: self.max_bytes.unwrap_or(ANSWER_BYTES),
+        }
+    }
+
+    /// The answer.
+    fn response(&self, engine: &mut Engine, outcome: Outcome) -> Response {
+        let mut response = Response {
+            matched: outcome.matched,
+            files_matched: outcome.files_matched,
+            truncated: outcome.next_offset.is_some(),
+            next_offset: outcome.next_offset,
+            ..Response::default()
+        };
+        match self.wanted() {
+            Wanted::Lines if self.group => response.groups = Some(grouped(outcome.matches)),
+            Wanted::Lines => response.matches = Some(outcome.matches),
+            Wanted::Presence => response.files = Some(outcome.files),
+            Wanted::Number => response.counts = Some(outcome.counts),
+        }
+        for seen in outcome.seen {
+            engine.mark_shown(&seen.path, seen.sha256, &seen.stat, &seen.lines);
+            response.marked.push(Marked { path: seen.shown, sha256: seen.sha256 });
+        }
+        response
+    }
+}
+
+/// Matches put together by file.
+fn grouped(matches: Vec<Match>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for mut entry in matches {
+        let Some(path) = entry.path.take() else { continue };
+        match groups.last_mut() {
+            Some(group) if group.path == path => group.matches.push(entry),
+            _ => groups.push(Group { path, matches: vec![entry] }),
+        }
+    }
+    groups
+}
+
+/// The refusal of a search that did not come to its end.
+fn ran_out(control: &crate::control::Control, outcome: &Outcome) -> Error {
+    let how = if control.is_cancelled() { "was cancelled" } else { "ran out of time" };
+    Error::new(
+        ErrorKind::Timeout,
+        format!(
+            "the search {how} after {} files, with {} matches so far",
+            outcome.files_searched, outcome.matched
+        ),
+    )
+    .suggest("Narrow path, include or type, or raise timeout_ms.")
+    .detail("files_searched", outcome.files_searched)
+    .detail("matched", outcome.matched)
+}
+
+/// The answer as `rg --heading -n` prints it.
+mod text {
+    use super::{Match, Response, Text};
+
+    /// Writes the payload and the notes.
+    pub fn write(response: &Response, text: &mut Text) {
+        let mut printer = Printer { text, path: None, last_line: 0 };
+        for entry in response.matches.iter().flatten() {
+            let path = entry.path.as_ref().map_or("", |path| path.as_str());
+            printer.entry(path, entry);
+        }
+        for group in response.groups.iter().flatten() {
+            group.matches.iter().for_each(|entry| printer.entry(group.path.as_str(), entry));
+        }
+        for file in response.files.iter().flatten() {
+            text.out.extend_from_slice(file.as_str().as_bytes());
+            text.out.push(text.separator);
+        }
+        for count in response.counts.iter().flatten() {
+            text.out.extend_from_slice(format!("{}:{}\n", count.path, count.count).as_bytes());
+        }
+        if let Some(next) = response.next_offset {
+            text.note(format!("more matches follow: --offset {next}"));
+        }
+    }
+
+    /// Prints matches under the names of their files.
+    struct Printer<'t, 'r> {
+        /// Where to.
+        text: &'t mut Text,
+        /// The file at hand.
+        path: Option<&'r str>,
+        /// The last line printed of it.
+        last_line: u64,
+    }
+
+    impl<'r> Printer<'_, 'r> {
+        /// Prints one match with its context.
+        fn entry(&mut self, path: &'r str, entry: &'r Match) {
+            let (first, last) = entry.shown_lines();
+            let has_context = !entry.before.is_empty() || !entry.after.is_empty();
+            if self.path != Some(path) {
+                if self.path.is_some() {
+                    self.text.out.push(b'\n');
+                }
+                self.text.out.extend_from_slice(path.as_bytes());
+                self.text.out.push(b'\n');
+                self.path = Some(path);
+            } else if has_context && first > self.last_line + 1 {
+                self.text.out.extend_from_slice(b"--\n");
+            }
+            self.lines(first, '-', entry.before.iter().map(String::as_str));
+            self.lines(entry.line, ':', entry.text.split('\n'));
+            self.lines(entry.line + entry.lines.max(1), '-', entry.after.iter().map(String::as_str));
+            self.last_line = last;
+        }
+
+        /// Prints lines with their numbers.
+        fn lines(&mut self, first: u64, mark: char, lines: impl Iterator<Item = &'r str>) {
+            for (number, line) in (first..).zip(lines) {
+                self.text.out.extend_from_slice(format!("{number}{mark}{line}\n").as_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! `ls`: what a folder holds.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::fs::Stat;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::glob::ran_out;
+use super::{Effect, Stdin, Text, Tool};
+use crate::control::Control;
+use crate::engine::path::WorkspacePath;
+use crate::engine::workspace::Workspace;
+use crate::engine::{Engine, fs};
+use crate::error::Error;
+use crate::search::listing::Kind;
+use crate::search::page::{Page, Window, json_bytes};
+use crate::search::roots::{Beginning, one_or_many, roots};
+use crate::search::selection::{Kinds, Selection};
+use crate::search::walk::{Found, Root, Walk};
+
+/// Entries in an answer, where the request does not say.
+const LIMIT: u64 = 1000;
+/// Bytes of payload in an answer, where the request does not say.
+const ANSWER_BYTES: u64 = 24_576;
+/// How long a listing may take, where the request does not say, in milliseconds.
+const TIMEOUT_MS: u64 = 30_000;
+/// Folders named as the largest.
+const LARGEST_FOLDERS: usize = 10;
+/// Files counted in ignored folders by a listing of one folder: about a millisecond.
+const COUNTED_FLAT_MAX: u64 = 2_000;
+/// Files counted in ignored folders by a listing of a tree: about a tenth of a second.
+const COUNTED_DEEP_MAX: u64 = 50_000;
+
+/// List what folders hold
+///
+/// Entries are ordered by path. Files that git ignores and hidden files are left out; `ignored`
+/// says how many. Where `truncated` is true, go on at `next_offset`.
+#[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the request")]
+pub struct Request {
+    /// Folders or files to list; the current folder where there is none
+    #[serde(default)]
+    #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["paths", "dir_path", "directory", "target_directory"]))]
+    pub path: Vec<PathBuf>,
+    /// What lies in the folders inside too
+    #[arg(long, short = 'R')]
+    #[serde(default)]
+    pub recursive: bool,
+    /// Levels to list: 1 is the folder alone
+    #[arg(long, value_name = "LEVELS")]
+    #[schemars(range(min = 1), extend("x-aliases" = ["max_depth"]))]
+    pub depth: Option<usize>,
+    /// Size, mode and time of each entry
+    #[arg(long, short = 'l')]
+    #[serde(default)]
+    pub long: bool,
+    /// Hidden files too
+    #[arg(long, short = 'a', short_alias = 'A', alias = "all", overrides_with = "hidden")]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["all", "show_hidden"]))]
+    pub hidden: bool,
+    /// Files that git ignores too
+    #[arg(long)]
+    #[serde(default)]
+    pub no_ignore: bool,
+    /// Entries to show at most [1000]; 0 for all
+    #[arg(long, value_name = "NUMBER")]
+    #[schemars(extend("x-aliases" = ["head_limit", "max_results"]))]
+    pub limit: Option<u64>,
+    /// Entries to pass over
+    #[arg(long, value_name = "NUMBER")]
+    pub offset: Option<u64>,
+    /// Bytes of payload to show at most [24576]; 0 for all
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<u64>,
+    /// Milliseconds that the listing may take [30000]; 0 for no limit
+    #[arg(long, value_name = "MS")]
+    #[schemars(extend("x-aliases" = ["timeout"]))]
+    pub timeout_ms: Option<u64>,
+    /// Accepted and without effect: there is one entry a line
+    #[arg(short = '1', short_aliases = ['F', 'p'], hide = true, overrides_with = "one_a_line")]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub one_a_line: bool,
+}
+
+/// What there is.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct Response {
+    /// The entries, by path
+    pub entries: Vec<Entry>,
+    /// How many there are in all
+    pub total: u64,
+    /// Whether there are more than shown
+    pub truncated: bool,
+    /// The `offset` that shows what comes next
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<u64>,
+    /// Where most of the entries are, if not all are shown
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub largest: Vec<FolderSum>,
+    /// What the ignore rules hide, if anything
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ignored: Option<Ignored>,
+}
+
+/// One entry of a folder.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Entry {
+    /// Its path, ready for the next request
+    pub path: String,
+    /// What it is
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    /// Its size in bytes
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Its permission bits, in octal
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// When it was changed last, in UTC
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtime: Option<String>,
+    /// Where a symlink leads, as it is written
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+}
+
+/// How much a folder holds.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct FolderSum {
+    /// The folder
+    pub path: String,
+    /// The entries in it, at every depth
+    pub entries: u64,
+    /// Whether counting stopped there
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
+}
+
+/// What the ignore rules hide.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Ignored {
+    /// Files and folders, what lies in an ignored folder aside
+    pub entries: u64,
+    /// The ignored folders that hold most
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<FolderSum>,
+}
+
+/// Lists folders.
+#[derive(Debug)]
+pub struct Ls;
+
+impl Tool for Ls {
+    const NAME: &'static str = "ls";
+    const EFFECT: Effect = Effect::Reads;
+    const STDIN: Stdin = Stdin::Ignored;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let roots = roots(&engine.workspace, &request.path, Beginning::Anything)?;
+        let control = match request.timeout_ms.unwrap_or(TIMEOUT_MS) {
+            0 => engine.control.clone(),
+            limit => engine.control.clone().within(Duration::from_millis(limit)),
+        };
+        let depth = request.depth.or((!request.recursive).then_some(1));
+        let selection = Selection {
+            hidden: request.hidden,
+            no_ignore: request.no_ignore,
+            depth,
+            ..Selection::of(Kinds::ALL)
+        };
+        let workspace = &engine.workspace;
+        let mut walk = Walk::new(workspace, roots, selection, control.clone());
+        walk.ignored_folders = Some(Vec::new());
+        let mut page = Page::new(request.window());
+        let mut sums = Sums::default();
+        for found in walk.by_ref() {
+            page.offer(|| entry(workspace, &found, request.long), json_bytes);
+            if depth != Some(1) {
+                sums.add(&found);
+            }
+        }
+        if control.should_stop() {
+            return Err(ran_out(page.seen()));
+        }
+        let counted_max = if depth == Some(1) { COUNTED_FLAT_MAX } else { COUNTED_DEEP_MAX };
+        let ignored = ignored(&walk, workspace, &control, counted_max);
+        let mut notes = std::mem::take(&mut walk.notes);
+        let (total, next_offset) = (page.seen(), page.next_offset());
+        let entries = page.into_entries();
+        if entries.iter().any(|entry| entry.path.contains(char::REPLACEMENT_CHARACTER)) {
+            notes.extend(Some("a path is not valid UTF-8: its other bytes are shown as U+FFFD".to_owned()));
+        }
+        let largest = if next_offset.is_some() { sums.largest(workspace) } else { Vec::new() };
+        notes.into_lines().into_iter().for_each(|note| engine.warn(note));
+        Ok(Response { entries, total, truncated: next_offset.is_some(), next_offset, largest, ignored })
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        for entry in &response.entries {
+            if let (Some(mode), Some(size), Some(mtime)) = (&entry.mode, entry.size, &entry.mtime) {
+                text.out.extend_from_slice(format!("{mode} {size:>10} {mtime} ").as_bytes());
+            }
+            text.out.extend_from_slice(entry.path.as_bytes());
+            text.out.push(text.separator);
+        }
+        if let Some(next) = response.next_offset {
+            text.note(format!("{} entries in all, more follow: --offset {next}", response.total));
+        }
+        if let Some(ignored) = &response.ignored {
+            text.note(format!("{} entries hidden by ignore rules (--no-ignore shows them)", ignored.entries));
+        }
+    }
+}
+
+impl Request {
+    /// How much is shown.
+    fn window(&self) -> Window {
+        Window {
+            offset: self.offset.unwrap_or(0),
+            limit: self.limit.unwrap_or(LIMIT),
+            bytes_max: self.max_bytes.unwrap_or(ANSWER_BYTES),
+        }
+    }
+}
+
+/// One entry as answers show it.
+fn entry(workspace: &Workspace, found: &Found, long: bool) -> Entry {
+    let stat: Option<Stat> = if long { found.stat().ok() } else { None };
+    let path = WorkspacePath::new(&found.path()).unwrap_or_default();
+    let is_link = found.kind == Kind::Symlink;
+    Entry {
+        path: workspace.shown(&path),
+        kind: found.kind,
+        size: stat.as_ref().map(fs::size_of),
+        mode: stat.as_ref().map(|stat| fs::mode_text(fs::mode_of(stat))),
+        mtime: stat
+            .and_then(|stat| jiff::Timestamp::from_second(stat.st_mtime).ok())
+            .map(|time| time.to_string()),
+        target: found.target().filter(|_| is_link).map(|target| target.to_string_lossy().into_owned()),
+    }
+}
+
+/// What the ignore rules hid from `walk`, if anything; up to `counted_max` files are counted.
+fn ignored(walk: &Walk<'_>, workspace: &Workspace, control: &Control, counted_max: u64) -> Option<Ignored> {
+    let entries = walk.left_out.ignored;
+    if entries == 0 {
+        return None;
+    }
+    let mut left = counted_max;
+    let mut folders = Vec::new();
+    for found in walk.ignored_folders.iter().flatten() {
+        let path = WorkspacePath::new(&found.path()).unwrap_or_default();
+        let shown = workspace.shown(&path);
+        let selection = Selection { hidden: true, no_ignore: true, ..Selection::of(Kinds::LEAVES) };
+        let inside = Walk::new(workspace, vec![Root { path, is_folder: true }], selection, control.clone());
+        let most = usize::try_from(left).unwrap_or(usize::MAX);
+        let count = inside.take(most).count() as u64;
+        left -= count;
+        folders.push(FolderSum { path: shown, entries: count, at_least: left == 0 });
+        if left == 0 {
+            break;
+        }
+    }
+    Some(Ignored { entries, folders: largest_of(folders) })
+}
+
+/// The folders that hold most, in the order of what they hold.
+fn largest_of(mut folders: Vec<FolderSum>) -> Vec<FolderSum> {
+    folders.sort_by(|one, other| other.entries.cmp(&one.entries).then_with(|| one.path.cmp(&other.path)));
+    folders.truncate(LARGEST_FOLDERS);
+    folders
+}
+
+/// Counts entries by the folder directly below the one that was listed.
+#[derive(Debug, Default)]
+struct Sums {
+    /// The folder at hand and its entries.
+    at_hand: Option<(PathBuf, u64)>,
+    /// The entries of each folder.
+    entries: BTreeMap<PathBuf, u64>,
+}
+
+impl Sums {
+    /// Counts one entry.
+    fn add(&mut self, found: &Found) {
+        let folder = &found.folder().path;
+        match &mut self.at_hand {
+            Some((path, entries)) if path == folder => *entries += 1,
+            _ => {
+                self.put_down();
+                self.at_hand = Some((folder.clone(), 1));
+            }
+        }
+    }
+
+    /// Adds the folder at hand to the rest.
+    fn put_down(&mut self) {
+        if let Some((path, entries)) = self.at_hand.take() {
+            *self.entries.entry(path).or_default() += entries;
+        }
+    }
+
+    /// The folders that hold most, those above the point where the tree forks left out.
+    fn largest(mut self, workspace: &Workspace) -> Vec<FolderSum> {
+        self.put_down();
+        let levels = self.entries.keys().map(|path| path.components().count()).min().unwrap_or(0) + 1;
+        let mut sums: BTreeMap<PathBuf, u64> = BTreeMap::new();
+        for (path, entries) in self.entries {
+            let top: PathBuf = path.components().take(levels).collect();
+            *sums.entry(top).or_default() += entries;
+        }
+        let folders = sums.into_iter().map(|(path, entries)| FolderSum {
+            path: workspace.shown(&WorkspacePath::new(&path).unwrap_or_default()),
+            entries,
+            at_least: false,
+        });
+        largest_of(folders.collect())
+    }
+}

@@ -1,0 +1,232 @@
+//! Calls: answers, refusals, sessions, text.
+
+use lbx::tools::TOOLS;
+use serde_json::{Value, json};
+
+use crate::client::Workspace;
+
+#[test]
+fn each_tool_does_its_work() {
+    let workspace = Workspace::with(&[("greet.txt", "hello\n")]);
+    let mut client = workspace.serve(&[]);
+    let read = client.ok("read", &json!({ "path": "greet.txt" }));
+    assert_eq!(read["content"], "hello\n");
+    let edited = client.ok(
+        "edit",
+        &json!({ "path": "greet.txt", "old_string": "hello", "new_string": "hi", "why": "shorter" }),
+    );
+    assert_eq!(edited["count"], 1);
+    assert_eq!(edited["snapshot"].as_str().unwrap().len(), 40);
+    client.ok("append", &json!({ "path": "greet.txt", "content": "last\n" }));
+    client.ok("prepend", &json!({ "path": "greet.txt", "content": "first\n" }));
+    client.ok("insert", &json!({ "path": "greet.txt", "line": 1, "content": "second\n" }));
+    workspace.holds("greet.txt", "first\nsecond\nhi\nlast\n");
+    let written = client.ok("write", &json!({ "path": "new/file.txt", "content": "new\n" }));
+    assert_eq!(written["created"], true);
+    workspace.holds("new/file.txt", "new\n");
+    let patch = "--- a/new/file.txt\n+++ b/new/file.txt\n@@ -1 +1 @@\n-new\n+newer\n";
+    let patched = client.ok("patch", &json!({ "patch": patch }));
+    assert_eq!(patched["files"][0]["action"], "modify");
+    workspace.holds("new/file.txt", "newer\n");
+    let both = client.ok("read", &json!({ "paths": ["new/file.txt", "none.txt"] }));
+    assert_eq!(both["files"][0]["content"], "newer\n");
+    assert_eq!(both["files"][1]["error"]["kind"], "not_found");
+    client.ok("move", &json!({ "from": "new/file.txt", "to": "new/moved.txt" }));
+    client.ok("delete", &json!({ "path": "new/moved.txt" }));
+    assert!(!workspace.path("new/moved.txt").exists());
+    client.ok("restore", &json!({ "path": "new/moved.txt" }));
+    workspace.holds("new/moved.txt", "newer\n");
+    client.ok("append", &json!({ "path": "new/moved.txt", "content": "end\n" }));
+    client.ok("undo", &json!({}));
+    workspace.holds("new/moved.txt", "newer\n");
+    client.ok("redo", &json!({}));
+    workspace.holds("new/moved.txt", "newer\nend\n");
+    // A tool that is new to the list needs its line here.
+    let served = TOOLS.iter().filter(|tool| tool.served).map(|tool| tool.name);
+    assert_eq!(client.succeeded, served.map(str::to_owned).collect());
+}
+
+#[test]
+fn warnings_stand_beside_the_fields_of_an_answer() {
+    let workspace = Workspace::with(&[("open.txt", "no newline")]);
+    let answer = workspace.serve(&[]).ok("append", &json!({ "path": "open.txt", "content": "!\n" }));
+    assert!(answer["warnings"][0].is_string(), "{answer}");
+}
+
+#[test]
+fn a_refusal_is_a_result_that_tells_the_next_step() {
+    let workspace = Workspace::with(&[("greet.txt", "hello\n")]);
+    let mut client = workspace.serve(&[]);
+    let edit = json!({ "path": "greet.txt", "old_string": "hello", "new_string": "hi" });
+    let error = client.refused("edit", &edit, "not_read");
+    assert_eq!(error["path"], "greet.txt");
+    client.ok("read", &json!({ "path": "greet.txt" }));
+    workspace.write("greet.txt", "hallo\n");
+    let error = client.refused("edit", &edit, "stale_file");
+    assert_eq!(error["details"]["actual_sha256"].as_str().unwrap().len(), 64);
+    client.refused("read", &json!({ "path": "../out.txt" }), "outside_workspace");
+    workspace.holds("greet.txt", "hallo\n");
+}
+
+#[test]
+fn bad_arguments_are_such_a_refusal_too() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let mut client = workspace.serve(&[]);
+    let error = client.refused("read", &json!({ "path": "a.txt", "lines": 3 }), "invalid_request");
+    assert_eq!(error["details"]["field"], "lines");
+    client.refused("read", &json!({}), "invalid_request");
+    client.refused("read", &json!({ "path": ["a.txt"] }), "invalid_request");
+    client.refused("read", &json!({ "path": "a.txt", "session": "../x" }), "invalid_request");
+    client.refused("read", &json!({ "path": "a.txt", "session": 7 }), "invalid_request");
+    client.refused("read", &json!({ "path": "a.txt", "workspace": "/" }), "invalid_request");
+    client.refused("read", &json!({ "path": "a.txt", "sandbox": "x" }), "invalid_request");
+}
+
+#[test]
+fn an_argument_that_comes_twice_is_refused() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let mut client = workspace.serve(&[]);
+    client.send(r#"{"jsonrpc":"2.0","id":"d","method":"tools/call","params":{"name":"write","arguments":{"path":"b.txt","content":"1","content":"2"}}}"#);
+    let answer = client.wait_for(|message| message["id"] == "d");
+    assert_eq!(answer["result"]["isError"], true);
+    let error: Value =
+        serde_json::from_str(answer["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(error["kind"], "invalid_request");
+    assert!(error["message"].as_str().unwrap().contains("`content`"), "{error}");
+    assert!(!workspace.path("b.txt").exists());
+}
+
+#[test]
+fn spellings_that_models_know_are_accepted() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let mut client = workspace.serve(&[]);
+    let arguments = json!({ "file_path": "a.txt", "startLine": "1", "offset": null });
+    let result = client.call("read_file", &arguments);
+    assert_eq!(result["structuredContent"]["content"], "a\n");
+}
+
+#[test]
+fn an_unknown_tool_is_an_error_of_the_protocol() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
+    for name in ["reed", "batch", "schema", "mcp", ""] {
+        let answer = client.ask("tools/call", &json!({ "name": name, "arguments": {} }));
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    }
+}
+
+#[test]
+fn a_call_of_the_wrong_shape_is_an_error_of_the_protocol() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
+    for params in [
+        json!({}),
+        json!({ "name": 7 }),
+        json!({ "name": "read", "arguments": ["a.txt"] }),
+        json!({ "name": "read", "arguments": "a" }),
+    ] {
+        let answer = client.ask("tools/call", &params);
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    }
+    let answer = client.ask("tools/walk", &json!({}));
+    assert_eq!(answer["error"]["code"], -32601, "{answer}");
+}
+
+#[test]
+fn paths_count_from_the_root_wherever_the_server_stands() {
+    let workspace = Workspace::with(&[("a.txt", "root\n"), ("sub/a.txt", "sub\n")]);
+    let mut client = crate::client::Client::of(workspace.lbx("sub", &["mcp"])).greeted();
+    let read = client.ok("read", &json!({ "path": "a.txt" }));
+    assert_eq!((read["path"].as_str(), read["content"].as_str()), (Some("a.txt"), Some("root\n")));
+    assert_eq!(client.ok("read", &json!({ "path": "sub/a.txt" }))["path"], "sub/a.txt");
+}
+
+#[test]
+fn the_workspace_is_fixed_at_the_start() {
+    let workspace = Workspace::with(&[("sub/a.txt", "sub\n")]);
+    let root = workspace.path("sub");
+    let mut client = workspace.serve(&["--workspace", root.to_str().unwrap()]);
+    assert_eq!(client.ok("read", &json!({ "path": "a.txt" }))["content"], "sub\n");
+    // What would now be nearer changes nothing.
+    std::fs::create_dir(workspace.path("sub/.git")).unwrap();
+    assert_eq!(client.ok("read", &json!({ "path": "a.txt" }))["content"], "sub\n");
+}
+
+#[test]
+fn a_server_does_not_need_the_folder_that_it_was_started_in() {
+    let workspace = Workspace::with(&[("a.txt", "a\n"), ("sub/b.txt", "b\n")]);
+    let mut client = crate::client::Client::of(workspace.lbx("sub", &["mcp"])).greeted();
+    std::fs::remove_dir_all(workspace.path("sub")).unwrap();
+    assert_eq!(client.ok("read", &json!({ "path": "a.txt" }))["content"], "a\n");
+}
+
+#[test]
+fn a_server_without_a_workspace_says_so_on_stderr_alone() {
+    let workspace = Workspace::with(&[]);
+    let output = workspace.lbx("", &["mcp", "--workspace", "none"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(output.stdout, b"");
+    assert!(String::from_utf8(output.stderr).unwrap().contains("not_found"));
+}
+
+#[test]
+fn each_process_has_a_session_of_its_own() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let (mut one, mut other) = (workspace.serve(&[]), workspace.serve(&[]));
+    one.ok("read", &json!({ "path": "a.txt" }));
+    let write = json!({ "path": "a.txt", "content": "b\n" });
+    other.refused("write", &write, "not_read");
+    one.ok("write", &write);
+}
+
+#[test]
+fn a_session_is_named_on_the_command_line_or_in_a_call() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let mut named = workspace.serve(&["--session", "pair"]);
+    let mut other = workspace.serve(&[]);
+    named.ok("read", &json!({ "path": "a.txt" }));
+    other.refused("write", &json!({ "path": "a.txt", "content": "b\n" }), "not_read");
+    other.ok("write", &json!({ "path": "a.txt", "content": "b\n", "session": "pair" }));
+    assert!(workspace.path(".lbx/sessions/pair.json").exists());
+}
+
+#[test]
+fn results_as_text_are_the_payload_alone() {
+    let workspace = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
+    let mut client = workspace.serve(&["--results", "text"]);
+    let whole = client.call("read", &json!({ "path": "a.txt" }));
+    assert_eq!(whole["content"], json!([{ "type": "text", "text": "one\ntwo\nthree\n" }]));
+    assert!(whole.get("structuredContent").is_none());
+    let part = client.call("read", &json!({ "path": "a.txt", "limit": 1 }));
+    assert_eq!(part["content"][0]["text"], "one\n");
+    assert!(part["content"][1]["text"].as_str().unwrap().contains("--offset 1"), "{part}");
+    client.refused("read", &json!({ "path": "none.txt" }), "not_found");
+}
+
+#[test]
+fn an_answer_without_bound_stays_under_four_megabytes() {
+    let source = "    let line = of(some, code);\n".repeat(200_000);
+    let workspace = Workspace::with(&[("big.txt", &source)]);
+    for (options, least) in [(&[][..], 1_600_000), (&["--results", "text"], 3_300_000)] {
+        let mut client = workspace.serve(options);
+        let result = client.call("read", &json!({ "path": "big.txt", "max_bytes": 0, "limit": 0 }));
+        let bytes = result.to_string().len();
+        assert!(bytes < 4_000_000, "{bytes}");
+        let shown = result["content"][0]["text"].as_str().unwrap();
+        assert!(shown.len() > least && result["isError"] != true, "{}", shown.len());
+        if let Some(content) = result.get("structuredContent") {
+            assert_eq!(content["truncated"], true);
+            assert!(content["next_offset"].as_u64().unwrap() > 10_000);
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_no_client_would_take_is_too_large() {
+    let workspace = Workspace::with(&[("quotes.txt", &"\"\"\"\"\"\"\"\n".repeat(300_000))]);
+    let mut client = workspace.serve(&[]);
+    let error =
+        client.refused("read", &json!({ "path": "quotes.txt", "max_bytes": "0", "limit": 0 }), "too_large");
+    assert!(error["suggested_action"].as_str().unwrap().contains("max_bytes"));
+    client.ok("read", &json!({ "path": "quotes.txt" }));
+}

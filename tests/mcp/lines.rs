@@ -1,0 +1,108 @@
+//! Lines that are no message.
+
+use serde_json::json;
+
+use crate::client::Workspace;
+
+#[test]
+fn what_is_no_json_is_answered() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
+    let deep = "[".repeat(100_000);
+    for line in [
+        &b"hello"[..],
+        b"{\"jsonrpc\":\"2.0\",",
+        b"\xff\xfe",
+        b"{\"a\":\"\\ud800\"}",
+        b"{} {}",
+        deep.as_bytes(),
+    ] {
+        client.send(line);
+        let answer = client.next();
+        assert_eq!(answer["error"]["code"], -32700, "{answer}");
+        assert!(answer.get("id").is_none());
+    }
+    assert!(!client.tools().is_empty());
+}
+
+#[test]
+fn json_that_is_no_message_is_answered() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
+    for line in [
+        "[]",
+        "7",
+        "{}",
+        r#"{"jsonrpc":"1.0","method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","method":"ping","id":null}"#,
+        r#"{"jsonrpc":"2.0","method":"ping","id":{}}"#,
+        r#"{"jsonrpc":"2.0","method":"ping","id":1.5}"#,
+        r#"[{"jsonrpc":"2.0","method":"ping","id":1}]"#,
+    ] {
+        client.send(line);
+        let answer = client.next();
+        assert_eq!(answer["error"]["code"], -32600, "{line}: {answer}");
+    }
+}
+
+#[test]
+fn where_a_line_has_an_id_its_error_has_it_too() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
+    for line in [
+        r#"{"jsonrpc":"2.0","id":"x"}"#,
+        r#"{"jsonrpc":"2.0","id":"x","method":7}"#,
+        r#"{"jsonrpc":"2.0","id":"x","method":"tools/list","params":[]}"#,
+        r#"{"jsonrpc":"2.0","id":"x","method":"tools/list","params":{"cursor":"a","cursor":"b"}}"#,
+    ] {
+        client.send(line);
+        let answer = client.next();
+        assert_eq!(
+            (&answer["error"]["code"], &answer["id"]),
+            (&json!(-32600), &json!("x")),
+            "{line}: {answer}"
+        );
+    }
+}
+
+#[test]
+fn empty_lines_and_carriage_returns_are_passed_over() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
+    client.send("\r\n\n  ");
+    client.send("{\"jsonrpc\":\"2.0\",\"id\":\"r\",\"method\":\"ping\"}\r");
+    assert_eq!(client.next()["id"], "r");
+}
+
+#[test]
+fn a_line_that_is_too_long_is_refused_and_the_next_one_read() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
+    client.send(vec![b'x'; 20 << 20]);
+    let answer = client.next();
+    assert_eq!(answer["error"]["code"], -32600, "{answer}");
+    assert!(!client.tools().is_empty());
+}
+
+#[test]
+fn a_long_line_is_read() {
+    let workspace = Workspace::with(&[]);
+    let content = "0123456789abcde\n".repeat(500_000);
+    workspace.serve(&[]).ok("write", &json!({ "path": "long.txt", "content": content }));
+    workspace.holds("long.txt", &content);
+}
+
+#[test]
+fn garbage_before_the_handshake_is_answered_and_notifications_are_passed_over() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let mut client = workspace.start(&[]);
+    client.tell("notifications/initialized", &json!({}));
+    client.tell("notifications/cancelled", &json!({ "requestId": 1 }));
+    client.send(r#"{"jsonrpc":"2.0","id":5,"result":{}}"#);
+    client.send("garbage");
+    assert_eq!(client.next()["error"]["code"], -32700);
+    assert_eq!(client.ask("ping", &json!({}))["result"], json!({}));
+    assert_eq!(client.ask("tools/list", &json!({}))["error"]["code"], -32602);
+    client.greet("2025-06-18");
+    client.ok("read", &json!({ "path": "a.txt" }));
+}

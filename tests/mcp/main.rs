@@ -1,0 +1,16 @@
+//! `lbx mcp`, driven over its pipes as a client would.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may fail, and its name says what it is about"
+)]
+
+mod calls;
+mod client;
+mod declared;
+mod library;
+mod life;
+mod lines;
+mod revisions;
+mod schema;
