@@ -42,11 +42,15 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "patch" -d 'Apply a patch to
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "append" -d 'Add text at the end of a file'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "prepend" -d 'Add text at the start of a file'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "insert" -d 'Insert lines after a line of a file'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "grep" -d 'Search the contents of files for a pattern'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "glob" -d 'Find files by name'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "ls" -d 'List what folders hold'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "delete" -d 'Delete files and folders, which can be restored'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "restore" -d 'Bring back what was deleted'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "move" -d 'Move or rename a file or folder'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "undo" -d 'Take back changes that this session made, the newest first'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "redo" -d 'Do again what undo took back, the newest first'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "audit" -d 'Show the audit log, the newest first, or check that nobody has altered it'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "trash" -d 'List what was deleted, or remove it for good'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "apply_patch" -d 'Apply a patch as Codex models call it'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "schema" -d 'Show the JSON Schema of a tool\'s request and answer, or of every tool\'s'
@@ -183,6 +187,93 @@ complete -c lbx -n "__fish_lbx_using_subcommand insert" -l null -d 'End entries 
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s g -l include -d 'Only files that match one of these globs; without a slash at any depth, with ! not' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l exclude -d 'No files that match one of these globs' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s t -l type -d 'Only files of these types of ripgrep\'s, such as rust, py, ts' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s B -l before -d 'Lines to show before each match' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s A -l after -d 'Lines to show after each match' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s C -l context -d 'Lines to show before and after each match' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l output-mode -d 'content: matching lines; files: paths of files with matches; count: matches in each file' -r -f -a "content\t'Matching lines'
+files\t'Paths of files with matches'
+count\t'Matches in each file'
+files_with_matches\t'The same as files'"
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l limit -d 'Matches to show at most, or files, or counts [250]; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l offset -d 'Matches, files or counts to pass over' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s m -l max-count -d 'Lines that match in one file, after which it is left' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l max-columns -d 'Bytes of a line to show at most, round the match [500]; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l max-bytes -d 'Bytes of payload to show at most [24576]; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l sort -d 'Order of the files: path, or mtime with the newest first' -r -f -a "path\t'By path, component by component'
+mtime\t'By time of change, the newest first'"
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l timeout-ms -d 'Milliseconds that the search may take [30000]; 0 for no limit' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s e -l regexp -d 'A further pattern; any of them may match' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l color -d 'Accepted and without effect' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s F -l literal -d 'Take the pattern as plain text'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s i -l ignore-case -d 'Upper and lower case alike'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s S -l smart-case -d 'Upper and lower case alike, unless the pattern has an upper-case letter'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s w -l word -d 'Between word boundaries only'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s U -l multiline -d 'Let a match go across lines'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s v -l invert -d 'Lines that do not match'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s o -l only-matching -d 'Each match by itself instead of its line'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l hidden -d 'Hidden files too'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l no-ignore -d 'Files that git ignores too'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l total -d 'Count all matches, those behind the last one shown too'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l group -d 'Name each file once, with its matches in a list'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l mark -d 'Answer each file\'s sha256 and count the lines shown as read, so that edit may follow'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s n -l line-number -d 'Accepted and without effect: line numbers are always there'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s l -l files-with-matches -d 'Short for `--output-mode files`'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s c -l count -d 'Short for `--output-mode count`'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l sort -d 'Order: path, or mtime with the newest first' -r -f -a "path\t'By path, component by component'
+mtime\t'By time of change, the newest first'"
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l type -d 'What to find; files and symlinks where it is not said' -r -f -a "file\t'Regular files'
+dir\t'Folders'
+symlink\t'Symlinks, whatever they lead to'"
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l limit -d 'Paths to show at most [1000]; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l offset -d 'Paths to pass over' -r
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l max-bytes -d 'Bytes of payload to show at most [24576]; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l timeout-ms -d 'Milliseconds that the search may take [30000]; 0 for no limit' -r
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -s i -l ignore-case -d 'Upper and lower case alike'
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l hidden -d 'Hidden files too'
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l no-ignore -d 'Files that git ignores too'
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l depth -d 'Levels to list: 1 is the folder alone' -r
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l limit -d 'Entries to show at most [1000]; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l offset -d 'Entries to pass over' -r
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l max-bytes -d 'Bytes of payload to show at most [24576]; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l timeout-ms -d 'Milliseconds that the listing may take [30000]; 0 for no limit' -r
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -s R -l recursive -d 'What lies in the folders inside too'
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -s l -l long -d 'Size, mode and time of each entry'
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -s a -l hidden -d 'Hidden files too'
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l no-ignore -d 'Files that git ignores too'
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -s 1 -d 'Accepted and without effect: there is one entry a line'
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; refuse where it is another' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l why -d 'Why, for whoever reviews the change' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
@@ -252,6 +343,20 @@ complete -c lbx -n "__fish_lbx_using_subcommand redo" -l null -d 'End entries of
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l limit -d 'Records to show at most; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l offset -d 'Records to pass over, the newest first' -r
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l max-bytes -d 'Bytes of records in the answer; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l verify -d 'Check the chain of all records'
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l trash-id -d 'Entry to purge; all of them without it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l limit -d 'Entries to show at most; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
@@ -299,6 +404,8 @@ complete -c lbx -n "__fish_lbx_using_subcommand batch" -l null -d 'End entries o
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l results -d 'What a result holds: structured content and the same JSON as text, or the text of --text' -r -f -a "json\t'Structured content, and the same JSON as text'
+text\t'The text alone, as --text prints it'"
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
@@ -308,4 +415,4 @@ complete -c lbx -n "__fish_lbx_using_subcommand mcp" -s t -l text -d 'Print the 
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
-complete -c lbx -n "__fish_lbx_using_subcommand mcp" -s h -l help -d 'Print help'
+complete -c lbx -n "__fish_lbx_using_subcommand mcp" -s h -l help -d 'Print help (see more with \'--help\')'
