@@ -1,5 +1,7 @@
 //! `grep`, `glob` and `ls` through the real binary.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 

@@ -119,11 +119,12 @@ pub fn overrides(base: &WorkspacePath, include: &[String], exclude: &[String]) -
     for glob in include.iter().cloned().chain(left_out) {
         must_be_bounded(&glob)?;
         let written = glob.strip_prefix('!').unwrap_or(&glob);
-        let bare = written.strip_prefix("./").map_or_else(|| written.to_owned(), |rest| format!("/{rest}"));
-        if bare.is_empty() {
+        let anchored =
+            written.strip_prefix("./").map_or_else(|| written.to_owned(), |rest| format!("/{rest}"));
+        if anchored.is_empty() {
             return Err(Error::invalid("a glob of include or exclude is empty"));
         }
-        let glob = if glob.starts_with('!') { format!("!{bare}") } else { bare };
+        let glob = if glob.starts_with('!') { format!("!{anchored}") } else { anchored };
         builder.add(&glob).map_err(|error| glob_error(written, &reason_of(&error)))?;
     }
     builder.build().map_err(|error| Error::invalid(format!("bad glob: {error}")))
