@@ -33,7 +33,7 @@ complete -c lbx -n "__fish_lbx_needs_command" -s t -l text -d 'Print the payload
 complete -c lbx -n "__fish_lbx_needs_command" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_needs_command" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_needs_command" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
-complete -c lbx -n "__fish_lbx_needs_command" -s h -l help -d 'Print help'
+complete -c lbx -n "__fish_lbx_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_needs_command" -s V -l version -d 'Print version'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "read" -d 'Read lines of a file, and note that this session has seen them'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "write" -d 'Create a file, or replace all of its content'

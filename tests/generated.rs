@@ -237,3 +237,49 @@ fn completions_are_scripts_that_their_shells_take() {
         }
     }
 }
+
+/// All Rust sources below a folder, as one text.
+fn sources(folder: &Path, text: &mut String) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, text);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            text.push_str(&std::fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn every_invariant_names_a_test_that_exists() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(package.join("ARCHITECTURE.md")).unwrap();
+    let mut text = String::new();
+    sources(&package.join("src"), &mut text);
+    sources(&package.join("tests"), &mut text);
+    let mut count = 0;
+    for invariant in page.lines().filter(|line| line.starts_with("- **") && line.contains(".** ")) {
+        // An invariant has a letter and a number: **W1.**
+        if !invariant.chars().nth(5).is_some_and(|character| character.is_ascii_digit()) {
+            continue;
+        }
+        let tests: Vec<&str> =
+            invariant.split("*`").skip(1).filter_map(|rest| rest.split('`').next()).collect();
+        assert!(!tests.is_empty(), "{invariant}");
+        for test in tests {
+            assert!(text.contains(&format!("fn {test}()")), "there is no test {test}: {invariant}");
+        }
+        count += 1;
+    }
+    assert!(count > 20, "{count} invariants");
+    assert!(page.lines().count() < 200);
+}
+
+#[test]
+fn the_readme_lists_every_tool() {
+    let readme = include_str!("../README.md");
+    let tools = tree();
+    for tool in tools.get_subcommands() {
+        assert!(readme.contains(&format!("`{}`", tool.get_name())), "{}", tool.get_name());
+    }
+}
