@@ -88,6 +88,7 @@ pub fn tree() -> Command {
 
 /// `lbx` itself.
 fn root() -> Command {
+    // The flags come first: what their type says of itself is not what lbx is about.
     Flags::augment_args(Command::new("lbx"))
         .version(env!("CARGO_PKG_VERSION"))
         .about("The file tools that coding agents work with: gated, atomic, undoable, visible")
