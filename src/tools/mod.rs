@@ -262,12 +262,12 @@ pub const TOOLS: &[Entry] = &[
     entry::<r#move::Move>(),
     entry::<undo::Undo>(),
     entry::<redo::Redo>(),
-    entry::<audit::Audit>(),
-    entry::<trash::Trash>(),
-    entry::<apply_patch::ApplyPatch>(),
     entry::<log::Log>(),
     entry::<diff::Diff>(),
     entry::<snapshot::Snapshot>(),
+    entry::<audit::Audit>(),
+    entry::<trash::Trash>(),
+    entry::<apply_patch::ApplyPatch>(),
     entry::<schema::Schema>(),
 ];
 
