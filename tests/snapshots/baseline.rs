@@ -67,3 +67,20 @@ fn a_refused_change_has_none() {
     ws.lbx(&["edit", "a.txt", "--old-string", "dirty", "--new-string", "x"]).ok();
     assert_eq!(ws.snapshots(), ["edit: a.txt", "baseline"]);
 }
+
+#[test]
+fn a_checkout_of_much_is_no_hindrance() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx_stdin(&["write", "b.txt"], "b\n").ok();
+    for number in 0..2_100 {
+        ws.write(&format!("made/{number}.txt"), "x\n");
+    }
+    ws.git(&["add", "-A", "made"]);
+    ws.git(&["commit", "-q", "-m", "much"]);
+    ws.write("a.txt", "dirty\n");
+    ws.call(&["--session", "next", "append", "b.txt", "--content", "c\n"]).run().ok();
+    let subjects = ws.snapshots();
+    assert_eq!(subjects[..2], ["append: b.txt", "baseline"]);
+    assert!(subjects[2].starts_with("external: HEAD moved to "), "{subjects:?}");
+    assert_eq!(ws.git(&["diff", "--name-only", "lbx-snapshots~2", "lbx-snapshots~1"]), "a.txt");
+}
