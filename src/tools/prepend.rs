@@ -14,7 +14,6 @@ use crate::error::Error;
 #[derive(Debug, clap::Args, serde::Deserialize, schemars::JsonSchema)]
 #[group(skip)]
 #[serde(transparent)]
-#[group(skip)] // `append` has a group of that name already
 pub struct Request {
     /// As for `append`.
     #[command(flatten)]
