@@ -46,7 +46,7 @@ pub const COMMON_FIELDS: [CommonField; 4] = [
         name: "session",
         scope: Scope::Call,
         kind: "string",
-        description: "Whose reads count, if not this connection's",
+        description: "Session, in place of this connection's own",
     },
     CommonField {
         name: "require_snapshot",

@@ -189,7 +189,26 @@ pub struct Change<'e> {
     moved: Vec<moves::Moved>,
 }
 
+/// The state under the lock that every change holds.
+pub struct Locked {
+    /// The state.
+    pub state: State,
+    /// Free as soon as this is dropped.
+    lock: Lock,
+}
+
 impl Engine {
+    /// Takes the lock that every change holds, and first finishes what a dead call left.
+    ///
+    /// # Errors
+    /// `lock_timeout`, or the system's where the state cannot be written.
+    pub fn lock(&mut self) -> Result<Locked, Error> {
+        let state = State::open(&self.workspace)?;
+        let lock = state.lock(state.fd(), LOCK)?;
+        recover::recover(self, &state)?;
+        Ok(Locked { state, lock })
+    }
+
     /// Begins a change by the tool `tool`: takes the lock, and first finishes what a dead call left.
     ///
     /// A dry run takes no lock and changes nothing.
@@ -201,9 +220,7 @@ impl Engine {
         let (state, lock) = if dry_run {
             (State::find(&self.workspace)?, None)
         } else {
-            let state = State::open(&self.workspace)?;
-            let lock = state.lock(state.fd(), LOCK)?;
-            recover::recover(self, &state)?;
+            let Locked { state, lock } = self.lock()?;
             (Some(state), Some(lock))
         };
         let session = match &state {
