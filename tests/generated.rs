@@ -1,7 +1,7 @@
 //! `man/` and `completions/` say what the command line takes, because they are written from it.
 //!
 //! `BLESS=1 cargo test --test generated` writes them anew.
-#![expect(clippy::panic, reason = "a test may fail, and its name says what it is about")]
+#![expect(clippy::unwrap_used, reason = "a test may fail, and its name says what it is about")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -13,7 +13,6 @@ use crate::error::Error;
 /// that is uniform.
 #[derive(Debug, clap::Args, serde::Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
-#[group(skip)] // `append` has a group of that name already
 pub struct Request {
     /// As for `append`.
     #[command(flatten)]
