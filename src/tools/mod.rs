@@ -9,8 +9,8 @@ pub mod edit;
 pub mod glob;
 pub mod grep;
 pub mod insert;
-pub mod r#move;
 pub mod ls;
+pub mod r#move;
 pub mod patch;
 pub mod prepend;
 pub mod read;
@@ -20,6 +20,8 @@ pub mod schema;
 pub mod trash;
 pub mod undo;
 pub mod write;
+
+use std::io::Write;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use schemars::JsonSchema;
@@ -127,11 +129,11 @@ impl Text {
 
 /// An answer with its type erased.
 pub trait Reply {
-    /// The whole answer as JSON.
+    /// Writes the whole answer as JSON.
     ///
     /// # Errors
-    /// `internal` where it cannot be JSON.
-    fn json(&self, frame: &Frame<'_>) -> Result<String, Error>;
+    /// Where it cannot be JSON, or `out` takes no more.
+    fn json(&self, frame: &Frame<'_>, out: &mut dyn Write) -> serde_json::Result<()>;
 
     /// The data alone.
     ///
@@ -150,8 +152,8 @@ pub trait Reply {
 struct Typed<T: Tool>(T::Response);
 
 impl<T: Tool> Reply for Typed<T> {
-    fn json(&self, frame: &Frame<'_>) -> Result<String, Error> {
-        frame.success(&self.0)
+    fn json(&self, frame: &Frame<'_>, out: &mut dyn Write) -> serde_json::Result<()> {
+        frame.success(&self.0, out)
     }
 
     fn value(&self) -> Result<Value, Error> {
