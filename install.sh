@@ -177,7 +177,7 @@ step() {
     "$@" >"$answer" 2>&1 || status=$?
     cat "$answer"
     [ "$status" = "$wanted_status" ] || fail "the demo: exit status $status, not $wanted_status: $what"
-    grep -qF -- "$wanted_text" "$answer" || fail "the demo: no '$wanted_text' in the answer: $what"
+    [ -z "$wanted_text" ] || grep -qF -- "$wanted_text" "$answer" || fail "the demo: no '$wanted_text' in the answer: $what"
 }
 
 say
@@ -192,7 +192,7 @@ step "So it reads the file, or only the lines that matter." 0 '"sha256":' \
     lbx read Cargo.toml --limit 12 </dev/null
 edit_keywords "Now the edit is made, at once and with a snapshot." 0 '"snapshot":'
 step "Another program changes the file behind its back ..." 0 '' \
-    sh -c "printf '# changed by someone else\n' >> Cargo.toml" </dev/null
+    sh -c 'echo "# changed by someone else" >> Cargo.toml' </dev/null
 step "... so the next edit is refused, and the answer shows what has changed." 6 '+# changed by someone else' \
     lbx edit Cargo.toml --old-string 'name = "lbx"' --new-string 'name = "toolbox"' --replace-all </dev/null
 
@@ -205,6 +205,8 @@ step "... so the next edit is refused, and the answer shows what has changed." 6
 } >"$scratch/two-files.patch"
 step "It reads two files for a patch." 0 '"files":[' \
     lbx read src/main.rs src/lib.rs --limit 2 </dev/null
+printf '\n# The patch:\n'
+cat "$scratch/two-files.patch"
 step "One patch changes both, or neither." 0 '"action":"modify"' \
     lbx patch --why 'Say who was here' <"$scratch/two-files.patch"
 step "A search finds both." 0 '"files_matched":2' \

@@ -1,7 +1,7 @@
 //! `man/` and `completions/` say what the command line takes, because they are written from it.
 //!
 //! `BLESS=1 cargo test --test generated` writes them anew.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail, and its name says what it is about")]
+#![expect(clippy::unwrap_used, reason = "a test may fail, and its name says what it is about")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("LBX_OUTPUT", "With the value text, as --text."),
 ];
 
-/// Complaints about what clap_mangen writes, which nobody sees in the page, and about the date that
+/// Complaints about what `clap_mangen` writes, which nobody sees in the page, and about the date that
 /// a page in step with the command line does not have.
 const WORDS_OF_THE_GENERATOR: [&str; 2] = ["skipping paragraph macro", "missing date"];
 
