@@ -31,6 +31,9 @@ _lbx() {
             lbx,delete)
                 cmd="lbx__subcmd__delete"
                 ;;
+            lbx,diff)
+                cmd="lbx__subcmd__diff"
+                ;;
             lbx,edit)
                 cmd="lbx__subcmd__edit"
                 ;;
@@ -42,6 +45,9 @@ _lbx() {
                 ;;
             lbx,insert)
                 cmd="lbx__subcmd__insert"
+                ;;
+            lbx,log)
+                cmd="lbx__subcmd__log"
                 ;;
             lbx,ls)
                 cmd="lbx__subcmd__ls"
@@ -70,6 +76,9 @@ _lbx() {
             lbx,schema)
                 cmd="lbx__subcmd__schema"
                 ;;
+            lbx,snapshot)
+                cmd="lbx__subcmd__snapshot"
+                ;;
             lbx,trash)
                 cmd="lbx__subcmd__trash"
                 ;;
@@ -86,7 +95,7 @@ _lbx() {
 
     case "${cmd}" in
         lbx)
-            opts="-t -h -V --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help --version read write edit patch append prepend insert grep glob ls delete restore move undo redo audit trash apply_patch schema batch mcp"
+            opts="-t -h -V --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help --version read write edit patch append prepend insert grep glob ls delete restore move undo redo log diff snapshot audit trash apply_patch schema batch mcp"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -283,6 +292,56 @@ _lbx() {
                     return 0
                     ;;
                 --why)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --workspace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lbx__subcmd__diff)
+            opts="-t -h --from --to --of --stat --offset --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --of)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --offset)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-bytes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -567,6 +626,56 @@ _lbx() {
                     return 0
                     ;;
                 --why)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --workspace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lbx__subcmd__log)
+            opts="-n -t -h --limit --offset --since --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -n)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --offset)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --since)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-bytes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -967,6 +1076,36 @@ _lbx() {
             ;;
         lbx__subcmd__schema)
             opts="-t -h --aliases --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --workspace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lbx__subcmd__snapshot)
+            opts="-t -h --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

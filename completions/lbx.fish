@@ -50,6 +50,9 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "restore" -d 'Bring back wha
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "move" -d 'Move or rename a file or folder'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "undo" -d 'Take back changes that this session made, the newest first'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "redo" -d 'Do again what undo took back, the newest first'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "log" -d 'List the snapshots: what was changed, when, by which session and tool'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "diff" -d 'Show what changed between two snapshots, in one of them, or in this session'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "snapshot" -d 'Commit whatever changed in the work tree to the snapshot branch'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "audit" -d 'Show the audit log, the newest first, or check that nobody has altered it'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "trash" -d 'List what was deleted, or remove it for good'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "apply_patch" -d 'Apply a patch as Codex models call it'
@@ -343,6 +346,46 @@ complete -c lbx -n "__fish_lbx_using_subcommand redo" -l null -d 'End entries of
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand log" -s n -l limit -d 'Snapshots to list at most; 0 for all [default: 20]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l offset -d 'Snapshots to pass over first' -r
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l since -d 'Only snapshots after this: a snapshot\'s id, a time (RFC 3339), or how long ago (2h, 30m, 1d)' -r
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l max-bytes -d 'Bytes of the answer; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand log" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand log" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l from -d 'The earlier snapshot; without it, the one before `to`' -r
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l to -d 'The later snapshot; without it, the newest' -r
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l of -d 'One snapshot, beside the one before it: what one call changed' -r
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l offset -d 'Lines of the diff to pass over first, or files with `stat`' -r
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l max-bytes -d 'Bytes of the diff; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l stat -d 'Only how much changed in each file'
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l limit -d 'Records to show at most; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l offset -d 'Records to pass over, the newest first' -r
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l max-bytes -d 'Bytes of records in the answer; 0 for no bound' -r
