@@ -96,7 +96,10 @@ fn answer_as_text(reply: &dyn Reply, options: &Options, outcome: &Outcome) -> u8
 fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &Outcome) -> u8 {
     if options.text {
         say(&format!("{}: {}", error.kind(), error.message()));
-        say(error.suggested_action());
+        match error.suggested_command() {
+            Some(command) => say(&format!("try: {command}")),
+            None => say(error.suggested_action()),
+        }
         say_warnings(outcome);
     } else {
         print_line(&frame(tool, options, outcome).failure(error));

@@ -5,10 +5,12 @@ pub mod apply_patch;
 pub mod audit;
 pub mod common;
 pub mod delete;
+pub mod diff;
 pub mod edit;
 pub mod glob;
 pub mod grep;
 pub mod insert;
+pub mod log;
 pub mod ls;
 pub mod r#move;
 pub mod patch;
@@ -17,6 +19,7 @@ pub mod read;
 pub mod redo;
 pub mod restore;
 pub mod schema;
+pub mod snapshot;
 pub mod trash;
 pub mod undo;
 pub mod write;
@@ -261,6 +264,9 @@ pub const TOOLS: &[Entry] = &[
     entry::<r#move::Move>(),
     entry::<undo::Undo>(),
     entry::<redo::Redo>(),
+    entry::<log::Log>(),
+    entry::<diff::Diff>(),
+    entry::<snapshot::Snapshot>(),
     entry::<audit::Audit>(),
     entry::<trash::Trash>(),
     entry::<apply_patch::ApplyPatch>(),
