@@ -6,7 +6,7 @@ use super::call::Called;
 use super::options::Options;
 use crate::engine::Outcome;
 use crate::envelope::Frame;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::tools::{Reply, Text};
 
 /// Prints a call's answer; answers the exit status.
@@ -17,8 +17,8 @@ pub fn answer(tool: &str, options: &Options, called: &Called) -> u8 {
         Ok(reply) if options.text => answer_as_text(reply.as_ref(), options, outcome),
         Ok(reply) => match reply.json(&frame(tool, options, outcome)) {
             Ok(json) => {
-                print_line(&json);
-                status(reply.as_ref(), options)
+                let is_out = print_line(&json);
+                status_if(is_out, reply.as_ref(), options)
             }
             Err(error) => refuse_with(tool, options, &error, outcome),
         },
@@ -32,18 +32,26 @@ pub fn refuse(tool: &str, options: &Options, error: &Error) -> u8 {
     refuse_with(tool, options, error, &Outcome::default())
 }
 
-/// Prints bytes on stdout. Nobody can be told where they cannot be printed.
-pub fn print(bytes: &[u8]) {
+/// Prints bytes on stdout; whether they are out, or nobody wants them any more.
+pub fn print(bytes: &[u8]) -> bool {
     let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Ok(()) => true,
+        // As at the left of `| head`.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => true,
+        Err(error) => {
+            say(&format!("the answer could not be written to stdout: {error}"));
+            false
+        }
+    }
 }
 
-/// Prints one answer as a line.
-pub fn print_line(json: &str) {
+/// Prints one answer as a line; whether it is out.
+pub fn print_line(json: &str) -> bool {
     let mut line = Vec::with_capacity(json.len() + 1);
     line.extend_from_slice(json.as_bytes());
     line.push(b'\n');
-    print(&line);
+    print(&line)
 }
 
 /// What stands round the answer.
@@ -56,16 +64,21 @@ fn status(reply: &dyn Reply, options: &Options) -> u8 {
     if options.exit_status { reply.status() } else { 0 }
 }
 
+/// The exit status of an answer, unless it could not be written.
+fn status_if(is_out: bool, reply: &dyn Reply, options: &Options) -> u8 {
+    if is_out { status(reply, options) } else { ErrorKind::IoError.exit_code() }
+}
+
 /// Prints the payload alone, and the rest on stderr.
 fn answer_as_text(reply: &dyn Reply, options: &Options, outcome: &Outcome) -> u8 {
     let mut text = Text::new(options.null);
     reply.text(&mut text);
-    print(&text.out);
+    let is_out = print(&text.out);
     for note in text.notes {
         say(&note);
     }
     say_warnings(outcome);
-    status(reply, options)
+    status_if(is_out, reply, options)
 }
 
 /// Prints a refusal; answers its exit status.
