@@ -6,11 +6,12 @@ pub mod audit;
 pub mod common;
 pub mod delete;
 pub mod edit;
+pub mod gc;
 pub mod glob;
 pub mod grep;
 pub mod insert;
-pub mod r#move;
 pub mod ls;
+pub mod r#move;
 pub mod patch;
 pub mod prepend;
 pub mod read;
@@ -261,6 +262,7 @@ pub const TOOLS: &[Entry] = &[
     entry::<redo::Redo>(),
     entry::<audit::Audit>(),
     entry::<trash::Trash>(),
+    entry::<gc::Gc>(),
     entry::<apply_patch::ApplyPatch>(),
     entry::<schema::Schema>(),
 ];

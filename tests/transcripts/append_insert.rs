@@ -81,11 +81,9 @@ fn added_text_takes_the_line_endings_and_the_encoding_of_the_file() {
 
 #[test]
 fn lines_are_inserted_after_a_line() {
-    for (line, result) in [
-        ("0", "new\none\ntwo\nthree\n"),
-        ("1", "one\nnew\ntwo\nthree\n"),
-        ("3", "one\ntwo\nthree\nnew\n"),
-    ] {
+    for (line, result) in
+        [("0", "new\none\ntwo\nthree\n"), ("1", "one\nnew\ntwo\nthree\n"), ("3", "one\ntwo\nthree\nnew\n")]
+    {
         let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
         ws.lbx(&["read", "a.txt"]).ok();
         let data = ws.lbx(&["insert", "a.txt", line, "--content", "new"]).ok();

@@ -30,8 +30,16 @@ fn one_request_gets_one_answer_in_every_form() {
     let ws = Workspace::with(&[("a b.txt", "one\ntwo\nthree\n")]);
     let old = sha256(b"one\ntwo\nthree\n");
     let cases: &[(&str, &[&str], Value)] = &[
-        ("read", &["a b.txt", "--offset", "1", "--limit", "1"], json!({"path": "a b.txt", "offset": 1, "limit": 1})),
-        ("read", &["--start-line=2", "a b.txt", "-n"], json!({"path": "a b.txt", "start_line": 2, "line_numbers": true})),
+        (
+            "read",
+            &["a b.txt", "--offset", "1", "--limit", "1"],
+            json!({"path": "a b.txt", "offset": 1, "limit": 1}),
+        ),
+        (
+            "read",
+            &["--start-line=2", "a b.txt", "-n"],
+            json!({"path": "a b.txt", "start_line": 2, "line_numbers": true}),
+        ),
         (
             "write",
             &["a b.txt", "--content", "-x-\n", "--dry-run", "--expected-sha256", &old],
@@ -237,7 +245,11 @@ fn text_mode_prints_the_payload_alone() {
     let refused = ws.lbx(&["edit", "b.txt", "--text", "--old-string", "x", "--new-string", "y"]);
     // b.txt was read, so it is the text that is not there.
     assert_eq!((refused.status(), refused.stdout()), (7, &b""[..]));
-    assert!(refused.stderr().starts_with("lbx: no_match: old_string not found in b.txt"), "{}", refused.stderr());
+    assert!(
+        refused.stderr().starts_with("lbx: no_match: old_string not found in b.txt"),
+        "{}",
+        refused.stderr()
+    );
     let change = ws.call(&["write", "c.txt", "--content", "c\n"]).env("LBX_OUTPUT", "text").run();
     assert_eq!(change.stdout_text().lines().count(), 1, "{}", change.stdout_text());
 }

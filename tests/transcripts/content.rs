@@ -32,7 +32,9 @@ const FORMS: [Form; 5] = [
         encoding: "bytes",
         bom: false,
         // Every line begins with a byte that is no UTF-8.
-        encode: |text| text.replace('§', "\u{1}").bytes().map(|byte| if byte == 1 { 0xa7 } else { byte }).collect(),
+        encode: |text| {
+            text.replace('§', "\u{1}").bytes().map(|byte| if byte == 1 { 0xa7 } else { byte }).collect()
+        },
     },
 ];
 

@@ -42,7 +42,8 @@ fn a_file_changed_by_someone_else_is_not_edited() {
     let ws = Workspace::with(&[("greet.txt", "hello\n")]);
     ws.lbx(&["read", "greet.txt"]).ok();
     ws.write("greet.txt", "hallo\n"); // another program steps in
-    let error = ws.lbx(&["edit", "greet.txt", "--old-string", "hello", "--new-string", "hi"]).error("stale_file");
+    let error =
+        ws.lbx(&["edit", "greet.txt", "--old-string", "hello", "--new-string", "hi"]).error("stale_file");
     assert_eq!(error["path"], "greet.txt");
     assert_eq!(error["details"]["rebase"], false);
     ws.holds("greet.txt", "hallo\n");
@@ -81,7 +82,8 @@ fn text_that_is_there_twice_is_refused_with_its_lines() {
 #[test]
 fn every_place_is_replaced_on_request() {
     let ws = read("x\ny x\nxx\n");
-    let data = ws.lbx(&["edit", "a.txt", "--old-string", "x", "--new-string", "longer", "--replace-all"]).ok();
+    let data =
+        ws.lbx(&["edit", "a.txt", "--old-string", "x", "--new-string", "longer", "--replace-all"]).ok();
     assert_eq!(data["count"], 4);
     ws.holds("a.txt", "longer\ny longer\nlongerlonger\n");
     let lines: Vec<&Value> =
@@ -97,7 +99,8 @@ fn the_expected_number_of_places_is_replaced_or_none() {
         ws.json("edit", &edit(2)).error("ambiguous_match");
         ws.json("edit", &edit(4)).error("ambiguous_match");
         ws.json("edit", &edit(0)).error("invalid_request");
-        let none = json!({"path": "a.txt", "old_string": "zz", "new_string": "y", "expected_replacements": 1});
+        let none =
+            json!({"path": "a.txt", "old_string": "zz", "new_string": "y", "expected_replacements": 1});
         ws.json("edit", &none).error("no_match");
     });
     assert_eq!(ws.json("edit", &edit(3)).ok()["count"], 3);
@@ -160,7 +163,8 @@ fn a_repeated_edit_says_that_it_is_done() {
 #[test]
 fn an_edit_that_adds_to_what_it_finds_is_not_done_twice() {
     let ws = read("use std::fmt;\n\nfn main() {}\n");
-    let edit = ["edit", "a.txt", "--old-string", "use std::fmt;\n", "--new-string", "use std::fmt;\nuse std::io;\n"];
+    let edit =
+        ["edit", "a.txt", "--old-string", "use std::fmt;\n", "--new-string", "use std::fmt;\nuse std::io;\n"];
     ws.lbx(&edit).ok();
     assert_eq!(ws.lbx(&edit).ok()["match"], "already_applied");
     ws.holds("a.txt", "use std::fmt;\nuse std::io;\n\nfn main() {}\n");

@@ -159,7 +159,10 @@ fn an_unchanged_file_is_not_sent_again() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let sha = sha256(b"one\n");
     let data = ws.lbx(&["read", "a.txt", "--if-sha256", &sha]).ok();
-    assert_eq!((&data["unchanged"], &data["content"], &data["sha256"]), (&json!(true), &Value::Null, &json!(sha)));
+    assert_eq!(
+        (&data["unchanged"], &data["content"], &data["sha256"]),
+        (&json!(true), &Value::Null, &json!(sha))
+    );
     ws.write("a.txt", "two\n");
     let data = ws.lbx(&["read", "a.txt", "--if-sha256", &sha]).ok();
     assert_eq!((&data["unchanged"], &data["content"]), (&Value::Null, &json!("two\n")));
@@ -189,7 +192,10 @@ fn several_files_share_one_bound() {
     let answer = ws.json("read", &json!({"paths": ["a.txt", "b.txt"]}));
     assert!(answer.stdout().len() < 30_000, "{} bytes", answer.stdout().len());
     let data = answer.ok();
-    assert_eq!((&data["files"][0]["truncated"], &data["files"][1]["truncated"]), (&json!(true), &json!(true)));
+    assert_eq!(
+        (&data["files"][0]["truncated"], &data["files"][1]["truncated"]),
+        (&json!(true), &json!(true))
+    );
 }
 
 #[test]
@@ -214,7 +220,8 @@ fn a_binary_is_refused_or_shown_as_base64() {
 
 #[test]
 fn a_missing_file_names_its_nearest() {
-    let ws = Workspace::with(&[("src/main.rs", ""), ("src/lib.rs", ""), ("src/mail.rs", ""), ("docs/a.md", "")]);
+    let ws =
+        Workspace::with(&[("src/main.rs", ""), ("src/lib.rs", ""), ("src/mail.rs", ""), ("docs/a.md", "")]);
     let error = ws.lbx(&["read", "src/mian.rs"]).error("not_found");
     assert_eq!(error["path"], "src/mian.rs");
     let said = error.to_string();

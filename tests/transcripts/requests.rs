@@ -28,8 +28,10 @@ fn the_spellings_that_models_know_are_accepted() {
 #[test]
 fn why_is_the_body_of_the_snapshot() {
     let ws = Workspace::with(&[]);
-    for (number, field) in ["why", "description", "instruction", "summary", "explanation"].iter().enumerate() {
-        ws.json("write", &json!({"path": "a.txt", "content": number.to_string(), *field: "For the tests"})).ok();
+    for (number, field) in ["why", "description", "instruction", "summary", "explanation"].iter().enumerate()
+    {
+        ws.json("write", &json!({"path": "a.txt", "content": number.to_string(), *field: "For the tests"}))
+            .ok();
         let message = ws.git(&["log", "-1", "--format=%B", "lbx-snapshots"]);
         let lines: Vec<&str> = message.lines().collect();
         assert_eq!(lines[..3], ["write: a.txt", "", "For the tests"], "{field}: {message}");
@@ -70,11 +72,19 @@ fn a_bad_field_is_named_with_what_was_expected() {
         ("write", json!({"path": "b.txt", "content": 5}), &["content", "text"]),
         ("write", json!({"path": "b.txt", "content": "b", "mode": "9"}), &["mode"]),
         ("write", json!({"path": "b.txt", "content": "b", "mode": "4755"}), &["mode"]),
-        ("write", json!({"path": "b.txt", "content": "b", "line_ending": "lf"}), &["line_ending", "as_is", "keep"]),
+        (
+            "write",
+            json!({"path": "b.txt", "content": "b", "line_ending": "lf"}),
+            &["line_ending", "as_is", "keep"],
+        ),
         ("edit", json!({"path": "a.txt", "old_string": "", "new_string": "x"}), &["old_string", "empty"]),
         ("edit", json!({"path": "a.txt", "old_string": "one", "new_string": "one"}), &["equal"]),
         ("edit", json!({"path": "a.txt", "edits": []}), &["edits"]),
-        ("edit", json!({"path": "a.txt", "edits": [{"old_string": "one"}]}), &["edits[0].new_string", "missing"]),
+        (
+            "edit",
+            json!({"path": "a.txt", "edits": [{"old_string": "one"}]}),
+            &["edits[0].new_string", "missing"],
+        ),
         (
             "edit",
             json!({"path": "a.txt", "edits": [{"old_string": "one", "new_string": "1", "x": 1}]}),
@@ -184,7 +194,8 @@ fn a_path_with_a_nul_byte_is_refused() {
     ws.unchanged(|| {
         ws.json("read", &json!({"path": "a\0b"})).error("invalid_request");
         ws.json("write", &json!({"path": "a\0b", "content": "x"})).error("invalid_request");
-        ws.json("edit", &json!({"path": "a\0b", "old_string": "x", "new_string": "y"})).error("invalid_request");
+        ws.json("edit", &json!({"path": "a\0b", "old_string": "x", "new_string": "y"}))
+            .error("invalid_request");
     });
 }
 

@@ -160,6 +160,7 @@ fn sessions_do_not_see_each_others_state_grow() {
         ws.lbx(&["read", "a.txt", "--session", &format!("s{session}")]).ok();
     }
     let files = fs::read_dir(ws.path(".lbx/sessions")).unwrap();
-    let states = files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "json"));
+    let states =
+        files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "json"));
     assert_eq!(states.count(), 20);
 }

@@ -43,7 +43,8 @@ fn permission_bits_and_attributes_survive_every_change() {
     ws.lbx(&["write", "run.sh", "--content", "#!/bin/sh\n"]).ok();
     assert_eq!(ws.mode("run.sh"), 0o751);
     if has_attributes {
-        let shown = Command::new("getfattr").args(["-n", "user.note", "--only-values"]).arg(&path).output().unwrap();
+        let shown =
+            Command::new("getfattr").args(["-n", "user.note", "--only-values"]).arg(&path).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&shown.stdout), "kept");
     }
     assert!(ws.git(&["ls-tree", "lbx-snapshots", "run.sh"]).starts_with("100755"));
@@ -83,7 +84,9 @@ fn head_index_stash_and_branches_stay_byte_for_byte() {
     ws.write("untracked.txt", "untracked\n");
     let state = || {
         let mut state: Vec<(String, Vec<u8>)> = Vec::new();
-        for file in ["HEAD", "index", "config", "logs/HEAD", "logs/refs/heads/main", "refs/heads/main", "refs/stash"] {
+        for file in
+            ["HEAD", "index", "config", "logs/HEAD", "logs/refs/heads/main", "refs/heads/main", "refs/stash"]
+        {
             state.push((file.to_owned(), fs::read(ws.path(".git").join(file)).unwrap()));
         }
         state
@@ -93,7 +96,11 @@ fn head_index_stash_and_branches_stay_byte_for_byte() {
     ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "two"]).ok();
     ws.lbx(&["write", "c.txt", "--content", "c"]).ok();
     assert_eq!(state(), before);
-    assert_eq!(ws.git(&["status", "--porcelain"]), "A  staged.txt\n M a.txt\n?? c.txt\n?? untracked.txt".replace("A  staged.txt\n M a.txt", " M a.txt\nA  staged.txt"));
+    assert_eq!(
+        ws.git(&["status", "--porcelain"]),
+        "A  staged.txt\n M a.txt\n?? c.txt\n?? untracked.txt"
+            .replace("A  staged.txt\n M a.txt", " M a.txt\nA  staged.txt")
+    );
     ws.git(&["fsck", "--strict", "--no-dangling"]);
 }
 
@@ -107,7 +114,8 @@ fn one_snapshot_a_change_and_none_for_a_refusal() {
         ws.lbx(&["edit", "a.txt", "--old-string", "nothing like it", "--new-string", "x"]).error("no_match");
     }
     assert_eq!(ws.snapshots(), ["edit: a.txt"; 5]);
-    let texts: Vec<String> = (0..5).map(|back| ws.git(&["show", &format!("lbx-snapshots~{back}:a.txt")])).collect();
+    let texts: Vec<String> =
+        (0..5).map(|back| ws.git(&["show", &format!("lbx-snapshots~{back}:a.txt")])).collect();
     assert_eq!(texts, ["6", "5", "4", "3", "2"]);
     assert_eq!(ws.git(&["rev-parse", "lbx-snapshots~5"]), ws.git(&["rev-parse", "HEAD"]));
 }
@@ -135,8 +143,11 @@ fn a_hundred_processes_append_and_no_line_is_lost() {
         let output = call.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }
-    let mut lines: Vec<String> =
-        String::from_utf8(ws.read_bytes("log.txt")).unwrap().lines().map(|line| format!("{line}\n")).collect();
+    let mut lines: Vec<String> = String::from_utf8(ws.read_bytes("log.txt"))
+        .unwrap()
+        .lines()
+        .map(|line| format!("{line}\n"))
+        .collect();
     lines.sort();
     let mut wanted: Vec<String> = (0..100).map(text).collect();
     wanted.sort();
@@ -158,7 +169,10 @@ fn of_two_editors_neither_loses_an_update() {
         ws.call(&call).spawn()
     };
     let (one, other) = (edit("a"), edit("b"));
-    let statuses: Vec<i32> = [one, other].into_iter().map(|call| call.wait_with_output().unwrap().status.code().unwrap()).collect();
+    let statuses: Vec<i32> = [one, other]
+        .into_iter()
+        .map(|call| call.wait_with_output().unwrap().status.code().unwrap())
+        .collect();
     let mut sorted = statuses.clone();
     sorted.sort_unstable();
     assert_eq!(sorted, [0, 6], "one lands, the other hears stale_file");
@@ -183,7 +197,8 @@ fn a_killed_call_leaves_old_or_new_bytes_and_the_next_call_works() {
         let found = String::from_utf8(ws.read_bytes("a.txt")).unwrap();
         assert!(found == old || found == new, "round {round}: {} bytes", found.len());
         // The next call of anyone works, and finishes what was open.
-        let data = ws.lbx(&["append", "b.txt", "--content", "b\n", "--session", "next"]).success()["data"].clone();
+        let data =
+            ws.lbx(&["append", "b.txt", "--content", "b\n", "--session", "next"]).success()["data"].clone();
         assert_eq!(data["lines_added"], 1, "round {round}");
         let settled = String::from_utf8(ws.read_bytes("a.txt")).unwrap();
         assert!(settled == old || settled == new, "round {round}");
@@ -200,7 +215,8 @@ fn a_killed_call_leaves_old_or_new_bytes_and_the_next_call_works() {
 fn a_refusal_leaves_no_folder_and_no_file() {
     let ws = Workspace::with(&[("file", "x")]);
     ws.unchanged(|| {
-        ws.lbx(&["write", "a/b/c", "--content", "x", "--expected-sha256", &"0".repeat(64)]).error("stale_file");
+        ws.lbx(&["write", "a/b/c", "--content", "x", "--expected-sha256", &"0".repeat(64)])
+            .error("stale_file");
         ws.lbx(&["write", "file/b/c", "--content", "x"]).error("not_a_directory");
         ws.json("write", &json!({"path": "a/b/c", "content": "x", "mode": "99"})).error("invalid_request");
     });
@@ -233,7 +249,8 @@ fn owners_survive_where_that_is_possible() {
 fn a_required_snapshot_that_fails_is_told_though_the_change_stands() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.git(&["checkout", "-q", "-b", "lbx-snapshots"]);
-    let error = ws.lbx(&["append", "a.txt", "--content", "two\n", "--require-snapshot"]).error("snapshot_failed");
+    let error =
+        ws.lbx(&["append", "a.txt", "--content", "two\n", "--require-snapshot"]).error("snapshot_failed");
     assert_eq!(error["applied"], true);
     ws.holds("a.txt", "one\ntwo\n");
     ws.lbx(&["append", "a.txt", "--content", "three\n"]).warned("no snapshot");

@@ -51,8 +51,12 @@ fn answers_count_from_the_callers_folder_and_snapshots_from_the_root() {
 #[test]
 fn from_outside_paths_count_from_the_root() {
     let ws = Workspace::with(&[("a/one.txt", "one\n")]);
-    let data =
-        ws.call(&["read", "a/one.txt", "--workspace"]).arguments(&[&ws.root]).in_folder(&ws.outside).run().ok();
+    let data = ws
+        .call(&["read", "a/one.txt", "--workspace"])
+        .arguments(&[&ws.root])
+        .in_folder(&ws.outside)
+        .run()
+        .ok();
     assert_eq!(data["path"], "a/one.txt");
     ws.lbx(&["read", "x", "--workspace", "/nowhere/at/all"]).error("not_found");
     ws.lbx(&["read", "x", "--workspace", "a/one.txt"]).error("not_a_directory");
@@ -130,7 +134,9 @@ fn nothing_outside_is_read_or_written() {
 #[test]
 fn a_path_that_leaves_and_comes_back_is_inside() {
     let ws = Workspace::with(&[("a.txt", "a\n"), ("sub/b.txt", "b\n")]);
-    for path in ["../ws/a.txt", "sub/../a.txt", "./a.txt", ".//a.txt", "none/../a.txt", "sub/./../../ws/a.txt"] {
+    for path in
+        ["../ws/a.txt", "sub/../a.txt", "./a.txt", ".//a.txt", "none/../a.txt", "sub/./../../ws/a.txt"]
+    {
         assert_eq!(ws.lbx(&["read", path]).ok()["content"], "a\n", "{path}");
     }
     std::os::unix::fs::symlink(&ws.root, ws.outside.join("alias")).unwrap();
@@ -261,8 +267,7 @@ fn devices_fifos_and_sockets_never_block() {
     }
     ws.link("/dev/zero", "zero");
     ws.lbx(&["read", "zero"]).error("outside_workspace");
-    let data =
-        ws.call(&["read", "null", "--workspace", "/dev"]).run().error("not_a_regular_file");
+    let data = ws.call(&["read", "null", "--workspace", "/dev"]).run().error("not_a_regular_file");
     assert_eq!(data["path"], "null");
 }
 
@@ -283,7 +288,8 @@ fn folders_are_told_from_files() {
 #[test]
 fn a_name_may_hold_any_bytes() {
     let ws = Workspace::with(&[]);
-    let names: [&[u8]; 6] = [b"caf\xe9.txt", b"new\nline", b"tab\t\"quote'", b" lead and trail ", b"*?[x]", b"\xff"];
+    let names: [&[u8]; 6] =
+        [b"caf\xe9.txt", b"new\nline", b"tab\t\"quote'", b" lead and trail ", b"*?[x]", b"\xff"];
     for name in names {
         let name = OsStr::from_bytes(name);
         let call = |words: &[&str]| {

@@ -28,7 +28,10 @@ fn an_unread_file_is_not_overwritten() {
     assert!(ws.snapshots().is_empty());
     ws.lbx(&["read", "a.txt"]).ok();
     let data = ws.lbx(&["write", "a.txt", "--content", "x"]).ok();
-    assert_eq!((&data["created"], &data["lines_added"], &data["lines_removed"]), (&json!(false), &json!(1), &json!(1)));
+    assert_eq!(
+        (&data["created"], &data["lines_added"], &data["lines_removed"]),
+        (&json!(false), &json!(1), &json!(1))
+    );
     ws.holds("a.txt", "x");
 }
 
