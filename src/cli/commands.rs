@@ -110,7 +110,8 @@ fn of_tool(tool: &Entry) -> Command {
     let command = (tool.command)().aliases(tool.aliases);
     let own: Vec<char> = command.get_arguments().filter_map(clap::Arg::get_short).collect();
     let globals = Flags::augment_args(Command::new("lbx"));
-    let shadowed = globals.get_arguments().filter(|option| option.get_short().is_some_and(|short| own.contains(&short)));
+    let shadowed =
+        globals.get_arguments().filter(|option| option.get_short().is_some_and(|short| own.contains(&short)));
     shadowed.fold(command, |command, option| command.arg(option.clone().short(None)))
 }
 

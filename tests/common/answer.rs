@@ -97,8 +97,8 @@ impl Answer {
         let text = self.stdout_text();
         assert_eq!(self.stderr(), "", "{}: stderr", self.call);
         assert!(text.ends_with('\n'), "{}: no newline at the end of {text:?}", self.call);
-        let envelope: Value = serde_json::from_str(&text)
-            .unwrap_or_else(|error| panic!("{}: {error} in {text:?}", self.call));
+        let envelope: Value =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error} in {text:?}", self.call));
         assert!(envelope.is_object() && envelope["tool"].is_string(), "{}: {text}", self.call);
         envelope
     }

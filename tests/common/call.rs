@@ -115,7 +115,9 @@ impl Call {
             }
         };
         let mut child = self.command.spawn().unwrap();
-        if let (Some(text), Some(mut stdin)) = (text, if matches!(self.stdin, Stdin::Text(_)) { child.stdin.take() } else { None }) {
+        if let (Some(text), Some(mut stdin)) =
+            (text, if matches!(self.stdin, Stdin::Text(_)) { child.stdin.take() } else { None })
+        {
             // Beside the call, which may answer before it has read all; it may also not read at all.
             std::thread::spawn(move || stdin.write_all(&text));
         }

@@ -173,11 +173,8 @@ impl Workspace {
         let before = self.tree();
         let outcome = calls();
         let after = self.tree();
-        let differing: Vec<&PathBuf> = before
-            .keys()
-            .chain(after.keys())
-            .filter(|path| before.get(*path) != after.get(*path))
-            .collect();
+        let differing: Vec<&PathBuf> =
+            before.keys().chain(after.keys()).filter(|path| before.get(*path) != after.get(*path)).collect();
         assert!(differing.is_empty(), "changed: {differing:?}");
         outcome
     }
@@ -198,7 +195,9 @@ impl Workspace {
         command.env_clear().env("PATH", PATH_FIXED).env("HOME", self.outside.join("home"));
         command.env("GIT_CONFIG_NOSYSTEM", "1").env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
         for role in ["AUTHOR", "COMMITTER"] {
-            command.env(format!("GIT_{role}_NAME"), "Someone").env(format!("GIT_{role}_EMAIL"), "s@example.org");
+            command
+                .env(format!("GIT_{role}_NAME"), "Someone")
+                .env(format!("GIT_{role}_EMAIL"), "s@example.org");
         }
         command
     }
@@ -241,8 +240,7 @@ pub fn make_fifo(path: &Path) {
 /// SHA-256 of `bytes`, by coreutils, as hex.
 pub fn sha256(bytes: &[u8]) -> String {
     use std::io::Write;
-    let mut child =
-        Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(bytes).unwrap();
     let output = child.wait_with_output().unwrap();
     String::from_utf8(output.stdout).unwrap().split(' ').next().unwrap().to_owned()

@@ -62,6 +62,8 @@ fn random_tree(random: &mut Random) -> Workspace {
     std::fs::create_dir_all(ws.path("empty/folder")).unwrap();
     ws.chmod("empty", 0o750);
     ws.write("bytes.bin", [0_u8, 159, 146, 150, 0, 255]);
+    ws.git(&["add", "-A"]);
+    ws.git(&["commit", "-q", "-m", "all"]);
     ws
 }
 

@@ -36,7 +36,17 @@ fn edits_of_distinct_lines_by_many_processes_all_land_once() {
                 for edit in 0..edits {
                     let old = name(process, edit);
                     let new = format!("{old} done");
-                    let call = ["edit", "many.txt", "--old-string", &old, "--new-string", &new, "--session", &session, "--rebase"];
+                    let call = [
+                        "edit",
+                        "many.txt",
+                        "--old-string",
+                        &old,
+                        "--new-string",
+                        &new,
+                        "--session",
+                        &session,
+                        "--rebase",
+                    ];
                     let mut tries = 0;
                     while ws.lbx(&call).envelope()["ok"] != true {
                         tries += 1;
@@ -105,7 +115,8 @@ fn calls_killed_at_random_lose_nothing_that_was_acknowledged() {
         ws.git(&["merge-base", "--is-ancestor", id, "lbx-snapshots"]);
     }
     // One snapshot for each change that stands, acknowledged or not.
-    let written = ws.tree().keys().filter(|path| path.starts_with("own3") || path.starts_with("own7")).count();
+    let written =
+        ws.tree().keys().filter(|path| path.starts_with("own3") || path.starts_with("own7")).count();
     let folders = ["own3", "own7"].iter().filter(|folder| ws.path(folder).is_dir()).count();
     assert_eq!(ws.snapshots().len(), lines.len() - 1 + written - folders);
     must_equal_tip(&ws).unwrap();

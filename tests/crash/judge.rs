@@ -188,6 +188,7 @@ pub fn must_equal_tip(ws: &Workspace) -> Result<(), String> {
     }
     let _ = fs::remove_file(index);
     let output = ws.git_command(&["fsck", "--strict", "--no-dangling"]).output().unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.success() && said.trim().is_empty() { Ok(()) } else { Err(format!("git fsck: {said}")) }
 }

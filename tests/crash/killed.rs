@@ -8,12 +8,35 @@ use crate::scenarios::{self, Scenario};
 const POINTS: usize = 18;
 /// System calls after or before which the disk, a lock or the process's view of it is another.
 const CALLS: &[&str] = &[
-    "openat", "openat2", "write", "pwrite64", "rename", "renameat", "renameat2", "link", "linkat", "unlink",
-    "unlinkat", "rmdir", "mkdir", "mkdirat", "fsync", "fdatasync", "syncfs", "fchmod", "chmod", "fchown", "flock",
-    "ftruncate", "fsetxattr", "copy_file_range", "exit_group",
+    "openat",
+    "openat2",
+    "write",
+    "pwrite64",
+    "rename",
+    "renameat",
+    "renameat2",
+    "link",
+    "linkat",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+    "mkdir",
+    "mkdirat",
+    "fsync",
+    "fdatasync",
+    "syncfs",
+    "fchmod",
+    "chmod",
+    "fchown",
+    "flock",
+    "ftruncate",
+    "fsetxattr",
+    "copy_file_range",
+    "exit_group",
 ];
 /// The calls that change names and bytes: at these a kill matters most, so all of them are tried.
-const CHANGING: &[&str] = &["rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat", "rmdir", "mkdirat"];
+const CHANGING: &[&str] =
+    &["rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat", "rmdir", "mkdirat"];
 
 #[test]
 fn a_call_killed_at_any_system_call_leaves_all_old_or_all_new() {

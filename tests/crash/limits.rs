@@ -20,7 +20,8 @@ fn behind(ws: &Workspace, words: &[&str], call: &[&str]) -> std::process::Output
 
 /// Whether a program is there; says so where it is not.
 fn has(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let found =
+        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
         eprintln!("skipped: {program} is missing");
     }
@@ -44,7 +45,8 @@ fn a_limit_on_the_size_of_files_is_an_answer_and_leaves_all_old() {
         let output = behind(&ws, &["prlimit", &limit], &call);
         sides.must_be_whole(&ws)?;
         let out = String::from_utf8_lossy(&output.stdout);
-        let answer: Value = serde_json::from_str(&out).map_err(|error| format!("{size}: {error} in {out:?}"))?;
+        let answer: Value =
+            serde_json::from_str(&out).map_err(|error| format!("{size}: {error} in {out:?}"))?;
         let is_done = ws.tree() == sides.after;
         if answer["ok"] != is_done && answer["error"]["applied"] != is_done {
             return Err(format!("{size}: {answer}"));
@@ -104,7 +106,8 @@ impl Small {
     /// One at `folder`; `None`, with a message, where mounting is not allowed.
     fn at(folder: PathBuf, options: &str) -> Option<Self> {
         std::fs::create_dir(&folder).unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]).arg(&folder).output();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]).arg(&folder).output();
         if mounted.is_ok_and(|output| output.status.success()) {
             return Some(Self(folder));
         }
@@ -142,7 +145,8 @@ fn a_full_disk_is_an_answer_and_leaves_all_old() {
     for spare_kib in [0, 40, 80, 120, 160, 200, 300] {
         small.remount("size=4m");
         let used = Command::new("du").args(["-s", "--block-size=1024"]).arg(&small.0).output().unwrap();
-        let used: u64 = String::from_utf8_lossy(&used.stdout).split_whitespace().next().unwrap().parse().unwrap();
+        let used: u64 =
+            String::from_utf8_lossy(&used.stdout).split_whitespace().next().unwrap().parse().unwrap();
         let before = std::fs::read(small.0.join("a.txt")).unwrap();
         small.remount(&format!("size={}k", used + spare_kib));
         let new = format!("{spare_kib}\n{text}");
@@ -161,7 +165,9 @@ fn a_full_disk_is_an_answer_and_leaves_all_old() {
     small.remount("size=64m");
     let answer = call(&["append", "b.txt", "--content", "works\n"]);
     assert_eq!(answer["ok"], true, "{answer}");
-    assert!(outer.git_command(&["-C", "small", "fsck", "--strict", "--no-dangling"]).status().unwrap().success());
+    assert!(
+        outer.git_command(&["-C", "small", "fsck", "--strict", "--no-dangling"]).status().unwrap().success()
+    );
 }
 
 #[test]
