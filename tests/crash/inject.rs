@@ -51,7 +51,7 @@ fn traced(ws: &Workspace, strace: &[OsString], call: &[&str]) -> Output {
 pub fn points(ws: &Workspace, names: &[&str], call: &[&str]) -> Vec<Point> {
     let log = ws.outside.join("strace.log");
     let output = traced(ws, &["-o".into(), log.clone().into()], call);
-    assert!(output.status.success(), "{call:?}: {}", String::from_utf8_lossy(&output.stdout));
+    assert!(output.status.code().is_some(), "{call:?}: {}", String::from_utf8_lossy(&output.stdout));
     let counts = counts(&log);
     let _ = fs::remove_file(log);
     let mut points = Vec::new();

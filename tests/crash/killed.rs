@@ -1,5 +1,6 @@
 //! A call that is killed as it enters any system call that changes or opens something.
 
+use crate::common::Workspace;
 use crate::inject::{Point, can_inject, each, kill_at, points, sample};
 use crate::judge::{Sides, difference};
 use crate::scenarios::{self, Scenario};
@@ -38,6 +39,9 @@ const CALLS: &[&str] = &[
 const CHANGING: &[&str] =
     &["rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat", "rmdir", "mkdirat"];
 
+/// Changes whose recovery is killed too.
+const TWICE: &[&str] = &["patch", "undo a patch", "delete a folder", "write over a file"];
+
 #[test]
 fn a_call_killed_at_any_system_call_leaves_all_old_or_all_new() {
     if !can_inject() {
@@ -65,6 +69,57 @@ fn a_call_killed_at_any_system_call_leaves_all_old_or_all_new() {
             .map_err(|what| format!("{} killed at {} {}: {what}", scenario.name, point.call, point.number))
     });
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), tries.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_recovery_that_is_killed_is_recovered_from_too() {
+    if !can_inject() {
+        return;
+    }
+    // It recovers, and is then refused.
+    let next = ["append", "other.txt", "--content", "x", "--expected-sha256", &"0".repeat(64)];
+    let mut judged = Vec::new();
+    for scenario in scenarios::all().into_iter().filter(|scenario| TWICE.contains(&scenario.name)) {
+        let sides = Sides::of(&scenario.before, &scenario.arguments());
+        let half_way = half_way(&scenario);
+        judged.push((scenario, sides, half_way));
+    }
+    let mut tries = Vec::new();
+    for (scenario, sides, half_way) in &judged {
+        let all = points(&half_way.copy(), CALLS, &next);
+        tries.extend(sample(all, POINTS).into_iter().map(|point| (scenario, sides, half_way, point)));
+    }
+    eprintln!("{} points in {} recoveries", tries.len(), judged.len());
+    let wrong = each(&tries, |(scenario, sides, half_way, point)| {
+        let ws = half_way.copy();
+        kill_at(&ws, point, &next);
+        let judge = || {
+            sides.must_be_whole(&ws)?;
+            sides.must_be_settled(&ws)
+        };
+        judge().map(|_| ()).map_err(|what| {
+            format!("recovery of {} killed at {} {}: {what}", scenario.name, point.call, point.number)
+        })
+    });
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), tries.len(), wrong.join("\n"));
+}
+
+/// A workspace in which a change was killed after some of it, and before the rest.
+fn half_way(scenario: &Scenario) -> Workspace {
+    let all = points(&scenario.before.copy(), CHANGING, &scenario.arguments());
+    let mut open = Vec::new();
+    for point in all {
+        let ws = scenario.before.copy();
+        kill_at(&ws, &point, &scenario.arguments());
+        let entries = std::fs::read_dir(ws.path(".lbx/journal/open"));
+        if entries.is_ok_and(|entries| {
+            entries.flatten().any(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
+        }) {
+            open.push(ws);
+        }
+    }
+    assert!(!open.is_empty(), "{}: no kill leaves an open entry", scenario.name);
+    open.swap_remove(open.len() / 3)
 }
 
 /// Kills a call, and judges what it leaves.

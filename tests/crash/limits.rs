@@ -28,34 +28,51 @@ fn has(program: &str) -> bool {
     found
 }
 
+/// Whether what a call under a limit answered is true, and what it leaves whole.
+fn judge_limited(
+    sides: &Sides,
+    ws: &Workspace,
+    words: &[&str],
+    call: &[&str],
+    may_die: bool,
+) -> Result<(), String> {
+    let output = behind(ws, words, call);
+    sides.must_be_whole(ws)?;
+    let out = String::from_utf8_lossy(&output.stdout);
+    if !(may_die && output.status.code().is_none()) {
+        let answer: Value = serde_json::from_str(&out).map_err(|error| format!("{error} in {out:?}"))?;
+        let is_done = ws.tree() == sides.after;
+        if answer["ok"] != is_done && answer["error"]["applied"] != is_done {
+            return Err(answer.to_string());
+        }
+    }
+    let is_told = out.contains("no snapshot") || out.contains("private repository");
+    match sides.must_be_settled(ws) {
+        Err(what) if is_told && what.contains("snapshot") => Ok(()),
+        outcome => outcome.map(|_| ()),
+    }
+}
+
 #[test]
-fn a_limit_on_the_size_of_files_is_an_answer_and_leaves_all_old() {
+fn a_limit_on_the_size_of_files_is_an_answer_or_a_death_and_leaves_nothing_torn() {
     if !has("prlimit") {
         return;
     }
     let ws = Workspace::with(&[("a.txt", &"old line\n".repeat(8000)), ("other.txt", "other\n")]);
-    ws.lbx(&["read", "a.txt", "--max-bytes", "0", "--limit", "0"]).success();
+    let _ = ws.lbx(&["read", "a.txt", "--max-bytes", "0", "--limit", "0"]).success();
     let text = "new line\n".repeat(8000);
     let call = ["write", "a.txt", "--content", &text];
     let sides = Sides::of(&ws, &call);
-    let sizes: Vec<usize> = (0..40).map(|step| step * 2000).collect();
-    let wrong = each(&sample(sizes, 12), |size| {
-        let ws = ws.copy();
+    let sizes = (0..40).map(|step| step * 2000).chain([50, 100, 200, 400, 800]).collect();
+    let tries: Vec<(usize, bool)> =
+        sample(sizes, 12).into_iter().flat_map(|size| [(size, true), (size, false)]).collect();
+    let wrong = each(&tries, |(size, is_deadly)| {
         let limit = format!("--fsize={size}");
-        let output = behind(&ws, &["prlimit", &limit], &call);
-        sides.must_be_whole(&ws)?;
-        let out = String::from_utf8_lossy(&output.stdout);
-        let answer: Value =
-            serde_json::from_str(&out).map_err(|error| format!("{size}: {error} in {out:?}"))?;
-        let is_done = ws.tree() == sides.after;
-        if answer["ok"] != is_done && answer["error"]["applied"] != is_done {
-            return Err(format!("{size}: {answer}"));
-        }
-        let no_snapshot = out.contains("no snapshot");
-        match sides.must_be_settled(&ws) {
-            Err(what) if no_snapshot && what.contains("snapshot") => Ok(()),
-            outcome => outcome.map(|_| ()).map_err(|what| format!("{size}: {what}")),
-        }
+        // The signal that comes with the limit ends a program, unless its caller had it ignored.
+        let trap = if *is_deadly { "exec \"$@\"" } else { "trap '' XFSZ; exec \"$@\"" };
+        let words = ["prlimit", &limit, "sh", "-c", trap, "sh"];
+        judge_limited(&sides, &ws.copy(), &words, &call, *is_deadly)
+            .map_err(|what| format!("{size} bytes, deadly {is_deadly}: {what}"))
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -8,6 +8,7 @@
     reason = "a test may fail, and its name says what it is about"
 )]
 
+#[expect(dead_code, unused_imports, reason = "it is shared with tests that need other parts of it")]
 #[path = "../common/mod.rs"]
 mod common;
 

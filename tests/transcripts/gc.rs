@@ -50,7 +50,7 @@ fn old_and_new() -> Workspace {
 fn what_is_old_goes_and_what_is_young_stays() {
     let ws = old_and_new();
     let before = ws.tree();
-    let planned = ws.lbx(&["gc", "--dry-run"]).ok();
+    let planned = ws.copy().lbx(&["gc", "--dry-run"]).ok();
     let data = ws.lbx(&["gc"]).ok();
     assert_eq!(planned["removed"], data["removed"]);
     let kinds = &data["by_kind"];
