@@ -17,8 +17,8 @@ pub fn answer(tool: &str, options: &Options, called: &Called) -> u8 {
         Ok(reply) if options.text => answer_as_text(reply.as_ref(), options, outcome),
         Ok(reply) => match reply.json(&frame(tool, options, outcome)) {
             Ok(json) => {
-                let is_out = print_line(&json);
-                status_if(is_out, reply.as_ref(), options)
+                let printed = print_line(&json);
+                first_of(printed, status(reply.as_ref(), options))
             }
             Err(error) => refuse_with(tool, options, &error, outcome),
         },
@@ -32,22 +32,24 @@ pub fn refuse(tool: &str, options: &Options, error: &Error) -> u8 {
     refuse_with(tool, options, error, &Outcome::default())
 }
 
-/// Prints bytes on stdout; whether they are out, or nobody wants them any more.
-pub fn print(bytes: &[u8]) -> bool {
+/// Prints bytes on stdout; the exit status is a failure's where they could not be printed.
+#[must_use]
+pub fn print(bytes: &[u8]) -> u8 {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Ok(()) => true,
+        Ok(()) => 0,
         // As at the left of `| head`.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => true,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
         Err(error) => {
             say(&format!("the answer could not be written to stdout: {error}"));
-            false
+            ErrorKind::IoError.exit_code()
         }
     }
 }
 
-/// Prints one answer as a line; whether it is out.
-pub fn print_line(json: &str) -> bool {
+/// Prints one answer as a line; the exit status as of [`print`].
+#[must_use]
+pub fn print_line(json: &str) -> u8 {
     let mut line = Vec::with_capacity(json.len() + 1);
     line.extend_from_slice(json.as_bytes());
     line.push(b'\n');
@@ -64,21 +66,22 @@ fn status(reply: &dyn Reply, options: &Options) -> u8 {
     if options.exit_status { reply.status() } else { 0 }
 }
 
-/// The exit status of an answer, unless it could not be written.
-fn status_if(is_out: bool, reply: &dyn Reply, options: &Options) -> u8 {
-    if is_out { status(reply, options) } else { ErrorKind::IoError.exit_code() }
+/// The first exit status that is a failure's.
+#[must_use]
+pub fn first_of(one: u8, other: u8) -> u8 {
+    if one == 0 { other } else { one }
 }
 
 /// Prints the payload alone, and the rest on stderr.
 fn answer_as_text(reply: &dyn Reply, options: &Options, outcome: &Outcome) -> u8 {
     let mut text = Text::new(options.null);
     reply.text(&mut text);
-    let is_out = print(&text.out);
+    let printed = print(&text.out);
     for note in text.notes {
         say(&note);
     }
     say_warnings(outcome);
-    status_if(is_out, reply, options)
+    first_of(printed, status(reply, options))
 }
 
 /// Prints a refusal; answers its exit status.
@@ -88,7 +91,8 @@ fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &Outcome) 
         say(error.suggested_action());
         say_warnings(outcome);
     } else {
-        print_line(&frame(tool, options, outcome).failure(error));
+        // The refusal's own status says more than that it could not be printed.
+        let _ = print_line(&frame(tool, options, outcome).failure(error));
     }
     error.kind().exit_code()
 }
