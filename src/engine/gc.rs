@@ -185,7 +185,9 @@ impl Collector<'_> {
                 };
                 let gone = self.file(&folder, &name, may_go);
                 if gone.files == 0 {
-                    entry.iter().for_each(|entry| self.needed.add(entry));
+                    if let Some(entry) = &entry {
+                        self.needed.add(entry);
+                    }
                 }
                 self.done.removed.history.join(gone);
             }

@@ -130,6 +130,7 @@ pub fn each<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), String> + Sync
                 while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(item)));
                     if let Err(what) = caught.unwrap_or_else(|_| Err("a check panicked: see above".into())) {
+                        eprintln!("{what}");
                         wrong.lock().unwrap().push(what);
                     }
                 }

@@ -78,6 +78,26 @@ fn a_limit_on_the_size_of_files_is_an_answer_or_a_death_and_leaves_nothing_torn(
 }
 
 #[test]
+fn too_few_file_descriptors_are_an_answer_and_leave_nothing_torn() {
+    if !has("prlimit") {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "old\n"), ("other.txt", "other\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let call = ["write", "a.txt", "--content", "new\n"];
+    let sides = Sides::of(&ws, &call);
+    let limits: Vec<u32> = (3..24).collect();
+    let wrong = each(&limits, |limit| {
+        let option = format!("--nofile={limit}");
+        // The dynamic loader, where there is one, needs a descriptor of its own.
+        judge_limited(&sides, &ws.copy(), &["prlimit", &option], &call, false)
+            .or_else(|what| if *limit == 3 && what.contains("EOF") { Ok(()) } else { Err(what) })
+            .map_err(|what| format!("{limit} descriptors: {what}"))
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn a_folder_that_may_not_be_written_is_an_answer() {
     if !rustix::process::geteuid().is_root() || !has("setpriv") {
         eprintln!("skipped: not root, or no setpriv");
@@ -180,6 +200,42 @@ fn a_full_disk_is_an_answer_and_leaves_all_old() {
     }
     assert!(refused > 0, "the disk was never full");
     small.remount("size=64m");
+    let answer = call(&["append", "b.txt", "--content", "works\n"]);
+    assert_eq!(answer["ok"], true, "{answer}");
+    assert!(
+        outer.git_command(&["-C", "small", "fsck", "--strict", "--no-dangling"]).status().unwrap().success()
+    );
+}
+
+#[test]
+fn a_disk_without_inodes_is_an_answer_and_leaves_all_old() {
+    let outer = Workspace::bare(&[]);
+    let Some(small) = Small::at(outer.root.join("small"), "size=16m,nr_inodes=4096") else { return };
+    let call = |arguments: &[&str]| outer.call(arguments).in_folder(&small.0).run().envelope();
+    assert!(outer.git_command(&["init", "-q", "small"]).output().unwrap().status.success());
+    std::fs::write(small.0.join("a.txt"), "old\n").unwrap();
+    assert_eq!(call(&["append", "a.txt", "--content", "one\n"])["ok"], true);
+    let mut refused = 0;
+    for spare in 0..24 {
+        small.remount("nr_inodes=4096");
+        let used = Command::new("df").args(["--output=iused"]).arg(&small.0).output().unwrap();
+        let used: u64 = String::from_utf8_lossy(&used.stdout).lines().last().unwrap().trim().parse().unwrap();
+        let before = std::fs::read(small.0.join("a.txt")).unwrap();
+        small.remount(&format!("nr_inodes={}", used + spare));
+        let line = format!("{spare}\n");
+        let answer = call(&["append", "a.txt", "--content", &line]);
+        let now = std::fs::read(small.0.join("a.txt")).unwrap();
+        let after = [before.as_slice(), line.as_bytes()].concat();
+        if answer["ok"] == true {
+            assert!(now == after, "{spare}: {answer}");
+        } else {
+            refused += 1;
+            assert_eq!(answer["error"]["kind"], "no_space", "{spare}: {answer}");
+            assert!(now == before, "{spare}: changed, and yet {answer}");
+        }
+    }
+    assert!(refused > 0, "there were always inodes");
+    small.remount("nr_inodes=4096");
     let answer = call(&["append", "b.txt", "--content", "works\n"]);
     assert_eq!(answer["ok"], true, "{answer}");
     assert!(
