@@ -38,10 +38,11 @@ impl Control {
         self
     }
 
-    /// The same control with a deadline `limit` from now.
+    /// The same control with a deadline `limit` from now, unless its own is earlier.
     #[must_use]
     pub fn within(mut self, limit: Duration) -> Self {
-        self.deadline = Instant::now().checked_add(limit);
+        let later = Instant::now().checked_add(limit);
+        self.deadline = self.deadline.into_iter().chain(later).min();
         self
     }
 

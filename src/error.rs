@@ -224,6 +224,8 @@ struct Inner {
     path: Option<String>,
     /// A better next step than the kind's own.
     suggested_action: Option<Cow<'static, str>>,
+    /// The same step as a command line.
+    command: Option<String>,
     /// The same facts for programs.
     details: Map<String, Value>,
     /// The change itself stands; only a later step failed.
@@ -240,6 +242,7 @@ impl Error {
             message: message.into(),
             path: None,
             suggested_action: None,
+            command: None,
             details: Map::new(),
             applied: false,
             source: None,
@@ -288,6 +291,13 @@ impl Error {
         self
     }
 
+    /// Gives the next step as a command line, for a caller that has a shell.
+    #[must_use]
+    pub fn command(mut self, command: impl Into<String>) -> Self {
+        self.0.command = Some(command.into());
+        self
+    }
+
     /// Adds a fact for programs.
     #[must_use]
     pub fn detail(mut self, name: &str, value: impl Into<Value>) -> Self {
@@ -324,6 +334,12 @@ impl Error {
     #[must_use]
     pub fn suggested_action(&self) -> &str {
         self.0.suggested_action.as_deref().unwrap_or(self.0.kind.suggested_action())
+    }
+
+    /// The next step as a command line, where it is one.
+    #[must_use]
+    pub fn suggested_command(&self) -> Option<&str> {
+        self.0.command.as_deref()
     }
 
     /// The facts for programs.

@@ -88,7 +88,8 @@ pub fn tree() -> Command {
 
 /// `lbx` itself.
 fn root() -> Command {
-    let command = Command::new("lbx")
+    // The flags come first: what their type says of itself is not what lbx is about.
+    Flags::augment_args(Command::new("lbx"))
         .version(env!("CARGO_PKG_VERSION"))
         .about("The file tools that coding agents work with: gated, atomic, undoable, visible")
         .long_about(
@@ -98,8 +99,7 @@ fn root() -> Command {
              object on stdout.",
         )
         .disable_help_subcommand(true)
-        .args_override_self(false);
-    Flags::augment_args(command)
+        .args_override_self(false)
 }
 
 /// One tool with its other names.

@@ -1,6 +1,6 @@
 //! What goes out: one JSON object on stdout, or the payload alone.
 
-use std::io::Write;
+use std::io::{BufWriter, Write};
 
 use super::call::Called;
 use super::options::Options;
@@ -9,17 +9,17 @@ use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
 use crate::tools::{Reply, Text};
 
+/// Bytes printed at once.
+const PIECE_BYTES: usize = 64 * 1024;
+
 /// Prints a call's answer; answers the exit status.
 #[must_use]
 pub fn answer(tool: &str, options: &Options, called: &Called) -> u8 {
     let outcome = &called.outcome;
     match &called.answered {
         Ok(reply) if options.text => answer_as_text(reply.as_ref(), options, outcome),
-        Ok(reply) => match reply.json(&frame(tool, options, outcome)) {
-            Ok(json) => {
-                let printed = print_line(&json);
-                first_of(printed, status(reply.as_ref(), options))
-            }
+        Ok(reply) => match print_reply(reply.as_ref(), &frame(tool, options, outcome)) {
+            Ok(printed) => first_of(printed, status(reply.as_ref(), options)),
             Err(error) => refuse_with(tool, options, &error, outcome),
         },
         Err(error) => refuse_with(tool, options, error, outcome),
@@ -36,24 +36,53 @@ pub fn refuse(tool: &str, options: &Options, error: &Error) -> u8 {
 #[must_use]
 pub fn print(bytes: &[u8]) -> u8 {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Ok(()) => 0,
-        // As at the left of `| head`.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
+    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    written.map_or_else(|error| unprinted(&error), |()| 0)
+}
+
+/// Prints one answer as a line, a piece at a time: a whole result may be large; the exit status
+/// as of [`print`].
+///
+/// # Errors
+/// `internal` where it cannot be JSON; then nothing was printed, unless it was longer than a piece.
+pub fn print_reply(reply: &dyn Reply, frame: &Frame<'_>) -> Result<u8, Error> {
+    let mut stdout = BufWriter::with_capacity(PIECE_BYTES, std::io::stdout().lock());
+    match reply.json(frame, &mut stdout) {
+        Ok(()) => {
+            let written = stdout.write_all(b"\n").and_then(|()| stdout.flush());
+            forget(stdout);
+            Ok(written.map_or_else(|error| unprinted(&error), |()| 0))
+        }
+        Err(error) if error.is_io() => {
+            forget(stdout);
+            Ok(unprinted(&error.into()))
+        }
         Err(error) => {
-            say(&format!("the answer could not be written to stdout: {error}"));
-            ErrorKind::IoError.exit_code()
+            forget(stdout);
+            Err(Error::internal(format!("the answer is no JSON: {error}")))
         }
     }
 }
 
+/// Says that nothing could be printed; answers the exit status.
+fn unprinted(error: &std::io::Error) -> u8 {
+    // As at the left of `| head`.
+    if error.kind() == std::io::ErrorKind::BrokenPipe {
+        return 0;
+    }
+    say(&format!("the answer could not be written to stdout: {error}"));
+    ErrorKind::IoError.exit_code()
+}
+
+/// Drops what was not printed yet.
+fn forget<W: Write>(writer: BufWriter<W>) {
+    let _ = writer.into_parts();
+}
+
 /// Prints one answer as a line; the exit status as of [`print`].
 #[must_use]
-pub fn print_line(json: &str) -> u8 {
-    let mut line = Vec::with_capacity(json.len() + 1);
-    line.extend_from_slice(json.as_bytes());
-    line.push(b'\n');
-    print(&line)
+pub fn print_line(json: &[u8]) -> u8 {
+    print(&[json, b"\n"].concat())
 }
 
 /// What stands round the answer.
@@ -88,7 +117,10 @@ fn answer_as_text(reply: &dyn Reply, options: &Options, outcome: &Outcome) -> u8
 fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &Outcome) -> u8 {
     if options.text {
         say(&format!("{}: {}", error.kind(), error.message()));
-        say(error.suggested_action());
+        match error.suggested_command() {
+            Some(command) => say(&format!("try: {command}")),
+            None => say(error.suggested_action()),
+        }
         say_warnings(outcome);
     } else {
         // The refusal's own status says more than that it could not be printed.

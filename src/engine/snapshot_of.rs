@@ -1,18 +1,25 @@
 //! From a change to its commit on the snapshot branch.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Engine;
 use super::path::WorkspacePath;
-use super::snapshot::{BRANCH_DEFAULT, Change, FileChange, FileState, Recorded, SnapshotError, Store};
+use super::snapshot::{
+    BASELINE, BRANCH_DEFAULT, Bounds, Change, FileChange, FileState, LeftOut, Reason, Recorded, Scan,
+    SnapshotError, Store,
+};
 use super::state::STATE_FOLDER;
 use super::transaction::journal::Entry;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// Owner's permission to execute, which git keeps.
 const OWNER_MAY_EXECUTE: u32 = 0o100;
 /// Paths left out that a warning names.
 const LEFT_OUT_NAMED: usize = 3;
+/// Longest time that a session's baseline may take; without it the change goes on all the same.
+const BASELINE_TIME_MAX: Duration = Duration::from_secs(2);
+/// Longest time that a full scan may take: others wait for the lock meanwhile.
+const SCAN_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// The bits of a mode that stand for a file's type.
 const TYPE_BITS: u32 = 0o170_000;
@@ -62,6 +69,82 @@ pub fn record_late(engine: &mut Engine, record: &Record<'_>) {
     }
 }
 
+/// Commits what was uncommitted before the first change of a session, so that the session's own
+/// changes stand apart. What hinders it is a warning: no change waits for it or fails with it.
+pub fn baseline(engine: &mut Engine, entry: &Entry) {
+    let scan = Scan {
+        subject: Some(BASELINE.to_owned()),
+        why: None,
+        session: &entry.session,
+        tool: BASELINE,
+        seq: 0,
+        time: UNIX_EPOCH + Duration::from_secs(entry.time),
+        bounds: Bounds::QUICK,
+    };
+    let control = engine.control.clone().within(BASELINE_TIME_MAX);
+    let state = engine.workspace.root().join(STATE_FOLDER);
+    match open(engine).and_then(|mut store| store.scan(&state, &scan, &control)) {
+        Ok(recorded) => {
+            recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
+            // A repository within is its own, at every baseline anew: nobody needs to hear of it.
+            let of_note = |left: &LeftOut| !matches!(left.reason, Reason::NestedRepository(_));
+            let left_out: Vec<LeftOut> = recorded.left_out.into_iter().filter(of_note).collect();
+            engine.warn_if(listed(&left_out).map(|list| format!("not in the baseline of this session: {list}")));
+        }
+        Err(error) => engine.warn(format!(
+            "no baseline: {error}; what was uncommitted before this session may appear among its changes, or as external later"
+        )),
+    }
+}
+
+/// Scans the whole work tree, and commits what differs from the newest snapshot.
+///
+/// The caller holds the lock.
+///
+/// # Errors
+/// `timeout`, or `snapshot_failed`.
+pub fn scan(engine: &mut Engine, subject: String, why: Option<&str>, tool: &str) -> Result<Recorded, Error> {
+    let session = engine.session().to_string();
+    let scan = Scan {
+        subject: Some(subject),
+        why,
+        session: &session,
+        tool,
+        seq: 0,
+        time: SystemTime::now(),
+        bounds: Bounds::FULL,
+    };
+    let control = engine.control.clone().within(SCAN_TIME_MAX);
+    let state = engine.workspace.root().join(STATE_FOLDER);
+    let scanned = open(engine).and_then(|mut store| store.scan(&state, &scan, &control));
+    scanned.map_err(|error| refused(ErrorKind::SnapshotFailed, &error))
+}
+
+/// The snapshots of the workspace for reading; `None` where there are none.
+///
+/// # Errors
+/// `io_error` where they cannot be opened.
+pub fn find(engine: &Engine) -> Result<Option<Store>, Error> {
+    let root = engine.workspace.root();
+    Store::find(root, &root.join(STATE_FOLDER), BRANCH_DEFAULT).map_err(|error| unreadable(&error))
+}
+
+/// The refusal where snapshots cannot be read.
+#[must_use]
+pub fn unreadable(error: &SnapshotError) -> Error {
+    refused(ErrorKind::IoError, error)
+        .suggest("Repair what the message names; `git fsck` tells more of a damaged repository.")
+}
+
+/// The refusal that a failure of the snapshots stands for.
+fn refused(kind: ErrorKind, error: &SnapshotError) -> Error {
+    if error.is_timeout() {
+        return Error::new(ErrorKind::Timeout, error.to_string());
+    }
+    Error::new(kind, format!("no snapshot: {error}"))
+        .suggest("Nothing was changed: repair what the message names and repeat the call.")
+}
+
 /// The bytes of `path` for which `is_it` is true, where the snapshots or HEAD have them.
 #[must_use]
 pub fn find_version(
@@ -108,19 +191,8 @@ fn take(engine: &mut Engine, recorded: Recorded) -> Result<(), Error> {
     for warning in recorded.warnings {
         engine.warn(warning);
     }
-    let left_out = match recorded.left_out.as_slice() {
-        [] => None,
-        paths => {
-            let named: Vec<String> = paths
-                .iter()
-                .take(LEFT_OUT_NAMED)
-                .map(|left| format!("{} ({})", left.path, left.reason))
-                .collect();
-            let more = paths.len().saturating_sub(LEFT_OUT_NAMED);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            Some(format!("not in the snapshot: {}{more}; the old bytes are in the backup", named.join(", ")))
-        }
-    };
+    let left_out = listed(&recorded.left_out)
+        .map(|list| format!("not in the snapshot: {list}; the old bytes are in the backup"));
     match (recorded.id, left_out) {
         (Some(id), left_out) => {
             engine.set_snapshot(id);
@@ -133,4 +205,16 @@ fn take(engine: &mut Engine, recorded: Recorded) -> Result<(), Error> {
             Ok(())
         }
     }
+}
+
+/// The first paths that were left out, with the reasons; `None` where there are none.
+fn listed(left_out: &[LeftOut]) -> Option<String> {
+    if left_out.is_empty() {
+        return None;
+    }
+    let named: Vec<String> =
+        left_out.iter().take(LEFT_OUT_NAMED).map(|left| format!("{} ({})", left.path, left.reason)).collect();
+    let more = left_out.len().saturating_sub(LEFT_OUT_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(format!("{}{more}", named.join(", ")))
 }

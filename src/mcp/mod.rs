@@ -62,7 +62,9 @@ fn server(options: &Options, results: Results) -> Result<Server, Error> {
         std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))?;
     let workspace = Workspace::discover(options.workspace.as_deref(), &current)?;
     let session = if options.session.is_some() { options.session_id()? } else { own_session()? };
-    let options = Options { session: Some(session.as_str().to_owned()), ..options.clone() };
+    // Only a call names a session whose history it wants to see alone.
+    let session = Some(session.as_str().to_owned());
+    let options = Options { session, is_session_named: false, ..options.clone() };
     Ok(Server::new(workspace.root().to_owned(), options, results))
 }
 

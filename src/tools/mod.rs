@@ -5,11 +5,13 @@ pub mod apply_patch;
 pub mod audit;
 pub mod common;
 pub mod delete;
+pub mod diff;
 pub mod edit;
 pub mod gc;
 pub mod glob;
 pub mod grep;
 pub mod insert;
+pub mod log;
 pub mod ls;
 pub mod r#move;
 pub mod patch;
@@ -18,9 +20,12 @@ pub mod read;
 pub mod redo;
 pub mod restore;
 pub mod schema;
+pub mod snapshot;
 pub mod trash;
 pub mod undo;
 pub mod write;
+
+use std::io::Write;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use schemars::JsonSchema;
@@ -128,11 +133,11 @@ impl Text {
 
 /// An answer with its type erased.
 pub trait Reply {
-    /// The whole answer as JSON.
+    /// Writes the whole answer as JSON.
     ///
     /// # Errors
-    /// `internal` where it cannot be JSON.
-    fn json(&self, frame: &Frame<'_>) -> Result<String, Error>;
+    /// Where it cannot be JSON, or `out` takes no more.
+    fn json(&self, frame: &Frame<'_>, out: &mut dyn Write) -> serde_json::Result<()>;
 
     /// The data alone.
     ///
@@ -151,8 +156,8 @@ pub trait Reply {
 struct Typed<T: Tool>(T::Response);
 
 impl<T: Tool> Reply for Typed<T> {
-    fn json(&self, frame: &Frame<'_>) -> Result<String, Error> {
-        frame.success(&self.0)
+    fn json(&self, frame: &Frame<'_>, out: &mut dyn Write) -> serde_json::Result<()> {
+        frame.success(&self.0, out)
     }
 
     fn value(&self) -> Result<Value, Error> {
@@ -260,6 +265,9 @@ pub const TOOLS: &[Entry] = &[
     entry::<r#move::Move>(),
     entry::<undo::Undo>(),
     entry::<redo::Redo>(),
+    entry::<log::Log>(),
+    entry::<diff::Diff>(),
+    entry::<snapshot::Snapshot>(),
     entry::<audit::Audit>(),
     entry::<trash::Trash>(),
     entry::<gc::Gc>(),

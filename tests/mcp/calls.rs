@@ -31,6 +31,13 @@ fn each_tool_does_its_work() {
     let both = client.ok("read", &json!({ "paths": ["new/file.txt", "none.txt"] }));
     assert_eq!(both["files"][0]["content"], "newer\n");
     assert_eq!(both["files"][1]["error"]["kind"], "not_found");
+    let found = client.ok("grep", &json!({ "pattern": "new+er" }));
+    assert_eq!(found["matches"][0]["path"], "new/file.txt");
+    assert_eq!(
+        client.ok("glob", &json!({ "pattern": "*.txt", "path": "new" }))["paths"],
+        json!(["new/file.txt"])
+    );
+    assert_eq!(client.ok("ls", &json!({ "path": "new" }))["entries"][0]["path"], "new/file.txt");
     client.ok("move", &json!({ "from": "new/file.txt", "to": "new/moved.txt" }));
     client.ok("delete", &json!({ "path": "new/moved.txt" }));
     assert!(!workspace.path("new/moved.txt").exists());
@@ -41,6 +48,8 @@ fn each_tool_does_its_work() {
     workspace.holds("new/moved.txt", "newer\n");
     client.ok("redo", &json!({}));
     workspace.holds("new/moved.txt", "newer\nend\n");
+    let audit = client.ok("audit", &json!({ "path": "new/moved.txt" }));
+    assert!(audit["total"].as_u64().unwrap() > 0, "{audit}");
     // A tool that is new to the list needs its line here.
     let served = TOOLS.iter().filter(|tool| tool.served).map(|tool| tool.name);
     assert_eq!(client.succeeded, served.map(str::to_owned).collect());
@@ -188,6 +197,17 @@ fn a_session_is_named_on_the_command_line_or_in_a_call() {
     other.refused("write", &json!({ "path": "a.txt", "content": "b\n" }), "not_read");
     other.ok("write", &json!({ "path": "a.txt", "content": "b\n", "session": "pair" }));
     assert!(workspace.path(".lbx/sessions/pair.json").exists());
+}
+
+#[test]
+fn history_is_that_of_all_sessions_unless_the_call_names_one() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&["--session", "one"]);
+    client.ok("write", &json!({ "path": "a.txt", "content": "a\n" }));
+    client.ok("write", &json!({ "path": "b.txt", "content": "b\n", "session": "other" }));
+    assert_eq!(client.ok("audit", &json!({}))["total"], 2);
+    let of_one = client.ok("audit", &json!({ "session": "one" }));
+    assert_eq!((&of_one["total"], &of_one["records"][0]["session"]), (&json!(1), &json!("one")));
 }
 
 #[test]

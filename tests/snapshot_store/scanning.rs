@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::{Duration, SystemTime};
 
 use lbx::control::Control;
-use lbx::engine::snapshot::{Reason, Recorded, Scan, SnapshotError};
+use lbx::engine::snapshot::{Bounds, Reason, Recorded, Scan, SnapshotError};
 
 use crate::place::Place;
 
@@ -21,6 +21,7 @@ fn scan_as(place: &Place, subject: Option<&str>, control: &Control) -> Result<Re
         tool: "bash",
         seq: 4,
         time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
+        bounds: Bounds::FULL,
     };
     place.open().scan(&place.path(".lbx"), &scan, control)
 }

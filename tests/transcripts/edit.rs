@@ -172,7 +172,8 @@ fn an_edit_that_adds_to_what_it_finds_is_not_done_twice() {
 
 #[test]
 fn an_edit_beside_someone_elses_change_can_be_rebased() {
-    let ws = read("one\ntwo\nthree\nfour\nfive\nsix\n");
+    let ws = read("one\nzwei\nthree\nfour\nfive\nsix\n");
+    ws.lbx(&["edit", "a.txt", "--old-string", "zwei", "--new-string", "two"]).ok();
     ws.write("a.txt", "one\ntwo\nthree\nfour\nfive\nSIX\n");
     let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "1"});
     let error = ws.json("edit", &edit).error("stale_file");
@@ -185,7 +186,8 @@ fn an_edit_beside_someone_elses_change_can_be_rebased() {
     // The change of the other program stands apart from the agent's.
     let subjects = ws.snapshots();
     assert_eq!(subjects[0], "edit: a.txt");
-    assert!(subjects[1].starts_with("external"), "{subjects:?}");
+    assert!(subjects[1].starts_with("external: "), "{subjects:?}");
+    assert_eq!(subjects[2..], ["edit: a.txt"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::common::{Workspace, sha256};
 
 /// A text of numbered lines.
 fn numbered(lines: usize) -> String {
-    (1..=lines).map(|line| format!("line {line}\n")).collect()
+    (1..=lines).map(|line| format!("line {line}\n")).collect::<Vec<_>>().concat()
 }
 
 #[test]
@@ -26,8 +26,9 @@ fn a_read_answers_the_text_and_what_it_is_like() {
 fn slices_are_those_lines_and_the_sha256_is_of_the_whole_file() {
     let ws = Workspace::with(&[("a.txt", &numbered(10))]);
     let whole = sha256(numbered(10).as_bytes());
-    // flags, content, start_line, end_line, truncated, next_offset
-    let cases: &[(&[&str], &str, u64, u64, Option<u64>)] = &[
+    /// Flags, content, first line, last line, and where to go on.
+    type Case = (&'static [&'static str], &'static str, u64, u64, Option<u64>);
+    let cases: &[Case] = &[
         (&["--offset", "0", "--limit", "1"], "line 1\n", 1, 1, Some(1)),
         (&["--offset", "8"], "line 9\nline 10\n", 9, 10, None),
         (&["--offset", "3", "--limit", "2"], "line 4\nline 5\n", 4, 5, Some(5)),
@@ -83,7 +84,7 @@ fn an_empty_file_has_no_lines() {
 #[test]
 fn a_long_file_comes_in_parts_that_join_to_the_whole() {
     let line = "x".repeat(99);
-    let text: String = (0..1000).map(|number| format!("{number} {line}\n")).collect();
+    let text = (0..1000).map(|number| format!("{number} {line}\n")).collect::<Vec<_>>().concat();
     let ws = Workspace::with(&[("a.txt", &text)]);
     for bound in [None, Some(5_000), Some(150)] {
         let (mut joined, mut offset, mut calls) = (String::new(), 0, 0);

@@ -130,7 +130,7 @@ fn a_diff_comes_when_asked_for_and_is_bounded() {
     assert_eq!(ws.lbx(&["write", "a.txt", "--content", "a\nb\n"]).ok()["diff"], Value::Null);
     let data = ws.lbx(&["write", "a.txt", "--content", "a\nc\n", "--diff"]).ok();
     assert_eq!(data["diff"], "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n");
-    let long: String = (0..1000).map(|line| format!("{line}\n")).collect();
+    let long = (0..1000).map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
     let dry = ws.json("write", &json!({"path": "a.txt", "content": long, "dry_run": true})).ok();
     assert!(dry["diff"].as_str().unwrap().len() <= 400, "{}", dry["diff"]);
     let asked = json!({"path": "a.txt", "content": long, "dry_run": true, "diff": true, "max_bytes": 1000});

@@ -225,7 +225,7 @@ impl Branch {
 
     /// A refusal that concerns this branch.
     fn refused(&self, why: &str) -> SnapshotError {
-        SnapshotError::new(format!("no snapshot: the branch `{}` {why}", self.short_name()))
+        SnapshotError::new(format!("the branch `{}` {why}", self.short_name()))
     }
 }
 

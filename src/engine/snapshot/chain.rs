@@ -14,6 +14,8 @@ const AUTHOR: (&str, &str) = ("lbx", "lbx@localhost");
 const SHORT_DIGITS: usize = 10;
 /// The tool named in the commits that hold what others changed.
 pub const EXTERNAL: &str = "external";
+/// The tool named in the commit that holds what was uncommitted before a session's first change.
+pub const BASELINE: &str = "baseline";
 
 /// What all commits of one snapshot have in common.
 #[derive(Debug, Clone, Copy)]

@@ -79,6 +79,8 @@ pub enum Reason {
     Ignored,
     /// It has this many bytes, more than [`FILE_BYTES_MAX`](super::FILE_BYTES_MAX).
     TooLarge(u64),
+    /// The scan had taken in as many bytes as it may.
+    NoRoom,
     /// A program is configured to convert it, under this name; lbx runs none.
     Filter(String),
     /// Git refuses the name, or it lies in lbx's own folder.
@@ -100,6 +102,7 @@ impl fmt::Display for Reason {
                     super::FILE_BYTES_MAX
                 )
             }
+            Self::NoRoom => f.write_str("one scan takes in no more bytes"),
             Self::Filter(name) => write!(f, "the filter program `{name}` would have to convert it"),
             Self::Name => f.write_str("git or lbx keeps such a name for itself"),
             Self::NestedRepository(path) => write!(f, "it belongs to the repository in `{path}`"),

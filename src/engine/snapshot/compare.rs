@@ -34,6 +34,25 @@ pub struct Version {
     pub(super) id: ObjectId,
 }
 
+impl Version {
+    /// The id of the object that holds its content, in hex.
+    #[must_use]
+    pub fn id(&self) -> String {
+        self.id.to_string()
+    }
+
+    /// Its mode, as git writes it.
+    #[must_use]
+    pub const fn mode(&self) -> &'static str {
+        match self.kind {
+            VersionKind::File => "100644",
+            VersionKind::Executable => "100755",
+            VersionKind::Symlink => "120000",
+            VersionKind::Submodule => "160000",
+        }
+    }
+}
+
 /// A path that differs between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathChange {

@@ -16,6 +16,13 @@ pub struct SnapshotError {
 }
 
 impl SnapshotError {
+    /// Whether the work was stopped, by its time limit or by whoever asked for it.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        let cause = self.source.as_ref().and_then(|source| source.downcast_ref::<crate::error::Error>());
+        cause.is_some_and(|error| error.kind() == crate::error::ErrorKind::Timeout)
+    }
+
     /// A refusal without a cause beneath it.
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), source: None }

@@ -1,6 +1,6 @@
 //! The snapshots so far, newest first.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
@@ -11,11 +11,13 @@ use super::error::{Doing as _, SnapshotError};
 use super::{Store, chain, message, tree};
 
 /// Most paths of one snapshot that a listing looks at.
-const PATHS_MAX: usize = 1000;
+const PATHS_MAX: usize = 10_000;
 /// Largest file whose lines are counted, in bytes.
 const COUNT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Longest time that counting the lines of one file may take.
 const COUNT_TIME_MAX: Duration = Duration::from_millis(200);
+/// Longest time that counting lines may take in one listing; what follows is not counted.
+const LISTING_TIME_MAX: Duration = Duration::from_secs(2);
 /// A byte that no text has; so many bytes are searched for it, as git does.
 const BINARY_PROBE_BYTES: usize = 8000;
 
@@ -28,6 +30,8 @@ pub struct Query<'a> {
     pub session: Option<&'a str>,
     /// Only those made at or after this time.
     pub since: Option<SystemTime>,
+    /// Only those made after this commit, in hex.
+    pub after: Option<&'a str>,
     /// So many are passed over first.
     pub offset: usize,
     /// At most so many.
@@ -64,7 +68,7 @@ pub struct Snapshot {
 pub struct FileStat {
     /// The path from the root.
     pub path: Vec<u8>,
-    /// Lines that came in; `None` for what is no text, or too large to count.
+    /// Lines that came in; `None` for what is no text, or takes too long to count.
     pub insertions: Option<usize>,
     /// Lines that went out; likewise.
     pub deletions: Option<usize>,
@@ -87,8 +91,14 @@ impl Store {
     pub fn log(&self, query: &Query<'_>) -> Result<Log, SnapshotError> {
         let mut log = Log::default();
         let mut passed_over = 0;
+        let count_until = Instant::now() + LISTING_TIME_MAX;
         let mut next = self.branch.tip(&self.repo)?;
+        let after = query.after.map(|hex| ObjectId::from_hex(hex.as_bytes()));
+        let after = after.transpose().doing(|| "the oldest snapshot is named by no commit id".into())?;
         while let Some(id) = next {
+            if after == Some(id) {
+                break;
+            }
             let Some(found) = self.snapshot(id)? else { break };
             next = found.first_parent;
             if !self.matches(query, &found)? {
@@ -102,9 +112,19 @@ impl Store {
                 log.truncated = true;
                 break;
             }
-            log.snapshots.push(self.with_files(found)?);
+            log.snapshots.push(self.with_files(found, count_until)?);
         }
         Ok(log)
+    }
+
+    /// One snapshot with what it changed; `None` where the commit is none.
+    ///
+    /// # Errors
+    /// Where there is no such commit, or it cannot be read.
+    pub fn one(&self, commit: &str) -> Result<Option<Snapshot>, SnapshotError> {
+        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is no commit id"))?;
+        let found = self.snapshot(id)?;
+        found.map(|found| self.with_files(found, Instant::now() + LISTING_TIME_MAX)).transpose()
     }
 
     /// The paths that differ between two commits, in hex; without `from`, all that `to` has.
@@ -134,7 +154,7 @@ impl Store {
     }
 
     /// Reads a commit; `None` where it is no snapshot.
-    fn snapshot(&self, id: ObjectId) -> Result<Option<Read>, SnapshotError> {
+    pub(super) fn snapshot(&self, id: ObjectId) -> Result<Option<Read>, SnapshotError> {
         let doing = || format!("the snapshot {id} cannot be read");
         let commit = self.repo.find_commit(id).doing(doing)?;
         let text = commit.message_raw().doing(doing)?;
@@ -178,15 +198,19 @@ impl Store {
         Ok(at(found.tree)? != at(found.tree_before)?)
     }
 
-    /// Adds what a snapshot changed.
-    fn with_files(&self, found: Read) -> Result<Snapshot, SnapshotError> {
+    /// Adds what a snapshot changed; its lines are counted only until `count_until`.
+    fn with_files(&self, found: Read, count_until: Instant) -> Result<Snapshot, SnapshotError> {
         let changes = compare::trees(&self.repo, found.tree_before, found.tree, PATHS_MAX)?;
-        let files = changes.paths.into_iter().map(|change| self.stat(change)).collect::<Result<_, _>>()?;
+        let files = changes.paths.into_iter().map(|change| self.stat(change, count_until));
+        let files = files.collect::<Result<_, _>>()?;
         Ok(Snapshot { files, truncated: changes.truncated, ..found.snapshot })
     }
 
     /// Counts the lines of one changed file.
-    fn stat(&self, change: PathChange) -> Result<FileStat, SnapshotError> {
+    fn stat(&self, change: PathChange, count_until: Instant) -> Result<FileStat, SnapshotError> {
+        if Instant::now() >= count_until {
+            return Ok(FileStat { path: change.path, insertions: None, deletions: None });
+        }
         let read = |version: Option<Version>| version.map_or(Ok(Vec::new()), |version| self.content(version));
         let counted = count(&read(change.before)?, &read(change.after)?);
         let (insertions, deletions) = counted.map_or((None, None), |(came, went)| (Some(came), Some(went)));
@@ -195,15 +219,15 @@ impl Store {
 }
 
 /// A snapshot with what it takes to look into it.
-struct Read {
+pub(super) struct Read {
     /// The commit before it.
-    first_parent: Option<ObjectId>,
+    pub first_parent: Option<ObjectId>,
     /// Its tree.
-    tree: ObjectId,
+    pub tree: ObjectId,
     /// The tree of the commit before it.
-    tree_before: ObjectId,
+    pub tree_before: ObjectId,
     /// What is said of it.
-    snapshot: Snapshot,
+    pub snapshot: Snapshot,
 }
 
 /// The lines that came in and went out between two texts; `None` for what cannot be counted.

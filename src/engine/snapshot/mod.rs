@@ -7,6 +7,7 @@ mod branch;
 mod chain;
 mod change;
 mod compare;
+mod delta;
 mod disk;
 mod error;
 mod gitdir;
@@ -17,9 +18,11 @@ mod prepare;
 mod private;
 mod read;
 mod repository;
+mod revision;
 mod rules;
 mod scan;
 mod scan_index;
+mod since;
 mod tree;
 
 use std::fmt;
@@ -35,11 +38,14 @@ use self::chain::{Chain, EXTERNAL, Stamp};
 use self::error::Doing as _;
 use self::tree::Edit;
 
+pub use self::chain::BASELINE;
 pub use self::change::{Change, FileChange, FileState, LeftOut, Reason, Recorded};
 pub use self::compare::{Changes, PathChange, Version, VersionKind};
+pub use self::delta::Delta;
 pub use self::error::SnapshotError;
 pub use self::history::{FileStat, Log, Query, Snapshot};
-pub use self::scan::Scan;
+pub use self::scan::{Bounds, Scan};
+pub use self::since::SessionChanges;
 
 /// Largest file that enters a snapshot, in bytes.
 pub const FILE_BYTES_MAX: u64 = 50 * 1024 * 1024;
@@ -71,7 +77,19 @@ impl Store {
     /// # Errors
     /// Where neither can be opened, or `branch` cannot be a branch's name.
     pub fn open(root: &Path, state: &Path, branch: &str) -> Result<Self, SnapshotError> {
-        let opened = repository::open(root, state)?;
+        Self::of(repository::open(root, state)?, branch)
+    }
+
+    /// Opens the snapshots of the workspace `root` for reading: nothing is made where there are none.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn find(root: &Path, state: &Path, branch: &str) -> Result<Option<Self>, SnapshotError> {
+        repository::find(root, state)?.map(|opened| Self::of(opened, branch)).transpose()
+    }
+
+    /// The snapshots in an opened repository.
+    fn of(opened: repository::Opened, branch: &str) -> Result<Self, SnapshotError> {
         let branch = Branch::new(&opened.repo, branch, opened.worktree.as_deref())?;
         let repo = opened.repo.with_object_memory();
         Ok(Self { repo, branch, private: opened.private, warnings: opened.warning.into_iter().collect() })
@@ -113,7 +131,7 @@ impl Store {
                 return Ok(recorded);
             }
         }
-        Err(SnapshotError::new("no snapshot: the branch was moved by someone else again and again"))
+        Err(SnapshotError::new("the branch was moved by someone else again and again"))
     }
 
     /// Tries once; `None` where the branch was moved by someone else meanwhile.

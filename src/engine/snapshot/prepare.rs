@@ -134,7 +134,7 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(Scanned::LeftOut(reason));
         }
         let Some(left) = bytes_left.checked_sub(size_bytes(state)) else {
-            return Ok(Scanned::LeftOut(Reason::TooLarge(size_bytes(state))));
+            return Ok(Scanned::LeftOut(Reason::NoRoom));
         };
         *bytes_left = left;
         Ok(Scanned::Is(Some(self.entry(path, state, found, true)?)))

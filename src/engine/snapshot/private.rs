@@ -21,7 +21,7 @@ const HEAD: &str = "ref: refs/heads/main\n";
 pub fn repository(state: &Path) -> io::Result<PathBuf> {
     let path = state.join(FOLDER);
     make_folder(&path)?;
-    if fs::symlink_metadata(path.join("HEAD")).is_ok_and(|metadata| metadata.is_file()) {
+    if is_whole(&path) {
         return Ok(path);
     }
     for folder in ["objects", "objects/pack", "objects/info", "refs", "refs/heads", "refs/tags"] {
@@ -31,6 +31,17 @@ pub fn repository(state: &Path) -> io::Result<PathBuf> {
     write_new(&path.join("HEAD"), HEAD)?;
     fs::File::open(&path)?.sync_all()?;
     Ok(path)
+}
+
+/// The private repository under `state`, where there is one already.
+pub fn find(state: &Path) -> Option<PathBuf> {
+    let path = state.join(FOLDER);
+    (fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) && is_whole(&path)).then_some(path)
+}
+
+/// Whether the last thing that makes a folder a repository is there.
+fn is_whole(path: &Path) -> bool {
+    fs::symlink_metadata(path.join("HEAD")).is_ok_and(|metadata| metadata.is_file())
 }
 
 /// Makes a folder, where there is not a real one already.

@@ -44,23 +44,41 @@ pub struct Opened {
 
 /// Opens the workspace's repository where gix can use it, else the private one.
 pub fn open(root: &Path, state: &Path) -> Result<Opened, SnapshotError> {
+    open_with(root, || {
+        private::repository(state).map(Some).doing(|| "cannot make the private snapshot repository".into())
+    })?
+    .ok_or_else(|| SnapshotError::new("there is no private snapshot repository"))
+}
+
+/// The same without making anything; `None` where there is no repository at all.
+pub fn find(root: &Path, state: &Path) -> Result<Option<Opened>, SnapshotError> {
+    open_with(root, || Ok(private::find(state)))
+}
+
+/// Opens the workspace's repository where gix can use it, else the one that `private` gives.
+fn open_with(
+    root: &Path,
+    private: impl FnOnce() -> Result<Option<PathBuf>, SnapshotError>,
+) -> Result<Option<Opened>, SnapshotError> {
     let found = gitdir::locate(root).doing(|| format!("cannot look at `{}`", root.join(".git").display()))?;
     let refusal = match found {
         GitDir::Absent => None,
         GitDir::Odd(why) => Some(why),
         GitDir::Here(located) => match open_located(root, &located) {
             Ok(repo) => {
-                return Ok(Opened { repo, worktree: located.worktree, private: false, warning: None });
+                return Ok(Some(Opened { repo, worktree: located.worktree, private: false, warning: None }));
             }
             Err(error) => Some(error.to_string()),
         },
     };
-    let path = private::repository(state).doing(|| "cannot make the private snapshot repository".into())?;
+    let Some(path) = private()? else {
+        return Ok(None);
+    };
     let repo = open_path(root, &path)?;
     let warning = refusal.map(|why| {
         format!("snapshots go to the private repository `.lbx/repo.git`, since {}", lower_first(&why))
     });
-    Ok(Opened { repo, worktree: None, private: true, warning })
+    Ok(Some(Opened { repo, worktree: None, private: true, warning }))
 }
 
 /// Opens a repository that was found, and refuses what gix cannot serve.

@@ -25,10 +25,8 @@ use super::tree::Edit;
 use super::{Moved, Store, compare, prepare, seconds, tree};
 use crate::control::Control;
 
-/// Most paths that one scan takes in.
+/// Most paths that are compared for the subject of a scan's commit.
 const PATHS_MAX: usize = 100_000;
-/// Most bytes that one scan takes in.
-const BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// How often a scan looks whether it should stop.
 const WATCH_NAP: Duration = Duration::from_millis(5);
 
@@ -47,6 +45,24 @@ pub struct Scan<'a> {
     pub seq: u64,
     /// When.
     pub time: SystemTime,
+    /// How much it takes in.
+    pub bounds: Bounds,
+}
+
+/// How much one scan takes in; more is refused.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Files that differ.
+    pub paths_max: usize,
+    /// Bytes in them.
+    pub bytes_max: u64,
+}
+
+impl Bounds {
+    /// For a scan that someone asked for.
+    pub const FULL: Self = Self { paths_max: 100_000, bytes_max: 512 * 1024 * 1024 };
+    /// For one that nobody should wait for.
+    pub const QUICK: Self = Self { paths_max: 2_000, bytes_max: 32 * 1024 * 1024 };
 }
 
 impl Store {
@@ -84,8 +100,10 @@ impl Store {
         let moved_head = chain.newest();
         let began = SystemTime::now();
         let mut index = ScanIndex::load(&self.repo, state, chain.tree())?;
-        let seen = self.look(&index, control)?;
-        let mut taken = self.take_in(root, &chain, &mut index, seen, control)?;
+        let seen = self.look(&index, scan.bounds, control)?;
+        let is_news = !seen.paths.is_empty() || !seen.updates.is_empty() || !index.is_settled();
+        let mut taken =
+            self.take_in(&Work { root, bounds: scan.bounds, control }, &chain, &mut index, seen)?;
         let edits: Vec<Edit<'_>> = taken.edits.iter().map(|(path, to)| Edit { path, to: *to }).collect();
         let seen_tree = tree::apply(&self.repo, index.tree, &edits)?;
         let tree = self.keep_unjudged(root, &chain, index.tree, seen_tree)?;
@@ -100,7 +118,9 @@ impl Store {
             return Ok(None);
         }
         // The snapshot stands; without the index the next scan only takes longer.
-        taken.warnings.extend(index.save(seen_tree, began).err().map(|error| error.to_string()));
+        if is_news {
+            taken.warnings.extend(index.save(seen_tree, began).err().map(|error| error.to_string()));
+        }
         Ok(Some(Recorded {
             id: id.map(|id| id.to_string()),
             external: moved_head.map(|id| id.to_string()),
@@ -110,7 +130,7 @@ impl Store {
     }
 
     /// Finds what differs between the index and the work tree.
-    fn look(&self, index: &ScanIndex, control: &Control) -> Result<Seen, SnapshotError> {
+    fn look(&self, index: &ScanIndex, bounds: Bounds, control: &Control) -> Result<Seen, SnapshotError> {
         let doing = || "the work tree cannot be scanned".into();
         let repo = without_programs(&self.repo)?;
         let walk = repo.dirwalk_options().doing(doing)?.emit_untracked(EmissionMode::Matching);
@@ -131,11 +151,12 @@ impl Store {
         });
         control.check().doing(doing)?;
         outcome.doing(doing)?;
-        if seen.paths.len() > PATHS_MAX {
+        if seen.paths.len() > bounds.paths_max {
             return Err(SnapshotError::new(format!(
-                "no snapshot: {} files differ, more than the {PATHS_MAX} that one scan takes in; \
+                "{} files differ, more than the {} that one scan takes in; \
                  a line in `.gitignore` may be missing",
-                seen.paths.len()
+                seen.paths.len(),
+                bounds.paths_max
             )));
         }
         seen.paths.retain(|path| path != ".lbx" && !path.starts_with(b".lbx/"));
@@ -146,12 +167,12 @@ impl Store {
     /// Reads what was seen to differ, and brings the index up to date with it.
     fn take_in(
         &self,
-        root: &Path,
+        work: &Work<'_>,
         chain: &Chain<'_>,
         index: &mut ScanIndex,
         seen: Seen,
-        control: &Control,
     ) -> Result<Taken, SnapshotError> {
+        let Work { root, bounds, control } = *work;
         let folder = Root::open(root).doing(|| format!("`{}` cannot be read", root.display()))?;
         let mut preparer =
             prepare::scanner(&self.repo, chain, seen.paths.iter().map(|path| path.as_slice()))?;
@@ -160,7 +181,7 @@ impl Store {
             path: path.to_string(),
         };
         let mut taken = Taken { left_out: seen.nested.into_iter().map(nested).collect(), ..Taken::default() };
-        let mut bytes_left = BYTES_MAX;
+        let mut bytes_left = bounds.bytes_max;
         for (at, stat) in seen.updates {
             if let Some(entry) = index.file.entries_mut().get_mut(at) {
                 entry.stat = stat;
@@ -176,7 +197,8 @@ impl Store {
                     taken.edits.push((path, found));
                 }
                 Scanned::LeftOut(reason) => {
-                    if let Some(stat) = stat {
+                    // What there was no room for is to be found again by the next scan.
+                    if let Some(stat) = stat.filter(|_| reason != Reason::NoRoom) {
                         index.refresh(path.as_bstr(), stat);
                     }
                     taken.left_out.push(LeftOut { path: path.to_string(), reason });
@@ -214,6 +236,16 @@ impl Store {
         }
         if edits.is_empty() { Ok(seen) } else { tree::apply(&self.repo, seen, &edits) }
     }
+}
+
+/// What a scan works on.
+struct Work<'a> {
+    /// The work tree.
+    root: &'a Path,
+    /// How much may be taken in.
+    bounds: Bounds,
+    /// When to stop.
+    control: &'a Control,
 }
 
 /// What came of reading the files that differ.
@@ -352,7 +384,7 @@ fn refuse_home(root: &Path) -> Result<(), SnapshotError> {
     let home = std::env::var_os("HOME").and_then(|home| std::fs::canonicalize(home).ok());
     if root.parent().is_none() || home.as_deref() == Some(root) {
         return Err(SnapshotError::new(format!(
-            "no snapshot: `{}` is a home folder or the whole disk, which is not scanned",
+            "`{}` is a home folder or the whole disk, which is not scanned",
             root.display()
         )));
     }

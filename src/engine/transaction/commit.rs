@@ -60,6 +60,10 @@ impl Change<'_> {
         self.entry.subject = subject;
         self.entry.why = why;
         self.plan_folders()?;
+        if self.session.seq == 0 {
+            // Now, while the files still have their old bytes and nothing lies beside them.
+            snapshot_of::baseline(self.engine, &self.entry);
+        }
         let mut prepared = Prepared::default();
         let outcome = self.prepare(&state, &mut prepared).and_then(|()| self.put_in_force(&state, &prepared));
         if let Err(error) = outcome {

@@ -189,7 +189,26 @@ pub struct Change<'e> {
     moved: Vec<moves::Moved>,
 }
 
+/// The state under the lock that every change holds.
+pub struct Locked {
+    /// The state.
+    pub state: State,
+    /// Free as soon as this is dropped.
+    lock: Lock,
+}
+
 impl Engine {
+    /// Takes the lock that every change holds, and first finishes what a dead call left.
+    ///
+    /// # Errors
+    /// `lock_timeout`, or the system's where the state cannot be written.
+    pub fn lock(&mut self) -> Result<Locked, Error> {
+        let state = State::open(&self.workspace)?;
+        let lock = state.lock(state.fd(), LOCK)?;
+        recover::recover(self, &state)?;
+        Ok(Locked { state, lock })
+    }
+
     /// Begins a change by the tool `tool`: takes the lock, and first finishes what a dead call left.
     ///
     /// A dry run takes no lock and changes nothing.
@@ -201,9 +220,7 @@ impl Engine {
         let (state, lock) = if dry_run {
             (State::find(&self.workspace)?, None)
         } else {
-            let state = State::open(&self.workspace)?;
-            let lock = state.lock(state.fd(), LOCK)?;
-            recover::recover(self, &state)?;
+            let Locked { state, lock } = self.lock()?;
             (Some(state), Some(lock))
         };
         let session = match &state {
@@ -366,16 +383,9 @@ impl Change<'_> {
             Some(mark) => Err(self.stale(&current, mark.sha256)),
             None => {
                 let message = format!("refusing to {} {shown}: Read it first", intent.verb());
-                let read = match needed(&current.bytes) {
-                    Some((first, last)) => {
-                        format!(
-                            "Read lines {first} to {last} of {shown} (lbx read {} --start-line {first} --end-line {last}), then repeat the call.",
-                            quoted(shown)
-                        )
-                    }
-                    None => format!("Read {shown} (lbx read {}), then repeat the call.", quoted(shown)),
-                };
-                Err(Error::new(ErrorKind::NotRead, message).at(shown).suggest(read))
+                let (what, command) = smallest_read(shown, &current.bytes, needed(&current.bytes));
+                let suggestion = format!("Read {what} ({command}), then repeat the call.");
+                Err(Error::new(ErrorKind::NotRead, message).at(shown).suggest(suggestion).command(command))
             }
         }
     }
@@ -392,6 +402,7 @@ impl Change<'_> {
         let actual = current.exists().then(|| current.sha256.to_hex());
         let mut error = Error::new(ErrorKind::StaleFile, message)
             .at(shown)
+            .command(format!("lbx read {}", quoted(shown)))
             .detail("expected_sha256", expected.to_hex())
             .detail("actual_sha256", actual);
         if let Some(seen) = self.bytes_seen(current.place.path(), expected)
@@ -556,6 +567,21 @@ impl Change<'_> {
         }
         missing.reverse();
         Ok((folder, missing))
+    }
+}
+
+/// The smallest read that would do, in words and as a command.
+fn smallest_read(shown: &str, bytes: &[u8], needed: Option<(u64, u64)>) -> (String, String) {
+    let path = quoted(shown);
+    if crate::text::content::looks_binary(bytes) {
+        return (shown.to_owned(), format!("lbx read {path} --binary base64 --max-bytes 0"));
+    }
+    match needed {
+        Some((first, last)) => (
+            format!("lines {first} to {last} of {shown}"),
+            format!("lbx read {path} --start-line {first} --end-line {last}"),
+        ),
+        None => (shown.to_owned(), format!("lbx read {path}")),
     }
 }
 

@@ -1,0 +1,245 @@
+//! Diffs in git's form, byte for byte, so that `git apply` and `patch` take them.
+
+use std::borrow::Cow;
+use std::io::Write as _;
+use std::ops::Range;
+use std::time::Duration;
+
+use similar::{DiffOp, DiffTag, TextDiff};
+
+/// Unchanged lines shown round a change, as git does.
+const CONTEXT_LINES: usize = 3;
+/// How long a diff may be searched for before it becomes a coarser one.
+const TIME: Duration = Duration::from_millis(500);
+/// Digits of an object id.
+const ID_DIGITS: usize = 10;
+/// A NUL within so many bytes makes a file binary, as git has it.
+const BINARY_PROBE_BYTES: usize = 8000;
+/// Largest file whose lines are compared, in bytes.
+const BYTES_MAX: usize = 16 << 20;
+
+/// A file on one side of a diff.
+#[derive(Debug, Clone, Copy)]
+pub struct Side<'a> {
+    /// Its path.
+    pub path: &'a [u8],
+    /// Its mode, as git writes it.
+    pub mode: &'a str,
+    /// The id of its content, in hex.
+    pub id: &'a str,
+    /// Its content.
+    pub bytes: &'a [u8],
+}
+
+/// One file of a diff.
+#[derive(Debug, Clone, Copy)]
+pub struct FileDiff<'a> {
+    /// The old side; `None` for a new file.
+    pub old: Option<Side<'a>>,
+    /// The new side; `None` for a deleted file.
+    pub new: Option<Side<'a>>,
+    /// How much of the two is the same, in hundredths, where the file has another path now.
+    pub similarity: Option<usize>,
+}
+
+/// What a file's diff amounts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Amount {
+    /// Lines that came in; `None` where lines were not compared.
+    pub insertions: Option<usize>,
+    /// Lines that went out; likewise.
+    pub deletions: Option<usize>,
+}
+
+impl FileDiff<'_> {
+    /// Adds the diff of this file to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) -> Amount {
+        let header = self.header();
+        out.extend_from_slice(&header);
+        let (old, new) = (bytes_of(self.old), bytes_of(self.new));
+        if old == new {
+            return Amount { insertions: Some(0), deletions: Some(0) };
+        }
+        let name = |side: Option<Side<'_>>, prefix: &str| match side {
+            Some(side) => quoted(prefix, side.path).into_owned(),
+            None => b"/dev/null".to_vec(),
+        };
+        let (old_name, new_name) = (name(self.old, "a/"), name(self.new, "b/"));
+        let is_large = old.len().max(new.len()) > BYTES_MAX;
+        if is_large || is_binary(old) || is_binary(new) {
+            let kind: &[u8] = if is_large { b"Large" } else { b"Binary" };
+            out.extend([kind, b" files ", &old_name, b" and ", &new_name, b" differ\n"].concat());
+            return Amount::default();
+        }
+        for (sign, name) in [(b"--- ", &old_name), (b"+++ ", &new_name)] {
+            out.extend_from_slice(sign);
+            out.extend_from_slice(name);
+            // A tab ends a name in which a reader might end too early.
+            out.extend_from_slice(if name.contains(&b' ') { b"\t\n" } else { b"\n" });
+        }
+        write_hunks(out, old, new)
+    }
+
+    /// The lines before `---`.
+    fn header(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let (Some(first), Some(second)) = (self.old.or(self.new), self.new.or(self.old)) else {
+            return out;
+        };
+        let mut line = |parts: &[&[u8]]| {
+            out.extend(parts.concat());
+            out.push(b'\n');
+        };
+        line(&[b"diff --git ", &quoted("a/", first.path), b" ", &quoted("b/", second.path)]);
+        match (self.old, self.new) {
+            (None, Some(new)) => line(&[b"new file mode ", new.mode.as_bytes()]),
+            (Some(old), None) => line(&[b"deleted file mode ", old.mode.as_bytes()]),
+            (Some(old), Some(new)) if old.mode != new.mode => {
+                line(&[b"old mode ", old.mode.as_bytes()]);
+                line(&[b"new mode ", new.mode.as_bytes()]);
+            }
+            _ => {}
+        }
+        if let Some(similarity) = self.similarity {
+            line(&[format!("similarity index {similarity}%").as_bytes()]);
+            line(&[b"rename from ", &quoted("", first.path)]);
+            line(&[b"rename to ", &quoted("", second.path)]);
+        }
+        let id = |side: Option<Side<'_>>| match side {
+            Some(side) => side.id.chars().take(ID_DIGITS).collect(),
+            None => "0".repeat(ID_DIGITS),
+        };
+        let (old_id, new_id) = (id(self.old), id(self.new));
+        if old_id != new_id {
+            let is_same_mode = self.old.is_some() && self.new.is_some() && first.mode == second.mode;
+            let mode = if is_same_mode { format!(" {}", first.mode) } else { String::new() };
+            line(&[format!("index {old_id}..{new_id}{mode}").as_bytes()]);
+        }
+        out
+    }
+}
+
+/// The content of a side; nothing where there is none.
+fn bytes_of(side: Option<Side<'_>>) -> &[u8] {
+    side.map_or(&[], |side| side.bytes)
+}
+
+/// Whether git would call a content binary.
+fn is_binary(bytes: &[u8]) -> bool {
+    bytes.get(..BINARY_PROBE_BYTES).unwrap_or(bytes).contains(&0)
+}
+
+/// Adds the hunks between two texts.
+fn write_hunks(out: &mut Vec<u8>, old: &[u8], new: &[u8]) -> Amount {
+    let lines = |text| -> Vec<&[u8]> { <[u8]>::split_inclusive(text, |byte| *byte == b'\n').collect() };
+    let (old, new) = (lines(old), lines(new));
+    let diff = TextDiff::configure().timeout(TIME).diff_slices(&old, &new);
+    let (mut insertions, mut deletions) = (0, 0);
+    for group in diff.grouped_ops(CONTEXT_LINES) {
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+        let span = |of: fn(&DiffOp) -> Range<usize>| range(of(first).start, of(last).end);
+        let header = format!("@@ -{} +{} @@\n", span(DiffOp::old_range), span(DiffOp::new_range));
+        out.extend_from_slice(header.as_bytes());
+        for op in &group {
+            let gone = old.get(op.old_range()).unwrap_or_default();
+            let come = new.get(op.new_range()).unwrap_or_default();
+            if op.tag() == DiffTag::Equal {
+                write_lines(out, b' ', gone);
+                continue;
+            }
+            write_lines(out, b'-', gone);
+            write_lines(out, b'+', come);
+            deletions += gone.len();
+            insertions += come.len();
+        }
+    }
+    Amount { insertions: Some(insertions), deletions: Some(deletions) }
+}
+
+/// Adds lines of a hunk.
+fn write_lines(out: &mut Vec<u8>, sign: u8, lines: &[&[u8]]) {
+    for line in lines {
+        out.push(sign);
+        out.extend_from_slice(line);
+        if !line.ends_with(b"\n") {
+            out.extend_from_slice(b"\n\\ No newline at end of file\n");
+        }
+    }
+}
+
+/// Lines by index as a hunk's header counts them; of no line it names the one before.
+fn range(start: usize, end: usize) -> String {
+    match end - start {
+        0 => format!("{start},0"),
+        1 => format!("{}", start + 1),
+        count => format!("{},{count}", start + 1),
+    }
+}
+
+/// A path with its prefix; in quotes, as git writes them, where it could be misread.
+fn quoted<'a>(prefix: &str, path: &'a [u8]) -> Cow<'a, [u8]> {
+    let is_text = std::str::from_utf8(path).is_ok();
+    let is_odd =
+        |byte: &u8| byte.is_ascii_control() || matches!(byte, b'"' | b'\\') || (!is_text && !byte.is_ascii());
+    if !path.iter().any(is_odd) {
+        return if prefix.is_empty() {
+            Cow::Borrowed(path)
+        } else {
+            Cow::Owned([prefix.as_bytes(), path].concat())
+        };
+    }
+    let mut out = vec![b'"'];
+    out.extend_from_slice(prefix.as_bytes());
+    for byte in path {
+        match byte {
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
+            // Writing to a vector cannot fail.
+            byte if is_odd(byte) => drop(write!(out, "\\{byte:03o}")),
+            byte => out.push(*byte),
+        }
+    }
+    out.push(b'"');
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side<'a>(path: &'a str, mode: &'a str, id: &'a str, text: &'a str) -> Side<'a> {
+        Side { path: path.as_bytes(), mode, id, bytes: text.as_bytes() }
+    }
+
+    fn written(diff: &FileDiff<'_>) -> String {
+        let mut out = Vec::new();
+        diff.write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn headers_are_those_of_git() {
+        let old = side("a b", "100644", "1111111111111", "one\ntwo");
+        let new = side("a b", "100755", "2222222222222", "one\nTWO\n");
+        assert_eq!(
+            written(&FileDiff { old: Some(old), new: Some(new), similarity: None }),
+            "diff --git a/a b b/a b\nold mode 100644\nnew mode 100755\nindex 1111111111..2222222222\n\
+             --- a/a b\t\n+++ b/a b\t\n@@ -1,2 +1,2 @@\n one\n-two\n\\ No newline at end of file\n+TWO\n"
+        );
+        let new = side("c\"", "100644", "1111111111111", "one\ntwo");
+        assert_eq!(
+            written(&FileDiff { old: Some(old), new: Some(new), similarity: Some(100) }),
+            "diff --git a/a b \"b/c\\\"\"\nsimilarity index 100%\nrename from a b\nrename to \"c\\\"\"\n"
+        );
+        assert_eq!(
+            written(&FileDiff { old: None, new: Some(side("n", "100644", "3", "")), similarity: None }),
+            "diff --git a/n b/n\nnew file mode 100644\nindex 0000000000..3\n"
+        );
+        assert!(
+            written(&FileDiff { old: None, new: Some(side("n", "100644", "3", "\0")), similarity: None })
+                .ends_with("Binary files /dev/null and b/n differ\n")
+        );
+    }
+}

@@ -1,0 +1,378 @@
+//! `diff`: what differs between snapshots.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::ANSWER_BYTES;
+use super::log::{commit, no_snapshot};
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::path::WorkspacePath;
+use crate::engine::snapshot::{Delta, PathChange, SnapshotError, Store, Version};
+use crate::engine::snapshot_of::{self, unreadable};
+use crate::error::Error;
+use crate::text::git_diff::{Amount, FileDiff, Side};
+
+/// Most files that a diff looks at.
+const FILES_MAX: usize = 100_000;
+/// Files that are listed with their numbers.
+const FILES_LISTED_MAX: usize = 1000;
+
+/// Show what changed between two snapshots, in one of them, or in this session
+///
+/// Without any argument: everything that this session changed, else the newest snapshot. The diff is
+/// git's, so that `git apply` and `patch` take it. A snapshot is named by its id or a unique
+/// beginning of it, HEAD or a branch, with ~N behind it for those before.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Only this file, or what is below this folder
+    #[arg(value_name = "PATH")]
+    #[schemars(extend("x-aliases" = ["file_path", "filename", "file"]))]
+    pub path: Option<PathBuf>,
+    /// The earlier snapshot; without it, the one before `to`
+    #[arg(long, value_name = "SNAPSHOT")]
+    #[schemars(extend("x-aliases" = ["base", "old"]))]
+    pub from: Option<String>,
+    /// The later snapshot; without it, the newest
+    #[arg(long, value_name = "SNAPSHOT")]
+    #[schemars(extend("x-aliases" = ["target", "new"]))]
+    pub to: Option<String>,
+    /// One snapshot, beside the one before it: what one call changed
+    #[arg(long, value_name = "SNAPSHOT", conflicts_with_all = ["from", "to"])]
+    #[schemars(extend("x-aliases" = ["snapshot", "id", "commit"]))]
+    pub of: Option<String>,
+    /// Only how much changed in each file
+    #[arg(long)]
+    #[serde(default)]
+    pub stat: bool,
+    /// Lines of the diff to pass over first, or files with `stat`
+    #[arg(long, value_name = "COUNT", default_value_t)]
+    #[serde(default)]
+    pub offset: usize,
+    /// Bytes of the diff; 0 for no bound
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
+}
+
+/// What differs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// The earlier commit; absent where there is none before
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The later commit; absent where there is no snapshot at all
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// Present where this is what that session changed, without what others changed on other paths meanwhile
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// How many files differ
+    pub files: usize,
+    /// How much changed in each file, where that was asked for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stat: Option<Vec<FileStat>>,
+    /// The unified diff; absent with `stat`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// Whether there is more
+    pub truncated: bool,
+    /// The offset at which to go on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
+    /// The diff's own bytes.
+    #[serde(skip)]
+    #[schemars(skip)]
+    bytes: Vec<u8>,
+}
+
+/// How much changed in one file.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FileStat {
+    /// The path from the root
+    pub path: String,
+    /// The path that it had before, where that was another
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// What became of it
+    pub action: Action,
+    /// Lines that came in; absent for a binary or very large file
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub insertions: Option<usize>,
+    /// Lines that went out; likewise
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletions: Option<usize>,
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// It is new
+    Create,
+    /// It is another
+    Modify,
+    /// It is gone
+    Delete,
+    /// It has another name
+    Rename,
+}
+
+/// The tool.
+pub struct Diff;
+
+impl Tool for Diff {
+    const NAME: &'static str = "diff";
+    const EFFECT: Effect = Effect::Reads;
+    const STDIN: Stdin = Stdin::Ignored;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        if request.of.is_some() && (request.from.is_some() || request.to.is_some()) {
+            return Err(
+                Error::invalid("field `of` stands alone: leave `from` and `to` out").detail("field", "of")
+            );
+        }
+        let path = request.path.as_ref().map(|path| engine.workspace.resolve(path)).transpose()?;
+        let Some(store) = snapshot_of::find(engine)? else {
+            return match request.of.as_ref().or(request.from.as_ref()).or(request.to.as_ref()) {
+                Some(name) => Err(no_snapshot(name, "from", &[])),
+                None => Ok(Response::of(&Span::default(), 0)),
+            };
+        };
+        let mut span = span_of(&store, &request, engine.session().as_str())?;
+        if let Some(place) = &path {
+            span.changes.retain(|change| lies_in(&change.path, place.path()));
+        }
+        let deltas = store.deltas(&span.changes).map_err(|error| unreadable(&error))?;
+        let mut response = Response::of(&span, deltas.len());
+        let filled = if request.stat {
+            response.fill_stat(&store, &deltas, request.offset)
+        } else {
+            let window = Window::new(request.offset, request.max_bytes.unwrap_or(ANSWER_BYTES));
+            response.fill_diff(&store, &deltas, window)
+        };
+        filled.map_err(|error| unreadable(&error))?;
+        if response.diff.as_ref().is_some_and(|diff| diff.as_bytes() != response.bytes) {
+            engine.warn("the diff is not all UTF-8 and is shown lossily here; --text gives its own bytes");
+        }
+        Ok(response)
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        text.out.extend_from_slice(&response.bytes);
+        for file in response.stat.iter().flatten() {
+            text.entry(&file.line());
+        }
+        if let Some(next) = response.next_offset {
+            text.note(format!("the diff goes on: --offset {next}"));
+        }
+    }
+
+    fn status(response: &Response) -> u8 {
+        u8::from(response.files > 0)
+    }
+}
+
+/// What a diff is between.
+#[derive(Debug, Default)]
+struct Span {
+    /// The earlier commit.
+    from: Option<String>,
+    /// The later commit.
+    to: Option<String>,
+    /// The session, where this is what it changed.
+    session: Option<String>,
+    /// The paths that differ.
+    changes: Vec<PathChange>,
+}
+
+/// What the request wants to see compared.
+fn span_of(store: &Store, request: &Request, session: &str) -> Result<Span, Error> {
+    let broken = |error: SnapshotError| unreadable(&error);
+    let named =
+        |name: &Option<String>, field| name.as_deref().map(|name| commit(store, name, field)).transpose();
+    let (of, from, to) =
+        (named(&request.of, "of")?, named(&request.from, "from")?, named(&request.to, "to")?);
+    if of.is_none()
+        && from.is_none()
+        && to.is_none()
+        && let Some(changed) = store.changed_by(session).map_err(broken)?
+    {
+        return Ok(Span {
+            from: changed.before,
+            to: Some(changed.last),
+            session: Some(session.to_owned()),
+            changes: changed.paths,
+        });
+    }
+    let newest = || store.tip().map_err(broken);
+    let to = match of.or(to) {
+        Some(to) => Some(to),
+        None => newest()?,
+    };
+    let Some(to) = to else {
+        // Without a snapshot nothing differs from anything.
+        return Ok(Span { from, ..Span::default() });
+    };
+    let from = match from {
+        Some(from) => Some(from),
+        None => store.parent(&to).map_err(broken)?,
+    };
+    let changes = store.changes(from.as_deref(), &to, FILES_MAX).map_err(broken)?.paths;
+    Ok(Span { from, to: Some(to), session: None, changes })
+}
+
+/// Whether a path is `folder` or lies below it.
+fn lies_in(path: &[u8], folder: &WorkspacePath) -> bool {
+    let rest = path.strip_prefix(folder.as_bytes());
+    folder.is_root() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+impl Response {
+    /// An answer that has no diff yet.
+    fn of(span: &Span, files: usize) -> Self {
+        Self {
+            from: span.from.clone(),
+            to: span.to.clone(),
+            session: span.session.clone(),
+            files,
+            stat: None,
+            diff: None,
+            truncated: false,
+            next_offset: None,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Adds the diff, as much of it as the window lets through.
+    fn fill_diff(
+        &mut self,
+        store: &Store,
+        deltas: &[Delta],
+        mut window: Window,
+    ) -> Result<(), SnapshotError> {
+        for delta in deltas {
+            let mut diff = Vec::new();
+            write(store, delta, &mut diff)?;
+            for line in diff.split_inclusive(|byte| *byte == b'\n') {
+                window.push(line);
+            }
+            if window.is_full {
+                break;
+            }
+        }
+        self.truncated = window.is_full;
+        self.next_offset = window.is_full.then(|| window.offset + window.shown);
+        self.diff = Some(String::from_utf8_lossy(&window.out).into_owned());
+        self.bytes = window.out;
+        Ok(())
+    }
+
+    /// Adds the numbers of each file.
+    fn fill_stat(&mut self, store: &Store, deltas: &[Delta], offset: usize) -> Result<(), SnapshotError> {
+        let mut files = Vec::new();
+        for delta in deltas.iter().skip(offset).take(FILES_LISTED_MAX) {
+            let amount = write(store, delta, &mut Vec::new())?;
+            files.push(FileStat::of(delta, amount));
+        }
+        let end = offset + files.len();
+        self.truncated = end < deltas.len();
+        self.next_offset = self.truncated.then_some(end);
+        self.stat = Some(files);
+        Ok(())
+    }
+}
+
+/// The part of a diff that is shown.
+struct Window {
+    /// Lines that are passed over.
+    offset: usize,
+    /// Bytes that are shown at most.
+    bytes_max: usize,
+    /// Lines seen so far.
+    seen: usize,
+    /// Lines shown so far.
+    shown: usize,
+    /// What is shown.
+    out: Vec<u8>,
+    /// Whether a line did not fit any more.
+    is_full: bool,
+}
+
+impl Window {
+    /// A window from the line `offset` on; 0 bytes are no bound.
+    fn new(offset: usize, bytes_max: usize) -> Self {
+        Self { offset, bytes_max, seen: 0, shown: 0, out: Vec::new(), is_full: false }
+    }
+
+    /// Shows a line, where it is neither before the window nor behind it; one line always fits.
+    fn push(&mut self, line: &[u8]) {
+        self.seen += 1;
+        if self.seen <= self.offset || self.is_full {
+            return;
+        }
+        if self.bytes_max > 0 && !self.out.is_empty() && self.out.len() + line.len() > self.bytes_max {
+            self.is_full = true;
+            return;
+        }
+        self.out.extend_from_slice(line);
+        self.shown += 1;
+    }
+}
+
+/// Adds the diff of one file.
+fn write(store: &Store, delta: &Delta, out: &mut Vec<u8>) -> Result<Amount, SnapshotError> {
+    let read = |side: &Option<(Vec<u8>, Version)>| {
+        let read = |(path, version): &(Vec<u8>, Version)| {
+            Ok((path.clone(), version.mode(), version.id(), store.content(*version)?))
+        };
+        side.as_ref().map(read).transpose()
+    };
+    let (old, new) = (read(&delta.before)?, read(&delta.after)?);
+    let diff = FileDiff {
+        old: old.as_ref().map(|(path, mode, id, bytes)| Side { path, mode, id, bytes }),
+        new: new.as_ref().map(|(path, mode, id, bytes)| Side { path, mode, id, bytes }),
+        similarity: delta.similarity,
+    };
+    Ok(diff.write(out))
+}
+
+impl FileStat {
+    /// The numbers of one file.
+    fn of(delta: &Delta, amount: Amount) -> Self {
+        let action = match (&delta.before, &delta.after) {
+            (None, _) => Action::Create,
+            (_, None) => Action::Delete,
+            _ if delta.similarity.is_some() => Action::Rename,
+            _ => Action::Modify,
+        };
+        let before = delta.before.as_ref().filter(|_| action == Action::Rename);
+        Self {
+            path: String::from_utf8_lossy(delta.path()).into_owned(),
+            from: before.map(|(path, _)| String::from_utf8_lossy(path).into_owned()),
+            action,
+            insertions: amount.insertions,
+            deletions: amount.deletions,
+        }
+    }
+
+    /// One line for a person.
+    fn line(&self) -> String {
+        let amount = match (self.insertions, self.deletions) {
+            (Some(insertions), Some(deletions)) => format!("+{insertions} -{deletions}"),
+            _ => "binary".to_owned(),
+        };
+        let name = self.from.as_ref().map_or_else(String::new, |from| format!("{from} => "));
+        let sign = match self.action {
+            Action::Create => 'A',
+            Action::Modify => 'M',
+            Action::Delete => 'D',
+            Action::Rename => 'R',
+        };
+        format!("{sign} {name}{} ({amount})", self.path)
+    }
+}

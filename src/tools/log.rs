@@ -1,0 +1,342 @@
+//! `log`: the snapshots so far.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::ANSWER_BYTES;
+use super::snapshot::Stat;
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::session::SessionId;
+use crate::engine::snapshot::{Query, Snapshot, Store};
+use crate::engine::snapshot_of::{self, unreadable};
+use crate::error::{Error, ErrorKind};
+
+/// Snapshots in an answer, where the request does not say.
+const LIMIT: usize = 20;
+/// Paths listed of one snapshot.
+const PATHS_LISTED: usize = 20;
+/// Bytes of an entry beside its texts.
+const ENTRY_BYTES: usize = 200;
+/// Longest text that is taken for a duration, in characters; a longer one may be an id.
+const DURATION_CHARS_MAX: usize = 6;
+/// Digits of an id in the text form.
+const ID_DIGITS: usize = 10;
+
+/// List the snapshots: what was changed, when, by which session and tool
+///
+/// Newest first. Each change made through lbx is one; `external` is what others changed, and
+/// `baseline` what was uncommitted before a session's first change. Shows all sessions, unless one is
+/// named.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Only snapshots that changed this file or folder
+    #[arg(value_name = "PATH")]
+    #[schemars(extend("x-aliases" = ["file_path", "filename", "file"]))]
+    pub path: Option<PathBuf>,
+    /// Snapshots to list at most; 0 for all [default: 20]
+    #[arg(long, short = 'n', value_name = "COUNT")]
+    #[schemars(extend("x-aliases" = ["max_count", "head_limit", "count"]))]
+    pub limit: Option<usize>,
+    /// Snapshots to pass over first
+    #[arg(long, value_name = "COUNT", default_value_t)]
+    #[serde(default)]
+    pub offset: usize,
+    /// Only snapshots after this: a snapshot's id, a time (RFC 3339), or how long ago (2h, 30m, 1d)
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+    /// Bytes of the answer; 0 for no bound
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
+}
+
+/// The snapshots.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// The snapshots, newest first
+    pub snapshots: Vec<Entry>,
+    /// Whether there are more
+    pub truncated: bool,
+    /// The offset at which to go on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
+}
+
+/// One snapshot.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Entry {
+    /// The commit
+    pub id: String,
+    /// The tool that made the change; `external` where it was none of lbx
+    pub tool: String,
+    /// The paths that changed, from the root; the first 20
+    pub paths: Vec<String>,
+    /// The session that made the change, or found it
+    pub session: String,
+    /// When, as RFC 3339
+    pub time: String,
+    /// How many files changed
+    pub files: usize,
+    /// Lines that came in
+    pub insertions: usize,
+    /// Lines that went out
+    pub deletions: usize,
+    /// The commit's first line, where it says more than tool and path
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// Why the change was made
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// The tool.
+pub struct Log;
+
+impl Tool for Log {
+    const NAME: &'static str = "log";
+    const EFFECT: Effect = Effect::Reads;
+    const STDIN: Stdin = Stdin::Ignored;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let path = request.path.map(|path| engine.workspace.resolve(&path)).transpose()?;
+        let Some(store) = snapshot_of::find(engine)? else {
+            return Ok(Response { snapshots: Vec::new(), truncated: false, next_offset: None });
+        };
+        let session = engine.named_session().cloned();
+        let since = request.since.as_deref().map(|text| Since::parse(&store, text)).transpose()?;
+        let query = Query {
+            path: path.as_ref().map(|place| place.path().as_bytes()),
+            session: session.as_ref().map(SessionId::as_str),
+            since: since.as_ref().and_then(Since::time),
+            after: since.as_ref().and_then(Since::snapshot),
+            offset: request.offset,
+            limit: match request.limit.unwrap_or(LIMIT) {
+                0 => usize::MAX,
+                limit => limit,
+            },
+        };
+        let log = store.log(&query).map_err(|error| unreadable(&error))?;
+        let bytes_max = request.max_bytes.unwrap_or(ANSWER_BYTES);
+        let found = log.snapshots.len();
+        let snapshots = within(log.snapshots.iter().map(Entry::of), bytes_max);
+        let truncated = log.truncated || snapshots.len() < found;
+        let next_offset = truncated.then(|| request.offset + snapshots.len());
+        Ok(Response { snapshots, truncated, next_offset })
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        for entry in &response.snapshots {
+            text.entry(&entry.line());
+        }
+        if let Some(next) = response.next_offset {
+            text.note(format!("more snapshots: --offset {next}"));
+        }
+    }
+}
+
+impl Entry {
+    /// A snapshot as the answer has it.
+    fn of(snapshot: &Snapshot) -> Self {
+        let stat = Stat::of(snapshot);
+        let paths: Vec<String> = snapshot
+            .files
+            .iter()
+            .take(PATHS_LISTED)
+            .map(|file| String::from_utf8_lossy(&file.path).into_owned())
+            .collect();
+        let says_more = match paths.as_slice() {
+            [path] => snapshot.subject != format!("{}: {path}", snapshot.tool),
+            _ => snapshot.subject != snapshot.tool,
+        };
+        Self {
+            id: snapshot.id.clone(),
+            tool: snapshot.tool.clone(),
+            paths,
+            session: snapshot.session.clone(),
+            time: rfc3339(snapshot.seconds),
+            files: stat.files,
+            insertions: stat.insertions,
+            deletions: stat.deletions,
+            subject: says_more.then(|| snapshot.subject.clone()),
+            why: snapshot.why.clone(),
+        }
+    }
+
+    /// About how many bytes it takes in an answer.
+    fn size_bytes(&self) -> usize {
+        let texts = self.paths.iter().chain(&self.subject).chain(&self.why);
+        ENTRY_BYTES + texts.map(|text| text.len() + 3).sum::<usize>()
+    }
+
+    /// One line for a person.
+    fn line(&self) -> String {
+        let id: String = self.id.chars().take(ID_DIGITS).collect();
+        let subject = self.subject.clone().unwrap_or_else(|| match self.paths.as_slice() {
+            [path] => format!("{}: {path}", self.tool),
+            _ => self.tool.clone(),
+        });
+        format!("{id} {} {} {subject} (+{} -{})", self.time, self.session, self.insertions, self.deletions)
+    }
+}
+
+/// The first entries that fit into `bytes_max`, and at least one; 0 is no bound.
+fn within(entries: impl Iterator<Item = Entry>, bytes_max: usize) -> Vec<Entry> {
+    let mut size = 0;
+    let mut fitting = Vec::new();
+    for entry in entries {
+        size += entry.size_bytes();
+        if bytes_max > 0 && size > bytes_max && !fitting.is_empty() {
+            break;
+        }
+        fitting.push(entry);
+    }
+    fitting
+}
+
+/// Seconds since 1970 as RFC 3339.
+fn rfc3339(seconds: i64) -> String {
+    jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
+}
+
+/// From when on snapshots are listed.
+enum Since {
+    /// After this snapshot.
+    Snapshot(String),
+    /// At or after this time.
+    Time(SystemTime),
+}
+
+impl Since {
+    /// What `text` stands for.
+    fn parse(store: &Store, text: &str) -> Result<Self, Error> {
+        let now = SystemTime::now();
+        let from = |duration: Duration| Self::Time(now.checked_sub(duration).unwrap_or(UNIX_EPOCH));
+        if let Some(duration) = duration(text) {
+            return Ok(from(duration));
+        }
+        if let Ok(time) = text.parse::<jiff::Timestamp>() {
+            return Ok(Self::Time(time.into()));
+        }
+        if let Ok(date) = text.parse::<jiff::civil::Date>()
+            && let Ok(time) = date.to_zoned(jiff::tz::TimeZone::UTC)
+        {
+            return Ok(Self::Time(time.timestamp().into()));
+        }
+        let Some(id) = store.resolve(text).map_err(|error| unreadable(&error))? else {
+            return Err(unknown_since(store, text));
+        };
+        // A commit that is no snapshot stands for its time.
+        let seconds = store.time_of_foreign(&id).map_err(|error| unreadable(&error))?;
+        Ok(match seconds {
+            Some(seconds) => {
+                Self::Time(UNIX_EPOCH + Duration::from_secs(seconds.try_into().unwrap_or_default()))
+            }
+            None => Self::Snapshot(id),
+        })
+    }
+
+    /// The time, where it is one.
+    fn time(&self) -> Option<SystemTime> {
+        match self {
+            Self::Time(time) => Some(*time),
+            Self::Snapshot(_) => None,
+        }
+    }
+
+    /// The snapshot, where it is one.
+    fn snapshot(&self) -> Option<&str> {
+        match self {
+            Self::Snapshot(id) => Some(id),
+            Self::Time(_) => None,
+        }
+    }
+}
+
+/// A duration such as `2h` or `1h30m`; `None` for what is none.
+fn duration(text: &str) -> Option<Duration> {
+    if text.is_empty() || text.len() > DURATION_CHARS_MAX {
+        return None;
+    }
+    let mut seconds: u64 = 0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = rest.split_at_checked(digits)?;
+        let unit_seconds = match unit.chars().next()? {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            'w' => 604_800,
+            _ => return None,
+        };
+        seconds = seconds.checked_add(number.parse::<u64>().ok()?.checked_mul(unit_seconds)?)?;
+        rest = unit.get(1..)?;
+    }
+    Some(Duration::from_secs(seconds))
+}
+
+/// The refusal of a `since` that is none of what it may be.
+fn unknown_since(store: &Store, text: &str) -> Error {
+    if text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return no_snapshot(text, "since", &store.near(text));
+    }
+    Error::invalid(format!(
+        "field `since`: expected a snapshot's id, a time such as 2026-01-31T12:00:00Z, or how long ago such as 2h, got {text:?}"
+    ))
+    .detail("field", "since")
+}
+
+/// The commit that a request names.
+///
+/// # Errors
+/// `not_found` with near snapshots, or where the repository cannot be read.
+pub fn commit(store: &Store, name: &str, field: &str) -> Result<String, Error> {
+    if let Some(id) = store.resolve(name).map_err(|error| unreadable(&error))? {
+        return Ok(id);
+    }
+    Err(no_snapshot(name, field, &store.near(name)))
+}
+
+/// The refusal of a snapshot that there is not.
+#[must_use]
+pub fn no_snapshot(name: &str, field: &str, near: &[String]) -> Error {
+    let error = Error::new(ErrorKind::NotFound, format!("no such snapshot: {name}")).detail("field", field);
+    if near.is_empty() {
+        return error.suggest("There is no snapshot yet: the first change makes one.");
+    }
+    error
+        .suggest(format!(
+            "Name a snapshot by its id or a unique beginning of it, such as {}; `lbx log` lists them.",
+            near.join(", ")
+        ))
+        .detail("near", near)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short_and_have_units() {
+        for (text, seconds) in [
+            ("2h", Some(7200)),
+            ("1h30m", Some(5400)),
+            ("1w", Some(604_800)),
+            ("90s", Some(90)),
+            ("2", None),
+            ("h", None),
+            ("2x", None),
+            ("", None),
+            ("1234567d", None),
+        ] {
+            assert_eq!(duration(text).map(|duration| duration.as_secs()), seconds, "{text}");
+        }
+    }
+}
