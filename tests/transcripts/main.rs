@@ -14,6 +14,7 @@ mod calling;
 mod content;
 mod edit;
 mod errors;
+mod gc;
 mod read;
 mod requests;
 mod session;
