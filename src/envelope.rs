@@ -1,5 +1,7 @@
 //! The one shape of every answer.
 
+use std::io::Write;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -77,20 +79,22 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The answer of a request that was carried out, as one JSON text.
+    /// Writes the answer of a request that was carried out, as one JSON text.
     ///
     /// # Errors
-    /// `internal` where `data` cannot be JSON.
-    pub fn success<D: Serialize>(&self, data: &D) -> Result<String, Error> {
-        self.write(&Envelope { ok: true, data: Some(data), ..self.empty() })
+    /// Where `data` cannot be JSON, or `out` takes no more.
+    pub fn success<D: Serialize>(&self, data: &D, out: &mut dyn Write) -> serde_json::Result<()> {
+        self.write(&Envelope { ok: true, data: Some(data), ..self.empty() }, out)
     }
 
     /// The answer of a refused request, as one JSON text.
     #[must_use]
-    pub fn failure(&self, error: &Error) -> String {
+    pub fn failure(&self, error: &Error) -> Vec<u8> {
         let envelope = Envelope { error: Some(Refusal::from(error)), ..self.empty::<()>() };
+        let mut json = Vec::new();
         // Text and maps with text keys are always JSON.
-        self.write(&envelope).unwrap_or_default()
+        let _ = self.write(&envelope, &mut json);
+        json
     }
 
     /// An envelope without contents.
@@ -107,12 +111,11 @@ impl<'a> Frame<'a> {
     }
 
     /// Writes an envelope.
-    fn write<D: Serialize>(&self, envelope: &Envelope<'_, D>) -> Result<String, Error> {
-        let written = if self.pretty {
-            serde_json::to_string_pretty(envelope)
+    fn write<D: Serialize>(&self, envelope: &Envelope<'_, D>, out: &mut dyn Write) -> serde_json::Result<()> {
+        if self.pretty {
+            serde_json::to_writer_pretty(out, envelope)
         } else {
-            serde_json::to_string(envelope)
-        };
-        written.map_err(|error| Error::internal(format!("the answer is no JSON: {error}")))
+            serde_json::to_writer(out, envelope)
+        }
     }
 }

@@ -122,11 +122,9 @@ fn request_of(
         return request::read_json(&input::json_argument(json)?).map(Source::Json);
     }
     match tool.stdin {
-        Stdin::Ignored => Ok(Source::Flags(matches)),
-        Stdin::Request if has_flags => Ok(Source::Flags(matches)),
         Stdin::Request | Stdin::Bulk { .. } if !has_flags => from_stdin(tool, matches, arguments),
         Stdin::Bulk { field, unless } => with_bulk(tool, matches, arguments, field, unless),
-        Stdin::Request => Ok(Source::Flags(matches)),
+        Stdin::Ignored | Stdin::Request => Ok(Source::Flags(matches)),
     }
 }
 

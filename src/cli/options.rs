@@ -78,13 +78,13 @@ impl CommonField {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Options of every tool")]
 pub struct Flags {
-    /// Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]
+    /// Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]
     #[arg(long, global = true, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
-    /// Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]
+    /// Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]
     #[arg(long, global = true, value_name = "ID")]
     pub session: Option<String>,
-    /// Named workspace [env: LBX_SANDBOX]
+    /// Named workspace [env: `LBX_SANDBOX`]
     #[arg(long, global = true, value_name = "NAME")]
     pub sandbox: Option<String>,
     /// Count a change without a snapshot as failed
@@ -93,7 +93,7 @@ pub struct Flags {
     /// Whole request as JSON: the text itself, - for stdin, or @FILE
     #[arg(long, global = true, value_name = "JSON", allow_hyphen_values = true)]
     pub json: Option<OsString>,
-    /// Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]
+    /// Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]
     #[arg(long, short = 't', global = true)]
     pub text: bool,
     /// End entries of a list with NUL instead of a newline, in --text
@@ -218,7 +218,7 @@ impl Options {
             }
             match name.as_str() {
                 "workspace" => {
-                    options.workspace = text_of(&name, value)?.map(PathBuf::from).or(options.workspace)
+                    options.workspace = text_of(&name, value)?.map(PathBuf::from).or(options.workspace);
                 }
                 "session" => {
                     options.is_session_named |= !value.is_null();

@@ -1,6 +1,6 @@
 //! What goes out: one JSON object on stdout, or the payload alone.
 
-use std::io::Write;
+use std::io::{BufWriter, Write};
 
 use super::call::Called;
 use super::options::Options;
@@ -9,17 +9,17 @@ use crate::envelope::Frame;
 use crate::error::Error;
 use crate::tools::{Reply, Text};
 
+/// Bytes printed at once.
+const PIECE_BYTES: usize = 64 * 1024;
+
 /// Prints a call's answer; answers the exit status.
 #[must_use]
 pub fn answer(tool: &str, options: &Options, called: &Called) -> u8 {
     let outcome = &called.outcome;
     match &called.answered {
         Ok(reply) if options.text => answer_as_text(reply.as_ref(), options, outcome),
-        Ok(reply) => match reply.json(&frame(tool, options, outcome)) {
-            Ok(json) => {
-                print_line(&json);
-                status(reply.as_ref(), options)
-            }
+        Ok(reply) => match print_reply(reply.as_ref(), &frame(tool, options, outcome)) {
+            Ok(()) => status(reply.as_ref(), options),
             Err(error) => refuse_with(tool, options, &error, outcome),
         },
         Err(error) => refuse_with(tool, options, error, outcome),
@@ -38,12 +38,36 @@ pub fn print(bytes: &[u8]) {
     let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
 }
 
+/// Prints one answer as a line, a piece at a time: a whole result may be large.
+///
+/// # Errors
+/// `internal` where it cannot be JSON; then nothing was printed, unless it was longer than a piece.
+pub fn print_reply(reply: &dyn Reply, frame: &Frame<'_>) -> Result<(), Error> {
+    let mut stdout = BufWriter::with_capacity(PIECE_BYTES, std::io::stdout().lock());
+    match reply.json(frame, &mut stdout) {
+        Ok(()) => {
+            let _ = stdout.write_all(b"\n").and_then(|()| stdout.flush());
+            Ok(())
+        }
+        Err(error) if error.is_io() => {
+            forget(stdout);
+            Ok(())
+        }
+        Err(error) => {
+            forget(stdout);
+            Err(Error::internal(format!("the answer is no JSON: {error}")))
+        }
+    }
+}
+
+/// Drops what was not printed yet.
+fn forget<W: Write>(writer: BufWriter<W>) {
+    let _ = writer.into_parts();
+}
+
 /// Prints one answer as a line.
-pub fn print_line(json: &str) {
-    let mut line = Vec::with_capacity(json.len() + 1);
-    line.extend_from_slice(json.as_bytes());
-    line.push(b'\n');
-    print(&line);
+pub fn print_line(json: &[u8]) {
+    print(&[json, b"\n"].concat());
 }
 
 /// What stands round the answer.

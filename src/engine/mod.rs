@@ -193,7 +193,7 @@ impl Engine {
         match self.save_marks() {
             Ok(warning) => self.warn_if(warning),
             Err(error) => {
-                self.warn(format!("what was read could not be noted for this session: {}", error.message()))
+                self.warn(format!("what was read could not be noted for this session: {}", error.message()));
             }
         }
         Outcome { warnings: self.warnings, snapshot: self.snapshot }

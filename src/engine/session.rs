@@ -231,12 +231,11 @@ pub fn load(state: &State, id: &SessionId) -> Result<(SessionState, Option<Strin
         }
         Err(source) => return Err(Error::io("read", shown(&format!("{FOLDER}/{name}")), source)),
     };
-    match parse(&bytes, &name)? {
-        Some(session) => Ok((session, None)),
-        None => {
-            let aside = set_aside(&folder, &name);
-            Ok((SessionState::default(), Some(aside)))
-        }
+    if let Some(session) = parse(&bytes, &name)? {
+        Ok((session, None))
+    } else {
+        let aside = set_aside(&folder, &name);
+        Ok((SessionState::default(), Some(aside)))
     }
 }
 

@@ -171,16 +171,14 @@ fn wait_for(file: &File) -> std::io::Result<Option<File>> {
     })?;
     let mut holder = holder_of(file);
     loop {
-        match receiver.recv_timeout(LOCK_WAIT) {
-            Ok(locked) => return locked.map(Some),
-            Err(_) => {
-                let now = holder_of(file);
-                if now == holder {
-                    return Ok(None);
-                }
-                holder = now;
-            }
+        if let Ok(locked) = receiver.recv_timeout(LOCK_WAIT) {
+            return locked.map(Some);
         }
+        let now = holder_of(file);
+        if now == holder {
+            return Ok(None);
+        }
+        holder = now;
     }
 }
 

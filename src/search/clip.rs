@@ -1,13 +1,15 @@
 //! Long lines, cut down to what an answer can afford.
 
+use std::borrow::Cow;
+
 /// Part of a line before a match that is kept when the line is cut: a quarter of the room.
 const BEFORE_SHARE: usize = 4;
 
 /// A line, or the part of it that is shown.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Clip {
+pub struct Clip<'l> {
     /// What is shown.
-    pub text: String,
+    pub text: Cow<'l, str>,
     /// The 1-based column where it begins in the line.
     pub column: u64,
     /// Whether something is missing.
@@ -17,9 +19,9 @@ pub struct Clip {
 /// Cuts `line` to at most `bytes_max` bytes round `match_start`, between characters; 0 cuts
 /// nothing.
 #[must_use]
-pub fn clip(line: &[u8], match_start: usize, bytes_max: usize) -> Clip {
+pub fn clip(line: &[u8], match_start: usize, bytes_max: usize) -> Clip<'_> {
     if bytes_max == 0 || line.len() <= bytes_max {
-        return Clip { text: String::from_utf8_lossy(line).into_owned(), column: 1, clipped: false };
+        return Clip { text: String::from_utf8_lossy(line), column: 1, clipped: false };
     }
     let latest = line.len() - bytes_max;
     let start = match_start.saturating_sub(bytes_max / BEFORE_SHARE).min(latest);
@@ -27,7 +29,7 @@ pub fn clip(line: &[u8], match_start: usize, bytes_max: usize) -> Clip {
     let end = character_start(line, (start + bytes_max).min(line.len()));
     // A single character may be wider than the room.
     let end = if end > start { end } else { (start + bytes_max).min(line.len()) };
-    let text = String::from_utf8_lossy(line.get(start..end).unwrap_or_default()).into_owned();
+    let text = String::from_utf8_lossy(line.get(start..end).unwrap_or_default());
     Clip { text, column: start as u64 + 1, clipped: true }
 }
 

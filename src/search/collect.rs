@@ -1,5 +1,6 @@
 //! Takes the matches of one file from ripgrep's searcher.
 
+use std::borrow::Cow;
 use std::io;
 
 use grep_matcher::Matcher;
@@ -7,7 +8,7 @@ use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch};
 
 use super::clip::clip;
-use super::lines::Match;
+use super::packed::{Head, Packer, Piece};
 
 /// Bytes of matches that one file may gather before they are handed over.
 const GATHERED_BYTES_MAX: usize = 128 * 1024;
@@ -42,7 +43,7 @@ pub struct Style {
 #[derive(Debug, Default)]
 pub struct Gathered {
     /// Matches to be shown.
-    pub matches: Vec<Match>,
+    pub matches: Piece,
     /// Further matches that were only counted.
     pub counted: u64,
 }
@@ -57,14 +58,10 @@ pub struct Collector<'a> {
     only_count: &'a dyn Fn() -> bool,
     /// Takes what is too large to keep; `false` ends the search of this file.
     hand_over: &'a mut dyn FnMut(Gathered) -> bool,
-    /// What was gathered.
-    pub gathered: Gathered,
-    /// About how much memory that takes.
-    weight: usize,
-    /// Lines before the next match.
-    before: Vec<String>,
-    /// Whether one of them was cut.
-    before_cut: bool,
+    /// Matches to be shown.
+    packer: Packer,
+    /// Further matches that were only counted.
+    counted: u64,
     /// Matches so far.
     pub count: u64,
     /// Where a NUL byte ended the search, if one did.
@@ -84,10 +81,8 @@ impl<'a> Collector<'a> {
             style,
             only_count,
             hand_over,
-            gathered: Gathered::default(),
-            weight: 0,
-            before: Vec::new(),
-            before_cut: false,
+            packer: Packer::default(),
+            counted: 0,
             count: 0,
             binary_at: None,
         }
@@ -96,7 +91,13 @@ impl<'a> Collector<'a> {
     /// Counts matches that are not shown.
     fn count_only(&mut self, count: u64) {
         self.count += count;
-        self.gathered.counted += count;
+        self.counted += count;
+    }
+
+    /// What was gathered since the last handing over.
+    #[must_use]
+    pub fn gathered(self) -> Gathered {
+        Gathered { matches: self.packer.finish(), counted: self.counted }
     }
 
     /// Each match in what the searcher found: where it begins and ends there.
@@ -146,70 +147,60 @@ impl<'a> Collector<'a> {
         let block = without_ending(found.bytes());
         let line_start =
             block.get(..start).map_or(0, |before| memchr::memrchr(b'\n', before).map_or(0, |at| at + 1));
-        let first_line = found.line_number().unwrap_or(1);
-        let before = std::mem::take(&mut self.before);
-        let cut = std::mem::take(&mut self.before_cut);
-        let mut entry = if memchr::memchr(b'\n', block).is_some() {
-            self.block(block, start)
-        } else {
-            self.single(block, start)
+        let mut head = Head {
+            line: found.line_number().unwrap_or(1) + newlines(block.get(..start).unwrap_or_default()),
+            column: (start - line_start) as u64 + 1,
+            lines: newlines(block) + 1,
+            clipped: None,
+            whole: true,
         };
-        entry.line = first_line + newlines(block.get(..start).unwrap_or_default());
-        entry.column = (start - line_start) as u64 + 1;
-        // What stands before the match inside its own lines still belongs to its first line.
-        entry.line = entry.line.max(first_line);
-        entry.before = before;
-        entry.whole = entry.whole && !cut;
-        self.push(entry);
+        if head.lines == 1 {
+            self.push_clipped(head, block, start);
+        } else {
+            let text;
+            (text, head.whole) = self.block(block, start);
+            self.push(&head, &text);
+        }
         Ok(())
     }
 
-    /// A match within one line.
-    fn single(&self, line: &[u8], start: usize) -> Match {
+    /// Gathers a match within `line`, which begins at `start` there.
+    fn push_clipped(&mut self, head: Head, line: &[u8], start: usize) {
         let shown = clip(line, start, self.style.line_bytes_max);
-        Match {
-            path: None,
-            line: 0,
-            column: 0,
-            text_column: shown.clipped.then_some(shown.column),
-            line_bytes: shown.clipped.then_some(line.len() as u64),
-            text: shown.text,
-            before: Vec::new(),
-            after: Vec::new(),
-            lines: 1,
-            whole: !shown.clipped,
-        }
+        let clipped = shown.clipped.then_some((shown.column, line.len() as u64));
+        self.push(&Head { clipped, whole: head.whole && !shown.clipped, ..head }, &shown.text);
     }
 
-    /// A match of several lines, each cut by itself.
-    fn block(&self, block: &[u8], start: usize) -> Match {
+    /// The text of a match of several lines, each cut by itself, and whether none was.
+    fn block(&self, block: &[u8], start: usize) -> (String, bool) {
         let mut whole = true;
         let mut offset = 0;
-        let mut lines = Vec::new();
+        let mut text = String::with_capacity(block.len());
         for line in block.split(|&byte| byte == b'\n') {
+            if offset > 0 {
+                text.push('\n');
+            }
             let bare = line.strip_suffix(b"\r").unwrap_or(line);
             let within = if offset <= start && start <= offset + line.len() { start - offset } else { 0 };
             if self.style.line_bytes_max > 0 && bare.len() > self.style.line_bytes_max {
                 whole = false;
-                let shown = clip(bare, within, self.style.line_bytes_max);
-                lines.push(format!("{}{}", shown.text, missing(bare.len() - self.style.line_bytes_max)));
+                text.push_str(&self.clipped_context(bare, within).0);
             } else {
-                lines.push(String::from_utf8_lossy(line).into_owned());
+                text.push_str(&String::from_utf8_lossy(line));
             }
             offset += line.len() + 1;
         }
-        Match {
-            path: None,
-            line: 0,
-            column: 0,
-            text_column: None,
-            line_bytes: None,
-            lines: lines.len() as u64,
-            text: lines.join("\n"),
-            before: Vec::new(),
-            after: Vec::new(),
-            whole,
+        (text, whole)
+    }
+
+    /// A line of which the part round `start` is shown, and whether something is missing.
+    fn clipped_context<'l>(&self, line: &'l [u8], start: usize) -> (Cow<'l, str>, bool) {
+        let shown = clip(line, start, self.style.line_bytes_max);
+        if !shown.clipped {
+            return (shown.text, false);
         }
+        let missing = line.len() - self.style.line_bytes_max;
+        (format!("{} [… {missing} more bytes]", shown.text).into(), true)
     }
 
     /// Takes each match of a line by itself.
@@ -223,38 +214,35 @@ impl<'a> Collector<'a> {
         for (start, end) in places {
             let before = bytes.get(..start).unwrap_or_default();
             let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
-            let text = bytes.get(start..end).unwrap_or_default();
-            let mut entry = self.single(without_ending(text), 0);
-            entry.text_column = entry.text_column.map(|_| (start - line_start) as u64 + 1);
-            entry.line = found.line_number().unwrap_or(1) + newlines(before);
-            entry.column = (start - line_start) as u64 + 1;
-            entry.lines = newlines(without_ending(text)) + 1;
-            entry.whole = false;
-            self.push(entry);
+            let text = without_ending(bytes.get(start..end).unwrap_or_default());
+            let shown = clip(text, 0, self.style.line_bytes_max);
+            let column = (start - line_start) as u64 + 1;
+            let head = Head {
+                line: found.line_number().unwrap_or(1) + newlines(before),
+                column,
+                lines: newlines(text) + 1,
+                clipped: shown.clipped.then_some((column, text.len() as u64)),
+                whole: false,
+            };
+            self.push(&head, &shown.text);
         }
         Ok(())
     }
 
     /// Gathers a match.
-    fn push(&mut self, entry: Match) {
+    fn push(&mut self, head: &Head, text: &str) {
         self.count += 1;
-        self.weight += entry.weight();
-        self.gathered.matches.push(entry);
+        self.packer.push(head, text);
     }
 
     /// Hands over all but the last match, to which context may still be added.
     fn make_room(&mut self) -> bool {
-        if self.weight < GATHERED_BYTES_MAX {
+        if self.packer.len() < GATHERED_BYTES_MAX {
             return true;
         }
-        let last = self.gathered.matches.pop();
-        self.weight = last.as_ref().map_or(0, Match::weight);
-        let mut full = std::mem::take(&mut self.gathered);
-        if full.matches.is_empty() {
-            full.counted = 0;
-        }
-        self.gathered.matches.extend(last);
-        (self.hand_over)(full)
+        let matches = self.packer.take_all_but_last();
+        // What was only counted comes after the last match.
+        matches.is_empty() || (self.hand_over)(Gathered { matches, counted: 0 })
     }
 }
 
@@ -275,6 +263,7 @@ impl Sink for Collector<'_> {
             Wanted::Lines => {}
         }
         if (self.only_count)() {
+            self.packer.forget_open();
             let count = self.matches_in(searcher, found)?;
             self.count_only(count);
             return Ok(true);
@@ -288,20 +277,10 @@ impl Sink for Collector<'_> {
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
-        let line = without_ending(context.bytes());
-        let shown = clip(line, 0, self.style.line_bytes_max);
-        let text = if shown.clipped {
-            shown.text + &missing(line.len() - self.style.line_bytes_max)
-        } else {
-            shown.text
-        };
-        if *context.kind() == SinkContextKind::Before {
-            self.before.push(text);
-            self.before_cut |= shown.clipped;
-        } else if let Some(last) = self.gathered.matches.last_mut() {
-            self.weight += text.len();
-            last.after.push(text);
-            last.whole &= !shown.clipped;
+        let (text, cut) = self.clipped_context(without_ending(context.bytes()), 0);
+        match context.kind() {
+            SinkContextKind::Before => self.packer.before(&text, cut),
+            SinkContextKind::After | SinkContextKind::Other => self.packer.after(&text, cut),
         }
         Ok(true)
     }
@@ -310,11 +289,6 @@ impl Sink for Collector<'_> {
         self.binary_at = end.binary_byte_offset();
         Ok(())
     }
-}
-
-/// Says how much of a line is not shown.
-fn missing(bytes: usize) -> String {
-    format!(" [… {bytes} more bytes]")
 }
 
 /// How many lines end in `bytes`.

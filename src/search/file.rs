@@ -112,8 +112,8 @@ impl<'m> FileSearcher<'m> {
             let rest = Watched { file: &mut file, should_stop };
             searcher.search_reader(&self.manner.matcher, bytes.chain(rest), &mut collector)?;
         }
-        let Collector { gathered, count, binary_at, .. } = collector;
-        let mut result = Searched { gathered, count, binary_at, seen: None };
+        let (count, binary_at) = (collector.count, collector.binary_at);
+        let mut result = Searched { gathered: collector.gathered(), count, binary_at, seen: None };
         if self.manner.hash && count > 0 {
             result.seen = if whole {
                 Some((Sha256::of(bytes), stat))

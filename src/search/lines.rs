@@ -1,67 +1,26 @@
-//! What a match looks like in an answer.
+//! What matches look like in an answer.
 
-use std::fmt;
-use std::sync::Arc;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
-/// A path as answers show it, shared by the matches of one file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShownPath(Arc<str>);
-
-impl ShownPath {
-    /// The path as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<String> for ShownPath {
-    fn from(path: String) -> Self {
-        Self(path.into())
-    }
-}
-
-impl fmt::Display for ShownPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Serialize for ShownPath {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
-impl JsonSchema for ShownPath {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Path".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string" })
-    }
-}
+use super::packed::{Context, Entries, Head, Piece};
+use crate::sha256::Sha256;
 
 /// One matching line, or one match of several lines.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Match {
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+pub struct Match<'p> {
     /// The file; absent in a group, which names it once
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<ShownPath>,
+    pub path: Option<&'p str>,
+    /// With `mark`, all bytes of the file; at its first match
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<&'p Sha256>,
     /// Line where the match begins, from 1
     pub line: u64,
     /// Column in bytes where the match begins, from 1
     pub column: u64,
     /// The line without its ending
-    pub text: String,
+    pub text: &'p str,
     /// Column where `text` begins; only where the line was too long to be shown whole
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text_column: Option<u64>,
@@ -69,35 +28,172 @@ pub struct Match {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_bytes: Option<u64>,
     /// The lines before it, as far as no other match shows them
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub before: Vec<String>,
+    #[serde(skip_serializing_if = "Context::is_empty")]
+    pub before: Context<'p>,
     /// The lines after it, as far as no other match shows them
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub after: Vec<String>,
+    #[serde(skip_serializing_if = "Context::is_empty")]
+    pub after: Context<'p>,
     /// How many lines the match itself takes.
     #[serde(skip)]
     #[schemars(skip)]
     pub lines: u64,
-    /// Whether all its lines are shown whole.
+    /// Whether all these lines are shown whole.
     #[serde(skip)]
     #[schemars(skip)]
     pub whole: bool,
 }
 
-impl Match {
+impl<'p> Match<'p> {
+    /// A match as it was packed.
+    #[must_use]
+    pub fn new(head: &Head, text: &'p str, before: Context<'p>, after: Context<'p>) -> Self {
+        let (text_column, line_bytes) = head.clipped.unzip();
+        Self {
+            path: None,
+            sha256: None,
+            line: head.line,
+            column: head.column,
+            text,
+            text_column,
+            line_bytes,
+            before,
+            after,
+            lines: head.lines,
+            whole: head.whole,
+        }
+    }
+
     /// The first and the last line that it shows.
     #[must_use]
     pub fn shown_lines(&self) -> (u64, u64) {
-        let first = self.line.saturating_sub(self.before.len() as u64).max(1);
-        let last = self.line + self.lines.saturating_sub(1) + self.after.len() as u64;
-        (first, last)
+        (self.first_line(), self.line_after().saturating_add(self.after.count()).saturating_sub(1))
     }
 
-    /// About how much memory it takes.
+    /// The runs of lines that it shows whole.
+    pub fn whole_lines(&self) -> impl Iterator<Item = (u64, u64)> + use<'p> {
+        let own = self.whole.then(|| (self.line, self.line_after().saturating_sub(1)));
+        let whole = |(number, (_, whole)): (u64, (&str, bool))| whole.then_some((number, number));
+        let before = (self.first_line()..).zip(self.before.lines()).filter_map(whole);
+        let after = (self.line_after()..).zip(self.after.lines()).filter_map(whole);
+        before.chain(own).chain(after)
+    }
+
+    /// The first line that it shows.
+    fn first_line(&self) -> u64 {
+        self.line.saturating_sub(self.before.count()).max(1)
+    }
+
+    /// The line behind those of the match itself.
+    fn line_after(&self) -> u64 {
+        self.line.saturating_add(self.lines.max(1))
+    }
+}
+
+/// The matches of one file.
+#[derive(Debug)]
+pub struct FileMatches {
+    /// The file, as answers show it.
+    pub path: String,
+    /// All its bytes, where they are wanted and known.
+    pub sha256: Option<Box<Sha256>>,
+    /// Its matches.
+    pieces: Vec<Piece>,
+}
+
+impl FileMatches {
+    /// A file of which nothing is shown yet.
     #[must_use]
-    pub fn weight(&self) -> usize {
-        let context: usize = self.before.iter().chain(&self.after).map(String::len).sum();
-        size_of::<Self>() + self.text.len() + context
+    pub fn new(path: String) -> Self {
+        Self { path, sha256: None, pieces: Vec::new() }
+    }
+
+    /// Adds matches.
+    pub fn push(&mut self, piece: Piece) {
+        // Nearly every file has a single piece.
+        self.pieces.reserve_exact(1);
+        self.pieces.push(piece);
+    }
+
+    /// Its matches, without the name of the file.
+    pub fn entries(&self) -> impl Iterator<Item = Match<'_>> {
+        self.pieces.iter().flat_map(|piece| Entries::of(piece))
+    }
+
+    /// Its matches, each with the name of the file.
+    fn named_entries(&self) -> impl Iterator<Item = Match<'_>> {
+        let mut sha256 = self.sha256.as_deref();
+        self.entries().map(move |entry| Match { path: Some(&self.path), sha256: sha256.take(), ..entry })
+    }
+}
+
+/// Matches in a flat list, by file and line.
+#[derive(Debug, Default)]
+pub struct Matches(pub Vec<FileMatches>);
+
+impl Serialize for Matches {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().flat_map(FileMatches::named_entries))
+    }
+}
+
+impl JsonSchema for Matches {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Matches".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<Match<'_>>::json_schema(generator)
+    }
+}
+
+/// Matches in a list for each file.
+#[derive(Debug, Default)]
+pub struct Groups(pub Vec<FileMatches>);
+
+/// The matches of one file, named once.
+#[derive(Serialize, JsonSchema)]
+struct Group<'p> {
+    /// The file
+    path: &'p str,
+    /// With `mark`, all bytes of the file
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sha256: Option<&'p Sha256>,
+    /// Its matches
+    #[serde(serialize_with = "entries_of")]
+    #[schemars(with = "Vec<Match<'_>>")]
+    matches: &'p FileMatches,
+}
+
+/// Writes the matches of a file.
+fn entries_of<S: Serializer>(file: &FileMatches, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(file.entries())
+}
+
+impl Serialize for Groups {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|file| Group {
+            path: &file.path,
+            sha256: file.sha256.as_deref(),
+            matches: file,
+        }))
+    }
+}
+
+impl JsonSchema for Groups {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Groups".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<Group<'_>>::json_schema(generator)
     }
 }
 
@@ -105,7 +201,16 @@ impl Match {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Count {
     /// The file
-    pub path: ShownPath,
+    pub path: String,
     /// Its matching lines, or its matches with `only_matching`
     pub count: u64,
+}
+
+/// A file of an answer, with the bytes that were searched.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Marked {
+    /// The file
+    pub path: String,
+    /// All its bytes
+    pub sha256: Sha256,
 }

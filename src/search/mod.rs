@@ -11,8 +11,10 @@
 //! | `ordered` | work in parallel, results in order |
 //! | `pattern`, `globs` | compiled patterns, bounded |
 //! | `lines`, `clip` | what a match looks like in an answer |
+//! | `packed` | matches in little memory |
 //! | `collect`, `file` | one file searched |
-//! | `content` | all files searched, page by page |
+//! | `content` | all files searched in parallel |
+//! | `results` | what comes of them, in order, as far as it is shown |
 //! | `page` | limits, offsets and byte budgets |
 //! | `newest` | files by time |
 //! | `notes` | what could not be searched |
@@ -27,8 +29,10 @@ pub mod listing;
 pub mod newest;
 pub mod notes;
 pub mod ordered;
+pub mod packed;
 pub mod page;
 pub mod pattern;
+pub mod results;
 pub mod roots;
 pub mod rules;
 pub mod selection;

@@ -13,21 +13,6 @@ pub struct Window {
     pub bytes_max: u64,
 }
 
-/// The entries of one page, taken in order.
-#[derive(Debug)]
-pub struct Page<T> {
-    /// What it may hold.
-    window: Window,
-    /// What it holds.
-    kept: Vec<T>,
-    /// Bytes of what it holds.
-    bytes: u64,
-    /// Entries offered so far, those passed over included.
-    seen: u64,
-    /// Whether an entry found no place.
-    truncated: bool,
-}
-
 /// What became of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offered {
@@ -39,15 +24,30 @@ pub enum Offered {
     Left,
 }
 
-impl<T> Page<T> {
-    /// An empty page.
+/// How much of a page is taken, wherever its entries are kept.
+#[derive(Debug)]
+pub struct Budget {
+    /// What it may hold.
+    window: Window,
+    /// Entries that it holds.
+    kept: u64,
+    /// Bytes of what it holds.
+    bytes: u64,
+    /// Entries offered so far, those passed over included.
+    seen: u64,
+    /// Whether an entry found no place.
+    truncated: bool,
+}
+
+impl Budget {
+    /// Nothing taken.
     #[must_use]
     pub fn new(window: Window) -> Self {
-        Self { window, kept: Vec::new(), bytes: 0, seen: 0, truncated: false }
+        Self { window, kept: 0, bytes: 0, seen: 0, truncated: false }
     }
 
-    /// Takes the next entry, which is made only if it has a place; `bytes_of` counts its payload.
-    pub fn offer(&mut self, make: impl FnOnce() -> T, bytes_of: impl FnOnce(&T) -> u64) -> Offered {
+    /// Offers the next entry; `bytes_of` counts its payload, where that decides.
+    pub fn offer(&mut self, bytes_of: impl FnOnce() -> u64) -> Offered {
         self.seen += 1;
         if self.truncated {
             return Offered::Left;
@@ -55,19 +55,20 @@ impl<T> Page<T> {
         if self.seen <= self.window.offset {
             return Offered::Passed;
         }
-        if self.window.limit > 0 && self.kept.len() as u64 >= self.window.limit {
+        if self.window.limit > 0 && self.kept >= self.window.limit {
             self.truncated = true;
             return Offered::Left;
         }
-        let entry = make();
-        let bytes = self.bytes.saturating_add(bytes_of(&entry));
-        // One entry always has a place, so that every page goes on.
-        if self.window.bytes_max > 0 && bytes > self.window.bytes_max && !self.kept.is_empty() {
-            self.truncated = true;
-            return Offered::Left;
+        if self.window.bytes_max > 0 {
+            let bytes = self.bytes.saturating_add(bytes_of());
+            // One entry always has a place, so that every page goes on.
+            if bytes > self.window.bytes_max && self.kept > 0 {
+                self.truncated = true;
+                return Offered::Left;
+            }
+            self.bytes = bytes;
         }
-        self.bytes = bytes;
-        self.kept.push(entry);
+        self.kept += 1;
         Offered::Kept
     }
 
@@ -82,12 +83,6 @@ impl<T> Page<T> {
         self.truncated
     }
 
-    /// How many more entries are passed over before the page begins.
-    #[must_use]
-    pub fn to_pass(&self) -> u64 {
-        self.window.offset.saturating_sub(self.seen)
-    }
-
     /// Entries offered so far.
     #[must_use]
     pub fn seen(&self) -> u64 {
@@ -97,7 +92,52 @@ impl<T> Page<T> {
     /// Where the next page begins, if there is one.
     #[must_use]
     pub fn next_offset(&self) -> Option<u64> {
-        self.truncated.then(|| self.window.offset + self.kept.len() as u64)
+        self.truncated.then(|| self.window.offset + self.kept)
+    }
+}
+
+/// The entries of one page, taken in order.
+#[derive(Debug)]
+pub struct Page<T> {
+    /// How much of it is taken.
+    budget: Budget,
+    /// What it holds.
+    kept: Vec<T>,
+}
+
+impl<T: Serialize> Page<T> {
+    /// An empty page.
+    #[must_use]
+    pub fn new(window: Window) -> Self {
+        Self { budget: Budget::new(window), kept: Vec::new() }
+    }
+
+    /// Takes the next entry, which is made only if it may have a place.
+    pub fn offer(&mut self, make: impl Fn() -> T) -> Offered {
+        let mut made = None;
+        let offered = self.budget.offer(|| json_bytes(made.insert(make())));
+        if offered == Offered::Kept {
+            self.kept.push(made.unwrap_or_else(make));
+        }
+        offered
+    }
+
+    /// Whether every further entry belongs to a later page.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.budget.is_full()
+    }
+
+    /// Entries offered so far.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.budget.seen()
+    }
+
+    /// Where the next page begins, if there is one.
+    #[must_use]
+    pub fn next_offset(&self) -> Option<u64> {
+        self.budget.next_offset()
     }
 
     /// The entries.
@@ -141,7 +181,7 @@ mod tests {
         while let Some(start) = offset {
             let mut page = Page::new(Window { offset: start, limit, bytes_max });
             for entry in entries {
-                page.offer(|| (*entry).to_owned(), json_bytes);
+                page.offer(|| (*entry).to_owned());
             }
             offset = page.next_offset();
             pages.push(page.into_entries());

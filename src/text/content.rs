@@ -130,9 +130,8 @@ impl Content {
     #[must_use]
     pub fn encode(self) -> Vec<u8> {
         match self.encoding {
-            Encoding::Bytes => self.body,
             Encoding::Utf8 if self.bom => [UTF8_BOM, &self.body].concat(),
-            Encoding::Utf8 => self.body,
+            Encoding::Utf8 | Encoding::Bytes => self.body,
             Encoding::Utf16Le => utf8_to_utf16(&self.body, false),
             Encoding::Utf16Be => utf8_to_utf16(&self.body, true),
         }

@@ -11,7 +11,7 @@ use crate::error::Error;
 /// Apply a patch as Codex models call it
 ///
 /// The same as patch, but a hunk's own old lines, found exactly and in one place, prove that the
-/// caller knows them, and the answer is Codex's text. LBX_OUTPUT=json asks for JSON.
+/// caller knows them, and the answer is Codex's text. `LBX_OUTPUT=json` asks for JSON.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {

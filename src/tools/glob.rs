@@ -13,7 +13,7 @@ use crate::engine::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::search::globs::PathGlob;
 use crate::search::newest;
-use crate::search::page::{Page, Window, json_bytes};
+use crate::search::page::{Page, Window};
 use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
 use crate::search::walk::Walk;
@@ -124,12 +124,12 @@ impl Tool for Glob {
         let shown = |path: &WorkspacePath| workspace.shown(path);
         if request.sort == Some(Sort::Mtime) {
             for path in newest::first(&mut walk)? {
-                page.offer(|| shown(&path), json_bytes);
+                page.offer(|| shown(&path));
             }
         } else {
             for found in walk.by_ref() {
                 let path = || shown(&WorkspacePath::new(&found.path()).unwrap_or_default());
-                page.offer(path, json_bytes);
+                page.offer(path);
             }
         }
         if control.should_stop() {

@@ -10,16 +10,16 @@ use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::search::collect::{Style, Wanted};
-use crate::search::content::{Outcome, Search, Target};
+use crate::search::content::{Search, Target};
 use crate::search::file::Manner;
-use crate::search::lines::{Count, Match, ShownPath};
+use crate::search::lines::{Count, Groups, Marked, Matches};
 use crate::search::page::Window;
 use crate::search::pattern::{Reading, compile};
+use crate::search::results::Outcome;
 use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
 use crate::search::walk::Walk;
 use crate::search::{globs, newest};
-use crate::sha256::Sha256;
 
 /// Entries in an answer, where the request does not say.
 const LIMIT: u64 = 250;
@@ -215,13 +215,13 @@ pub enum Sort {
 pub struct Response {
     /// The matches, by path, then line
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub matches: Option<Vec<Match>>,
+    pub matches: Option<Matches>,
     /// The same, where each file was to be named once
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub groups: Option<Vec<Group>>,
+    pub groups: Option<Groups>,
     /// The files with matches
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub files: Option<Vec<ShownPath>>,
+    pub files: Option<Vec<String>>,
     /// How many matches each file has
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Vec<Count>>,
@@ -234,27 +234,10 @@ pub struct Response {
     /// The `offset` that shows what comes next
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
-    /// The files that now count as read, with their sha256
+    /// With `mark`, the sha256 of each file of this page; its lines that `matches` shows whole now
+    /// count as read
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub marked: Vec<Marked>,
-}
-
-/// The matches of one file.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Group {
-    /// The file
-    pub path: ShownPath,
-    /// Its matches
-    pub matches: Vec<Match>,
-}
-
-/// A file that now counts as read.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Marked {
-    /// The file
-    pub path: ShownPath,
-    /// All its bytes
-    pub sha256: Sha256,
 }
 
 /// Searches the contents of files.
@@ -400,30 +383,20 @@ impl Request {
             ..Response::default()
         };
         match self.wanted() {
-            Wanted::Lines if self.group => response.groups = Some(grouped(outcome.matches)),
-            Wanted::Lines => response.matches = Some(outcome.matches),
+            Wanted::Lines if self.group => response.groups = Some(Groups(outcome.matches)),
+            Wanted::Lines => response.matches = Some(Matches(outcome.matches)),
             Wanted::Presence => response.files = Some(outcome.files),
             Wanted::Number => response.counts = Some(outcome.counts),
         }
         for seen in outcome.seen {
-            engine.mark_shown(&seen.path, seen.sha256, &seen.stat, &seen.lines);
-            response.marked.push(Marked { path: seen.shown, sha256: seen.sha256 });
+            // Where no line was shown, there is nothing to have read.
+            if !seen.lines.is_empty() {
+                engine.mark_shown(&seen.path, seen.marked.sha256, &seen.stat, &seen.lines);
+            }
+            response.marked.push(seen.marked);
         }
         response
     }
-}
-
-/// Matches put together by file.
-fn grouped(matches: Vec<Match>) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
-    for mut entry in matches {
-        let Some(path) = entry.path.take() else { continue };
-        match groups.last_mut() {
-            Some(group) if group.path == path => group.matches.push(entry),
-            _ => groups.push(Group { path, matches: vec![entry] }),
-        }
-    }
-    groups
 }
 
 /// The refusal of a search that did not come to its end.
@@ -443,21 +416,21 @@ fn ran_out(control: &crate::control::Control, outcome: &Outcome) -> Error {
 
 /// The answer as `rg --heading -n` prints it.
 mod text {
-    use super::{Match, Response, Text};
+    use super::{Response, Text};
+    use crate::search::lines::{FileMatches, Match};
 
     /// Writes the payload and the notes.
     pub fn write(response: &Response, text: &mut Text) {
-        let mut printer = Printer { text, path: None, last_line: 0 };
-        for entry in response.matches.iter().flatten() {
-            let path = entry.path.as_ref().map_or("", |path| path.as_str());
-            printer.entry(path, entry);
-        }
-        for group in response.groups.iter().flatten() {
-            group.matches.iter().for_each(|entry| printer.entry(group.path.as_str(), entry));
+        let flat = response.matches.iter().flat_map(|matches| &matches.0);
+        let grouped = response.groups.iter().flat_map(|groups| &groups.0);
+        for (index, file) in flat.chain(grouped).enumerate() {
+            if index > 0 {
+                text.out.push(b'\n');
+            }
+            write_file(file, text);
         }
         for file in response.files.iter().flatten() {
-            text.out.extend_from_slice(file.as_str().as_bytes());
-            text.out.push(text.separator);
+            text.entry(file);
         }
         for count in response.counts.iter().flatten() {
             text.out.extend_from_slice(format!("{}:{}\n", count.path, count.count).as_bytes());
@@ -467,42 +440,34 @@ mod text {
         }
     }
 
-    /// Prints matches under the names of their files.
-    struct Printer<'t, 'r> {
-        /// Where to.
-        text: &'t mut Text,
-        /// The file at hand.
-        path: Option<&'r str>,
-        /// The last line printed of it.
-        last_line: u64,
-    }
-
-    impl<'r> Printer<'_, 'r> {
-        /// Prints one match with its context.
-        fn entry(&mut self, path: &'r str, entry: &'r Match) {
+    /// Writes the matches of one file under its name.
+    fn write_file(file: &FileMatches, text: &mut Text) {
+        text.out.extend_from_slice(file.path.as_bytes());
+        text.out.push(b'\n');
+        let mut last_line = None;
+        for entry in file.entries() {
             let (first, last) = entry.shown_lines();
             let has_context = !entry.before.is_empty() || !entry.after.is_empty();
-            if self.path != Some(path) {
-                if self.path.is_some() {
-                    self.text.out.push(b'\n');
-                }
-                self.text.out.extend_from_slice(path.as_bytes());
-                self.text.out.push(b'\n');
-                self.path = Some(path);
-            } else if has_context && first > self.last_line + 1 {
-                self.text.out.extend_from_slice(b"--\n");
+            if has_context && last_line.is_some_and(|line| first > line + 1) {
+                text.out.extend_from_slice(b"--\n");
             }
-            self.lines(first, '-', entry.before.iter().map(String::as_str));
-            self.lines(entry.line, ':', entry.text.split('\n'));
-            self.lines(entry.line + entry.lines.max(1), '-', entry.after.iter().map(String::as_str));
-            self.last_line = last;
+            write_match(&entry, text);
+            last_line = Some(last);
         }
+    }
 
-        /// Prints lines with their numbers.
-        fn lines(&mut self, first: u64, mark: char, lines: impl Iterator<Item = &'r str>) {
-            for (number, line) in (first..).zip(lines) {
-                self.text.out.extend_from_slice(format!("{number}{mark}{line}\n").as_bytes());
-            }
+    /// Writes one match with its context.
+    fn write_match(entry: &Match<'_>, text: &mut Text) {
+        let (first, _) = entry.shown_lines();
+        write_lines(text, first, '-', entry.before.lines().map(|(line, _)| line));
+        write_lines(text, entry.line, ':', entry.text.split('\n'));
+        write_lines(text, entry.line + entry.lines.max(1), '-', entry.after.lines().map(|(line, _)| line));
+    }
+
+    /// Writes lines with their numbers.
+    fn write_lines<'r>(text: &mut Text, first: u64, mark: char, lines: impl Iterator<Item = &'r str>) {
+        for (number, line) in (first..).zip(lines) {
+            text.out.extend_from_slice(format!("{number}{mark}{line}\n").as_bytes());
         }
     }
 }

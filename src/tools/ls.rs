@@ -16,7 +16,7 @@ use crate::engine::workspace::Workspace;
 use crate::engine::{Engine, fs};
 use crate::error::Error;
 use crate::search::listing::Kind;
-use crate::search::page::{Page, Window, json_bytes};
+use crate::search::page::{Page, Window};
 use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
 use crate::search::walk::{Found, Root, Walk};
@@ -182,7 +182,7 @@ impl Tool for Ls {
         let mut page = Page::new(request.window());
         let mut sums = Sums::default();
         for found in walk.by_ref() {
-            page.offer(|| entry(workspace, &found, request.long), json_bytes);
+            page.offer(|| entry(workspace, &found, request.long));
             if depth != Some(1) {
                 sums.add(&found);
             }

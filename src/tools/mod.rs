@@ -24,6 +24,8 @@ pub mod trash;
 pub mod undo;
 pub mod write;
 
+use std::io::Write;
+
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -130,11 +132,11 @@ impl Text {
 
 /// An answer with its type erased.
 pub trait Reply {
-    /// The whole answer as JSON.
+    /// Writes the whole answer as JSON.
     ///
     /// # Errors
-    /// `internal` where it cannot be JSON.
-    fn json(&self, frame: &Frame<'_>) -> Result<String, Error>;
+    /// Where it cannot be JSON, or `out` takes no more.
+    fn json(&self, frame: &Frame<'_>, out: &mut dyn Write) -> serde_json::Result<()>;
 
     /// The data alone.
     ///
@@ -153,8 +155,8 @@ pub trait Reply {
 struct Typed<T: Tool>(T::Response);
 
 impl<T: Tool> Reply for Typed<T> {
-    fn json(&self, frame: &Frame<'_>) -> Result<String, Error> {
-        frame.success(&self.0)
+    fn json(&self, frame: &Frame<'_>, out: &mut dyn Write) -> serde_json::Result<()> {
+        frame.success(&self.0, out)
     }
 
     fn value(&self) -> Result<Value, Error> {

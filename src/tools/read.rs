@@ -58,7 +58,7 @@ pub struct Request {
     #[arg(long, value_name = "LINE")]
     #[schemars(range(min = 1))]
     pub end_line: Option<u64>,
-    /// Byte of the first line to begin at, from 1, as next_column says
+    /// Byte of the first line to begin at, from 1, as `next_column` says
     #[arg(long, value_name = "BYTE")]
     #[schemars(range(min = 1))]
     pub column: Option<usize>,
@@ -153,7 +153,7 @@ pub struct TextRead {
     pub total_lines: u64,
     /// First line shown, from 1
     pub start_line: u64,
-    /// Last line shown; one less than start_line where there is none
+    /// Last line shown; one less than `start_line` where there is none
     pub end_line: u64,
     /// Whether lines were left out after these
     pub truncated: bool,

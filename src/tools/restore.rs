@@ -15,7 +15,7 @@ use crate::sha256::Sha256;
 
 /// Bring back what was deleted
 ///
-/// Takes the trash_id that delete answered, or the path that was deleted, of which the newest comes
+/// Takes the `trash_id` that delete answered, or the path that was deleted, of which the newest comes
 /// back. Nothing is ever overwritten: where something stands in the way, name another place with
 /// `to`.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]

@@ -18,7 +18,7 @@ use crate::sha256::Sha256;
 /// Take back changes that this session made, the newest first
 ///
 /// Works for every changing tool, over several files and calls. A file that has changed since is
-/// left alone (stale_file) unless merge is set and the changes do not touch each other. An undo is
+/// left alone (`stale_file`) unless merge is set and the changes do not touch each other. An undo is
 /// itself a change, which redo or another undo takes back.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -244,7 +244,9 @@ fn take_back_files(
     for file in entries.iter().flat_map(|entry| &entry.files) {
         match planned.get_mut(&file.path) {
             // An older change of the same file: what it began with is what stands in the end.
-            Some(net) if same(net.target.as_ref(), file.after.as_ref()) => net.target = file.before.clone(),
+            Some(net) if same(net.target.as_ref(), file.after.as_ref()) => {
+                net.target.clone_from(&file.before)
+            }
             Some(_) => return Err(stale_between(change, file)),
             None => {
                 let net = Net { from: file.after.clone(), target: file.before.clone() };

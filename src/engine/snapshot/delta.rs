@@ -26,6 +26,9 @@ pub struct Delta {
     pub similarity: Option<usize>,
 }
 
+/// One side of a delta, and whether it is the only one.
+type SideOf = fn(&Delta) -> (&Option<(Vec<u8>, Version)>, bool);
+
 impl Delta {
     /// The path that it is known by: the later one, where there is one.
     #[must_use]
@@ -39,8 +42,8 @@ impl Store {
     ///
     /// # Errors
     /// Where a version cannot be read.
-    pub fn deltas(&self, changes: Vec<PathChange>) -> Result<Vec<Delta>, SnapshotError> {
-        let mut deltas: Vec<Delta> = changes.into_iter().flat_map(delta).collect();
+    pub fn deltas(&self, changes: &[PathChange]) -> Result<Vec<Delta>, SnapshotError> {
+        let mut deltas: Vec<Delta> = changes.iter().flat_map(delta).collect();
         for (gone, come, similarity) in self.renames(&deltas)? {
             let before = deltas.get_mut(gone).and_then(|delta| delta.before.take());
             if let Some(come) = deltas.get_mut(come) {
@@ -55,7 +58,7 @@ impl Store {
     /// The files that have another path now: where they went, where they came, how alike they are.
     fn renames(&self, deltas: &[Delta]) -> Result<Vec<(usize, usize, usize)>, SnapshotError> {
         let regular = |version: &Version| matches!(version.kind, VersionKind::File | VersionKind::Executable);
-        let at = |side: fn(&Delta) -> (&Option<(Vec<u8>, Version)>, bool)| {
+        let at = |side: SideOf| {
             let of = move |(index, delta)| {
                 let (side, is_alone) = side(delta);
                 side.as_ref()
@@ -97,7 +100,7 @@ impl Store {
 }
 
 /// One changed path; a change of type is the end of one file and the beginning of another.
-fn delta(change: PathChange) -> Vec<Delta> {
+fn delta(change: &PathChange) -> Vec<Delta> {
     let side = |version: Option<Version>| version.map(|version| (change.path.clone(), version));
     let (before, after) = (side(change.before), side(change.after));
     match (change.before, change.after) {

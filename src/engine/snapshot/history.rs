@@ -94,7 +94,7 @@ impl Store {
         let count_until = Instant::now() + LISTING_TIME_MAX;
         let mut next = self.branch.tip(&self.repo)?;
         while let Some(id) = next {
-            if query.after.is_some_and(|after| id.to_string() == after) {
+            if query.after.is_some_and(|after| id == after) {
                 break;
             }
             let Some(found) = self.snapshot(id)? else { break };

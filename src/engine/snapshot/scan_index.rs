@@ -11,11 +11,14 @@ use gix::index::entry::{Flags, Mode, Stat};
 use gix::index::{File, State, decode, write};
 use gix::objs::tree::EntryKind;
 
+use super::compare;
 use super::error::{Doing as _, SnapshotError};
 use super::tree::Found;
 
 /// Folder of the index, in the state folder.
 const FOLDER: &str = "scan";
+/// Where more paths than these have changed on the branch since the last scan, its index is old.
+const OLD_PATHS_MAX: usize = 500;
 
 /// The index of the last scan.
 ///
@@ -39,13 +42,22 @@ impl ScanIndex {
         fs::create_dir_all(&folder).doing(|| format!("cannot make `{}`", folder.display()))?;
         // A sparse checkout may have other folders by now, so what is known is asked for anew.
         let sparse = repo.config_snapshot().boolean("core.sparseCheckout").unwrap_or(false);
-        if !sparse && let Some((file, tree)) = last(repo, &folder) {
+        let last = if sparse { None } else { last(repo, &folder) };
+        let is_old = |then: ObjectId| {
+            compare::trees(repo, then, tree, OLD_PATHS_MAX).is_ok_and(|changes| changes.truncated)
+        };
+        let users = match &last {
+            // After a checkout git's own index knows the files better.
+            Some((_, then)) if !is_old(*then) => None,
+            _ => repo.open_index().ok(),
+        };
+        if let (Some((file, tree)), None) = (last, &users) {
             return Ok(Self { file, tree, folder, removed: BTreeSet::new() });
         }
         let mut file =
             repo.index_from_tree(&tree).doing(|| "the files of the last snapshot cannot be listed".into())?;
-        if let Ok(users) = repo.open_index() {
-            take_over(&mut file, &users);
+        if let Some(users) = &users {
+            take_over(&mut file, users);
         }
         Ok(Self { file, tree, folder, removed: BTreeSet::new() })
     }

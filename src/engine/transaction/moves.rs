@@ -119,7 +119,7 @@ impl Contents {
             let fd = fs::open_beneath(workspace.root_fd(), &path, fs::LOOK).map_err(io)?;
             let stat = rustix::fs::fstat(&fd).map_err(io)?;
             if fs::is_folder(&stat) {
-                waiting.extend(self.names_in(workspace, &path)?);
+                waiting.extend(Self::names_in(workspace, &path)?);
                 continue;
             }
             self.sum.files += 1;
@@ -140,7 +140,7 @@ impl Contents {
     }
 
     /// The paths in a folder, none of which may be protected.
-    fn names_in(&self, workspace: &Workspace, folder: &WorkspacePath) -> Result<Vec<WorkspacePath>, Error> {
+    fn names_in(workspace: &Workspace, folder: &WorkspacePath) -> Result<Vec<WorkspacePath>, Error> {
         let opened = workspace.open_folder(folder)?;
         let io = |errno| Error::io("list", workspace.shown(folder), errno);
         let mut paths = Vec::new();

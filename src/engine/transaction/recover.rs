@@ -83,12 +83,15 @@ fn may_go_on(entry: &Entry) -> bool {
         && moved.into_iter().all(|path| is_free(path) || is_trash(path))
 }
 
+/// The bytes of a file before and after a change.
+type Sides = (Option<Vec<u8>>, Option<Vec<u8>>);
+
 /// What follows a completed change: its number in the session, snapshot, history.
 fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Error> {
     if let Ok(id) = entry.session.parse() {
         session::update(state, &id, |session| session.seq = session.seq.max(entry.seq))?;
     }
-    let sides: Vec<(Option<Vec<u8>>, Option<Vec<u8>>)> = entry
+    let sides: Vec<Sides> = entry
         .files
         .iter()
         .map(|file| both_sides(&engine.workspace, state, file))
@@ -115,11 +118,7 @@ fn side<'a>(version: Option<&Version>, bytes: Option<&'a Vec<u8>>) -> Option<(u3
 }
 
 /// The bytes of both sides of a completed file.
-fn both_sides(
-    workspace: &Workspace,
-    state: &State,
-    file: &FileEntry,
-) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>), Error> {
+fn both_sides(workspace: &Workspace, state: &State, file: &FileEntry) -> Result<Sides, Error> {
     let before = match &file.before {
         Some(version) => backup::find(state, version.sha256)?,
         None => None,

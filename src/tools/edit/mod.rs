@@ -22,8 +22,8 @@ use apply::{Edited, Step};
 
 /// Replace text in a file, where it stands exactly once
 ///
-/// The file must have been read in this session and be unchanged since. old_string must match
-/// exactly, whitespace included; only line endings may differ, and new_string takes those of the
+/// The file must have been read in this session and be unchanged since. `old_string` must match
+/// exactly, whitespace included; only line endings may differ, and `new_string` takes those of the
 /// file. Every byte outside the replaced text stays as it is. Several edits in one call are done
 /// in order, all or none. On the command line, `edit PATH` takes blocks of
 /// `<<<<<<< SEARCH`, `=======`, `>>>>>>> REPLACE` on stdin.
@@ -58,11 +58,11 @@ pub struct Request {
     #[arg(long, value_name = "COUNT")]
     #[schemars(range(min = 1))]
     pub expected_replacements: Option<usize>,
-    /// How old_string may match
+    /// How `old_string` may match
     #[arg(long = "match", value_name = "HOW", value_enum, default_value_t)]
     #[serde(default)]
     pub r#match: Match,
-    /// Several edits, done in order, each on the result of the one before; instead of old_string
+    /// Several edits, done in order, each on the result of the one before; instead of `old_string`
     #[arg(skip)]
     pub edits: Option<Vec<Item>>,
     /// SHA-256 of the file's bytes as last seen; takes the place of a read
@@ -159,7 +159,7 @@ pub struct FileEdited {
     pub count: usize,
     /// The first 20 of them, as lines of the file now
     pub replacements: Vec<LineRange>,
-    /// How old_string matched
+    /// How `old_string` matched
     pub r#match: Matched,
     /// True where the file had changed since it was read, elsewhere than here
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -379,8 +379,8 @@ fn gate(
     if is_stale {
         let rebased = rebase::rebase(change, &current, content, steps, seen_sha256);
         if request.rebase {
-            let edited = rebased
-                .map_err(|error| rebase::refused(change, current_stale(change, &current, request), error))?;
+            let edited =
+                rebased.map_err(|error| rebase::refused(current_stale(change, &current, request), &error))?;
             return Ok((current.without_proof(), edited, true));
         }
         let error = current_stale(change, &current, request).detail("rebase", rebased.is_ok());

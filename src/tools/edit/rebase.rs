@@ -59,6 +59,6 @@ fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<std::ops::Range<usize>> {
 }
 
 /// The refusal of a rebase: the file is stale, and this is why the edit cannot go on.
-pub fn refused(_change: &Change<'_>, stale: Error, why: Error) -> Error {
+pub fn refused(stale: Error, why: &Error) -> Error {
     stale.detail("rebase", false).detail("rebase_refused", why.message().to_owned())
 }

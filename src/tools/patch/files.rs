@@ -60,11 +60,7 @@ impl<'e> Files<'e> {
     ///
     /// # Errors
     /// `invalid_request` where its paths cannot be settled.
-    pub fn all_applied(
-        &mut self,
-        patch: &Patch<'_>,
-        options: &PlanOptions,
-    ) -> Result<Vec<FileOutcome>, Error> {
+    pub fn all_applied(patch: &Patch<'_>, options: &PlanOptions) -> Result<Vec<FileOutcome>, Error> {
         let path_of = |file: &FilePatch<'_>| {
             let paths = file.paths(options.strip)?;
             options.target.clone().or(paths.new).or(paths.old)

@@ -147,7 +147,7 @@ pub fn run(
     let is_repeated = files.is_repeated(request.digest())?;
     let outcomes = match compose(&patch, &options, &mut |path: &[u8]| files.before(path)) {
         Ok(outcomes) => outcomes,
-        Err(PlanError::Refused(_)) if is_repeated => files.all_applied(&patch, &options)?,
+        Err(PlanError::Refused(_)) if is_repeated => Files::all_applied(&patch, &options)?,
         Err(refused) => return Err(files.refuse(refused, proof)),
     };
     let outcomes = if is_repeated { outcomes.into_iter().map(as_applied).collect() } else { outcomes };

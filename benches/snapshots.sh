@@ -1,0 +1,118 @@
+#!/bin/sh
+# Measures what snapshots cost beside git, in repositories of several sizes: medians and ratios.
+#
+#   benches/snapshots.sh [LBX] [RUNS] [FILES…]
+#
+# LBX is the binary (default: lbx on the PATH); FILES are the sizes (default: 100 10000 50000).
+# Every repository is made anew in a folder of its own under TMPDIR, and runs alternate, so that
+# what else the machine does falls on all of them alike. Times are those of whole processes.
+set -eu
+
+lbx=${1:-lbx}
+runs=${2:-21}
+[ $# -lt 2 ] || shift
+[ $# -lt 1 ] || shift
+sizes=${*:-100 10000 50000}
+case $lbx in */*) lbx=$(realpath "$lbx") ;; esac
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export HOME="$scratch" GIT_CONFIG_NOSYSTEM=1
+export GIT_AUTHOR_NAME=bench GIT_AUTHOR_EMAIL=bench@localhost
+export GIT_COMMITTER_NAME=bench GIT_COMMITTER_EMAIL=bench@localhost
+unset LBX_SESSION CLAUDE_CODE_SESSION_ID CODEX_THREAD_ID LBX_WORKSPACE GIT_DIR || true
+
+# The middle one of the numbers on stdin.
+median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
+
+# Adds the microseconds that a command takes to the file $1; its output is thrown away.
+timed() {
+    times=$1
+    shift
+    start=$(date +%s%N)
+    "$@" >/dev/null 2>"$scratch/stderr" || {
+        cat "$scratch/stderr" >&2
+        exit 1
+    }
+    end=$(date +%s%N)
+    echo $(((end - start) / 1000)) >>"$times"
+}
+
+# A repository of $1 files in folders of 50, packed, at a commit.
+make_repository() {
+    git init -q -b main .
+    awk -v files="$1" 'BEGIN {
+        print "commit refs/heads/main\ncommitter bench <bench@localhost> 1700000000 +0000\ndata 3\nall"
+        for (at = 0; at < files; at++) {
+            text = ""
+            for (line = 0; line < 20; line++) text = text "line " line " of file " at "\n"
+            folder = int(at / 50)
+            printf "M 100644 inline top%d/mid%d/f%d.txt\ndata %d\n%s\n", folder / 40, folder, at, length(text), text
+        }
+    }' | git fast-import --quiet
+    git reset -q --hard
+    git config gc.auto 0
+    git config maintenance.auto false
+}
+
+# What a harness without lbx does: an index of its own, a tree, a commit, a branch.
+git_snapshot() {
+    tree=$(git write-tree)
+    commit=$(git commit-tree -p HEAD -m "a snapshot" "$tree")
+    git update-ref refs/heads/other "$commit"
+}
+# The variable is meant to last no longer than its subshell.
+# shellcheck disable=SC2030,SC2031
+with_empty_index() (
+    rm -f "$scratch/index"
+    export GIT_INDEX_FILE="$scratch/index"
+    git add -A
+    git_snapshot
+)
+# shellcheck disable=SC2030,SC2031
+with_copied_index() (
+    cp .git/index "$scratch/index"
+    export GIT_INDEX_FILE="$scratch/index"
+    git add -A
+    git_snapshot
+)
+
+# The calls that are measured; each changes the file that it touches.
+append() { "$lbx" --session "$1" append top0/mid1/f60.txt --content "line of run $2
+"; }
+row() { # title, file of times, file of the times it is compared with
+    mine=$(median <"$scratch/$2")
+    other=$(median <"$scratch/$3")
+    awk -v title="$1" -v mine="$mine" -v other="$other" \
+        'BEGIN { printf "  %-52s %9.1f ms %9.1f ms %9.4f\n", title, mine / 1000, other / 1000, mine / other }'
+}
+
+for files in $sizes; do
+    root="$scratch/work$files"
+    mkdir "$root"
+    cd "$root"
+    make_repository "$files"
+    rm -f "$scratch"/t-*
+    append old warm-up >/dev/null
+    git status --porcelain >/dev/null
+    "$lbx" snapshot >/dev/null
+    run=0
+    while [ "$run" -lt "$runs" ]; do
+        run=$((run + 1))
+        timed "$scratch/t-append" append old "$run"
+        timed "$scratch/t-copied" with_copied_index
+        [ "$run" -gt 5 ] || timed "$scratch/t-empty" with_empty_index
+        timed "$scratch/t-first" append "new-$run" "$run"
+        timed "$scratch/t-status" git status --porcelain
+        "$lbx" snapshot >/dev/null
+        timed "$scratch/t-scan" "$lbx" snapshot
+        timed "$scratch/t-version" "$lbx" --version
+    done
+    printf '%s files %47s %12s %9s\n' "$files" lbx git ratio
+    row 'append and its commit | add -A, index made anew' t-append t-empty
+    row 'append and its commit | add -A, index copied' t-append t-copied
+    row 'first append of a session, with baseline | status' t-first t-status
+    row 'full scan, nothing changed | status' t-scan t-status
+    row '(lbx --version | status)' t-version t-status
+    cd "$scratch"
+    rm -rf "$root"
+done

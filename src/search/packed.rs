@@ -1,0 +1,359 @@
+//! Matches packed one after the other, as they are found, and read again as they are answered.
+//!
+//! A whole result can have a million matches; as values of their own they would take several times
+//! the memory of their texts. A piece is a run of items: lines before a match, the match, lines
+//! after it. Each item is a tag, its numbers in groups of seven bits, and its text in UTF-8.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer};
+
+use super::lines::Match;
+
+/// The bits of a tag that say what an item is.
+const KIND: u8 = 0b11;
+/// A line before the match that follows.
+const BEFORE: u8 = 0;
+/// A match.
+const MATCH: u8 = 1;
+/// A line after the match that came last.
+const AFTER: u8 = 2;
+/// Set where the item is not all of its lines.
+const CUT: u8 = 0b100;
+/// Set where the match says from where its text was cut.
+const CLIPPED: u8 = 0b1000;
+
+/// Whole entries of one file, packed.
+pub type Piece = Box<[u8]>;
+
+/// What is known of a match beside its text and context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// Line where the match begins, from 1.
+    pub line: u64,
+    /// Column in bytes where the match begins, from 1.
+    pub column: u64,
+    /// How many lines the match itself takes.
+    pub lines: u64,
+    /// Column where the text begins and bytes of the whole line, where that was cut.
+    pub clipped: Option<(u64, u64)>,
+    /// Whether its lines are shown whole.
+    pub whole: bool,
+}
+
+/// Packs the matches of one file.
+#[derive(Debug, Default)]
+pub struct Packer {
+    /// The items so far.
+    bytes: Vec<u8>,
+    /// Where the last entry begins.
+    last: usize,
+    /// Whether the last entry has its match.
+    closed: bool,
+}
+
+impl Packer {
+    /// Bytes that are packed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nothing is packed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Adds a line before the next match.
+    pub fn before(&mut self, text: &str, cut: bool) {
+        self.begin();
+        self.line(BEFORE, text, cut);
+    }
+
+    /// Adds a match.
+    pub fn push(&mut self, head: &Head, text: &str) {
+        self.begin();
+        self.closed = true;
+        let clipped = if head.clipped.is_some() { CLIPPED } else { 0 };
+        self.bytes.push(MATCH | clipped | if head.whole { 0 } else { CUT });
+        self.number(head.line);
+        self.number(head.column);
+        self.number(head.lines);
+        if let Some((column, bytes)) = head.clipped {
+            self.number(column);
+            self.number(bytes);
+        }
+        self.text(text);
+    }
+
+    /// Adds a line after the last match; where there is none any more, it is nobody's.
+    pub fn after(&mut self, text: &str, cut: bool) {
+        if self.closed {
+            self.line(AFTER, text, cut);
+        }
+    }
+
+    /// Forgets lines that wait for a match which is not to be shown.
+    pub fn forget_open(&mut self) {
+        if !self.closed {
+            self.bytes.truncate(self.last);
+        }
+    }
+
+    /// Takes out all entries but the last, to which lines may still be added.
+    #[must_use]
+    pub fn take_all_but_last(&mut self) -> Piece {
+        let rest = self.bytes.split_off(self.last);
+        self.last = 0;
+        std::mem::replace(&mut self.bytes, rest).into_boxed_slice()
+    }
+
+    /// All entries.
+    #[must_use]
+    pub fn finish(mut self) -> Piece {
+        self.forget_open();
+        self.bytes.into_boxed_slice()
+    }
+
+    /// Begins an entry, unless one waits for its match.
+    fn begin(&mut self) {
+        if self.closed {
+            self.closed = false;
+            self.last = self.bytes.len();
+        }
+    }
+
+    /// Adds a line of context.
+    fn line(&mut self, kind: u8, text: &str, cut: bool) {
+        self.bytes.push(kind | if cut { CUT } else { 0 });
+        self.text(text);
+    }
+
+    /// Adds a text with its length.
+    fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    /// Adds a number, seven bits a byte, the lowest first.
+    fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            let [low, ..] = number.to_le_bytes();
+            self.bytes.push(low | 0x80);
+            number >>= 7;
+        }
+        let [low, ..] = number.to_le_bytes();
+        self.bytes.push(low);
+    }
+}
+
+/// The matches in a piece, in order.
+#[derive(Debug, Clone)]
+pub struct Entries<'p> {
+    /// What is not read yet.
+    rest: Reader<'p>,
+}
+
+impl<'p> Entries<'p> {
+    /// The matches in `piece`.
+    #[must_use]
+    pub fn of(piece: &'p [u8]) -> Self {
+        Self { rest: Reader(piece) }
+    }
+
+    /// Bytes that are not read yet.
+    #[must_use]
+    pub fn bytes_left(&self) -> usize {
+        self.rest.0.len()
+    }
+}
+
+impl<'p> Iterator for Entries<'p> {
+    type Item = Match<'p>;
+
+    fn next(&mut self) -> Option<Match<'p>> {
+        let before = self.rest.context(BEFORE);
+        let tag = self.rest.byte()?;
+        let head = self.rest.head(tag)?;
+        let text = self.rest.text()?;
+        let after = self.rest.context(AFTER);
+        Some(Match::new(&head, text, before, after))
+    }
+}
+
+/// Lines of context, packed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Context<'p> {
+    /// Their items.
+    items: &'p [u8],
+    /// How many they are.
+    count: u64,
+}
+
+impl<'p> Context<'p> {
+    /// How many lines they are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Each line, and whether it is shown whole.
+    pub fn lines(&self) -> impl Iterator<Item = (&'p str, bool)> + use<'p> {
+        let mut rest = Reader(self.items);
+        std::iter::from_fn(move || {
+            let tag = rest.byte()?;
+            Some((rest.text()?, tag & CUT == 0))
+        })
+    }
+}
+
+impl Serialize for Context<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.lines().map(|(line, _)| line))
+    }
+}
+
+impl JsonSchema for Context<'_> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Context".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<String>::json_schema(generator)
+    }
+}
+
+/// Reads what [`Packer`] wrote.
+#[derive(Debug, Clone, Copy)]
+struct Reader<'p>(&'p [u8]);
+
+impl<'p> Reader<'p> {
+    /// The next byte.
+    fn byte(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(byte)
+    }
+
+    /// The next number.
+    fn number(&mut self) -> Option<u64> {
+        let (mut number, mut shift) = (0, 0_u32);
+        loop {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f).checked_shl(shift)?;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+            shift += 7;
+        }
+    }
+
+    /// The next text, its bytes alone.
+    fn bytes(&mut self) -> Option<&'p [u8]> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    /// The next text.
+    fn text(&mut self) -> Option<&'p str> {
+        std::str::from_utf8(self.bytes()?).ok()
+    }
+
+    /// What is known of a match with this tag.
+    fn head(&mut self, tag: u8) -> Option<Head> {
+        let (line, column, lines) = (self.number()?, self.number()?, self.number()?);
+        let clipped = if tag & CLIPPED == 0 { None } else { Some((self.number()?, self.number()?)) };
+        Some(Head { line, column, lines, clipped, whole: tag & CUT == 0 })
+    }
+
+    /// The items of `kind` that come next.
+    fn context(&mut self, kind: u8) -> Context<'p> {
+        let all = self.0;
+        let mut count = 0;
+        while self.0.first().is_some_and(|tag| tag & KIND == kind) {
+            self.byte();
+            if self.bytes().is_none() {
+                break;
+            }
+            count += 1;
+        }
+        let items = all.get(..all.len() - self.0.len()).unwrap_or_default();
+        Context { items, count }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A head at `line`.
+    fn head(line: u64) -> Head {
+        Head { line, column: 3, lines: 1, clipped: None, whole: true }
+    }
+
+    /// The entries in `piece` as JSON.
+    fn json(piece: &[u8]) -> Vec<serde_json::Value> {
+        Entries::of(piece).map(|entry| serde_json::to_value(entry).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_was_packed_is_read_again() {
+        let mut packer = Packer::default();
+        packer.before("a", false);
+        packer.before("b", true);
+        packer.push(&head(300), "é");
+        packer.after("c", false);
+        packer.push(&Head { clipped: Some((90, u64::MAX)), ..head(301) }, "");
+        let piece = packer.finish();
+        assert_eq!(
+            json(&piece),
+            [
+                serde_json::json!({"line": 300, "column": 3, "text": "é", "before": ["a", "b"], "after": ["c"]}),
+                serde_json::json!({"line": 301, "column": 3, "text": "", "text_column": 90, "line_bytes": u64::MAX}),
+            ]
+        );
+        let lines: Vec<_> = Entries::of(&piece).flat_map(|entry| entry.whole_lines()).collect();
+        assert_eq!(lines, [(298, 298), (300, 300), (301, 301), (301, 301)]);
+    }
+
+    #[test]
+    fn the_last_entry_stays_open_for_what_comes_after_it() {
+        let mut packer = Packer::default();
+        packer.after("nobody's", false);
+        packer.push(&head(1), "one");
+        packer.before("two", false);
+        packer.push(&head(3), "three");
+        assert_eq!(json(&packer.take_all_but_last()).len(), 1);
+        packer.after("four", false);
+        packer.before("nobody's", false);
+        let rest = json(&packer.finish());
+        assert_eq!(rest.len(), 1);
+        assert_eq!((&rest[0]["before"][0], &rest[0]["after"][0]), (&"two".into(), &"four".into()));
+    }
+
+    #[test]
+    fn what_is_broken_ends_and_never_panics() {
+        let mut packer = Packer::default();
+        packer.before("some text", false);
+        packer.push(&head(u64::MAX), "match");
+        let piece = packer.finish();
+        for end in 0..piece.len() {
+            assert_eq!(Entries::of(&piece[..end]).count(), 0);
+        }
+        for byte in 0..=255 {
+            let _ = Entries::of(&[byte; 40]).count();
+        }
+    }
+}

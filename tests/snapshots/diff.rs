@@ -1,0 +1,168 @@
+//! `diff` says what git would, and git takes it.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::common::Workspace;
+
+/// Applies a diff to a checkout of `from`, and answers the tree that comes of it.
+fn applied(ws: &Workspace, from: &str, diff: &[u8]) -> String {
+    let index = ws.outside.join("index");
+    let git = |arguments: &[&str], stdin: &[u8]| {
+        let mut command = ws.git_command(arguments);
+        command.env("GIT_INDEX_FILE", &index).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(stdin).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(diff));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    git(&["read-tree", from], b"");
+    git(&["apply", "--cached", "--whitespace=nowarn"], diff);
+    git(&["write-tree"], b"").trim().to_owned()
+}
+
+fn tree(ws: &Workspace, commit: &str) -> String {
+    ws.git(&["rev-parse", &format!("{commit}^{{tree}}")]).trim().to_owned()
+}
+
+#[test]
+fn git_applies_whatever_changed() {
+    let long: String = (0..200).map(|line| format!("line {line}\n")).collect();
+    let ws = Workspace::with(&[
+        ("long.txt", &long),
+        ("gone.txt", "gone\n"),
+        ("run.sh", "x\n"),
+        ("renamed from.txt", &long.replace("line", "other")),
+        ("exactly.txt", &long.replace("line", "exact")),
+        ("kind", "now a link\n"),
+        ("no newline", "a\nb"),
+        ("crlf.txt", "a\r\nb\r\n"),
+    ]);
+    ws.write(
+        "long.txt",
+        long.replace("line 5\n", "LINE 5\n").replace("line 150\n", "").replace("line 199\n", "end"),
+    );
+    fs::remove_file(ws.path("gone.txt")).unwrap();
+    fs::set_permissions(ws.path("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::rename(ws.path("renamed from.txt"), ws.path("renamed to.txt")).unwrap();
+    ws.write("renamed to.txt", long.replace("line", "other") + "and more\n");
+    fs::rename(ws.path("exactly.txt"), ws.path("exact \"quoted\".txt")).unwrap();
+    fs::remove_file(ws.path("kind")).unwrap();
+    symlink("long.txt", ws.path("kind")).unwrap();
+    ws.write("no newline", "a\nb\n");
+    ws.write("crlf.txt", "a\r\nB\r\n\r\nc\rd\r\n");
+    ws.write("new/empty", "");
+    ws.write("ünïcode.txt", "neu\n");
+    ws.lbx(&["snapshot"]).ok();
+    let diff = ws.lbx(&["diff", "-t", "--from", "HEAD"]);
+    let text = diff.stdout_text();
+    assert_eq!(applied(&ws, "HEAD", diff.stdout()), tree(&ws, "lbx-snapshots"));
+    for part in [
+        "rename from renamed from.txt\nrename to renamed to.txt\n",
+        "similarity index 100%\nrename from exactly.txt\nrename to \"exact \\\"quoted\\\".txt\"\n",
+        "old mode 100644\nnew mode 100755\n",
+        "deleted file mode 100644\nindex",
+        "new file mode 120000\n",
+        "\\ No newline at end of file\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let back = ws.lbx(&["diff", "-t", "--from", "lbx-snapshots", "--to", "HEAD"]);
+    assert_eq!(applied(&ws, "lbx-snapshots", back.stdout()), tree(&ws, "HEAD"));
+}
+
+#[test]
+fn lbx_applies_it_too() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\n"), ("b.txt", "b\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "two", "--new-string", "2"]).ok();
+    ws.lbx_stdin(&["write", "n.txt"], "new\n").ok();
+    let diff = ws.lbx(&["diff"]).ok()["diff"].as_str().unwrap().to_owned();
+    ws.json("patch", &json!({ "patch": diff, "reverse": true })).ok();
+    ws.holds("a.txt", "one\ntwo\n");
+    assert!(!ws.path("n.txt").exists());
+}
+
+#[test]
+fn without_arguments_it_is_what_the_session_changed() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    ws.write("b.txt", "uncommitted\n");
+    ws.call(&["--session", "me", "append", "a.txt", "--content", "two\n"]).run().ok();
+    ws.call(&["--session", "you", "append", "b.txt", "--content", "yours\n"]).run().ok();
+    ws.call(&["--session", "me", "append", "a.txt", "--content", "three\n"]).run().ok();
+    let mine = ws.lbx(&["--session", "me", "diff"]).ok();
+    assert_eq!((&mine["session"], &mine["files"]), (&json!("me"), &json!(1)));
+    assert!(mine["diff"].as_str().unwrap().ends_with("@@ -1 +1,3 @@\n one\n+two\n+three\n"), "{mine}");
+    let another = ws.lbx(&["--session", "nobody", "diff"]).ok();
+    assert!(another["session"].is_null());
+    assert!(
+        another["diff"].as_str().unwrap().ends_with("@@ -1,2 +1,3 @@\n one\n two\n+three\n"),
+        "{another}"
+    );
+    let stat = ws.lbx(&["diff", "--from", "HEAD", "--stat"]).ok();
+    assert_eq!(
+        stat["stat"][1],
+        json!({ "path": "b.txt", "action": "modify", "insertions": 2, "deletions": 1 })
+    );
+}
+
+#[test]
+fn one_call_and_one_path_can_be_asked_for() {
+    let ws = Workspace::with(&[("d/a.txt", "one\n")]);
+    let first = ws.lbx_stdin(&["write", "d/b.txt"], "b\n").success()["snapshot"].as_str().unwrap().to_owned();
+    ws.lbx_stdin(&["write", "c.txt"], "c\n").ok();
+    let of = ws.lbx(&["diff", "--of", &first[..8]]).ok();
+    assert_eq!((&of["to"], &of["files"]), (&json!(first), &json!(1)));
+    assert_eq!(ws.lbx(&["diff", "d", "--from", "HEAD"]).ok()["files"], 1);
+    assert_eq!(ws.lbx(&["diff", "d/b", "--from", "HEAD"]).ok()["files"], 0);
+    ws.lbx(&["diff", "--of", "HEAD", "--to", "HEAD"]).error("invalid_request");
+    let error = ws.lbx(&["diff", "--of", "0123456"]).error("not_found");
+    assert!(error["suggested_action"].as_str().unwrap().contains("write: c.txt"), "{error}");
+}
+
+#[test]
+fn a_long_one_is_cut_at_a_line_and_goes_on() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let text: String = (0..500).map(|line| format!("line {line}\n")).collect();
+    ws.lbx_stdin(&["write", "b.txt"], &text).ok();
+    ws.lbx_stdin(&["write", "c.txt"], &text).ok();
+    let whole = ws.lbx(&["diff", "--max-bytes", "0"]).ok()["diff"].as_str().unwrap().to_owned();
+    let (mut joined, mut offset) = (String::new(), 0);
+    loop {
+        let part = ws.lbx(&["diff", "--max-bytes", "3000", "--offset", &offset.to_string()]).ok();
+        let text = part["diff"].as_str().unwrap();
+        assert!(text.len() <= 3000 && text.ends_with('\n'));
+        joined.push_str(text);
+        match part["next_offset"].as_u64() {
+            Some(next) => offset = next,
+            None => break,
+        }
+    }
+    assert_eq!(joined, whole);
+}
+
+#[test]
+fn a_binary_file_is_said_and_odd_bytes_survive_as_text() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.write("x.bin", [0_u8, 1, 2]);
+    ws.write("latin.txt", b"caf\xe9\n");
+    ws.lbx(&["snapshot"]).ok();
+    let answer = ws.lbx(&["diff", "--from", "HEAD"]).warned("not all UTF-8");
+    assert!(answer["diff"].as_str().unwrap().contains("Binary files /dev/null and b/x.bin differ\n"));
+    let raw = ws.lbx(&["diff", "-t", "latin.txt", "--from", "HEAD"]);
+    assert!(raw.stdout().ends_with(b"+caf\xe9\n"));
+}
+
+#[test]
+fn the_exit_status_tells_on_request() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx_stdin(&["write", "b.txt"], "b\n").ok();
+    assert_eq!(ws.lbx(&["diff", "--exit-status"]).status(), 1);
+    assert_eq!(ws.lbx(&["diff", "--exit-status", "--from", "HEAD", "--to", "HEAD"]).status(), 0);
+    assert_eq!(ws.lbx(&["diff"]).status(), 0);
+}

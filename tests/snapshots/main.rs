@@ -1,0 +1,16 @@
+//! The snapshot branch as the real binary makes it and shows it, judged by git itself.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may fail, and its name says what it is about"
+)]
+
+#[path = "../common/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "each test crate uses a part of it")]
+mod common;
+
+mod baseline;
+mod diff;
+mod hostile;
+mod log;
+mod recording;

@@ -1,0 +1,123 @@
+//! One change is one commit, and nothing else of the repository moves.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::common::Workspace;
+
+/// The parts of the git folder that are the developer's own.
+fn developers_own(ws: &Workspace) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![ws.path(".git")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(ws.path(".git")).unwrap().to_string_lossy().into_owned();
+            if name == "objects" || name.ends_with("refs/heads/lbx-snapshots") {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.insert(path.clone(), fs::read(&path).unwrap());
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn each_change_is_one_commit() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("d/b.txt", "b\n")]);
+    ws.write("staged.txt", "staged\n");
+    ws.git(&["add", "staged.txt"]);
+    let before = developers_own(&ws);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "two", "--why", "it was time"]).ok();
+    ws.lbx_stdin(&["write", "n/new.txt"], "new\n").ok();
+    ws.lbx(&["append", "d/b.txt", "--content", "more\n"]).ok();
+    assert_eq!(ws.snapshots(), ["append: d/b.txt", "write: n/new.txt", "edit: a.txt", "baseline"]);
+    for (commit, files) in [("~2", "a.txt"), ("~1", "n/new.txt"), ("", "d/b.txt"), ("~3", "staged.txt")] {
+        let range = [format!("lbx-snapshots{commit}^"), format!("lbx-snapshots{commit}")];
+        assert_eq!(ws.git(&["diff", "--name-only", &range[0], &range[1]]).trim(), files);
+    }
+    let message = ws.git(&["log", "-1", "--format=%b", "lbx-snapshots~2"]);
+    assert!(message.starts_with("it was time\n\nLbx-Session: "), "{message}");
+    assert!(developers_own(&ws) == before);
+    ws.git(&["fsck", "--strict"]);
+}
+
+#[test]
+fn a_refused_or_empty_change_makes_none() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx_stdin(&["write", "a.txt"], "two\n").error("not_read");
+    ws.lbx_stdin(&["write", "a.txt"], "one\n").ok();
+    ws.lbx_stdin(&["write", "b.txt", "--dry-run"], "two\n").ok();
+    assert_eq!(ws.snapshots(), Vec::<String>::new());
+}
+
+#[test]
+fn what_git_ignores_is_in_no_commit() {
+    let ws = Workspace::with(&[(".gitignore", "*.env\n"), ("a.txt", "one\n")]);
+    ws.write("dirty.txt", "x\n");
+    ws.write("key.env", "SECRET=one\n");
+    ws.lbx_stdin(&["write", "other.env"], "SECRET=two\n").warned("other.env (git ignores it)");
+    ws.lbx_stdin(&["write", "b.txt"], "b\n").ok();
+    ws.write("c.txt", "c\n");
+    ws.lbx(&["snapshot", "all"]).ok();
+    let listed = ws.git(&["log", "--format=", "--name-only", "lbx-snapshots"]);
+    assert!(listed.contains("dirty.txt") && !listed.contains(".env"), "{listed}");
+    let blobs = ws.git(&["cat-file", "--batch-check=%(objecttype) %(objectname)", "--batch-all-objects"]);
+    for id in blobs.lines().filter_map(|line| line.strip_prefix("blob ")) {
+        assert!(!ws.git(&["cat-file", "blob", id]).contains("SECRET"));
+    }
+}
+
+#[test]
+fn a_moved_head_is_a_parent_and_no_change_of_the_agents() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "one\n")]);
+    ws.lbx_stdin(&["write", "mine.txt"], "1\n").ok();
+    ws.write("b.txt", "developer\n");
+    ws.git(&["commit", "-q", "-am", "mine"]);
+    ws.lbx_stdin(&["write", "more.txt"], "2\n").ok();
+    let subjects = ws.snapshots();
+    assert_eq!(subjects[0], "write: more.txt");
+    assert!(subjects[1].starts_with("external: HEAD moved to "), "{subjects:?}");
+    assert_eq!(ws.git(&["diff", "--name-only", "lbx-snapshots^", "lbx-snapshots"]).trim(), "more.txt");
+    assert_eq!(ws.git(&["rev-parse", "lbx-snapshots^^2"]), ws.git(&["rev-parse", "HEAD"]));
+}
+
+#[test]
+fn others_changes_are_external_at_the_next_scan() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "one\n")]);
+    ws.lbx_stdin(&["write", "mine.txt"], "1\n").ok();
+    ws.write("mine.txt", "someone\n");
+    ws.lbx(&["read", "mine.txt"]).ok();
+    ws.lbx(&["edit", "mine.txt", "--old-string", "someone", "--new-string", "me"]).ok();
+    assert_eq!(ws.snapshots()[..2], ["edit: mine.txt", "external: mine.txt"]);
+    ws.write("b.txt", "someone\n");
+    ws.call(&["--session", "second", "append", "a.txt", "--content", "two\n"]).run().ok();
+    assert_eq!(ws.snapshots()[..2], ["append: a.txt", "baseline"]);
+    assert_eq!(ws.git(&["diff", "--name-only", "lbx-snapshots~2", "lbx-snapshots~1"]).trim(), "b.txt");
+}
+
+#[test]
+fn a_folder_without_git_has_the_same() {
+    let ws = Workspace::bare(&[("a.txt", "one\n")]);
+    assert_eq!(ws.lbx(&["log"]).ok(), json!({ "snapshots": [], "truncated": false }));
+    assert_eq!(ws.lbx(&["diff"]).ok(), json!({ "files": 0, "truncated": false }));
+    assert!(!ws.path(".lbx").exists());
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "two"]).ok();
+    let log = ws.lbx(&["log"]).ok();
+    let tools: Vec<_> = log["snapshots"].as_array().unwrap().iter().map(|it| it["tool"].clone()).collect();
+    assert_eq!(tools, ["edit", "baseline"]);
+    let diff = ws.lbx(&["diff"]).ok()["diff"].as_str().unwrap().to_owned();
+    assert!(diff.ends_with("@@ -1 +1 @@\n-one\n+two\n"), "{diff}");
+    ws.write("b.txt", "b\n");
+    assert_eq!(ws.lbx(&["snapshot"]).ok()["files"], 1);
+    assert_eq!(ws.lbx(&["snapshot"]).ok(), json!({ "files": 0, "insertions": 0, "deletions": 0 }));
+}
