@@ -24,12 +24,12 @@ function __fish_lbx_using_subcommand
     contains -- $cmd[1] $argv
 end
 
-complete -c lbx -n "__fish_lbx_needs_command" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_needs_command" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_needs_command" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_needs_command" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_needs_command" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_needs_command" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_needs_command" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_needs_command" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_needs_command" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_needs_command" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_needs_command" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_needs_command" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_needs_command" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
@@ -63,17 +63,17 @@ complete -c lbx -n "__fish_lbx_using_subcommand read" -l offset -d 'Lines to pas
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l limit -d 'Lines to show at most; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l start-line -d 'First line to show, from 1; instead of offset' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l end-line -d 'Last line to show; instead of limit' -r
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l column -d 'Byte of the first line to begin at, from 1, as next_column says' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l column -d 'Byte of the first line to begin at, from 1, as `next_column` says' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l if-sha256 -d 'Answer `unchanged` and no content where the file still has this sha256' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l binary -d 'How to show a file that is no text; without it such a file is refused' -r -f -a "base64\t'All of it, encoded as base64, with its MIME type'"
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l max-bytes -d 'Bytes of content in the answer; 0 for no bound' -r
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -s n -l line-numbers -d 'Put the line\'s number and a tab before each line'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand read" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand read" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
@@ -83,17 +83,17 @@ complete -c lbx -n "__fish_lbx_using_subcommand write" -l line-ending -d 'Store 
 keep\t'Turned into those of the file that is replaced, where these are uniform'"
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; takes the place of a read' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l mode -d 'Permission bits, octal such as 0755' -r
-complete -c lbx -n "__fish_lbx_using_subcommand write" -l max-bytes -d 'Bytes of the diff; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l why -d 'Why, for whoever reviews the change' -r
-complete -c lbx -n "__fish_lbx_using_subcommand write" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand write" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand write" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand write" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand write" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand write" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand write" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l create-only -d 'Refuse where the file exists already'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand write" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand write" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
@@ -101,14 +101,14 @@ complete -c lbx -n "__fish_lbx_using_subcommand write" -s h -l help -d 'Print he
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l old-string -d 'Text to find, exactly as it stands in the file' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l new-string -d 'Text to put in its place; may be empty' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l expected-replacements -d 'Replace every place, and refuse where there are not just as many' -r
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l match -d 'How old_string may match' -r -f -a "exact\t'Byte for byte, line endings aside'"
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l match -d 'How `old_string` may match' -r -f -a "exact\t'Byte for byte, line endings aside'"
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; takes the place of a read' -r
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l max-bytes -d 'Bytes of the diff; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l blocks -d 'SEARCH/REPLACE blocks, from stdin' -r
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l word -d 'Replace whole words only'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l replace-all -d 'Replace every place instead of the only one'
@@ -116,7 +116,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand edit" -l rebase -d 'Where the fi
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
@@ -126,66 +126,66 @@ complete -c lbx -n "__fish_lbx_using_subcommand patch" -l path -d 'The one file 
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -s p -l strip -d 'Leading folders to remove from the patch\'s paths; a/ and b/ are removed by themselves' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l expected-sha256-by-path -d 'SHA-256 of files as last seen, by path; empty where there must be no file. On the command line PATH=HEX, separated by commas, or a JSON object' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l fuzz -d 'Context lines at either end of a hunk that may be ignored' -r
-complete -c lbx -n "__fish_lbx_using_subcommand patch" -l max-bytes -d 'Bytes of the diff a file; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l why -d 'Why, for whoever reviews the change' -r
-complete -c lbx -n "__fish_lbx_using_subcommand patch" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand patch" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand patch" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand patch" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand patch" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand patch" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand patch" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l strict -d 'Take line numbers, counts and white space at their word'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -s R -l reverse -d 'Undo the patch instead'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand patch" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand patch" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l content -d 'Text to add; on the command line it may come on stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; refuse where it is another' -r
-complete -c lbx -n "__fish_lbx_using_subcommand append" -l max-bytes -d 'Bytes of the diff; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l why -d 'Why, for whoever reviews the change' -r
-complete -c lbx -n "__fish_lbx_using_subcommand append" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand append" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand append" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand append" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand append" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand append" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand append" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand append" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand append" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l content -d 'Text to add; on the command line it may come on stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; refuse where it is another' -r
-complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l max-bytes -d 'Bytes of the diff; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l why -d 'Why, for whoever reviews the change' -r
-complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand prepend" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand prepend" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l content -d 'Lines to insert; on the command line they may come on stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; takes the place of a read' -r
-complete -c lbx -n "__fish_lbx_using_subcommand insert" -l max-bytes -d 'Bytes of the diff; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l why -d 'Why, for whoever reviews the change' -r
-complete -c lbx -n "__fish_lbx_using_subcommand insert" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand insert" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand insert" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand insert" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand insert" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand insert" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand insert" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand insert" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand insert" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
@@ -210,9 +210,9 @@ mtime\t'By time of change, the newest first'"
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l timeout-ms -d 'Milliseconds that the search may take [30000]; 0 for no limit' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s e -l regexp -d 'A further pattern; any of them may match' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l color -d 'Accepted and without effect' -r
-complete -c lbx -n "__fish_lbx_using_subcommand grep" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand grep" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand grep" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s F -l literal -d 'Take the pattern as plain text'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s i -l ignore-case -d 'Upper and lower case alike'
@@ -229,7 +229,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand grep" -l mark -d 'Answer each fi
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s n -l line-number -d 'Accepted and without effect: line numbers are always there'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s l -l files-with-matches -d 'Short for `--output-mode files`'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s c -l count -d 'Short for `--output-mode count`'
-complete -c lbx -n "__fish_lbx_using_subcommand grep" -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l pretty -d 'Spread the JSON over lines'
@@ -244,15 +244,15 @@ complete -c lbx -n "__fish_lbx_using_subcommand glob" -l limit -d 'Paths to show
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l offset -d 'Paths to pass over' -r
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l max-bytes -d 'Bytes of payload to show at most [24576]; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l timeout-ms -d 'Milliseconds that the search may take [30000]; 0 for no limit' -r
-complete -c lbx -n "__fish_lbx_using_subcommand glob" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand glob" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand glob" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -s i -l ignore-case -d 'Upper and lower case alike'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l hidden -d 'Hidden files too'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l no-ignore -d 'Files that git ignores too'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand glob" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
@@ -262,9 +262,9 @@ complete -c lbx -n "__fish_lbx_using_subcommand ls" -l limit -d 'Entries to show
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l offset -d 'Entries to pass over' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l max-bytes -d 'Bytes of payload to show at most [24576]; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l timeout-ms -d 'Milliseconds that the listing may take [30000]; 0 for no limit' -r
-complete -c lbx -n "__fish_lbx_using_subcommand ls" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand ls" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand ls" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s R -l recursive -d 'What lies in the folders inside too'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s l -l long -d 'Size, mode and time of each entry'
@@ -272,21 +272,21 @@ complete -c lbx -n "__fish_lbx_using_subcommand ls" -s a -l hidden -d 'Hidden fi
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l no-ignore -d 'Files that git ignores too'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s 1 -d 'Accepted and without effect: there is one entry a line'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand ls" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; refuse where it is another' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l why -d 'Why, for whoever reviews the change' -r
-complete -c lbx -n "__fish_lbx_using_subcommand delete" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand delete" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand delete" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand delete" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand delete" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand delete" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -s r -l recursive -d 'Delete a folder with all that it holds'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand delete" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand delete" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
@@ -294,54 +294,54 @@ complete -c lbx -n "__fish_lbx_using_subcommand delete" -s h -l help -d 'Print h
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l trash-id -d 'Name in the trash, instead of the path' -r
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l to -d 'Where to put it, if not where it was' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l why -d 'Why, for whoever reviews the change' -r
-complete -c lbx -n "__fish_lbx_using_subcommand restore" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand restore" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand restore" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand restore" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand restore" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand restore" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand restore" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand restore" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; refuse where it is another' -r
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l why -d 'Why, for whoever reviews the change' -r
-complete -c lbx -n "__fish_lbx_using_subcommand move" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand move" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand move" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand move" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand move" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand move" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand move" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand move" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l steps -d 'Changes to take back' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l why -d 'Why, for whoever reviews the change' -r
-complete -c lbx -n "__fish_lbx_using_subcommand undo" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand undo" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand undo" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand undo" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand undo" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand undo" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l merge -d 'Where a file has changed since, merge'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand undo" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand undo" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l steps -d 'Changes to take back' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l why -d 'Why, for whoever reviews the change' -r
-complete -c lbx -n "__fish_lbx_using_subcommand redo" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand redo" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand redo" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand redo" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand redo" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand redo" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l merge -d 'Where a file has changed since, merge'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand redo" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand redo" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
@@ -350,12 +350,12 @@ complete -c lbx -n "__fish_lbx_using_subcommand log" -s n -l limit -d 'Snapshots
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l offset -d 'Snapshots to pass over first' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l since -d 'Only snapshots after this: a snapshot\'s id, a time (RFC 3339), or how long ago (2h, 30m, 1d)' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l max-bytes -d 'Bytes of the answer; 0 for no bound' -r
-complete -c lbx -n "__fish_lbx_using_subcommand log" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand log" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand log" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand log" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand log" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
@@ -365,23 +365,23 @@ complete -c lbx -n "__fish_lbx_using_subcommand diff" -l to -d 'The later snapsh
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l of -d 'One snapshot, beside the one before it: what one call changed' -r
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l offset -d 'Lines of the diff to pass over first, or files with `stat`' -r
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l max-bytes -d 'Bytes of the diff; 0 for no bound' -r
-complete -c lbx -n "__fish_lbx_using_subcommand diff" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand diff" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand diff" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l stat -d 'Only how much changed in each file'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand diff" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
@@ -389,72 +389,72 @@ complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -s h -l help -d 'Print
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l limit -d 'Records to show at most; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l offset -d 'Records to pass over, the newest first' -r
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l max-bytes -d 'Bytes of records in the answer; 0 for no bound' -r
-complete -c lbx -n "__fish_lbx_using_subcommand audit" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand audit" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand audit" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l verify -d 'Check the chain of all records'
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand audit" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l trash-id -d 'Entry to purge; all of them without it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l limit -d 'Entries to show at most; 0 for all' -r
-complete -c lbx -n "__fish_lbx_using_subcommand trash" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand trash" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand trash" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand trash" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand trash" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand trash" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand trash" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand trash" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l patch -d 'The patch, from stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l why -d 'Why, for whoever reviews the change' -r
-complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand schema" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand schema" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand schema" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand schema" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand schema" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand schema" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l aliases -d 'List the other field names that are accepted, instead of the schemas'
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand schema" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand schema" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -s h -l help -d 'Print help'
-complete -c lbx -n "__fish_lbx_using_subcommand batch" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand batch" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand batch" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand batch" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand batch" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand batch" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand batch" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand batch" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l results -d 'What a result holds: structured content and the same JSON as text, or the text of --text' -r -f -a "json\t'Structured content, and the same JSON as text'
 text\t'The text alone, as --text prints it'"
-complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l workspace -d 'Workspace root [env: LBX_WORKSPACE] [default: the nearest folder upwards with .lbx or .git]' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l session -d 'Session, whose reads and changes belong together [env: LBX_SESSION, CLAUDE_CODE_SESSION_ID, CODEX_THREAD_ID] [default: default]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l sandbox -d 'Named workspace [env: LBX_SANDBOX]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand mcp" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: LBX_OUTPUT=text]'
+complete -c lbx -n "__fish_lbx_using_subcommand mcp" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'

@@ -22,7 +22,12 @@ const ALIASES: &str = "x-aliases";
 /// The schema of a request, in one piece, without what a reader does not need.
 #[must_use]
 pub fn schema_of<T: JsonSchema>() -> Value {
-    generate::<T>(SchemaSettings::draft2020_12())
+    let mut schema = generate::<T>(SchemaSettings::draft2020_12());
+    // serde cannot say so of a type that takes in another's fields; here it always holds.
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("additionalProperties".to_owned(), Value::Bool(false));
+    }
+    schema
 }
 
 /// The schema of an answer, in which a field that may be left out is not required.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use lbx::control::Control;
 use lbx::tools::{glob::Glob, grep::Grep, ls::Ls};
-use search_support::{Answer, Tree, call_under, field, messy, places_of, texts};
+use search_support::{Answer, Tree, call_under, field, has, messy, output, places_of, texts};
 
 /// The entries of every page, one after the other.
 fn joined(key: &str, call: impl Fn(&str) -> Answer) -> Vec<serde_json::Value> {
@@ -150,6 +150,54 @@ fn a_listing_says_which_folder_hides_how_many() {
     assert_eq!(answer.data["ignored"]["folders"][0]["path"], "node_modules");
     assert_eq!(answer.data["ignored"]["folders"][0]["entries"], 50);
     assert_eq!(answer.data["largest"][0]["path"], "src");
+    assert!(answer.notes.iter().any(|note| note.contains("node_modules: 50 files")), "{:?}", answer.notes);
+    assert!(answer.notes.iter().any(|note| note.contains("src: 52 entries")), "{:?}", answer.notes);
+}
+
+#[test]
+fn a_listing_sums_up_its_folders_where_it_is_asked_to() {
+    let tree = Tree::with(&[
+        (".gitignore", "*.o\n"),
+        ("src/a/deep/x", "12345"),
+        ("src/a/y", "123"),
+        ("src/z", "1"),
+        ("src/z.o", "hidden"),
+        ("empty/.keep", ""),
+    ]);
+    let sums = |args: &[&str]| -> Vec<(String, Option<u64>, Option<u64>)> {
+        let answer = tree.ls(&[&["--sums"], args].concat());
+        let entries = answer.data["entries"].as_array().unwrap().clone();
+        let number = |value: &serde_json::Value| value.as_u64();
+        entries
+            .iter()
+            .map(|entry| {
+                (entry["path"].as_str().unwrap().to_owned(), number(&entry["files"]), number(&entry["bytes"]))
+            })
+            .collect()
+    };
+    assert_eq!(sums(&[]), [("empty".into(), Some(0), Some(0)), ("src".into(), Some(3), Some(9))]);
+    assert_eq!(
+        sums(&["src", "--depth", "2"]),
+        [
+            ("src/a".into(), Some(2), Some(8)),
+            ("src/a/deep".into(), Some(1), Some(5)),
+            ("src/a/y".into(), None, None),
+            ("src/z".into(), None, None),
+        ]
+    );
+    assert_eq!(sums(&["--no-ignore", "-a"])[2], ("src".into(), Some(4), Some(15)));
+    assert_eq!(tree.ls(&["--sums"]).text, "empty\t0 files, 0 bytes\nsrc\t3 files, 9 bytes\n");
+}
+
+#[test]
+fn a_tree_is_listed_as_deep_as_it_is_asked_for() {
+    let tree = Tree::with(&[("a/b/c/d", ""), ("a/e", ""), ("f", "")]);
+    let paths = |args: &[&str]| field(&tree.ls(args).data["entries"], "path");
+    assert_eq!(paths(&[]), ["a", "f"]);
+    assert_eq!(paths(&["--depth", "2"]), ["a", "a/b", "a/e", "f"]);
+    assert_eq!(paths(&["a", "--depth", "2"]), ["a/b", "a/b/c", "a/e"]);
+    assert_eq!(paths(&["-R", "--depth", "1"]), ["a", "f"]);
+    assert_eq!(paths(&["-R"]), ["a", "a/b", "a/b/c", "a/b/c/d", "a/e", "f"]);
 }
 
 #[test]
@@ -172,6 +220,126 @@ fn marks_name_the_files_and_their_bytes() {
     assert_eq!(answer.data["marked"][0]["path"], "a");
     let sha256 = lbx::sha256::Sha256::of(b"foo\n").to_hex();
     assert_eq!(answer.data["marked"], serde_json::json!([{ "path": "a", "sha256": sha256 }]));
+}
+
+/// The lines of `path` that count as read after a marking search.
+fn marked_lines(tree: &Tree, args: &[&str], path: &str) -> Option<Vec<(u64, u64)>> {
+    let state = tree.path().join(".lbx/sessions/test.json");
+    let _ = std::fs::remove_file(&state);
+    tree.grep(&[&["--mark"], args].concat());
+    let state: serde_json::Value = serde_json::from_slice(&std::fs::read(state).ok()?).unwrap();
+    let marks = state["marks"].as_array().unwrap();
+    let mark = marks.iter().find(|mark| mark["path"] == path)?;
+    Some(serde_json::from_value(mark["lines"].clone()).unwrap())
+}
+
+#[test]
+fn a_mark_covers_the_lines_that_were_shown_whole_and_no_others() {
+    let tree = Tree::new();
+    let wide = "x".repeat(600);
+    tree.write("a", format!("one\nfoo two\nthree {wide}\nfoo four {wide}\nfive\nsix\nfoo seven").as_bytes());
+    assert_eq!(marked_lines(&tree, &["foo"], "a"), Some(vec![(2, 2), (7, 7)]));
+    assert_eq!(marked_lines(&tree, &["foo", "-C1"], "a"), Some(vec![(1, 2), (5, 7)]));
+    assert_eq!(marked_lines(&tree, &["foo", "-B1", "-m1"], "a"), Some(vec![(1, 2)]));
+    assert_eq!(marked_lines(&tree, &["foo", "--limit", "1"], "a"), Some(vec![(2, 2)]));
+    assert_eq!(marked_lines(&tree, &["foo", "--offset", "2"], "a"), Some(vec![(7, 7)]));
+    assert_eq!(marked_lines(&tree, &["foo", "--max-columns", "0"], "a"), Some(vec![(2, 2), (4, 4), (7, 7)]));
+    assert_eq!(marked_lines(&tree, &["-U", "five\\nsix"], "a"), Some(vec![(5, 6)]));
+    // A part of a line, a file's name and a count show no line.
+    for args in [&["four"][..], &["-o", "two"], &["-l", "foo"], &["-c", "foo"]] {
+        assert_eq!(marked_lines(&tree, args, "a"), None, "{args:?}");
+    }
+}
+
+#[test]
+fn a_marking_search_names_the_bytes_where_they_are_found() {
+    let tree = Tree::with(&[("a", "foo\nfoo\n"), ("b", "foo\n")]);
+    let sha256 = lbx::sha256::Sha256::of(b"foo\nfoo\n").to_hex();
+    let flat = tree.grep(&["foo", "--mark"]).data;
+    assert_eq!(flat["matches"][0]["sha256"], *sha256);
+    assert!(flat["matches"][1].get("sha256").is_none() && flat["matches"][2]["sha256"].is_string());
+    let groups = tree.grep(&["foo", "--mark", "--group"]).data;
+    assert_eq!(
+        (&groups["groups"][0]["sha256"], &groups["marked"][0]["sha256"]),
+        (&(*sha256).into(), &(*sha256).into())
+    );
+    assert_eq!(tree.grep(&["-l", "foo", "--mark"]).data["marked"][0]["sha256"], *sha256);
+    // What a mark takes is part of the page.
+    let page = tree.grep(&["foo", "--mark", "--max-bytes", "400"]).data;
+    assert!(page["truncated"] == true && page["matches"].as_array().unwrap().len() == 2, "{page}");
+}
+
+/// What an unprivileged user's `lbx` answers in `tree`; `None` where that cannot be tried.
+fn as_nobody(tree: &Tree, args: &[&str]) -> Option<serde_json::Value> {
+    use std::process::Command;
+    let binary = assert_cmd::cargo::cargo_bin!("lbx");
+    let mut command = if rustix::process::geteuid().is_root() {
+        // The folder of the build may be out of nobody's reach.
+        let copy = tree.path().join(".git/lbx");
+        std::fs::copy(binary, &copy).unwrap();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]).arg(copy);
+        command
+    } else {
+        Command::new(binary)
+    };
+    let output = command.args(args).current_dir(tree.path()).env("HOME", "/").output();
+    match output {
+        Ok(output) if !output.stdout.is_empty() => Some(serde_json::from_slice(&output.stdout).unwrap()),
+        other => {
+            eprintln!("skipped: cannot run as another user: {other:?}");
+            None
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_a_warning() {
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+    let tree = Tree::with(&[("a/shut/x", "foo\n"), ("a/open", "foo\n"), ("secret", "foo\n")]);
+    for (path, mode) in [("", 0o755), ("a/shut", 0o000), ("secret", 0o000)] {
+        set_permissions(tree.path().join(path), Permissions::from_mode(mode)).unwrap();
+    }
+    for (args, list) in
+        [(&["grep", "foo"][..], "matches"), (&["glob", "**"], "paths"), (&["ls", "-R"], "entries")]
+    {
+        let Some(answer) = as_nobody(&tree, args) else { break };
+        assert_eq!(answer["ok"], true, "{answer}");
+        let warnings = texts(&answer["warnings"]);
+        let tells = |path: &str| warnings.iter().any(|warning| warning.contains(path));
+        assert!(tells("a/shut"), "{args:?}: {answer}");
+        assert_eq!(tells("secret"), args[0] == "grep", "{args:?}: {answer}");
+        assert!(answer["data"][list].to_string().contains("a/open"), "{args:?}: {answer}");
+    }
+    set_permissions(tree.path().join("a/shut"), Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn what_git_tracks_is_listed_though_a_rule_names_it() {
+    if !has("git") {
+        return;
+    }
+    let tree = Tree::new();
+    std::fs::remove_dir(tree.path().join(".git")).unwrap();
+    for path in ["dist/app.js", "dist/deep/lib.js", "dist/map.js", "out/x.js", "dist/.hidden", "sub/a.log"] {
+        tree.write(path, b"foo\n");
+    }
+    tree.write(".gitignore", b"dist\nout/\n*.log\n");
+    output(tree.path(), "git", &["init", "-q", "."]);
+    let added = ["add", "-f", "dist/app.js", "dist/deep", "dist/.hidden", "sub/a.log"];
+    output(tree.path(), "git", &added);
+    assert_eq!(texts(&tree.glob(&["**"]).data["paths"]), ["dist/app.js", "dist/deep/lib.js", "sub/a.log"]);
+    assert_eq!(field(&tree.ls(&[]).data["entries"], "path"), ["dist", "sub"]);
+    // A folder that is named is shown with all that it holds.
+    let named = tree.ls(&["dist"]);
+    assert_eq!(field(&named.data["entries"], "path"), ["dist/app.js", "dist/deep", "dist/map.js"]);
+    assert_eq!(texts(&tree.glob(&["dist/**", "--hidden"]).data["paths"])[0], "dist/.hidden");
+    // The workspace may be a folder of the repository.
+    let inside = search_support::call::<Glob>(&tree.path().join("sub"), &["*"]).unwrap();
+    assert_eq!(texts(&inside.data["paths"]), ["a.log"]);
+    // As with rg.
+    assert_eq!(tree.grep(&["foo"]).data["matched"], 0);
 }
 
 #[test]

@@ -8,116 +8,116 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use lbx::tools::{glob::Glob, grep::Grep, ls::Ls};
+use search_support::queries::{EVERYWHERE, SMALL};
 use search_support::{call, field, has, lines_of, messy, output, places_of, places_of_rg, texts};
 
-/// Arguments that mean the same to `rg` and to `grep`.
-const QUERIES: &[&[&str]] = &[
-    &["foo"],
-    &["-i", "foo"],
-    &["-w", "foo"],
-    &["-S", "foo"],
-    &["-S", "Foo"],
-    &["-F", "foo("],
-    &["-F", "."],
-    &["^foo"],
-    &["foo$"],
-    &["^$"],
-    &["fo+"],
-    &["(foo|bar)"],
-    &["[[:upper:]]oo"],
-    &["\\bfoo\\b"],
-    &["\\w+\\s+foo"],
-    &["\\p{Lu}"],
-    &["ñ"],
-    &["é"],
-    &["x{200}"],
-    &["zzz_nowhere"],
-    &["-v", "foo"],
-    &["-v", "line"],
-    &["--hidden", "foo"],
-    &["--no-ignore", "foo"],
-    &["--hidden", "--no-ignore", "foo"],
-    &["-U", "foo\\n"],
-    &["-U", "\\{\\n\\s+foo"],
-    &["-U", "foo\\(\\n[^)]*\\)"],
-    &["-U", "bar\\nline"],
-    &["-g", "*.rs", "foo"],
-    &["-g", "*.{rs,py}", "foo"],
-    &["-g", "!*.txt", "foo"],
-    &["-g", "*.txt", "-g", "!many.txt", "foo"],
-    &["-g", "sub/**", "foo"],
-    &["-g", "/sub/*", "foo"],
-    &["-g", "*.log", "foo"],
-    &["-g", "**/b/*", "foo"],
-    &["-t", "rust", "foo"],
-    &["-t", "py", "foo"],
-    &["-t", "rust", "-t", "py", "foo"],
-    &["-t", "md", "foo"],
-    &["-e", "foo", "-e", "bar"],
-    &["-F", "-e", "foo(", "-e", "= 1"],
-    &["-e", "-not-a-flag"],
-    &["-m", "2", "foo"],
-    &["foo", "sub"],
-    &["foo", "nested", "sub"],
-    &["foo", "a.txt"],
-    &["foo", "a.txt", "deep.txt"],
-    &["foo", "b.log"],
-    &["foo", "node_modules"],
-    &["foo", "build"],
-    &["foo", "sub/.hidden"],
-    &["foo", "inner"],
-    &["foo", "nested"],
-    &["line 29\\d\\d bar"],
-    &["\\d"],
-    &["."],
-];
+/// Folders of further repositories to compare on, separated by colons.
+const TREES: &str = "LBX_PARITY_TREES";
 
-/// The queries on one tree.
-fn queries_agree(root: &Path) {
-    let mut failures = Vec::new();
-    for query in QUERIES {
-        let paths_exist = query
-            .iter()
-            .skip(1)
-            .all(|word| !word.contains('/') || word.contains('*') || root.join(word).exists());
-        if !paths_exist {
-            continue;
-        }
-        let mut args = vec!["--limit", "0", "--max-bytes", "0"];
-        args.extend_from_slice(query);
-        let mut expected: Vec<_> = places_of_rg(root, query);
-        expected.retain(|(path, ..)| !path.split('/').any(|name| name == ".git") && path != "not UTF-8");
-        let found = match call::<Grep>(root, &args) {
-            Ok(answer) => places_of(&answer),
-            Err(error) if expected.is_empty() => {
-                assert!(error.kind().name() == "not_found", "{query:?}: {error}");
-                continue;
-            }
-            Err(error) => panic!("{query:?}: {error}"),
-        };
-        if found != expected {
-            let (found, expected): (BTreeSet<_>, BTreeSet<_>) =
-                (found.iter().collect(), expected.iter().collect());
-            let extra: Vec<_> = found.difference(&expected).take(5).collect();
-            let missing: Vec<_> = expected.difference(&found).take(5).collect();
-            failures.push(format!("{query:?}: extra {extra:?}, missing {missing:?}"));
+/// This repository and those that [`TREES`] names.
+fn repositories() -> Vec<PathBuf> {
+    let mut trees = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR"))];
+    trees.extend(std::env::var_os(TREES).iter().flat_map(std::env::split_paths));
+    trees
+}
+
+/// Whether the paths among the words of a query are there.
+fn has_paths(root: &Path, query: &[&str]) -> bool {
+    let takes_value = |flag: &str| matches!(flag, "-g" | "-t" | "-m" | "-e" | "-A" | "-B" | "-C");
+    let (mut words, mut plain, mut has_pattern) = (query.iter(), Vec::new(), false);
+    while let Some(word) = words.next() {
+        if takes_value(word) {
+            has_pattern |= *word == "-e";
+            words.next();
+        } else if !word.starts_with('-') {
+            plain.push(word);
         }
     }
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    plain.iter().skip(usize::from(!has_pattern)).all(|path| root.join(path).exists())
+}
+
+/// The first few of some places.
+fn some<'a>(places: impl Iterator<Item = &'a (String, u64, u64)>) -> Vec<&'a (String, u64, u64)> {
+    places.take(5).collect()
+}
+
+/// What is wrong with the answer to one query.
+fn fault(root: &Path, query: &[&str]) -> Option<String> {
+    let args = [&["--limit", "0", "--max-bytes", "0"], query].concat();
+    let mut expected = places_of_rg(root, query);
+    expected.retain(|(path, ..)| !path.split('/').any(|name| name == ".git") && path != "not UTF-8");
+    let answer = match call::<Grep>(root, &args) {
+        Ok(answer) => answer,
+        Err(error) => return Some(format!("{query:?}: {error}")),
+    };
+    let found = places_of(&answer);
+    if found == expected {
+        return None;
+    }
+    let (found, expected): (BTreeSet<_>, BTreeSet<_>) =
+        (found.into_iter().collect(), expected.into_iter().collect());
+    let (extra, missing) = (some(found.difference(&expected)), some(expected.difference(&found)));
+    Some(format!("{query:?}: extra {extra:?}, missing {missing:?}"))
+}
+
+/// Compares with `rg` on one tree.
+fn queries_agree(root: &Path, queries: &[&[&str]]) {
+    let there = queries.iter().filter(|query| has_paths(root, query));
+    let faults: Vec<String> = there.filter_map(|query| fault(root, query)).collect();
+    assert!(faults.is_empty(), "{}: {} differ\n{}", root.display(), faults.len(), faults.join("\n"));
 }
 
 #[test]
 fn matches_are_those_of_rg() {
+    assert!(EVERYWHERE.len() >= 150);
     if has("rg") {
-        queries_agree(messy().path());
+        let tree = messy();
+        queries_agree(tree.path(), EVERYWHERE);
+        queries_agree(tree.path(), SMALL);
     }
 }
 
 #[test]
-fn matches_are_those_of_rg_on_this_repository() {
+fn matches_are_those_of_rg_on_repositories() {
     if has("rg") {
-        queries_agree(Path::new(env!("CARGO_MANIFEST_DIR")));
+        repositories().iter().for_each(|root| queries_agree(root, EVERYWHERE));
     }
+}
+
+#[test]
+fn files_are_those_of_rg_and_git_on_repositories() {
+    if !has("rg") || !has("git") {
+        return;
+    }
+    for root in repositories() {
+        for flags in [&[][..], &["--hidden"]] {
+            let args = [&["--files", "--sort", "path", "-g", "!/.git"], flags].concat();
+            let expected = lines_of(&output(&root, "rg", &args), b'\n');
+            let args = [&["**", "--type", "file", "--limit", "0", "--max-bytes", "0"], flags].concat();
+            let found = call::<Glob>(&root, &args).unwrap();
+            let found: BTreeSet<PathBuf> = texts(&found.data["paths"]).iter().map(PathBuf::from).collect();
+            // `rg` does not ask which files git tracks.
+            let found: BTreeSet<PathBuf> =
+                found.difference(&tracked_though_ignored(&root)).cloned().collect();
+            assert_eq!(found, expected, "{} {flags:?}", root.display());
+        }
+        let expected = listed_by_git(&root);
+        let found = call::<Glob>(&root, &["**", "--hidden", "--limit", "0", "--max-bytes", "0"]).unwrap();
+        let found: BTreeSet<PathBuf> = texts(&found.data["paths"]).iter().map(PathBuf::from).collect();
+        assert_eq!(found, expected, "{}", root.display());
+    }
+}
+
+/// Files that git tracks and its rules would hide.
+fn tracked_though_ignored(root: &Path) -> BTreeSet<PathBuf> {
+    lines_of(&output(root, "git", &["ls-files", "-ci", "--exclude-standard", "-z"]), 0)
+}
+
+/// Files that git lists and that are there; of a repository inside, it lists the folder alone.
+fn listed_by_git(root: &Path) -> BTreeSet<PathBuf> {
+    let mut listed = lines_of(&output(root, "git", &["ls-files", "-co", "--exclude-standard", "-z"]), 0);
+    listed.retain(|path| root.join(path).symlink_metadata().is_ok_and(|found| !found.is_dir()));
+    listed
 }
 
 #[test]

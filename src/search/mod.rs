@@ -6,6 +6,7 @@
 //! | `listing` | one folder, read once and sorted |
 //! | `roots` | from the paths of a request to the roots of a walk |
 //! | `rules` | what `.gitignore` and its kin hide |
+//! | `tracked` | what git tracks, though a rule may name it |
 //! | `selection` | what a search wants: hidden files, globs, types, depth |
 //! | `walk` | every entry in order, each folder opened from the one before |
 //! | `ordered` | work in parallel, results in order |
@@ -16,6 +17,7 @@
 //! | `content` | all files searched in parallel |
 //! | `results` | what comes of them, in order, as far as it is shown |
 //! | `page` | limits, offsets and byte budgets |
+//! | `sums` | how much folders hold |
 //! | `newest` | files by time |
 //! | `notes` | what could not be searched |
 
@@ -36,4 +38,6 @@ pub mod results;
 pub mod roots;
 pub mod rules;
 pub mod selection;
+pub mod sums;
+pub mod tracked;
 pub mod walk;

@@ -222,25 +222,32 @@ impl Place<'_> {
     }
 }
 
-/// The text of the repository's own excludes; the repository may be elsewhere, as in a linked
-/// worktree.
+/// The text of the repository's own excludes, which a linked worktree shares.
 fn read_exclude(place: &Place<'_>) -> Result<Option<Vec<u8>>, Errno> {
-    let git = fs::open_at(place.folder, OsStr::new(".git"), fs::FOLDER);
-    if let Ok(git) = git {
-        return read_regular(git.as_fd(), Path::new("info/exclude"), RULE_FILE_BYTES_MAX);
-    }
-    let Some(link) = read_regular(place.folder, Path::new(".git"), GIT_LINK_BYTES_MAX)? else {
+    let Some(git) = git_folder(place.folder)? else {
         return Ok(None);
     };
-    let Some(target) = link.strip_prefix(b"gitdir:").map(<[u8]>::trim_ascii) else {
-        return Ok(None);
-    };
-    let git = open_folder(place.folder, Path::new(OsStr::from_bytes(target)))?;
     let common = match read_regular(git.as_fd(), Path::new("commondir"), GIT_LINK_BYTES_MAX) {
         Ok(Some(common)) => open_folder(git.as_fd(), Path::new(OsStr::from_bytes(common.trim_ascii())))?,
         _ => git,
     };
     read_regular(common.as_fd(), Path::new("info/exclude"), RULE_FILE_BYTES_MAX)
+}
+
+/// Git's own folder of the repository that begins at `folder`; it may be elsewhere, as in a linked
+/// worktree.
+///
+/// # Errors
+/// What the system says.
+pub fn git_folder(folder: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
+    if let Ok(git) = fs::open_at(folder, OsStr::new(".git"), fs::FOLDER) {
+        return Ok(Some(git));
+    }
+    let Some(link) = read_regular(folder, Path::new(".git"), GIT_LINK_BYTES_MAX)? else {
+        return Ok(None);
+    };
+    let target = link.strip_prefix(b"gitdir:").map(<[u8]>::trim_ascii);
+    target.map(|target| open_folder(folder, Path::new(OsStr::from_bytes(target)))).transpose()
 }
 
 /// Opens the folder at `path` as seen from `from`.
@@ -249,7 +256,10 @@ fn open_folder(from: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
 }
 
 /// The whole of a regular file of at most `bytes_max` bytes; `None` where there is no such file.
-fn read_regular(folder: BorrowedFd<'_>, path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, Errno> {
+///
+/// # Errors
+/// What the system says.
+pub fn read_regular(folder: BorrowedFd<'_>, path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, Errno> {
     let file = match rustix::fs::openat(folder, path, fs::READ, Mode::empty()) {
         Ok(fd) => File::from(fd),
         Err(Errno::NOENT) => return Ok(None),

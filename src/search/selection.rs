@@ -17,6 +17,8 @@ pub struct Selection {
     pub hidden: bool,
     /// What the ignore rules hide too.
     pub no_ignore: bool,
+    /// Whether what git tracks is shown, ignored or not.
+    pub tracked: bool,
     /// Globs that include or exclude; they count before the ignore rules, as in ripgrep.
     pub overrides: Override,
     /// Types of files, as in ripgrep.
@@ -72,6 +74,8 @@ impl Kinds {
 pub enum Admission {
     /// It is wanted, or entered.
     Wanted,
+    /// The ignore rules hide it, but git tracks it, or something below it.
+    Tracked,
     /// The ignore rules hide it.
     Ignored,
     /// Its name begins with a dot.
@@ -87,6 +91,7 @@ impl Selection {
         Self {
             hidden: false,
             no_ignore: false,
+            tracked: false,
             overrides: Override::empty(),
             types: Types::empty(),
             depth: None,
@@ -125,5 +130,15 @@ impl Selection {
             return Admission::Hidden;
         }
         Admission::Wanted
+    }
+
+    /// What becomes of an entry that the ignore rules hide and git tracks.
+    #[must_use]
+    pub fn admit_tracked(&self, name: &[u8], kind: Kind) -> Admission {
+        match kind {
+            _ if name.first() == Some(&b'.') && !self.hidden => Admission::Hidden,
+            Kind::Dir => Admission::Tracked,
+            Kind::File | Kind::Symlink | Kind::Other => Admission::Wanted,
+        }
     }
 }

@@ -18,6 +18,7 @@ use super::listing::{BUFFER_BYTES, Kind, Listing, RuleFiles};
 use super::notes::Notes;
 use super::rules::{Place, Rules};
 use super::selection::{Admission, Selection};
+use super::tracked::Tracked;
 use crate::control::Control;
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
@@ -146,6 +147,8 @@ pub struct Walk<'w> {
     buffer: Vec<u8>,
     /// The rules at the workspace root and above, once they are loaded.
     top_rules: Option<Arc<Rules>>,
+    /// What git tracks, once it is needed; `None` inside where nothing is known of that.
+    tracked: Option<Option<Tracked>>,
     /// What was left out so far.
     pub left_out: LeftOut,
     /// What could not be read.
@@ -172,6 +175,8 @@ struct Frame {
     depth: usize,
     /// Whether only the paths that were named are wanted here.
     only_named: bool,
+    /// Whether only what git tracks is wanted here, because a rule hides the folder.
+    only_tracked: bool,
     /// Whether it lies in `.git` or `.lbx`, because the caller named a path there.
     in_state: bool,
 }
@@ -206,6 +211,7 @@ impl<'w> Walk<'w> {
             path: Vec::new(),
             buffer: Vec::with_capacity(BUFFER_BYTES),
             top_rules: None,
+            tracked: None,
             left_out: LeftOut::default(),
             notes: Notes::default(),
             ignored_folders: None,
@@ -254,7 +260,8 @@ impl<'w> Walk<'w> {
                 Ok(fd) => {
                     self.path.clear();
                     self.path.extend_from_slice(root.path.as_bytes());
-                    let entering = Entering { fd, rules, depth: 0, only_named: false, in_state };
+                    let entering =
+                        Entering { fd, rules, depth: 0, only_named: false, only_tracked: false, in_state };
                     self.enter(entering, None);
                 }
                 Err(errno) => self.note_folder(root.path.as_bytes(), errno),
@@ -284,7 +291,7 @@ impl<'w> Walk<'w> {
 
     /// Reads a folder whose path stands in the buffer and puts it on the way.
     fn enter(&mut self, entering: Entering, root_length: Option<usize>) {
-        let Entering { fd, rules, depth, only_named, in_state } = entering;
+        let Entering { fd, rules, depth, only_named, only_tracked, in_state } = entering;
         let control = &self.control;
         let buffer = self.buffer.spare_capacity_mut();
         let listing = match Listing::read(fd.as_fd(), buffer, || control.should_stop()) {
@@ -316,6 +323,7 @@ impl<'w> Walk<'w> {
             root_length: root_length.unwrap_or(path_length),
             depth,
             only_named,
+            only_tracked,
             in_state,
         });
         self.close_one();
@@ -369,92 +377,128 @@ impl<'w> Walk<'w> {
         };
         frame.next += 1;
         self.path.extend_from_slice(name);
-        let path = Path::new(OsStr::from_bytes(&self.path));
-        let naming = if self.named.is_empty() { Naming::No } else { naming(&self.named, path) };
-        if (!frame.in_state && is_state(name) && naming == Naming::No)
-            || (frame.only_named && naming == Naming::No)
-        {
-            return Some(Step::On);
-        }
-        let admission = match naming {
-            Naming::Itself => Admission::Wanted,
-            _ => self.selection.admit(&frame.rules, path, name, kind),
+        let entry = self.judge(kind);
+        Some(entry.map_or(Step::On, |entry| self.take(entry)))
+    }
+
+    /// What becomes of the entry whose path stands in the buffer; `None` where it is passed over.
+    fn judge(&mut self, kind: Kind) -> Option<Entry> {
+        let naming = if self.named.is_empty() {
+            Naming::No
+        } else {
+            naming(&self.named, Path::new(OsStr::from_bytes(&self.path)))
         };
-        let enters = match admission {
+        let frame = self.frames.last()?;
+        let in_state = frame.in_state || is_state(self.path.get(frame.path_length..)?);
+        if naming == Naming::No && (frame.only_named || in_state && !frame.in_state) {
+            return None;
+        }
+        let enter = match self.admission(kind, naming) {
             Admission::Wanted => Enter::All,
+            Admission::Tracked => Enter::OnlyTracked,
             _ if naming == Naming::Above => Enter::OnlyNamed,
             Admission::Ignored => {
                 self.left_out.ignored += 1;
-                if kind == Kind::Dir && self.ignored_folders.is_some() { Enter::Report } else { Enter::No }
+                (kind == Kind::Dir && self.ignored_folders.is_some()).then_some(Enter::Report)?
             }
             Admission::Hidden => {
                 self.left_out.hidden += 1;
-                Enter::No
+                return None;
             }
-            Admission::LeftOut => Enter::No,
+            Admission::LeftOut => return None,
         };
-        if enters == Enter::No {
-            return Some(Step::On);
+        self.entry(kind, naming, enter, in_state)
+    }
+
+    /// What the selection says of the entry whose path stands in the buffer.
+    fn admission(&mut self, kind: Kind, naming: Naming) -> Admission {
+        let Some(frame) = self.frames.last() else {
+            return Admission::LeftOut;
+        };
+        let path = Path::new(OsStr::from_bytes(&self.path));
+        let name = self.path.get(frame.path_length..).unwrap_or_default();
+        let admission = match naming {
+            Naming::Itself => return Admission::Wanted,
+            _ if frame.only_tracked => Admission::Ignored,
+            _ => self.selection.admit(&frame.rules, path, name, kind),
+        };
+        if admission != Admission::Ignored || !self.selection.tracked {
+            return admission;
         }
-        let relative = self.path.get(frame.root_length..).unwrap_or_default();
-        let wanted = enters == Enter::All
-            && self.selection.kinds.has(kind)
-            && self.selection.glob.as_ref().is_none_or(|glob| glob.matches(relative));
-        let below = kind == Kind::Dir
-            && enters != Enter::Report
-            && frame.depth < self.selection.depth.map_or(DEPTH_MAX, |depth| depth.saturating_sub(1))
-            && self.selection.glob.as_ref().is_none_or(|glob| glob.may_lie_below(relative));
-        if !wanted && !below && enters != Enter::Report {
-            return Some(Step::On);
+        let (workspace, notes) = (self.workspace, &mut self.notes);
+        let tracked = self.tracked.get_or_insert_with(|| Tracked::round(workspace.root(), notes));
+        match tracked {
+            Some(tracked) if tracked.has(&self.path, kind) => self.selection.admit_tracked(name, kind),
+            _ => Admission::Ignored,
         }
-        let only_named = frame.only_named && naming != Naming::Itself || enters == Enter::OnlyNamed;
-        let in_state = frame.in_state || (naming != Naming::No && is_state(name));
-        let next = Entry { kind, wanted, below, only_named, in_state, named: naming == Naming::Itself };
-        Some(self.take(next, enters == Enter::Report))
+    }
+
+    /// The entry whose path stands in the buffer, unless it is neither found nor entered.
+    fn entry(&self, kind: Kind, naming: Naming, enter: Enter, in_state: bool) -> Option<Entry> {
+        let frame = self.frames.last()?;
+        let relative = self.path.get(frame.root_length..)?;
+        let glob = self.selection.glob.as_ref();
+        let shown = matches!(enter, Enter::All | Enter::OnlyTracked);
+        let entry = Entry {
+            kind,
+            enter,
+            wanted: shown && self.selection.kinds.has(kind) && glob.is_none_or(|glob| glob.matches(relative)),
+            below: kind == Kind::Dir
+                && enter != Enter::Report
+                && frame.depth < self.selection.depth.map_or(DEPTH_MAX, |depth| depth.saturating_sub(1))
+                && glob.is_none_or(|glob| glob.may_lie_below(relative)),
+            only_named: frame.only_named && naming != Naming::Itself || enter == Enter::OnlyNamed,
+            in_state,
+            named: naming == Naming::Itself,
+        };
+        (entry.wanted || entry.below || enter == Enter::Report).then_some(entry)
     }
 
     /// Enters, finds, or both.
-    fn take(&mut self, entry: Entry, report: bool) -> Step {
-        let Some(folder) = self.folder() else {
-            return Step::On;
-        };
-        let Some(frame) = self.frames.last() else {
+    fn take(&mut self, entry: Entry) -> Step {
+        let (Some(folder), Some(frame)) = (self.folder(), self.frames.last()) else {
             return Step::On;
         };
         let name = OsStr::from_bytes(self.path.get(frame.path_length..).unwrap_or_default());
-        let found = |folder: Arc<Folder>| Found {
-            folder,
+        let found = (entry.wanted || entry.enter == Enter::Report).then(|| Found {
+            folder: Arc::clone(&folder),
             name: name.to_owned(),
             kind: entry.kind,
             named: entry.named,
-        };
-        if report {
-            let found = found(folder);
+        });
+        if entry.enter == Enter::Report {
             if let Some(list) = &mut self.ignored_folders {
-                list.push(found);
+                list.extend(found);
             }
             return Step::On;
         }
-        let step = if entry.wanted { Step::Found(found(Arc::clone(&folder))) } else { Step::On };
         if entry.below {
-            let entering = fs::open_at(folder.fd.as_fd(), name, fs::FOLDER).map(|fd| Entering {
-                fd,
-                rules: Arc::clone(&frame.rules),
-                depth: frame.depth + 1,
-                only_named: entry.only_named,
-                in_state: entry.in_state,
-            });
-            let root_length = frame.root_length;
-            match entering {
-                Ok(entering) => self.enter(entering, Some(root_length)),
-                Err(errno) => {
-                    let path = std::mem::take(&mut self.path);
-                    self.note_folder(&path, errno);
-                    self.path = path;
-                }
+            self.enter_below(&folder, entry);
+        }
+        found.map_or(Step::On, Step::Found)
+    }
+
+    /// Enters the folder whose path stands in the buffer, which lies in `parent`.
+    fn enter_below(&mut self, parent: &Folder, entry: Entry) {
+        let Some(frame) = self.frames.last() else { return };
+        let name = OsStr::from_bytes(self.path.get(frame.path_length..).unwrap_or_default());
+        let root_length = frame.root_length;
+        let entering = fs::open_at(parent.fd.as_fd(), name, fs::FOLDER).map(|fd| Entering {
+            fd,
+            rules: Arc::clone(&frame.rules),
+            depth: frame.depth + 1,
+            only_named: entry.only_named,
+            only_tracked: entry.enter == Enter::OnlyTracked,
+            in_state: entry.in_state,
+        });
+        match entering {
+            Ok(entering) => self.enter(entering, Some(root_length)),
+            Err(errno) => {
+                let path = std::mem::take(&mut self.path);
+                self.note_folder(&path, errno);
+                self.path = path;
             }
         }
-        step
     }
 
     /// Remarks that a folder could not be read; one that is gone by now is no remark.
@@ -493,12 +537,12 @@ enum Step {
 /// How far an entry is entered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Enter {
-    /// Not at all.
-    No,
     /// It is only reported as ignored.
     Report,
     /// On the way to a path that was named, and for nothing else.
     OnlyNamed,
+    /// For what git tracks there, and for nothing else.
+    OnlyTracked,
     /// Wholly.
     All,
 }
@@ -509,6 +553,8 @@ enum Enter {
 struct Entry {
     /// What it is.
     kind: Kind,
+    /// How far it is entered, if it is.
+    enter: Enter,
     /// Whether it is found.
     wanted: bool,
     /// Whether it is entered.
@@ -531,6 +577,8 @@ struct Entering {
     depth: usize,
     /// Whether only the paths that were named are wanted in it.
     only_named: bool,
+    /// Whether only what git tracks is wanted in it.
+    only_tracked: bool,
     /// Whether it lies in `.git` or `.lbx`.
     in_state: bool,
 }

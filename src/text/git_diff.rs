@@ -144,11 +144,11 @@ fn write_hunks(out: &mut Vec<u8>, old: &[u8], new: &[u8]) -> Amount {
             let gone = old.get(op.old_range()).unwrap_or_default();
             let come = new.get(op.new_range()).unwrap_or_default();
             if op.tag() == DiffTag::Equal {
-                gone.iter().for_each(|line| write_line(out, b' ', line));
+                write_lines(out, b' ', gone);
                 continue;
             }
-            gone.iter().for_each(|line| write_line(out, b'-', line));
-            come.iter().for_each(|line| write_line(out, b'+', line));
+            write_lines(out, b'-', gone);
+            write_lines(out, b'+', come);
             deletions += gone.len();
             insertions += come.len();
         }
@@ -156,12 +156,14 @@ fn write_hunks(out: &mut Vec<u8>, old: &[u8], new: &[u8]) -> Amount {
     Amount { insertions: Some(insertions), deletions: Some(deletions) }
 }
 
-/// Adds one line of a hunk.
-fn write_line(out: &mut Vec<u8>, sign: u8, line: &[u8]) {
-    out.push(sign);
-    out.extend_from_slice(line);
-    if !line.ends_with(b"\n") {
-        out.extend_from_slice(b"\n\\ No newline at end of file\n");
+/// Adds lines of a hunk.
+fn write_lines(out: &mut Vec<u8>, sign: u8, lines: &[&[u8]]) {
+    for line in lines {
+        out.push(sign);
+        out.extend_from_slice(line);
+        if !line.ends_with(b"\n") {
+            out.extend_from_slice(b"\n\\ No newline at end of file\n");
+        }
     }
 }
 

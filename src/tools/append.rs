@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::common::{self, DiffWanted, subject};
+use super::common::{self, DiffWanted, Shown, Trial, subject};
 use super::write::Response;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -21,7 +21,6 @@ use crate::text::lines;
 /// exist. Calls at the same time all land. LF in the text becomes the file's own line ending where
 /// that is uniform.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// File to add to
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file"]))]
@@ -33,21 +32,14 @@ pub struct Request {
     /// SHA-256 of the file's bytes as last seen; refuse where it is another
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
-    /// Answer what would be done, and do nothing
-    #[arg(long)]
-    #[serde(default)]
-    pub dry_run: bool,
-    /// Answer with the diff
-    #[arg(long)]
-    #[serde(default)]
-    pub diff: bool,
-    /// Bytes of the diff; 0 for no bound
-    #[arg(long, value_name = "BYTES")]
-    pub max_bytes: Option<usize>,
-    /// Why, for whoever reviews the change
-    #[arg(long, value_name = "TEXT")]
-    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
-    pub why: Option<String>,
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub trial: Trial,
+    /// How much of it to show.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub shown: Shown,
 }
 
 /// At which end text is added.
@@ -83,7 +75,7 @@ impl Tool for Append {
 /// # Errors
 /// `stale_file` where `expected_sha256` is not that of the file, and whatever a write can meet.
 pub fn add(engine: &mut Engine, tool: &'static str, request: Request, end: End) -> Result<Response, Error> {
-    let mut change = engine.begin(tool, request.dry_run)?;
+    let mut change = engine.begin(tool, request.trial.dry_run)?;
     let current = change.look_at(&request.path)?;
     let bytes = joined(&mut change, &current, request.content.as_bytes(), end)?;
     if current.exists() && bytes == current.bytes() {
@@ -91,11 +83,11 @@ pub fn add(engine: &mut Engine, tool: &'static str, request: Request, end: End) 
         return Ok(Response { already_applied: true, ..Response::of(&current, &bytes, wanted) });
     }
     let seen = proof(&change, current, request.expected_sha256)?;
-    let wanted = DiffWanted { asked: request.diff, dry_run: request.dry_run, max_bytes: request.max_bytes };
+    let wanted = DiffWanted::by(&request.trial, &request.shown);
     let response = Response::of(seen.current(), &bytes, wanted);
     let subject = subject(tool, &[seen.current().place().path().clone()]);
     change.put(seen, bytes, None, Known::ChangedLines);
-    change.commit(subject, request.why)?;
+    change.commit(subject, request.trial.why)?;
     Ok(response)
 }
 

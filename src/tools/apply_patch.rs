@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::common::{Shown, Trial};
 use super::patch::{self, Done, PatchText, Proof, Response};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -13,7 +14,6 @@ use crate::error::Error;
 /// The same as patch, but a hunk's own old lines, found exactly and in one place, prove that the
 /// caller knows them, and the answer is Codex's text. `LBX_OUTPUT=json` asks for JSON.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// The patch; it may come on stdin
     #[arg(value_name = "PATCH")]
@@ -23,14 +23,10 @@ pub struct Request {
     #[arg(long, hide = true, allow_hyphen_values = true)]
     #[serde(skip)]
     pub patch: Option<PatchText>,
-    /// Answer what would be done, and do nothing
-    #[arg(long)]
-    #[serde(default)]
-    pub dry_run: bool,
-    /// Why, for whoever reviews the change
-    #[arg(long, value_name = "TEXT")]
-    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
-    pub why: Option<String>,
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub trial: Trial,
 }
 
 /// The tool.
@@ -62,10 +58,8 @@ impl Tool for ApplyPatch {
             fuzz: 0,
             strict: false,
             reverse: false,
-            dry_run: request.dry_run,
-            diff: false,
-            max_bytes: None,
-            why: request.why,
+            shown: Shown::default(),
+            trial: request.trial,
         };
         patch::run(engine, Self::NAME, request, Proof::Context)
     }

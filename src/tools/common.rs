@@ -13,6 +13,33 @@ const DIFF_BYTES: usize = 300;
 /// Places listed beside their count.
 pub const PLACES_LISTED: usize = 20;
 
+/// What every call that changes files takes.
+#[derive(Debug, Clone, Default, clap::Args, serde::Deserialize, schemars::JsonSchema)]
+#[group(skip)]
+pub struct Trial {
+    /// Answer what would be done, and do nothing
+    #[arg(long)]
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Why, for whoever reviews the change
+    #[arg(long, value_name = "TEXT")]
+    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
+    pub why: Option<String>,
+}
+
+/// What every call takes that changes the content of files.
+#[derive(Debug, Clone, Default, clap::Args, serde::Deserialize, schemars::JsonSchema)]
+#[group(skip)]
+pub struct Shown {
+    /// Answer with the diff
+    #[arg(long)]
+    #[serde(default)]
+    pub diff: bool,
+    /// Bytes of the diff of a file; 0 for no bound
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
+}
+
 /// How much of a diff an answer holds.
 #[derive(Debug, Clone, Copy)]
 pub struct DiffWanted {
@@ -25,6 +52,12 @@ pub struct DiffWanted {
 }
 
 impl DiffWanted {
+    /// As a request says.
+    #[must_use]
+    pub fn by(trial: &Trial, shown: &Shown) -> Self {
+        Self { asked: shown.diff, dry_run: trial.dry_run, max_bytes: shown.max_bytes }
+    }
+
     /// The diff of one file, if any is wanted.
     #[must_use]
     pub fn of(self, shown: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> Option<String> {

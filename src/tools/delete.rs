@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::subject;
+use super::common::{Trial, subject};
 use super::{Effect, Text, Tool};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::session::seconds_now;
+use crate::engine::state::State;
 use crate::engine::transaction::Change;
 use crate::engine::trash::TrashEntry;
 use crate::engine::{Engine, resolve::Place};
@@ -21,7 +22,6 @@ use crate::sha256::Sha256;
 /// What is deleted goes to the trash, whole; restore brings it back. A symlink is deleted itself,
 /// never what it points to. Several paths are deleted together or not at all.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// What to delete
     #[arg(value_name = "PATH", num_args = 1..)]
@@ -34,14 +34,10 @@ pub struct Request {
     /// SHA-256 of the file's bytes as last seen; refuse where it is another
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
-    /// Answer what would be done, and do nothing
-    #[arg(long)]
-    #[serde(default)]
-    pub dry_run: bool,
-    /// Why, for whoever reviews the change
-    #[arg(long, value_name = "TEXT")]
-    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
-    pub why: Option<String>,
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub trial: Trial,
 }
 
 /// What was deleted.
@@ -90,7 +86,7 @@ impl Tool for Delete {
         if request.path.len() > 1 && request.expected_sha256.is_some() {
             return Err(Error::invalid("expected_sha256 is that of one file: delete the files one by one"));
         }
-        let mut change = engine.begin(Self::NAME, request.dry_run)?;
+        let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
         let (mut deleted, mut paths, mut entries) = (Vec::new(), Vec::new(), Vec::new());
         for path in &request.path {
             let (answer, place, entry) = plan(&mut change, path, &request)?;
@@ -99,10 +95,15 @@ impl Tool for Delete {
             deleted.push(answer);
             entries.push(entry);
         }
-        if !request.dry_run {
+        if !request.trial.dry_run {
             describe_all(&change, &entries)?;
         }
-        change.commit(subject(Self::NAME, &paths), request.why)?;
+        if let Err(error) = change.commit(subject(Self::NAME, &paths), request.trial.why) {
+            if !error.is_applied() {
+                forget_all(engine, &entries);
+            }
+            return Err(error);
+        }
         match deleted.pop() {
             Some(only) if deleted.is_empty() => Ok(Response::One(only)),
             last => {
@@ -163,6 +164,14 @@ fn must_be_apart(place: &Place, others: &[WorkspacePath]) -> Result<(), Error> {
                 .at(place.shown())
                 .detail("field", "path"))
         }
+    }
+}
+
+/// Removes the descriptions of what stays where it is after all.
+fn forget_all(engine: &Engine, entries: &[TrashEntry]) {
+    // Best effort: an entry without content is listed nowhere, and gc removes it.
+    if let Ok(Some(state)) = State::find(&engine.workspace) {
+        entries.iter().for_each(|entry| entry.discard(&state));
     }
 }
 

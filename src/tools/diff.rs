@@ -147,8 +147,7 @@ impl Tool for Diff {
         if let Some(place) = &path {
             span.changes.retain(|change| lies_in(&change.path, place.path()));
         }
-        let changes = std::mem::take(&mut span.changes);
-        let deltas = store.deltas(&changes).map_err(|error| unreadable(&error))?;
+        let deltas = store.deltas(&span.changes).map_err(|error| unreadable(&error))?;
         let mut response = Response::of(&span, deltas.len());
         let filled = if request.stat {
             response.fill_stat(&store, &deltas, request.offset)

@@ -181,6 +181,7 @@ impl Request {
         Ok(Selection {
             hidden: self.hidden,
             no_ignore: self.no_ignore,
+            tracked: true,
             glob: Some(PathGlob::new(pattern, self.ignore_case)?),
             ..Selection::of(kinds)
         })

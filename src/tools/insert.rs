@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::append::in_style_of;
-use super::common::{self, DiffWanted, subject};
+use super::common::{self, DiffWanted, Shown, Trial, subject};
 use super::edit::{FileEdited, LineRange, Matched};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -22,7 +22,6 @@ use crate::text::lines::{self, LineEnding};
 /// file's own line ending where that is uniform; a text without a final newline gets one, so that
 /// no line is joined to another.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// File to change
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file"]))]
@@ -38,21 +37,14 @@ pub struct Request {
     /// SHA-256 of the file's bytes as last seen; takes the place of a read
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
-    /// Answer what would be done, and do nothing
-    #[arg(long)]
-    #[serde(default)]
-    pub dry_run: bool,
-    /// Answer with the diff
-    #[arg(long)]
-    #[serde(default)]
-    pub diff: bool,
-    /// Bytes of the diff; 0 for no bound
-    #[arg(long, value_name = "BYTES")]
-    pub max_bytes: Option<usize>,
-    /// Why, for whoever reviews the change
-    #[arg(long, value_name = "TEXT")]
-    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
-    pub why: Option<String>,
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub trial: Trial,
+    /// How much of it to show.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub shown: Shown,
 }
 
 /// The tool.
@@ -71,7 +63,7 @@ impl Tool for Insert {
                 Error::invalid("content is empty: there is nothing to insert").detail("field", "content")
             );
         }
-        let mut change = engine.begin(Self::NAME, request.dry_run)?;
+        let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
         let current = change.look_at(&request.path)?;
         common::must_exist(&mut change, &current)?;
         let content = common::decode(&current)?;
@@ -91,12 +83,11 @@ impl Tool for Insert {
         }
         let (body, inserted) = inserted(&content, request.line, request.content.as_bytes());
         let bytes = Content { body, ..content }.encode();
-        let wanted =
-            DiffWanted { asked: request.diff, dry_run: request.dry_run, max_bytes: request.max_bytes };
+        let wanted = DiffWanted::by(&request.trial, &request.shown);
         let diff = wanted.of(&shown, Some(seen.current().bytes()), Some(&bytes));
         let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);
         let sha256 = change.put(seen, bytes, None, Known::ChangedLines);
-        change.commit(subject, request.why)?;
+        change.commit(subject, request.trial.why)?;
         let replacements = vec![inserted];
         Ok(FileEdited {
             path: shown,

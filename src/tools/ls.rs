@@ -1,6 +1,5 @@
 //! `ls`: what a folder holds.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use crate::search::listing::Kind;
 use crate::search::page::{Page, Window};
 use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
+use crate::search::sums::{Below, FolderSum, Sums, largest_of};
 use crate::search::walk::{Found, Root, Walk};
 
 /// Entries in an answer, where the request does not say.
@@ -27,8 +27,6 @@ const LIMIT: u64 = 1000;
 const ANSWER_BYTES: u64 = 24_576;
 /// How long a listing may take, where the request does not say, in milliseconds.
 const TIMEOUT_MS: u64 = 30_000;
-/// Folders named as the largest.
-const LARGEST_FOLDERS: usize = 10;
 /// Files counted in ignored folders by a listing of one folder: about a millisecond.
 const COUNTED_FLAT_MAX: u64 = 2_000;
 /// Files counted in ignored folders by a listing of a tree: about a tenth of a second.
@@ -58,6 +56,10 @@ pub struct Request {
     #[arg(long, short = 'l')]
     #[serde(default)]
     pub long: bool,
+    /// How many files each folder holds at every depth, and their bytes
+    #[arg(long)]
+    #[serde(default)]
+    pub sums: bool,
     /// Hidden files too
     #[arg(long, short = 'a', short_alias = 'A', alias = "all", overrides_with = "hidden")]
     #[serde(default)]
@@ -125,21 +127,15 @@ pub struct Entry {
     /// When it was changed last, in UTC
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtime: Option<String>,
+    /// With `sums`, the files below a folder, at every depth
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<u64>,
+    /// With `sums`, the bytes of these files
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
     /// Where a symlink leads, as it is written
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-}
-
-/// How much a folder holds.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct FolderSum {
-    /// The folder
-    pub path: String,
-    /// The entries in it, at every depth
-    pub entries: u64,
-    /// Whether counting stopped there
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub at_least: bool,
 }
 
 /// What the ignore rules hide.
@@ -173,16 +169,21 @@ impl Tool for Ls {
         let selection = Selection {
             hidden: request.hidden,
             no_ignore: request.no_ignore,
+            tracked: true,
             depth,
             ..Selection::of(Kinds::ALL)
         };
         let workspace = &engine.workspace;
+        let below = request.sums.then(|| {
+            let files = Selection { depth: None, kinds: Kinds::FILES, ..selection.clone() };
+            Below::of(Walk::new(workspace, roots.clone(), files, control.clone()))
+        });
         let mut walk = Walk::new(workspace, roots, selection, control.clone());
         walk.ignored_folders = Some(Vec::new());
         let mut page = Page::new(request.window());
         let mut sums = Sums::default();
         for found in walk.by_ref() {
-            page.offer(|| entry(workspace, &found, request.long));
+            page.offer(|| entry(workspace, &found, request.long, below.as_ref()));
             if depth != Some(1) {
                 sums.add(&found);
             }
@@ -209,13 +210,21 @@ impl Tool for Ls {
                 text.out.extend_from_slice(format!("{mode} {size:>10} {mtime} ").as_bytes());
             }
             text.out.extend_from_slice(entry.path.as_bytes());
+            if let (Some(files), Some(bytes)) = (entry.files, entry.bytes) {
+                text.out.extend_from_slice(format!("\t{files} files, {bytes} bytes").as_bytes());
+            }
             text.out.push(text.separator);
         }
         if let Some(next) = response.next_offset {
             text.note(format!("{} entries in all, more follow: --offset {next}", response.total));
         }
+        if !response.largest.is_empty() {
+            let folders: Vec<String> = response.largest.iter().map(|sum| told(sum, "entries")).collect();
+            text.note(format!("list one of the folders that hold most: {}", folders.join(", ")));
+        }
         if let Some(ignored) = &response.ignored {
             text.note(format!("{} entries hidden by ignore rules (--no-ignore shows them)", ignored.entries));
+            ignored.folders.iter().for_each(|sum| text.note(format!("{} hidden in it", told(sum, "files"))));
         }
     }
 }
@@ -231,11 +240,19 @@ impl Request {
     }
 }
 
+/// What a folder holds, in words.
+fn told(sum: &FolderSum, what: &str) -> String {
+    let FolderSum { path, entries, at_least } = sum;
+    let most = if *at_least { "at least " } else { "" };
+    format!("{path}: {most}{entries} {what}")
+}
+
 /// One entry as answers show it.
-fn entry(workspace: &Workspace, found: &Found, long: bool) -> Entry {
+fn entry(workspace: &Workspace, found: &Found, long: bool, below: Option<&Below>) -> Entry {
     let stat: Option<Stat> = if long { found.stat().ok() } else { None };
     let path = WorkspacePath::new(&found.path()).unwrap_or_default();
     let is_link = found.kind == Kind::Symlink;
+    let held = below.filter(|_| found.kind == Kind::Dir).map(|below| below.at(path.as_path()));
     Entry {
         path: workspace.shown(&path),
         kind: found.kind,
@@ -244,6 +261,8 @@ fn entry(workspace: &Workspace, found: &Found, long: bool) -> Entry {
         mtime: stat
             .and_then(|stat| jiff::Timestamp::from_second(stat.st_mtime).ok())
             .map(|time| time.to_string()),
+        files: held.map(|held| held.files),
+        bytes: held.map(|held| held.bytes),
         target: found.target().filter(|_| is_link).map(|target| target.to_string_lossy().into_owned()),
     }
 }
@@ -270,58 +289,4 @@ fn ignored(walk: &Walk<'_>, workspace: &Workspace, control: &Control, counted_ma
         }
     }
     Some(Ignored { entries, folders: largest_of(folders) })
-}
-
-/// The folders that hold most, in the order of what they hold.
-fn largest_of(mut folders: Vec<FolderSum>) -> Vec<FolderSum> {
-    folders.sort_by(|one, other| other.entries.cmp(&one.entries).then_with(|| one.path.cmp(&other.path)));
-    folders.truncate(LARGEST_FOLDERS);
-    folders
-}
-
-/// Counts entries by the folder directly below the one that was listed.
-#[derive(Debug, Default)]
-struct Sums {
-    /// The folder at hand and its entries.
-    at_hand: Option<(PathBuf, u64)>,
-    /// The entries of each folder.
-    entries: BTreeMap<PathBuf, u64>,
-}
-
-impl Sums {
-    /// Counts one entry.
-    fn add(&mut self, found: &Found) {
-        let folder = &found.folder().path;
-        match &mut self.at_hand {
-            Some((path, entries)) if path == folder => *entries += 1,
-            _ => {
-                self.put_down();
-                self.at_hand = Some((folder.clone(), 1));
-            }
-        }
-    }
-
-    /// Adds the folder at hand to the rest.
-    fn put_down(&mut self) {
-        if let Some((path, entries)) = self.at_hand.take() {
-            *self.entries.entry(path).or_default() += entries;
-        }
-    }
-
-    /// The folders that hold most, those above the point where the tree forks left out.
-    fn largest(mut self, workspace: &Workspace) -> Vec<FolderSum> {
-        self.put_down();
-        let levels = self.entries.keys().map(|path| path.components().count()).min().unwrap_or(0) + 1;
-        let mut sums: BTreeMap<PathBuf, u64> = BTreeMap::new();
-        for (path, entries) in self.entries {
-            let top: PathBuf = path.components().take(levels).collect();
-            *sums.entry(top).or_default() += entries;
-        }
-        let folders = sums.into_iter().map(|(path, entries)| FolderSum {
-            path: workspace.shown(&WorkspacePath::new(&path).unwrap_or_default()),
-            entries,
-            at_least: false,
-        });
-        largest_of(folders.collect())
-    }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::common::Trial;
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
@@ -15,7 +16,6 @@ use crate::sha256::Sha256;
 /// Never overwrites. Missing folders on the way are made. What this session has read counts as read
 /// under the new name. A symlink is moved itself, never what it points to.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// What to move
     #[schemars(extend("x-aliases" = ["source", "old_path", "path"]))]
@@ -26,14 +26,10 @@ pub struct Request {
     /// SHA-256 of the file's bytes as last seen; refuse where it is another
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
-    /// Answer what would be done, and do nothing
-    #[arg(long)]
-    #[serde(default)]
-    pub dry_run: bool,
-    /// Why, for whoever reviews the change
-    #[arg(long, value_name = "TEXT")]
-    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
-    pub why: Option<String>,
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub trial: Trial,
 }
 
 /// What was moved.
@@ -56,7 +52,7 @@ impl Tool for Move {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let mut change = engine.begin(Self::NAME, request.dry_run)?;
+        let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
         let (from, to) = (change.look_at_entry(&request.from)?, change.look_at_entry(&request.to)?);
         if from.stat().is_none() {
             return Err(change.engine().workspace.not_found(&from));
@@ -79,7 +75,7 @@ impl Tool for Move {
         }
         change.must_have_sha256(&from, request.expected_sha256)?;
         change.move_whole(from.path(), to.path())?;
-        change.commit(format!("move: {} -> {}", from.path(), to.path()), request.why)?;
+        change.commit(format!("move: {} -> {}", from.path(), to.path()), request.trial.why)?;
         Ok(Response { from: from.shown().to_owned(), to: to.shown().to_owned() })
     }
 

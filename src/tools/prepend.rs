@@ -12,7 +12,7 @@ use crate::error::Error;
 /// exist. A byte-order mark stays first. LF in the text becomes the file's own line ending where
 /// that is uniform.
 #[derive(Debug, clap::Args, serde::Deserialize, schemars::JsonSchema)]
-#[group(skip)]
+#[group(skip)] // `append` has a group of that name already
 #[serde(transparent)]
 pub struct Request {
     /// As for `append`.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::subject;
+use super::common::{Trial, subject};
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::transaction::Change;
@@ -19,7 +19,6 @@ use crate::sha256::Sha256;
 /// back. Nothing is ever overwritten: where something stands in the way, name another place with
 /// `to`.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Path that was deleted
     #[schemars(extend("x-aliases" = ["file_path"]))]
@@ -32,14 +31,10 @@ pub struct Request {
     #[arg(long, value_name = "PATH")]
     #[schemars(extend("x-aliases" = ["destination"]))]
     pub to: Option<PathBuf>,
-    /// Answer what would be done, and do nothing
-    #[arg(long)]
-    #[serde(default)]
-    pub dry_run: bool,
-    /// Why, for whoever reviews the change
-    #[arg(long, value_name = "TEXT")]
-    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
-    pub why: Option<String>,
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub trial: Trial,
 }
 
 /// What was brought back.
@@ -66,7 +61,7 @@ impl Tool for Restore {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let mut change = engine.begin(Self::NAME, request.dry_run)?;
+        let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
         let entry = find(&mut change, &request)?;
         let place_of_old = change.engine().workspace.root().join(entry.path.as_path());
         let to = request.to.clone().unwrap_or(place_of_old);
@@ -84,7 +79,7 @@ impl Tool for Restore {
         let content = change.engine().workspace.resolve_entry(&stored)?;
         let sha256 = change.sha256_at(&content)?;
         change.move_whole(&entry.content(), place.path())?;
-        change.commit(subject(Self::NAME, &[place.path().clone()]), request.why)?;
+        change.commit(subject(Self::NAME, &[place.path().clone()]), request.trial.why)?;
         Ok(Response { path: shown, sha256, trash_id: entry.id, files: entry.files })
     }
 

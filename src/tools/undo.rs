@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::common::Trial;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::history::History;
 use crate::engine::path::WorkspacePath;
@@ -21,7 +22,6 @@ use crate::sha256::Sha256;
 /// left alone (`stale_file`) unless merge is set and the changes do not touch each other. An undo is
 /// itself a change, which redo or another undo takes back.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Changes to take back
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
@@ -35,14 +35,10 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub merge: bool,
-    /// Answer what would be done, and do nothing
-    #[arg(long)]
-    #[serde(default)]
-    pub dry_run: bool,
-    /// Why, for whoever reviews the change
-    #[arg(long, value_name = "TEXT")]
-    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
-    pub why: Option<String>,
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub trial: Trial,
 }
 
 /// One step.
@@ -132,7 +128,7 @@ pub fn run(engine: &mut Engine, request: &Request, direction: Direction) -> Resu
         Some(path) => Some(engine.workspace.resolve_entry(path)?.path().clone()),
         None => None,
     };
-    let mut change = engine.begin(direction.name(), request.dry_run)?;
+    let mut change = engine.begin(direction.name(), request.trial.dry_run)?;
     let (history, entries) = entries(&mut change, request, direction, path.as_ref())?;
     let originals = entries.iter().flat_map(|entry| history.originals(entry));
     let undone = originals.map(|entry| undone(change.engine(), entry)).collect();
@@ -143,7 +139,7 @@ pub fn run(engine: &mut Engine, request: &Request, direction: Direction) -> Resu
     } else {
         take_back_moves(&mut change, &entries)?
     };
-    change.commit(super::common::subject(direction.name(), &paths), request.why.clone())?;
+    change.commit(super::common::subject(direction.name(), &paths), request.trial.why.clone())?;
     Ok(Response { undone })
 }
 

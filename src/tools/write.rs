@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{DiffWanted, parse_mode, subject};
+use super::common::{DiffWanted, Shown, Trial, parse_mode, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::transaction::{Change, Current, Intent, Known};
@@ -22,7 +22,6 @@ use crate::text::lines::{self, LineEnding};
 /// are made. The content is stored exactly as given, as UTF-8. Content that the file holds already
 /// changes nothing.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// File to write
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file"]))]
@@ -45,21 +44,14 @@ pub struct Request {
     /// Permission bits, octal such as 0755
     #[arg(long, value_name = "OCTAL")]
     pub mode: Option<String>,
-    /// Answer what would be done, and do nothing
-    #[arg(long)]
-    #[serde(default)]
-    pub dry_run: bool,
-    /// Answer with the diff
-    #[arg(long)]
-    #[serde(default)]
-    pub diff: bool,
-    /// Bytes of the diff; 0 for no bound
-    #[arg(long, value_name = "BYTES")]
-    pub max_bytes: Option<usize>,
-    /// Why, for whoever reviews the change
-    #[arg(long, value_name = "TEXT")]
-    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
-    pub why: Option<String>,
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub trial: Trial,
+    /// How much of it to show.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub shown: Shown,
 }
 
 /// What to do with the line endings of the content.
@@ -110,14 +102,14 @@ impl Tool for Write {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let mode = request.mode.as_deref().map(parse_mode).transpose()?;
-        let mut change = engine.begin(Self::NAME, request.dry_run)?;
+        let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
         let current = change.look_at(&request.path)?;
         let bytes = with_endings(request.content.into_bytes(), &current, request.line_ending);
         if current.exists()
             && current.bytes() == bytes
             && mode.is_none_or(|mode| current.mode() == Some(mode))
         {
-            return Ok(already_applied(&mut change, &current, request.dry_run));
+            return Ok(already_applied(&mut change, &current, request.trial.dry_run));
         }
         if request.create_only && current.exists() {
             let shown = current.place().shown();
@@ -130,12 +122,11 @@ impl Tool for Write {
             change.prove(current, request.expected_sha256, Intent::Overwrite, |_| None)?
         };
         warn(&mut change, seen.current(), &bytes);
-        let wanted =
-            DiffWanted { asked: request.diff, dry_run: request.dry_run, max_bytes: request.max_bytes };
+        let wanted = DiffWanted::by(&request.trial, &request.shown);
         let response = Response::of(seen.current(), &bytes, wanted);
         let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);
         change.put(seen, bytes, mode, Known::Everything);
-        change.commit(subject, request.why)?;
+        change.commit(subject, request.trial.why)?;
         Ok(response)
     }
 

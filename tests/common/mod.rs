@@ -61,6 +61,15 @@ impl Workspace {
         ws
     }
 
+    /// Another workspace in which everything stands as it does in this one, lbx's state included.
+    pub fn copy(&self) -> Self {
+        let folder = tempfile::Builder::new().prefix("lbx-").tempdir().unwrap();
+        let outside = folder.path().canonicalize().unwrap();
+        let copied = Command::new("cp").args(["-a", "."]).arg(&outside).current_dir(&self.outside).status();
+        assert!(copied.unwrap().success());
+        Self { _folder: folder, root: outside.join("ws"), outside }
+    }
+
     /// Calls `lbx` with arguments, at the root, without anything on stdin.
     pub fn lbx(&self, arguments: &[&str]) -> Answer {
         self.call(arguments).run()

@@ -56,6 +56,25 @@ fn each_tool_does_its_work() {
 }
 
 #[test]
+fn what_a_search_marked_may_be_edited() {
+    let workspace = Workspace::with(&[("src/a.rs", "fn one() {}\nfn two() {}\n"), ("b.md", "fn\n")]);
+    let mut client = workspace.serve(&[]);
+    let edit = json!({ "path": "src/a.rs", "old_string": "two", "new_string": "deux" });
+    let query = |mark: bool| json!({ "pattern": "fn two", "type": "rust", "mark": mark });
+    assert_eq!(client.ok("grep", &query(false))["matched"], 1);
+    client.refused("edit", &edit, "not_read");
+    let found = client.ok("grep", &query(true));
+    assert_eq!(found["matches"][0]["line"], 2);
+    assert_eq!(found["matches"][0]["sha256"], found["marked"][0]["sha256"]);
+    assert_eq!(client.ok("edit", &edit)["count"], 1);
+    let groups = client.ok("grep", &json!({ "pattern": "fn", "group": true, "limit": 2 }));
+    assert_eq!(groups["groups"][0]["path"], "b.md");
+    assert_eq!((&groups["truncated"], &groups["next_offset"]), (&json!(true), &json!(2)));
+    client.refused("grep", &json!({ "pattern": "(" }), "invalid_request");
+    workspace.holds("src/a.rs", "fn one() {}\nfn deux() {}\n");
+}
+
+#[test]
 fn warnings_stand_beside_the_fields_of_an_answer() {
     let workspace = Workspace::with(&[("open.txt", "no newline")]);
     let answer = workspace.serve(&[]).ok("append", &json!({ "path": "open.txt", "content": "!\n" }));

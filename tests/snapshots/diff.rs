@@ -26,13 +26,19 @@ fn applied(ws: &Workspace, from: &str, diff: &[u8]) -> String {
     git(&["write-tree"], b"").trim().to_owned()
 }
 
+/// A text of so many lines, each another.
+fn lines(count: usize) -> String {
+    let lines: Vec<String> = (0..count).map(|line| format!("line {line}\n")).collect();
+    lines.concat()
+}
+
 fn tree(ws: &Workspace, commit: &str) -> String {
     ws.git(&["rev-parse", &format!("{commit}^{{tree}}")]).trim().to_owned()
 }
 
 #[test]
 fn git_applies_whatever_changed() {
-    let long: String = (0..200).map(|line| format!("line {line}\n")).collect();
+    let long = lines(200);
     let ws = Workspace::with(&[
         ("long.txt", &long),
         ("gone.txt", "gone\n"),
@@ -128,7 +134,7 @@ fn one_call_and_one_path_can_be_asked_for() {
 #[test]
 fn a_long_one_is_cut_at_a_line_and_goes_on() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
-    let text: String = (0..500).map(|line| format!("line {line}\n")).collect();
+    let text = lines(500);
     ws.lbx_stdin(&["write", "b.txt"], &text).ok();
     ws.lbx_stdin(&["write", "c.txt"], &text).ok();
     let whole = ws.lbx(&["diff", "--max-bytes", "0"]).ok()["diff"].as_str().unwrap().to_owned();

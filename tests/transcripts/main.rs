@@ -15,6 +15,7 @@ mod calling;
 mod content;
 mod edit;
 mod errors;
+mod gc;
 mod patch;
 mod read;
 mod requests;

@@ -15,6 +15,9 @@ const SIMILARITY_MIN: usize = 50;
 /// All of it, in hundredths.
 const SIMILARITY_ALL: usize = 100;
 
+/// A version and the place of its delta.
+type Indexed = (usize, Version);
+
 /// A file on both sides of a diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delta {
@@ -25,9 +28,6 @@ pub struct Delta {
     /// How much of the two is the same, in hundredths, where the file has another path now.
     pub similarity: Option<usize>,
 }
-
-/// One side of a delta, and whether it is the only one.
-type SideOf = fn(&Delta) -> (&Option<(Vec<u8>, Version)>, bool);
 
 impl Delta {
     /// The path that it is known by: the later one, where there is one.
@@ -57,18 +57,14 @@ impl Store {
 
     /// The files that have another path now: where they went, where they came, how alike they are.
     fn renames(&self, deltas: &[Delta]) -> Result<Vec<(usize, usize, usize)>, SnapshotError> {
-        let regular = |version: &Version| matches!(version.kind, VersionKind::File | VersionKind::Executable);
-        let at = |side: SideOf| {
-            let of = move |(index, delta)| {
-                let (side, is_alone) = side(delta);
-                side.as_ref()
-                    .filter(|(_, version)| is_alone && regular(version))
-                    .map(|(_, version)| (index, *version))
-            };
-            deltas.iter().enumerate().filter_map(of).collect::<Vec<(usize, Version)>>()
-        };
-        let mut gone = at(|delta| (&delta.before, delta.after.is_none()));
-        let mut come = at(|delta| (&delta.after, delta.before.is_none()));
+        let (mut gone, mut come): (Vec<Indexed>, Vec<Indexed>) = (Vec::new(), Vec::new());
+        for (index, delta) in deltas.iter().enumerate() {
+            match (&delta.before, &delta.after) {
+                (Some((_, version)), None) if is_regular(*version) => gone.push((index, *version)),
+                (None, Some((_, version))) if is_regular(*version) => come.push((index, *version)),
+                _ => {}
+            }
+        }
         let mut renames = Vec::new();
         come.retain(|(to, after)| {
             let same = gone.iter().position(|(_, before)| before.id == after.id);
@@ -81,7 +77,7 @@ impl Store {
         if gone.len() * come.len() > PAIRS_MAX {
             return Ok(renames);
         }
-        let read = |files: &[(usize, Version)]| -> Result<Vec<(usize, Vec<u8>)>, SnapshotError> {
+        let read = |files: &[Indexed]| -> Result<Vec<(usize, Vec<u8>)>, SnapshotError> {
             files.iter().map(|(index, version)| Ok((*index, self.content(*version)?))).collect()
         };
         if gone.is_empty() || come.is_empty() {
@@ -110,6 +106,11 @@ fn delta(change: &PathChange) -> Vec<Delta> {
         ],
         _ => vec![Delta { before, after, similarity: None }],
     }
+}
+
+/// Whether a version is a regular file.
+fn is_regular(version: Version) -> bool {
+    matches!(version.kind, VersionKind::File | VersionKind::Executable)
 }
 
 /// The type of a file, whoever may execute it.

@@ -93,8 +93,10 @@ impl Store {
         let mut passed_over = 0;
         let count_until = Instant::now() + LISTING_TIME_MAX;
         let mut next = self.branch.tip(&self.repo)?;
+        let after = query.after.map(|hex| ObjectId::from_hex(hex.as_bytes()));
+        let after = after.transpose().doing(|| "the oldest snapshot is named by no commit id".into())?;
         while let Some(id) = next {
-            if query.after.is_some_and(|after| id == after) {
+            if after == Some(id) {
                 break;
             }
             let Some(found) = self.snapshot(id)? else { break };

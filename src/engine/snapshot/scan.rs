@@ -101,6 +101,7 @@ impl Store {
         let began = SystemTime::now();
         let mut index = ScanIndex::load(&self.repo, state, chain.tree())?;
         let seen = self.look(&index, scan.bounds, control)?;
+        let is_news = !seen.paths.is_empty() || !seen.updates.is_empty() || !index.is_settled();
         let mut taken =
             self.take_in(&Work { root, bounds: scan.bounds, control }, &chain, &mut index, seen)?;
         let edits: Vec<Edit<'_>> = taken.edits.iter().map(|(path, to)| Edit { path, to: *to }).collect();
@@ -117,7 +118,9 @@ impl Store {
             return Ok(None);
         }
         // The snapshot stands; without the index the next scan only takes longer.
-        taken.warnings.extend(index.save(seen_tree, began).err().map(|error| error.to_string()));
+        if is_news {
+            taken.warnings.extend(index.save(seen_tree, began).err().map(|error| error.to_string()));
+        }
         Ok(Some(Recorded {
             id: id.map(|id| id.to_string()),
             external: moved_head.map(|id| id.to_string()),

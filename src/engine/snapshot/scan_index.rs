@@ -33,6 +33,8 @@ pub struct ScanIndex {
     folder: PathBuf,
     /// Paths whose entries go at the next [`save`](Self::save).
     removed: BTreeSet<BString>,
+    /// Whether it was read from its file.
+    is_stored: bool,
 }
 
 impl ScanIndex {
@@ -52,14 +54,24 @@ impl ScanIndex {
             _ => repo.open_index().ok(),
         };
         if let (Some((file, tree)), None) = (last, &users) {
-            return Ok(Self { file, tree, folder, removed: BTreeSet::new() });
+            return Ok(Self { file, tree, folder, removed: BTreeSet::new(), is_stored: true });
         }
         let mut file =
             repo.index_from_tree(&tree).doing(|| "the files of the last snapshot cannot be listed".into())?;
         if let Some(users) = &users {
             take_over(&mut file, users);
         }
-        Ok(Self { file, tree, folder, removed: BTreeSet::new() })
+        Ok(Self { file, tree, folder, removed: BTreeSet::new(), is_stored: false })
+    }
+
+    /// Whether its file serves the next scan as well as a new one would, where nothing has changed.
+    ///
+    /// What was touched as late as the scan that it is of, is read again by each scan until a later
+    /// one is stored.
+    pub fn is_settled(&self) -> bool {
+        let scanned = self.file.timestamp().unix_seconds();
+        let is_early = |entry: &gix::index::Entry| i64::from(entry.stat.mtime.secs) < scanned;
+        self.is_stored && self.file.entries().iter().all(is_early)
     }
 
     /// Notes that `path` is `found` now, and that the file system says `stat` of it.

@@ -67,12 +67,8 @@ fn in_order(paths: BTreeMap<Vec<u8>, (Option<Version>, Option<Version>)>) -> Vec
         .filter(|(_, (before, after))| before != after)
         .map(|(path, (before, after))| PathChange { path, before, after })
         .collect();
+    let is_slash = |byte: &u8| *byte == b'/';
     let by_component = |one: &[u8], other: &[u8]| one.split(is_slash).cmp(other.split(is_slash));
     paths.sort_by(|one, other| by_component(&one.path, &other.path));
     paths
-}
-
-/// Whether a byte separates the components of a path.
-fn is_slash(byte: &u8) -> bool {
-    *byte == b'/'
 }

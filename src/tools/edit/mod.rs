@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{self, DiffWanted, PLACES_LISTED, subject};
+use super::common::{self, DiffWanted, PLACES_LISTED, Shown, Trial, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::path::WorkspacePath;
@@ -28,7 +28,6 @@ use apply::{Edited, Step};
 /// in order, all or none. On the command line, `edit PATH` takes blocks of
 /// `<<<<<<< SEARCH`, `=======`, `>>>>>>> REPLACE` on stdin.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// File to change
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file"]))]
@@ -72,21 +71,14 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub rebase: bool,
-    /// Answer what would be done, and do nothing
-    #[arg(long)]
-    #[serde(default)]
-    pub dry_run: bool,
-    /// Answer with the diff
-    #[arg(long)]
-    #[serde(default)]
-    pub diff: bool,
-    /// Bytes of the diff; 0 for no bound
-    #[arg(long, value_name = "BYTES")]
-    pub max_bytes: Option<usize>,
-    /// Why, for whoever reviews the change
-    #[arg(long, value_name = "TEXT")]
-    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
-    pub why: Option<String>,
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub trial: Trial,
+    /// How much of it to show.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub shown: Shown,
     /// SEARCH/REPLACE blocks, from stdin
     #[arg(long, hide = true)]
     #[serde(skip)]
@@ -192,7 +184,7 @@ impl Tool for Edit {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let steps = request.steps()?;
         let paths = request.files()?;
-        let mut change = engine.begin(Self::NAME, request.dry_run)?;
+        let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
         if change.is_repeated(digest(&paths, &steps))? {
             return repeated(&mut change, &paths, request.paths.is_none());
         }
@@ -210,7 +202,7 @@ impl Tool for Edit {
             }
             edited.push(answer);
         }
-        change.commit(subject(Self::NAME, &changed), request.why)?;
+        change.commit(subject(Self::NAME, &changed), request.trial.why)?;
         Ok(Response::of(edited, request.paths.is_none()))
     }
 
@@ -354,7 +346,7 @@ fn edit_file(
         return Ok((answer, None));
     }
     let bytes = Content { body: edited.body.clone(), ..content }.encode();
-    let wanted = DiffWanted { asked: request.diff, dry_run: request.dry_run, max_bytes: request.max_bytes };
+    let wanted = DiffWanted::by(&request.trial, &request.shown);
     let diff = wanted.of(&shown, Some(seen.current().bytes()), Some(&bytes));
     let path = seen.current().place().path().clone();
     let sha256 = change.put(seen, bytes, None, Known::ChangedLines);

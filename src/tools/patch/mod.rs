@@ -142,7 +142,7 @@ pub fn run(
     let text = request.patch.0.clone();
     let patch = parse(&text).map_err(|error| answer::invalid(&error))?;
     let options = request.plan_options()?;
-    let change = engine.begin(tool, request.dry_run)?;
+    let change = engine.begin(tool, request.trial.dry_run)?;
     let mut files = Files::new(change, request.expected_sha256_by_path.as_ref())?;
     let is_repeated = files.is_repeated(request.digest())?;
     let outcomes = match compose(&patch, &options, &mut |path: &[u8]| files.before(path)) {
@@ -152,7 +152,7 @@ pub fn run(
     };
     let outcomes = if is_repeated { outcomes.into_iter().map(as_applied).collect() } else { outcomes };
     files.check_expected(&outcomes)?;
-    let wanted = DiffWanted { asked: request.diff, dry_run: request.dry_run, max_bytes: request.max_bytes };
+    let wanted = DiffWanted::by(&request.trial, &request.shown);
     let mut done = Vec::with_capacity(outcomes.len());
     let mut changed: Vec<WorkspacePath> = Vec::new();
     for outcome in &outcomes {
@@ -162,7 +162,7 @@ pub fn run(
         }
         done.push(file);
     }
-    files.commit(subject(tool, &changed), request.why)?;
+    files.commit(subject(tool, &changed), request.trial.why)?;
     Ok(Response { files: done })
 }
 

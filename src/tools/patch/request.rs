@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer, de};
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::patch::{Options, PlanOptions, Strip};
+use crate::tools::common::{Shown, Trial};
 
 /// Apply a patch to several files, all or none
 ///
@@ -20,7 +21,6 @@ use crate::text::patch::{Options, PlanOptions, Strip};
 /// since. Where a single hunk does not apply, nothing is changed, and the answer says what each
 /// hunk met. What is applied already stays as it is.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     /// The patch; on the command line it may come on stdin
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
@@ -49,21 +49,14 @@ pub struct Request {
     #[arg(long, short = 'R')]
     #[serde(default)]
     pub reverse: bool,
-    /// Answer what would be done, and do nothing
-    #[arg(long)]
-    #[serde(default)]
-    pub dry_run: bool,
-    /// Answer with the diff
-    #[arg(long)]
-    #[serde(default)]
-    pub diff: bool,
-    /// Bytes of the diff a file; 0 for no bound
-    #[arg(long, value_name = "BYTES")]
-    pub max_bytes: Option<usize>,
-    /// Why, for whoever reviews the change
-    #[arg(long, value_name = "TEXT")]
-    #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
-    pub why: Option<String>,
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub trial: Trial,
+    /// How much of it to show.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub shown: Shown,
 }
 
 impl Request {
