@@ -212,6 +212,18 @@ impl Workspace {
         log.lines().map(str::to_owned).collect()
     }
 
+    /// The id of the tree that `git add -A` would make of the work tree, through an index of its own.
+    pub fn tree_id(&self) -> String {
+        let index = self.outside.join("index-of-tree");
+        let git = |arguments: &[&str]| {
+            let output = self.git_command(arguments).env("GIT_INDEX_FILE", &index).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+        };
+        git(&["add", "-A"]);
+        git(&["write-tree"])
+    }
+
     /// The one file of lbx's state whose name has `part` in it.
     pub fn state_file(&self, part: &str) -> PathBuf {
         let mut found = Vec::new();
