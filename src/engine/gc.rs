@@ -184,10 +184,10 @@ impl Collector<'_> {
                     None => self.is_old_file(&folder, &name),
                 };
                 let gone = self.file(&folder, &name, may_go);
-                if gone.files == 0 {
-                    if let Some(entry) = &entry {
-                        self.needed.add(entry);
-                    }
+                if gone.files == 0
+                    && let Some(entry) = &entry
+                {
+                    self.needed.add(entry);
                 }
                 self.done.removed.history.join(gone);
             }

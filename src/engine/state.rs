@@ -57,14 +57,13 @@ impl State {
     /// # Errors
     /// As [`Self::find`].
     pub fn open(workspace: &Workspace) -> Result<Self, Error> {
-        let state = match Self::find(workspace)? {
-            Some(state) => state,
-            None => {
-                make_folder(workspace.root_fd(), OsStr::new(STATE_FOLDER), 0o777)
-                    .map_err(|errno| Error::io("make", STATE_FOLDER, errno))?;
-                Self::find(workspace)?
-                    .ok_or_else(|| Error::io("open", STATE_FOLDER, std::io::Error::from(Errno::NOENT)))?
-            }
+        let state = if let Some(state) = Self::find(workspace)? {
+            state
+        } else {
+            make_folder(workspace.root_fd(), OsStr::new(STATE_FOLDER), 0o777)
+                .map_err(|errno| Error::io("make", STATE_FOLDER, errno))?;
+            Self::find(workspace)?
+                .ok_or_else(|| Error::io("open", STATE_FOLDER, std::io::Error::from(Errno::NOENT)))?
         };
         // Looked for each time: the call that made the folder may have been killed before this.
         if matches!(fs::stat_at(state.fd(), OsStr::new(IGNORE_NAME)), Err(Errno::NOENT)) {

@@ -82,7 +82,7 @@ pub fn unified(old_name: &str, new_name: &str, old: &[u8], new: &[u8], bytes_max
         }
     }
     if left_out > 0 {
-        text += &format!("... {left_out} more lines of diff\n");
+        text.extend(["... ", &left_out.to_string(), " more lines of diff\n"]);
     }
     text
 }

@@ -18,9 +18,9 @@ const FAILED_NAMED: usize = 3;
 
 /// Free the space of old backups, history and trash
 ///
-/// Removes what is older than keep_days: changes that undo could take back, the backups that no
+/// Removes what is older than `keep_days`: changes that undo could take back, the backups that no
 /// younger change needs, trash entries, and files that killed calls left. What goes cannot be
-/// brought back; the snapshots in git stay. dry_run tells how much would go.
+/// brought back; the snapshots in git stay. `dry_run` tells how much would go.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {

@@ -241,7 +241,7 @@ fn take_back_files(
         match planned.get_mut(&file.path) {
             // An older change of the same file: what it began with is what stands in the end.
             Some(net) if same(net.target.as_ref(), file.after.as_ref()) => {
-                net.target.clone_from(&file.before)
+                net.target.clone_from(&file.before);
             }
             Some(_) => return Err(stale_between(change, file)),
             None => {

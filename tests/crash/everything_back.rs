@@ -131,7 +131,7 @@ fn request(ws: &Workspace, random: &mut Random, number: usize) -> Option<(&'stat
         }
         7 => ("patch", json!({"patch": patch(ws, random, number)?})),
         8 => ("delete", json!({"path": file})),
-        9 if number % 3 == 0 => {
+        9 if number.is_multiple_of(3) => {
             ("delete", json!({"path": folders.get(random.below(folders.len().max(1)))?, "recursive": true}))
         }
         9 | 10 => {
