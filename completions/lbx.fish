@@ -268,6 +268,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand ls" -l sandbox -d 'Named workspa
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s R -l recursive -d 'What lies in the folders inside too'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s l -l long -d 'Size, mode and time of each entry'
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l sums -d 'How many files each folder holds at every depth, and their bytes'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s a -l hidden -d 'Hidden files too'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l no-ignore -d 'Files that git ignores too'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s 1 -d 'Accepted and without effect: there is one entry a line'
