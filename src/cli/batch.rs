@@ -46,10 +46,10 @@ fn answer_line(line: &[u8], options: &Options) -> u8 {
     let outcome: &Outcome = &called.outcome;
     let frame = Frame { tool: &tool, id: id.as_ref(), outcome, pretty: false };
     match called.answered.and_then(|reply| output::print_reply(reply.as_ref(), &frame)) {
-        Ok(()) => 0,
+        Ok(printed) => printed,
         Err(error) => {
-            output::print_line(&frame.failure(&error));
-            error.kind().exit_code()
+            let printed = output::print_line(&frame.failure(&error));
+            output::first_of(error.kind().exit_code(), printed)
         }
     }
 }

@@ -42,10 +42,7 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
 fn parse_and_run(named: &Named, arguments: &[OsString]) -> u8 {
     match commands::command_for(named).try_get_matches_from(arguments) {
         Ok(matches) => dispatch(named, matches, arguments),
-        Err(error) if error.exit_code() == 0 => {
-            output::print(error.render().to_string().as_bytes());
-            0
-        }
+        Err(error) if error.exit_code() == 0 => output::print(error.render().to_string().as_bytes()),
         Err(error) => {
             let options = Options::from_arguments(arguments);
             output::refuse(named.name(), &options, &request::flag_error(&error))

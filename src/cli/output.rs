@@ -6,7 +6,7 @@ use super::call::Called;
 use super::options::Options;
 use crate::engine::Outcome;
 use crate::envelope::Frame;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::tools::{Reply, Text};
 
 /// Bytes printed at once.
@@ -19,7 +19,7 @@ pub fn answer(tool: &str, options: &Options, called: &Called) -> u8 {
     match &called.answered {
         Ok(reply) if options.text => answer_as_text(reply.as_ref(), options, outcome),
         Ok(reply) => match print_reply(reply.as_ref(), &frame(tool, options, outcome)) {
-            Ok(()) => status(reply.as_ref(), options),
+            Ok(printed) => first_of(printed, status(reply.as_ref(), options)),
             Err(error) => refuse_with(tool, options, &error, outcome),
         },
         Err(error) => refuse_with(tool, options, error, outcome),
@@ -32,26 +32,30 @@ pub fn refuse(tool: &str, options: &Options, error: &Error) -> u8 {
     refuse_with(tool, options, error, &Outcome::default())
 }
 
-/// Prints bytes on stdout. Nobody can be told where they cannot be printed.
-pub fn print(bytes: &[u8]) {
+/// Prints bytes on stdout; the exit status is a failure's where they could not be printed.
+#[must_use]
+pub fn print(bytes: &[u8]) -> u8 {
     let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    written.map_or_else(|error| unprinted(&error), |()| 0)
 }
 
-/// Prints one answer as a line, a piece at a time: a whole result may be large.
+/// Prints one answer as a line, a piece at a time: a whole result may be large; the exit status
+/// as of [`print`].
 ///
 /// # Errors
 /// `internal` where it cannot be JSON; then nothing was printed, unless it was longer than a piece.
-pub fn print_reply(reply: &dyn Reply, frame: &Frame<'_>) -> Result<(), Error> {
+pub fn print_reply(reply: &dyn Reply, frame: &Frame<'_>) -> Result<u8, Error> {
     let mut stdout = BufWriter::with_capacity(PIECE_BYTES, std::io::stdout().lock());
     match reply.json(frame, &mut stdout) {
         Ok(()) => {
-            let _ = stdout.write_all(b"\n").and_then(|()| stdout.flush());
-            Ok(())
+            let written = stdout.write_all(b"\n").and_then(|()| stdout.flush());
+            forget(stdout);
+            Ok(written.map_or_else(|error| unprinted(&error), |()| 0))
         }
         Err(error) if error.is_io() => {
             forget(stdout);
-            Ok(())
+            Ok(unprinted(&error.into()))
         }
         Err(error) => {
             forget(stdout);
@@ -60,14 +64,25 @@ pub fn print_reply(reply: &dyn Reply, frame: &Frame<'_>) -> Result<(), Error> {
     }
 }
 
+/// Says that nothing could be printed; answers the exit status.
+fn unprinted(error: &std::io::Error) -> u8 {
+    // As at the left of `| head`.
+    if error.kind() == std::io::ErrorKind::BrokenPipe {
+        return 0;
+    }
+    say(&format!("the answer could not be written to stdout: {error}"));
+    ErrorKind::IoError.exit_code()
+}
+
 /// Drops what was not printed yet.
 fn forget<W: Write>(writer: BufWriter<W>) {
     let _ = writer.into_parts();
 }
 
-/// Prints one answer as a line.
-pub fn print_line(json: &[u8]) {
-    print(&[json, b"\n"].concat());
+/// Prints one answer as a line; the exit status as of [`print`].
+#[must_use]
+pub fn print_line(json: &[u8]) -> u8 {
+    print(&[json, b"\n"].concat())
 }
 
 /// What stands round the answer.
@@ -80,16 +95,22 @@ fn status(reply: &dyn Reply, options: &Options) -> u8 {
     if options.exit_status { reply.status() } else { 0 }
 }
 
+/// The first exit status that is a failure's.
+#[must_use]
+pub fn first_of(one: u8, other: u8) -> u8 {
+    if one == 0 { other } else { one }
+}
+
 /// Prints the payload alone, and the rest on stderr.
 fn answer_as_text(reply: &dyn Reply, options: &Options, outcome: &Outcome) -> u8 {
     let mut text = Text::new(options.null);
     reply.text(&mut text);
-    print(&text.out);
+    let printed = print(&text.out);
     for note in text.notes {
         say(&note);
     }
     say_warnings(outcome);
-    status(reply, options)
+    first_of(printed, status(reply, options))
 }
 
 /// Prints a refusal; answers its exit status.
@@ -102,7 +123,8 @@ fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &Outcome) 
         }
         say_warnings(outcome);
     } else {
-        print_line(&frame(tool, options, outcome).failure(error));
+        // The refusal's own status says more than that it could not be printed.
+        let _ = print_line(&frame(tool, options, outcome).failure(error));
     }
     error.kind().exit_code()
 }

@@ -162,7 +162,7 @@ fn older(folder: &OwnedFd) -> Result<Vec<String>, Error> {
 fn set_aside(folder: &OwnedFd) -> Result<(), Error> {
     let last = older(folder)?.pop();
     let number = last.and_then(|name| name.strip_suffix(".jsonl")?.parse::<u64>().ok()).unwrap_or(0) + 1;
-    rustix::fs::renameat(folder, CURRENT, folder, format!("{number:06}.jsonl"))
+    fs::rename_at(folder, CURRENT, folder, format!("{number:06}.jsonl"))
         .map_err(|errno| Error::io("write", shown(FOLDER), errno))
 }
 

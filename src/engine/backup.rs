@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 
 /// Where the backups are, below the state folder.
-const FOLDER: &str = "backups";
+pub const FOLDER: &str = "backups";
 /// The largest backup read back.
 const BYTES_MAX: u64 = u64::MAX - 1;
 
@@ -51,7 +51,7 @@ pub fn prepare(state: &State, sha256: Sha256, bytes: &[u8]) -> Result<Option<Pen
         Ok(()) => Ok(Some(Pending { file, folder, temporary, name })),
         Err(source) => {
             // Best effort: a temporary file left here is in nobody's way, and gc removes it.
-            let _ = rustix::fs::unlinkat(&folder, &temporary, AtFlags::empty());
+            let _ = fs::unlink_at(&folder, &temporary, AtFlags::empty());
             Err(io(source))
         }
     }
@@ -63,14 +63,14 @@ impl Pending {
     /// # Errors
     /// What the system says.
     pub fn publish(&self) -> Result<(), Error> {
-        rustix::fs::renameat(&self.folder, &self.temporary, &self.folder, &self.name)
+        fs::rename_at(&self.folder, &self.temporary, &self.folder, &self.name)
             .map_err(|errno| Error::io("back up", shown(FOLDER), errno))
     }
 
     /// Removes one that is not needed after all.
     pub fn discard(&self) {
         // Best effort: gc removes what is left.
-        let _ = rustix::fs::unlinkat(&self.folder, &self.temporary, AtFlags::empty());
+        let _ = fs::unlink_at(&self.folder, &self.temporary, AtFlags::empty());
     }
 }
 

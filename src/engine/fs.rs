@@ -86,6 +86,28 @@ pub fn stat_at(folder: BorrowedFd<'_>, name: &OsStr) -> Result<Stat, Errno> {
     rustix::io::retry_on_intr(|| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW))
 }
 
+/// Renames `old` in `from` to `new` in `to`, in whose place it comes.
+///
+/// # Errors
+/// What the system says.
+pub fn rename_at(
+    from: impl AsFd,
+    old: impl AsRef<OsStr>,
+    to: impl AsFd,
+    new: impl AsRef<OsStr>,
+) -> Result<(), Errno> {
+    let (old, new) = (old.as_ref(), new.as_ref());
+    rustix::io::retry_on_intr(|| rustix::fs::renameat(&from, old, &to, new))
+}
+
+/// Removes `name` from `folder`.
+///
+/// # Errors
+/// What the system says.
+pub fn unlink_at(folder: impl AsFd, name: impl AsRef<OsStr>, flags: AtFlags) -> Result<(), Errno> {
+    rustix::io::retry_on_intr(|| rustix::fs::unlinkat(&folder, name.as_ref(), flags))
+}
+
 /// The whole of `name` in `folder`, a regular file of at most `bytes_max` bytes; `None` where
 /// there is none.
 ///

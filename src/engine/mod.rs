@@ -7,6 +7,7 @@
 pub mod audit;
 pub mod backup;
 pub mod fs;
+pub mod gc;
 pub mod history;
 mod near;
 pub mod path;

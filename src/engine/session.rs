@@ -28,7 +28,7 @@ const VERSION: u32 = 1;
 /// Size of a state file: some 100,000 marks.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Where the state files are.
-const FOLDER: &str = "sessions";
+pub const FOLDER: &str = "sessions";
 
 /// The name of a session: 1 to 100 of `A-Za-z0-9._-`, not beginning with a dot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -291,7 +291,7 @@ fn is_no_state_file(source: &std::io::Error) -> bool {
 /// Puts a damaged file aside, and says so.
 fn set_aside(folder: &impl AsFd, name: &str) -> String {
     let damaged = format!("{name}.damaged-{}", seconds_now());
-    let where_to = match rustix::fs::renameat(folder, name, folder, damaged.as_str()) {
+    let where_to = match fs::rename_at(folder, name, folder, damaged.as_str()) {
         Ok(()) => format!("it was set aside as {}", shown(&format!("{FOLDER}/{damaged}"))),
         Err(errno) => format!("it could not be set aside ({errno})"),
     };

@@ -21,6 +21,8 @@ pub const STATE_FOLDER: &str = ".lbx";
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 /// Size of what a lock's file says of its holder.
 const HOLDER_BYTES_MAX: usize = 100;
+/// The file that tells git what not to see.
+const IGNORE_NAME: &str = ".gitignore";
 /// Keeps the state out of git, save for the policy that a team may want to share.
 const IGNORE_FILE: &[u8] = b"# lbx keeps its own state here.\n*\n!/config.toml\n";
 
@@ -55,14 +57,19 @@ impl State {
     /// # Errors
     /// As [`Self::find`].
     pub fn open(workspace: &Workspace) -> Result<Self, Error> {
-        if let Some(state) = Self::find(workspace)? {
-            return Ok(state);
+        let state = match Self::find(workspace)? {
+            Some(state) => state,
+            None => {
+                make_folder(workspace.root_fd(), OsStr::new(STATE_FOLDER), 0o777)
+                    .map_err(|errno| Error::io("make", STATE_FOLDER, errno))?;
+                Self::find(workspace)?
+                    .ok_or_else(|| Error::io("open", STATE_FOLDER, std::io::Error::from(Errno::NOENT)))?
+            }
+        };
+        // Looked for each time: the call that made the folder may have been killed before this.
+        if matches!(fs::stat_at(state.fd(), OsStr::new(IGNORE_NAME)), Err(Errno::NOENT)) {
+            state.replace(state.fd(), OsStr::new(IGNORE_NAME), IGNORE_FILE)?;
         }
-        make_folder(workspace.root_fd(), OsStr::new(STATE_FOLDER), 0o777)
-            .map_err(|errno| Error::io("make", STATE_FOLDER, errno))?;
-        let state = Self::find(workspace)?
-            .ok_or_else(|| Error::io("open", STATE_FOLDER, std::io::Error::from(Errno::NOENT)))?;
-        state.replace(state.fd(), OsStr::new(".gitignore"), IGNORE_FILE)?;
         Ok(state)
     }
 
@@ -117,10 +124,10 @@ impl State {
         let written = fs::create_at(folder, temporary, 0o600)
             .map_err(std::io::Error::from)
             .and_then(|mut file| file.write_all(bytes))
-            .and_then(|()| Ok(rustix::fs::renameat(folder, temporary, folder, name)?));
+            .and_then(|()| Ok(fs::rename_at(folder, temporary, folder, name)?));
         written.map_err(|source| {
             // The temporary file is of no use to anyone; that it could not be removed changes nothing.
-            let _ = rustix::fs::unlinkat(folder, temporary, AtFlags::empty());
+            let _ = fs::unlink_at(folder, temporary, AtFlags::empty());
             Error::io("write", shown(&name.to_string_lossy()), source)
         })
     }

@@ -15,7 +15,7 @@ use super::transaction::journal::names_in;
 use crate::error::Error;
 
 /// The folder below the state folder.
-const FOLDER: &str = "trash";
+pub const FOLDER: &str = "trash";
 /// The name of what was deleted, in its entry.
 const CONTENT: &str = "content";
 /// The name of its description.
@@ -82,8 +82,8 @@ impl TrashEntry {
             (state.folder(FOLDER), state.find_folder(&format!("{FOLDER}/{}", self.id)))
         {
             // Best effort: an entry without content is listed nowhere, and gc removes it.
-            let _ = rustix::fs::unlinkat(&folder, DESCRIPTION, rustix::fs::AtFlags::empty());
-            let _ = rustix::fs::unlinkat(&trash, self.id.as_str(), rustix::fs::AtFlags::REMOVEDIR);
+            let _ = fs::unlink_at(&folder, DESCRIPTION, rustix::fs::AtFlags::empty());
+            let _ = fs::unlink_at(&trash, self.id.as_str(), rustix::fs::AtFlags::REMOVEDIR);
         }
     }
 }
@@ -117,10 +117,19 @@ pub fn list(state: &State) -> Result<Vec<TrashEntry>, Error> {
     Ok(entries)
 }
 
-/// Removes an entry for good; whether all of it could be removed.
+/// Whether anything deleted is in the entry `id`.
+///
+/// # Errors
+/// What the system says.
+pub fn has_content(state: &State, id: &str) -> Result<bool, Error> {
+    let folder = state.find_folder(&format!("{FOLDER}/{id}"))?;
+    Ok(folder.is_some_and(|folder| fs::stat_at(folder.as_fd(), OsStr::new(CONTENT)).is_ok()))
+}
+
+/// Removes the entry `id` for good; whether all of it could be removed.
 #[must_use]
-pub fn purge(root: &std::path::Path, entry: &TrashEntry) -> bool {
-    let folder = root.join(folder().join(entry.id.as_ref()).as_path());
+pub fn purge(root: &std::path::Path, id: &str) -> bool {
+    let folder = root.join(folder().join(id.as_ref()).as_path());
     // `remove_dir_all` opens each folder from the one before and follows no link.
     std::fs::remove_dir_all(folder).is_ok()
 }

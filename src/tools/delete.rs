@@ -10,6 +10,7 @@ use super::{Effect, Text, Tool};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::session::seconds_now;
+use crate::engine::state::State;
 use crate::engine::transaction::Change;
 use crate::engine::trash::TrashEntry;
 use crate::engine::{Engine, resolve::Place};
@@ -97,7 +98,12 @@ impl Tool for Delete {
         if !request.trial.dry_run {
             describe_all(&change, &entries)?;
         }
-        change.commit(subject(Self::NAME, &paths), request.trial.why)?;
+        if let Err(error) = change.commit(subject(Self::NAME, &paths), request.trial.why) {
+            if !error.is_applied() {
+                forget_all(engine, &entries);
+            }
+            return Err(error);
+        }
         match deleted.pop() {
             Some(only) if deleted.is_empty() => Ok(Response::One(only)),
             last => {
@@ -158,6 +164,14 @@ fn must_be_apart(place: &Place, others: &[WorkspacePath]) -> Result<(), Error> {
                 .at(place.shown())
                 .detail("field", "path"))
         }
+    }
+}
+
+/// Removes the descriptions of what stays where it is after all.
+fn forget_all(engine: &Engine, entries: &[TrashEntry]) {
+    // Best effort: an entry without content is listed nowhere, and gc removes it.
+    if let Ok(Some(state)) = State::find(&engine.workspace) {
+        entries.iter().for_each(|entry| entry.discard(&state));
     }
 }
 

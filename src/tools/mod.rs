@@ -7,6 +7,7 @@ pub mod common;
 pub mod delete;
 pub mod diff;
 pub mod edit;
+pub mod gc;
 pub mod glob;
 pub mod grep;
 pub mod insert;
@@ -269,6 +270,7 @@ pub const TOOLS: &[Entry] = &[
     entry::<snapshot::Snapshot>(),
     entry::<audit::Audit>(),
     entry::<trash::Trash>(),
+    entry::<gc::Gc>(),
     entry::<apply_patch::ApplyPatch>(),
     entry::<schema::Schema>(),
 ];

@@ -146,7 +146,7 @@ fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     }
     let root = change.engine().workspace.root().to_owned();
     for entry in entries.iter().filter(|_| !request.dry_run) {
-        if !trash::purge(&root, entry) {
+        if !trash::purge(&root, &entry.id) {
             change.engine().warn(format!("not all of trash entry {} could be removed", entry.id));
         }
     }

@@ -61,6 +61,15 @@ impl Workspace {
         ws
     }
 
+    /// Another workspace in which everything stands as it does in this one, lbx's state included.
+    pub fn copy(&self) -> Self {
+        let folder = tempfile::Builder::new().prefix("lbx-").tempdir().unwrap();
+        let outside = folder.path().canonicalize().unwrap();
+        let copied = Command::new("cp").args(["-a", "."]).arg(&outside).current_dir(&self.outside).status();
+        assert!(copied.unwrap().success());
+        Self { _folder: folder, root: outside.join("ws"), outside }
+    }
+
     /// Calls `lbx` with arguments, at the root, without anything on stdin.
     pub fn lbx(&self, arguments: &[&str]) -> Answer {
         self.call(arguments).run()
@@ -201,6 +210,18 @@ impl Workspace {
         }
         let log = self.git(&["log", "--format=%s", "lbx-snapshots", "--not", "HEAD"]);
         log.lines().map(str::to_owned).collect()
+    }
+
+    /// The id of the tree that `git add -A` would make of the work tree, through an index of its own.
+    pub fn tree_id(&self) -> String {
+        let index = self.outside.join("index-of-tree");
+        let git = |arguments: &[&str]| {
+            let output = self.git_command(arguments).env("GIT_INDEX_FILE", &index).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+        };
+        git(&["add", "-A"]);
+        git(&["write-tree"])
     }
 
     /// The one file of lbx's state whose name has `part` in it.

@@ -10,13 +10,20 @@
 mod common;
 
 mod append_insert;
+mod audit;
 mod calling;
 mod content;
 mod edit;
 mod errors;
+mod gc;
+mod patch;
 mod read;
 mod requests;
 mod session;
+mod session_on_a_real_repository;
+mod snapshots;
 mod transaction;
+mod trash;
+mod undo;
 mod workspace;
 mod write;

@@ -243,7 +243,7 @@ impl Change<'_> {
 }
 
 /// What the audit log has of a change.
-fn audit_files(entry: &Entry) -> Vec<AuditFile> {
+pub(super) fn audit_files(entry: &Entry) -> Vec<AuditFile> {
     let sha256 = |version: &Option<Version>| version.as_ref().map(|version| version.sha256);
     let files = entry.files.iter().map(|file| AuditFile {
         path: file.path.to_string(),
@@ -324,21 +324,32 @@ pub fn apply_entry(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
 fn vacate(workspace: &Workspace, folder: &WorkspacePath) -> Result<(), Error> {
     let parent = match workspace.open_folder(&folder.parent().unwrap_or_default()) {
         Ok(parent) => parent,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if is_missing(&error) => return Ok(()),
         Err(error) => return Err(error),
     };
-    match rustix::fs::unlinkat(&parent, folder.name().unwrap_or_default(), AtFlags::REMOVEDIR) {
+    match fs::unlink_at(&parent, folder.name().unwrap_or_default(), AtFlags::REMOVEDIR) {
         // Someone else has put something there, or it is gone.
         Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(()),
         Err(errno) => Err(Error::io("remove", workspace.shown(folder), errno)),
     }
 }
 
+/// Whether a folder could not be opened because there is none.
+fn is_missing(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
 /// Deletes a file.
 fn delete(workspace: &Workspace, file: &FileEntry) -> Result<(), Error> {
-    let folder = workspace.open_folder(&file.path.parent().unwrap_or_default())?;
-    match rustix::fs::unlinkat(&folder, file.path.name().unwrap_or_default(), AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
+    let folder = match workspace.open_folder(&file.path.parent().unwrap_or_default()) {
+        Ok(folder) => folder,
+        // The call that died has removed the folder too, or a file has taken its place.
+        Err(error) if is_missing(&error) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    match fs::unlink_at(&folder, file.path.name().unwrap_or_default(), AtFlags::empty()) {
+        // A folder may have its name by now: that of a file which this change makes.
+        Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => Ok(()),
         Err(errno) => Err(Error::io("delete", workspace.shown(&file.path), errno)),
     }
 }
@@ -352,7 +363,7 @@ fn rename(workspace: &Workspace, file: &FileEntry) -> Result<(), Error> {
     let to = workspace.open_folder(&file.path.parent().unwrap_or_default())?;
     let (old, new) = (staged.name().unwrap_or_default(), file.path.name().unwrap_or_default());
     let renamed = if file.before.is_some() {
-        rustix::fs::renameat(&from, old, &to, new)
+        fs::rename_at(&from, old, &to, new)
     } else {
         rename_new(&from, old, &to, new)
     };
@@ -378,10 +389,12 @@ pub fn rename_new(
     to: &OwnedFd,
     new: &std::ffi::OsStr,
 ) -> Result<(), Errno> {
-    match rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
+    let renamed =
+        rustix::io::retry_on_intr(|| rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE));
+    match renamed {
         // Not every file system knows the flag.
         Err(Errno::INVAL | Errno::NOSYS) => match fs::stat_at(to.as_fd(), new) {
-            Err(Errno::NOENT) => rustix::fs::renameat(from, old, to, new),
+            Err(Errno::NOENT) => fs::rename_at(from, old, to, new),
             Ok(_) => Err(Errno::EXIST),
             Err(errno) => Err(errno),
         },
@@ -405,7 +418,7 @@ pub fn sync_folders_of(workspace: &Workspace, entry: &Entry) -> Result<(), Error
         match workspace.open_folder(path) {
             Ok(folder) => folders.push(folder),
             // A folder that the change emptied may be gone with it.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) if is_missing(&error) => {}
             Err(error) => return Err(error),
         }
     }

@@ -22,9 +22,9 @@ const ENTRY_BYTES_MAX: u64 = 64 << 20;
 /// Where the entries of unfinished changes are.
 pub const OPEN_FOLDER: &str = "journal/open";
 /// Where those of finished changes are, in a folder a session.
-const DONE_FOLDER: &str = "journal/done";
+pub const DONE_FOLDER: &str = "journal/done";
 /// Where those are that neither could be completed nor rolled back.
-const STUCK_FOLDER: &str = "journal/stuck";
+pub const STUCK_FOLDER: &str = "journal/stuck";
 
 /// A file on one side of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -173,7 +173,7 @@ impl Entry {
     /// What the system says.
     pub fn discard(&self, state: &State) -> Result<(), Error> {
         let folder = state.folder(OPEN_FOLDER)?;
-        rustix::fs::unlinkat(&folder, self.name(), rustix::fs::AtFlags::empty())
+        fs::unlink_at(&folder, self.name(), rustix::fs::AtFlags::empty())
             .map_err(|errno| Error::io("remove", shown(OPEN_FOLDER), errno))
     }
 
@@ -181,8 +181,7 @@ impl Entry {
     fn move_to(&self, state: &State, folder: &str, name: &str) -> Result<(), Error> {
         let open = state.folder(OPEN_FOLDER)?;
         let to = state.folder(folder)?;
-        rustix::fs::renameat(&open, self.name(), &to, name)
-            .map_err(|errno| Error::io("write", shown(folder), errno))
+        fs::rename_at(&open, self.name(), &to, name).map_err(|errno| Error::io("write", shown(folder), errno))
     }
 }
 
@@ -205,7 +204,7 @@ impl PendingEntry {
     /// # Errors
     /// What the system says.
     pub fn publish(&self) -> Result<(), Error> {
-        rustix::fs::renameat(&self.folder, self.temporary.as_str(), &self.folder, self.name.as_str())
+        fs::rename_at(&self.folder, self.temporary.as_str(), &self.folder, self.name.as_str())
             .map_err(|errno| Error::io("write", shown(OPEN_FOLDER), errno))
     }
 
@@ -233,7 +232,15 @@ pub fn done_entry(state: &State, session: &str, seq: u64) -> Result<Option<Entry
     let Some(folder) = state.find_folder(&history_folder(session))? else {
         return Ok(None);
     };
-    let bytes = fs::read_at(folder.as_fd(), OsStr::new(&history_name(seq)), ENTRY_BYTES_MAX)
+    read_entry(&folder, &history_name(seq))
+}
+
+/// The entry in a file of the journal; `None` where there is none, or a damaged one.
+///
+/// # Errors
+/// What the system says.
+pub fn read_entry(folder: &OwnedFd, name: &str) -> Result<Option<Entry>, Error> {
+    let bytes = fs::read_at(folder.as_fd(), OsStr::new(name), ENTRY_BYTES_MAX)
         .map_err(|source| Error::io("read", shown(DONE_FOLDER), source))?;
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
@@ -291,7 +298,7 @@ pub fn open_entries(state: &State) -> Result<(Vec<Entry>, Vec<String>), Error> {
 pub fn names_in(folder: &OwnedFd) -> Result<Vec<String>, Error> {
     let io = |errno| Error::io("list", shown("journal"), errno);
     let mut names = Vec::new();
-    for entry in rustix::fs::Dir::read_from(folder).map_err(io)? {
+    for entry in rustix::io::retry_on_intr(|| rustix::fs::Dir::read_from(folder)).map_err(io)? {
         let entry = entry.map_err(io)?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if name != "." && name != ".." {
@@ -304,5 +311,5 @@ pub fn names_in(folder: &OwnedFd) -> Result<Vec<String>, Error> {
 /// Removes a file of the state, if it can be.
 pub fn remove(folder: &OwnedFd, name: &str) {
     // Best effort: whatever is left is removed by the next change.
-    let _ = rustix::fs::unlinkat(folder, name, rustix::fs::AtFlags::empty());
+    let _ = fs::unlink_at(folder, name, rustix::fs::AtFlags::empty());
 }

@@ -232,7 +232,13 @@ impl Engine {
             None => SessionState::default(),
         };
         let id = unique_name("change");
-        let entry = Entry::new(id, self.session().as_str(), tool, session.seq + 1, seconds_now());
+        let last = match &state {
+            // A session file that was damaged no longer counts, and no change may take another's place.
+            Some(state) if session.seq == 0 => journal::history(state, self.session().as_str())?.pop(),
+            _ => None,
+        };
+        let seq = last.unwrap_or(session.seq) + 1;
+        let entry = Entry::new(id, self.session().as_str(), tool, seq, seconds_now());
         Ok(Change {
             engine: self,
             state,
@@ -504,7 +510,12 @@ impl Change<'_> {
 
     /// Says which folders go in the end where they are empty, innermost first.
     pub fn set_vacated(&mut self, folders: Vec<WorkspacePath>) {
-        self.entry.vacated = folders;
+        let root = self.engine.workspace.root_fd();
+        let stands = |folder: &WorkspacePath| {
+            fs::open_beneath(root, folder, fs::LOOK | rustix::fs::OFlags::DIRECTORY).is_ok()
+        };
+        // One that is gone already must not come back when the change is rolled back.
+        self.entry.vacated = folders.into_iter().filter(stands).collect();
     }
 
     /// The state, which a dry run of a workspace that has none lacks.

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 
-use super::commit::{apply_entry, sync_folders_of};
+use super::commit::{apply_entry, audit_files, sync_folders_of};
 use super::journal::{self, Entry, FileEntry, OPEN_FOLDER, Version};
 use super::stage::{self, BESIDE_PREFIX, New, Stage};
 use super::{FILE_BYTES_MAX, Original, moves};
@@ -14,7 +14,7 @@ use crate::engine::session;
 use crate::engine::snapshot_of::{self, Record};
 use crate::engine::state::{State, make_folder};
 use crate::engine::workspace::Workspace;
-use crate::engine::{Engine, backup, trash};
+use crate::engine::{Engine, audit, backup, trash};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
@@ -109,7 +109,29 @@ fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Err
         .chain(moved.iter().map(moves::Moved::for_snapshot))
         .collect();
     snapshot_of::record_late(engine, &Record { entry, files });
-    entry.close(state)
+    entry.close(state)?;
+    audit_late(engine, state, entry);
+    Ok(())
+}
+
+/// Puts a dead call's change into the audit log, which it did not live to do.
+fn audit_late(engine: &mut Engine, state: &State, entry: &Entry) {
+    let now = jiff::Timestamp::now();
+    let mut files = audit_files(entry);
+    files.truncate(audit::PATHS_MAX);
+    let record = audit::Record {
+        time: now.round(jiff::Unit::Millisecond).unwrap_or(now).to_string(),
+        session: entry.session.clone(),
+        tool: entry.tool.clone(),
+        outcome: "ok".to_owned(),
+        files,
+        snapshot: None,
+        message: Some("the call was killed half-way; the next call completed the change".to_owned()),
+        duration_ms: 0,
+    };
+    if let Err(error) = audit::append(state, record) {
+        engine.warn(format!("the audit log could not be written: {}", error.message()));
+    }
 }
 
 /// One side of a file as the snapshot takes it.
@@ -135,17 +157,23 @@ fn both_sides(workspace: &Workspace, state: &State, file: &FileEntry) -> Result<
 /// # Errors
 /// The system's; the entry stays open, for the next call.
 pub fn roll_back(workspace: &Workspace, state: &State, entry: &Entry) -> Result<(), Error> {
-    for (number, file) in entry.files.iter().enumerate() {
-        if stand_of(workspace, file) == Stand::After {
-            restore(workspace, state, entry, number, file)?;
-        }
-    }
+    // The folders come first: files may have to go back into them.
     for folder in entry.vacated.iter().rev() {
         if let Ok(parent) = workspace.open_folder(&folder.parent().unwrap_or_default()) {
             make_folder(parent.as_fd(), folder.name().unwrap_or_default(), 0o777)
                 .map_err(|errno| Error::io("make", workspace.shown(folder), errno))?;
         }
     }
+    let restore_all = |are_new: bool| {
+        let files = entry.files.iter().enumerate().filter(|(_, file)| file.before.is_none() == are_new);
+        for (number, file) in files {
+            if stand_of(workspace, file) == Stand::After {
+                restore(workspace, state, entry, number, file)?;
+            }
+        }
+        Ok(())
+    };
+    restore_all(true)?;
     for moved in entry.moves.iter().rev().filter(|moved| moves::is_done(workspace, moved)) {
         moves::carry_out(workspace, &moved.reversed())?;
     }
@@ -153,13 +181,11 @@ pub fn roll_back(workspace: &Workspace, state: &State, entry: &Entry) -> Result<
         let parent = workspace.open_folder(&folder.parent().unwrap_or_default());
         if let Ok(parent) = parent {
             // A folder that is no longer empty is someone else's now.
-            let _ = rustix::fs::unlinkat(
-                &parent,
-                folder.name().unwrap_or_default(),
-                rustix::fs::AtFlags::REMOVEDIR,
-            );
+            let _ = fs::unlink_at(&parent, folder.name().unwrap_or_default(), rustix::fs::AtFlags::REMOVEDIR);
         }
     }
+    // Last, since a folder that was just removed may have had a file's name.
+    restore_all(false)?;
     sync_folders_of(workspace, entry)?;
     for file in &entry.files {
         if let Some(staged) = &file.staged {
@@ -182,7 +208,7 @@ fn restore(
     let name = file.path.name().unwrap_or_default();
     let io = |errno| Error::io("restore", workspace.shown(&file.path), errno);
     let Some(before) = &file.before else {
-        return rustix::fs::unlinkat(&folder, name, rustix::fs::AtFlags::empty()).map_err(io);
+        return fs::unlink_at(&folder, name, rustix::fs::AtFlags::empty()).map_err(io);
     };
     let bytes = backup::find(state, before.sha256)?.ok_or_else(|| {
         Error::new(ErrorKind::IoError, format!("the backup of {} is gone", workspace.shown(&file.path)))
@@ -198,13 +224,16 @@ fn restore(
         stage.write(entry.files.len() + number, &folder_path, original.as_ref(), &new, &mut Vec::new())?;
     staged.file.sync_all().map_err(|source| Error::io("sync", workspace.shown(&file.path), source))?;
     let from = workspace.open_folder(&staged.path.parent().unwrap_or_default())?;
-    rustix::fs::renameat(&from, staged.path.name().unwrap_or_default(), &folder, name).map_err(io)
+    fs::rename_at(&from, staged.path.name().unwrap_or_default(), &folder, name).map_err(io)
 }
 
 /// Which side of a file stands.
 fn stand_of(workspace: &Workspace, file: &FileEntry) -> Stand {
-    let Ok(now) = read(workspace, &file.path) else {
-        return Stand::Other;
+    let now = match read(workspace, &file.path) {
+        Ok(now) => now,
+        // A folder has its name: the file is gone, as it was to be.
+        Err(error) if error.kind() == ErrorKind::IsADirectory && file.after.is_none() => None,
+        Err(_) => return Stand::Other,
     };
     let now = now.map(|(bytes, mode)| (Sha256::of(&bytes), mode));
     let is = |version: &Option<Version>| match (version, &now) {
@@ -255,8 +284,7 @@ fn is_staged(workspace: &Workspace, file: &FileEntry) -> bool {
 fn discard(workspace: &Workspace, staged: &WorkspacePath) {
     if let Ok(folder) = workspace.open_folder(&staged.parent().unwrap_or_default()) {
         // Best effort: the sweep of the next change comes past here again.
-        let _ =
-            rustix::fs::unlinkat(&folder, staged.name().unwrap_or_default(), rustix::fs::AtFlags::empty());
+        let _ = fs::unlink_at(&folder, staged.name().unwrap_or_default(), rustix::fs::AtFlags::empty());
     }
 }
 
@@ -286,7 +314,7 @@ fn sweep_beside(workspace: &Workspace, folder: &WorkspacePath, id: &str) {
     for name in journal::names_in(&folder).unwrap_or_default() {
         if name.starts_with(&prefix) {
             // Best effort, as above.
-            let _ = rustix::fs::unlinkat(&folder, OsStr::new(&name), rustix::fs::AtFlags::empty());
+            let _ = fs::unlink_at(&folder, OsStr::new(&name), rustix::fs::AtFlags::empty());
         }
     }
 }

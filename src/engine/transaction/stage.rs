@@ -50,7 +50,7 @@ impl Staged {
     /// Removes one that is not needed after all.
     pub fn discard(&self) {
         // Best effort: the next change removes what is left.
-        let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
+        let _ = fs::unlink_at(&self.folder, &self.name, AtFlags::empty());
     }
 }
 
@@ -172,7 +172,7 @@ fn take_identity(
     }
     let wanted = mode.or_else(|| original.map(|original| fs::mode_of(&original.stat)));
     if let Some(mode) = wanted {
-        rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?;
+        rustix::io::retry_on_intr(|| rustix::fs::fchmod(file, Mode::from_raw_mode(mode)))?;
     }
     rustix::fs::fstat(file).map(|stat| fs::mode_of(&stat))
 }
@@ -184,7 +184,7 @@ fn keep_owner(file: &File, original: &Stat, warnings: &mut Vec<String>) -> Resul
         return Ok(());
     }
     let (owner, group) = (Uid::from_raw(original.st_uid), Gid::from_raw(original.st_gid));
-    match rustix::fs::fchown(file, Some(owner), Some(group)) {
+    match rustix::io::retry_on_intr(|| rustix::fs::fchown(file, Some(owner), Some(group))) {
         Ok(()) => Ok(()),
         Err(Errno::PERM) => {
             // Another's file: the group alone may still be given.

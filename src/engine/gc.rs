@@ -1,0 +1,293 @@
+//! What `.lbx/` no longer needs: found by age, and removed unless something younger needs it.
+//!
+//! A backup goes with the last history entry that names it, a trash entry with its age. Nothing
+//! that is younger than the bound is touched, whatever it is.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::AtFlags;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::state::State;
+use super::transaction::journal::{self, DONE_FOLDER, Entry, STUCK_FOLDER, names_in};
+use super::{backup, fs, session, trash};
+use crate::error::Error;
+
+/// Files and the bytes in them.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Tally {
+    /// Files
+    pub files: u64,
+    /// Bytes in them
+    pub bytes: u64,
+}
+
+impl Tally {
+    /// Adds one file.
+    fn add(&mut self, bytes: u64) {
+        self.files += 1;
+        self.bytes += bytes;
+    }
+
+    /// Adds several.
+    fn join(&mut self, other: Self) {
+        self.files += other.files;
+        self.bytes += other.bytes;
+    }
+}
+
+/// What was removed, by what it was.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ByKind {
+    /// Old versions of files, to which no change of the history refers
+    pub backups: Tally,
+    /// Changes that undo could have taken back
+    pub history: Tally,
+    /// What was deleted and could have been restored
+    pub trash: Tally,
+    /// Session files that were set aside because they were damaged
+    pub damaged_sessions: Tally,
+    /// Files that a killed call left
+    pub temporary: Tally,
+}
+
+impl ByKind {
+    /// All together.
+    #[must_use]
+    pub fn sum(&self) -> Tally {
+        let mut sum = self.backups;
+        for tally in [self.history, self.trash, self.damaged_sessions, self.temporary] {
+            sum.join(tally);
+        }
+        sum
+    }
+}
+
+/// What a collection did, or would do.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// What stays.
+    pub kept: Tally,
+    /// What went.
+    pub removed: ByKind,
+    /// Names that could not be removed.
+    pub failed: Vec<String>,
+}
+
+/// Removes what nobody needs and what is at least as old as `before`, in seconds since 1970; only
+/// counts it in a dry run. The caller holds the workspace's lock, unless this is a dry run.
+///
+/// # Errors
+/// What the system says.
+pub fn collect(state: &State, root: &Path, before: u64, dry_run: bool) -> Result<Collected, Error> {
+    let mut collector =
+        Collector { state, root, before, dry_run, needed: Needed::default(), done: Collected::default() };
+    collector.history()?;
+    for entry in journal::open_entries(state)?.0 {
+        collector.needed.add(&entry);
+    }
+    collector.stuck()?;
+    collector.backups()?;
+    collector.trash()?;
+    collector.sessions()?;
+    collector.temporary()?;
+    Ok(collector.done)
+}
+
+/// What the changes that stay refer to.
+#[derive(Default)]
+struct Needed {
+    /// SHA-256 of the bytes on either side, as hex.
+    versions: BTreeSet<String>,
+    /// Names of trash entries.
+    trash: BTreeSet<String>,
+}
+
+impl Needed {
+    /// Notes what a change refers to.
+    fn add(&mut self, entry: &Entry) {
+        let versions = entry.files.iter().flat_map(|file| [&file.before, &file.after]);
+        self.versions.extend(versions.flatten().map(|version| version.sha256.to_hex()));
+        let trash = trash::folder();
+        for path in entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]) {
+            if let Ok(rest) = path.as_path().strip_prefix(trash.as_path())
+                && let Some(id) = rest.iter().next()
+            {
+                self.trash.insert(id.to_string_lossy().into_owned());
+            }
+        }
+    }
+}
+
+/// A collection at work.
+struct Collector<'a> {
+    /// What is looked through.
+    state: &'a State,
+    /// The workspace root.
+    root: &'a Path,
+    /// What is younger stays.
+    before: u64,
+    /// Whether to count only.
+    dry_run: bool,
+    /// What younger changes need.
+    needed: Needed,
+    /// What was done so far.
+    done: Collected,
+}
+
+impl Collector<'_> {
+    /// Removes a file where it may go; answers its tally if it went.
+    fn file(&mut self, folder: &OwnedFd, name: &str, may_go: bool) -> Tally {
+        let mut tally = Tally::default();
+        let Ok(stat) = fs::stat_at(folder.as_fd(), OsStr::new(name)) else {
+            return tally;
+        };
+        if !may_go {
+            self.done.kept.add(fs::size_of(&stat));
+        } else if self.dry_run || fs::unlink_at(folder, name, AtFlags::empty()).is_ok() {
+            tally.add(fs::size_of(&stat));
+        } else {
+            self.done.kept.add(fs::size_of(&stat));
+            self.done.failed.push(name.to_owned());
+        }
+        tally
+    }
+
+    /// Whether something of that time is old enough to go.
+    fn is_old(&self, seconds: u64) -> bool {
+        seconds <= self.before
+    }
+
+    /// Whether a file or folder was last changed so long ago that it may go.
+    fn is_old_file(&self, folder: &OwnedFd, name: &str) -> bool {
+        let stat = fs::stat_at(folder.as_fd(), OsStr::new(name));
+        stat.is_ok_and(|stat| u64::try_from(stat.st_mtime).is_ok_and(|seconds| self.is_old(seconds)))
+    }
+
+    /// The history: what is old goes, what stays tells what is needed.
+    fn history(&mut self) -> Result<(), Error> {
+        let Some(done) = self.state.find_folder(DONE_FOLDER)? else {
+            return Ok(());
+        };
+        for session in names_in(&done)? {
+            let Some(folder) = self.state.find_folder(&format!("{DONE_FOLDER}/{session}"))? else {
+                continue;
+            };
+            for name in names_in(&folder)? {
+                let entry = journal::read_entry(&folder, &name)?;
+                let may_go = match &entry {
+                    Some(entry) => self.is_old(entry.time),
+                    None => self.is_old_file(&folder, &name),
+                };
+                let gone = self.file(&folder, &name, may_go);
+                if gone.files == 0 {
+                    if let Some(entry) = &entry {
+                        self.needed.add(entry);
+                    }
+                }
+                self.done.removed.history.join(gone);
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes that a person has to look at keep what they need.
+    fn stuck(&mut self) -> Result<(), Error> {
+        let Some(folder) = self.state.find_folder(STUCK_FOLDER)? else {
+            return Ok(());
+        };
+        for name in names_in(&folder)? {
+            if let Some(entry) = journal::read_entry(&folder, &name)? {
+                self.needed.add(&entry);
+            }
+            self.file(&folder, &name, false);
+        }
+        Ok(())
+    }
+
+    /// Old versions, and what a killed call left among them.
+    fn backups(&mut self) -> Result<(), Error> {
+        let Some(backups) = self.state.find_folder(backup::FOLDER)? else {
+            return Ok(());
+        };
+        for first in names_in(&backups)? {
+            let Some(folder) = self.state.find_folder(&format!("{}/{first}", backup::FOLDER))? else {
+                continue;
+            };
+            for name in names_in(&folder)? {
+                let is_old = self.is_old_file(&folder, &name);
+                if name.starts_with('.') {
+                    let gone = self.file(&folder, &name, is_old);
+                    self.done.removed.temporary.join(gone);
+                } else {
+                    let is_needed = self.needed.versions.contains(&format!("{first}{name}"));
+                    let gone = self.file(&folder, &name, is_old && !is_needed);
+                    self.done.removed.backups.join(gone);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Trash entries, and folders of entries whose content is gone.
+    fn trash(&mut self) -> Result<(), Error> {
+        let Some(folder) = self.state.find_folder(trash::FOLDER)? else {
+            return Ok(());
+        };
+        let entries = trash::list(self.state)?;
+        for id in names_in(&folder)? {
+            let entry = entries.iter().find(|entry| entry.id == id);
+            let is_old = match entry {
+                Some(entry) => self.is_old(entry.time) && self.is_old_file(&folder, &id),
+                None => self.is_old_file(&folder, &id),
+            };
+            let has_content = trash::has_content(self.state, &id)?;
+            let tally =
+                entry.map_or_else(Tally::default, |entry| Tally { files: entry.files, bytes: entry.bytes });
+            if !is_old || self.needed.trash.contains(&id) || (entry.is_none() && has_content) {
+                self.done.kept.join(tally);
+            } else if self.dry_run || trash::purge(self.root, &id) {
+                self.done.removed.trash.join(tally);
+            } else {
+                self.done.kept.join(tally);
+                self.done.failed.push(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Damaged session files that were set aside; the others stay.
+    fn sessions(&mut self) -> Result<(), Error> {
+        let Some(folder) = self.state.find_folder(session::FOLDER)? else {
+            return Ok(());
+        };
+        for name in names_in(&folder)? {
+            let is_damaged = name.contains(".json.damaged-");
+            let is_temporary = name.starts_with('.');
+            let is_old = self.is_old_file(&folder, &name);
+            let gone = self.file(&folder, &name, is_old && (is_damaged || is_temporary));
+            if is_temporary {
+                self.done.removed.temporary.join(gone);
+            } else {
+                self.done.removed.damaged_sessions.join(gone);
+            }
+        }
+        Ok(())
+    }
+
+    /// Files that a killed call left at the top of the state.
+    fn temporary(&mut self) -> Result<(), Error> {
+        let top = rustix::fs::openat(self.state.fd(), ".", fs::FOLDER, rustix::fs::Mode::empty())
+            .map_err(|errno| Error::io("open", super::state::STATE_FOLDER, errno))?;
+        for name in names_in(&top)?.into_iter().filter(|name| name.starts_with(".tmp-")) {
+            let is_old = self.is_old_file(&top, &name);
+            let gone = self.file(&top, &name, is_old);
+            self.done.removed.temporary.join(gone);
+        }
+        Ok(())
+    }
+}

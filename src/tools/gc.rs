@@ -1,0 +1,93 @@
+//! `gc`: what lbx keeps for undo and restore, and no longer needs.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::gc::{self, ByKind, Collected, Tally};
+use crate::engine::session::seconds_now;
+use crate::error::Error;
+
+/// Days for which everything is kept, where the request does not say.
+const KEEP_DAYS: u64 = 30;
+/// Seconds in a day.
+const DAY: u64 = 24 * 60 * 60;
+/// Names that could not be removed, in the warning.
+const FAILED_NAMED: usize = 3;
+
+/// Free the space of old backups, history and trash
+///
+/// Removes what is older than keep_days: changes that undo could take back, the backups that no
+/// younger change needs, trash entries, and files that killed calls left. What goes cannot be
+/// brought back; the snapshots in git stay. dry_run tells how much would go.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Answer what would be done, and do nothing
+    #[arg(long)]
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Days for which everything is kept
+    #[arg(long, value_name = "DAYS", default_value_t = KEEP_DAYS)]
+    #[serde(default = "keep_days")]
+    pub keep_days: u64,
+}
+
+/// The default of `keep_days`.
+const fn keep_days() -> u64 {
+    KEEP_DAYS
+}
+
+/// What stays and what went.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// What stays
+    pub kept: Tally,
+    /// What went, or would go
+    pub removed: Tally,
+    /// Bytes that this freed, or would free
+    pub freed_bytes: u64,
+    /// What went, by what it was
+    pub by_kind: ByKind,
+}
+
+/// The tool.
+pub struct Gc;
+
+impl Tool for Gc {
+    const NAME: &'static str = "gc";
+    const EFFECT: Effect = Effect::Writes;
+    const STDIN: Stdin = Stdin::Ignored;
+    const SERVED: bool = false;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let before = seconds_now().saturating_sub(request.keep_days.saturating_mul(DAY));
+        let root = engine.workspace.root().to_owned();
+        let mut change = engine.begin(Self::NAME, request.dry_run)?;
+        let collected = match change.state() {
+            Some(state) => gc::collect(state, &root, before, request.dry_run)?,
+            None => Collected::default(),
+        };
+        if !collected.failed.is_empty() {
+            let named: Vec<&str> = collected.failed.iter().take(FAILED_NAMED).map(String::as_str).collect();
+            change.engine().warn(format!(
+                "{} files could not be removed, {} among them",
+                collected.failed.len(),
+                named.join(", ")
+            ));
+        }
+        let removed = collected.removed.sum();
+        Ok(Response { kept: collected.kept, removed, freed_bytes: removed.bytes, by_kind: collected.removed })
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        let line = format!(
+            "gc: {} files of {} bytes removed, {} of {} kept\n",
+            response.removed.files, response.removed.bytes, response.kept.files, response.kept.bytes
+        );
+        text.out.extend_from_slice(line.as_bytes());
+    }
+}

@@ -1,0 +1,139 @@
+//! A call of which one system call fails.
+
+use serde_json::Value;
+
+use crate::inject::{Point, can_inject, each, fail_at, points, sample};
+use crate::judge::Sides;
+use crate::scenarios::{self, Scenario};
+
+/// Points tried for each errno in each scenario, unless all are.
+const POINTS: usize = 5;
+/// What a system call may say, and the calls that may say it.
+const FAULTS: &[(&str, &[&str])] = &[
+    (
+        "EIO",
+        &[
+            "openat2",
+            "openat",
+            "write",
+            "pwrite64",
+            "renameat",
+            "renameat2",
+            "rename",
+            "unlinkat",
+            "mkdirat",
+            "mkdir",
+            "fsync",
+            "fchmod",
+            "flock",
+            "read",
+        ],
+    ),
+    (
+        "ENOSPC",
+        &["openat", "write", "pwrite64", "renameat", "renameat2", "rename", "mkdirat", "mkdir", "fsync"],
+    ),
+    (
+        "EACCES",
+        &["openat", "openat2", "renameat", "renameat2", "rename", "unlinkat", "mkdirat", "mkdir", "fchmod"],
+    ),
+    ("EMFILE", &["openat", "openat2", "dup", "fcntl"]),
+    (
+        "EINTR",
+        &[
+            "openat",
+            "openat2",
+            "write",
+            "pwrite64",
+            "read",
+            "pread64",
+            "fsync",
+            "flock",
+            "renameat",
+            "renameat2",
+            "unlinkat",
+            "mkdirat",
+            "fchmod",
+        ],
+    ),
+];
+/// The scenarios in which they are tried.
+const SCENARIOS: &[&str] =
+    &["write a new file", "edit", "patch", "delete a folder", "move a folder", "undo a patch"];
+
+#[test]
+fn an_error_from_the_system_never_makes_an_answer_untrue() {
+    if !can_inject() {
+        return;
+    }
+    let mut judged: Vec<(Scenario, Sides)> = Vec::new();
+    for scenario in scenarios::all() {
+        if SCENARIOS.contains(&scenario.name) {
+            let sides = Sides::of(&scenario.before, &scenario.arguments());
+            judged.push((scenario, sides));
+        }
+    }
+    let mut tries: Vec<(&Scenario, &Sides, &str, Point)> = Vec::new();
+    for (scenario, sides) in &judged {
+        for (errno, calls) in FAULTS {
+            let all = points(&scenario.before.copy(), calls, &scenario.arguments());
+            let chosen = sample(all, POINTS);
+            tries.extend(chosen.into_iter().map(|point| (scenario, sides, *errno, point)));
+        }
+    }
+    eprintln!("{} faults in {} changes", tries.len(), judged.len());
+    let wrong = each(&tries, |(scenario, sides, errno, point)| {
+        check(scenario, sides, errno, point).map_err(|what| {
+            format!("{} with {errno} from {} {}: {what}", scenario.name, point.call, point.number)
+        })
+    });
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), tries.len(), wrong.join("\n"));
+}
+
+/// Makes a call with a fault, and judges its answer and what it leaves.
+fn check(scenario: &Scenario, sides: &Sides, errno: &str, point: &Point) -> Result<(), String> {
+    let ws = scenario.before.copy();
+    let output = fail_at(&ws, point, errno, &scenario.arguments());
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.code() == Some(127) || err.contains("error while loading shared libraries") {
+        // The program was not even loaded.
+        return if ws.tree() == sides.before { Ok(()) } else { Err("changed without a call".to_owned()) };
+    }
+    if err.contains("panicked") {
+        return Err(format!("panicked: {err}"));
+    }
+    sides.must_be_whole(&ws)?;
+    let now = ws.tree();
+    if out.is_empty() && point.call == "write" {
+        // It was the answer itself that could not be written.
+        if output.status.success() {
+            return Err("no answer, and yet success".to_owned());
+        }
+    } else {
+        let answer: Value =
+            serde_json::from_str(&out).map_err(|error| format!("{error} in {out:?} ({err})"))?;
+        let is_applied = answer["ok"] == true || answer["error"]["applied"] == true;
+        if answer["error"]["kind"] == "internal" {
+            return Err(format!("{answer}"));
+        }
+        if errno == "EINTR" && answer["ok"] != true {
+            return Err(format!("EINTR is not retried: {answer}"));
+        }
+        if answer["ok"] == true && now != sides.after {
+            return Err(format!("ok, and yet not done: {answer}"));
+        }
+        if !is_applied && now != sides.before {
+            return Err(format!("refused, and yet changed: {answer}"));
+        }
+    }
+    // Without the fault all goes on; that a snapshot may be missing was told.
+    let is_told = out.contains("no snapshot") || out.contains("private repository");
+    match sides.must_be_settled(&ws) {
+        Err(what)
+            if is_told && (what.contains("snapshots instead of") || what.contains("newest snapshot")) =>
+        {
+            Ok(())
+        }
+        outcome => outcome.map(|_| ()),
+    }
+}

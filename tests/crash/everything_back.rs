@@ -1,0 +1,217 @@
+//! Random changes, all taken back, and all done again.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use crate::common::Workspace;
+use crate::judge::{difference, must_be_tidy, must_equal_tip};
+
+/// Changes made, unless `LBX_CRASH_ALL` asks for more.
+const CHANGES: usize = 60;
+/// Changes made with `LBX_CRASH_ALL`.
+const CHANGES_ALL: usize = 200;
+
+/// Numbers that look random and are the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    /// The next number below `limit`.
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 11).unwrap() % limit
+    }
+
+    /// One of several.
+    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
+    }
+}
+
+/// The seed: from the environment, else the clock.
+fn seed() -> u64 {
+    let given = std::env::var("LBX_SEED").ok().and_then(|seed| seed.parse().ok());
+    given.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 | 1)
+}
+
+/// What stands at the paths of one type, from the root.
+fn of_type(ws: &Workspace, kind: char) -> Vec<String> {
+    let tree = ws.tree();
+    let found = tree.iter().filter(|(_, standing)| standing.0 == kind);
+    found.map(|(path, _)| path.to_str().unwrap().to_owned()).collect()
+}
+
+/// A random tree of files, folders and links.
+fn random_tree(random: &mut Random) -> Workspace {
+    let ws = Workspace::with(&[("a.txt", "a\nb\nc\n"), ("d/b.txt", "1\n2\n3\n"), ("d/e/c.txt", "x\n")]);
+    for number in 0..12 {
+        let folder = *random.of(&["", "d/", "d/e/", "f/", "f/g/h/"]);
+        let path = format!("{folder}file{number}");
+        let lines = random.below(6);
+        let text: String = (0..lines).map(|line| format!("line {line} of {number}\n")).collect();
+        ws.write(&path, text);
+        ws.chmod(&path, *random.of(&[0o644, 0o600, 0o755, 0o640]));
+    }
+    ws.link("a.txt", "link");
+    ws.link("../a.txt", "d/link");
+    ws.link("nowhere", "f/dangling");
+    std::fs::create_dir_all(ws.path("empty/folder")).unwrap();
+    ws.chmod("empty", 0o750);
+    ws.write("bytes.bin", [0_u8, 159, 146, 150, 0, 255]);
+    ws.git(&["add", "-A"]);
+    ws.git(&["commit", "-q", "-m", "all"]);
+    ws
+}
+
+/// A new path, in a folder that may be missing.
+fn new_path(random: &mut Random, number: usize) -> String {
+    let folder = *random.of(&["", "d/", "new/", "new/deep/", "f/g/", "empty/folder/"]);
+    format!("{folder}new{number}")
+}
+
+/// A patch that changes one file, makes one and deletes one.
+fn patch(ws: &Workspace, random: &mut Random, number: usize) -> Option<String> {
+    let texts: Vec<String> = of_type(ws, 'f')
+        .into_iter()
+        .filter(|path| {
+            let bytes = ws.read_bytes(path);
+            bytes.ends_with(b"\n") && String::from_utf8(bytes).is_ok()
+        })
+        .collect();
+    if texts.len() < 2 {
+        return None;
+    }
+    let changed = random.of(&texts).clone();
+    let deleted = random.of(&texts).clone();
+    if changed == deleted {
+        return None;
+    }
+    let mut patch = String::from("*** Begin Patch\n");
+    let text = String::from_utf8(ws.read_bytes(&changed)).unwrap();
+    let first = text.lines().next()?;
+    if text.lines().filter(|line| *line == first).count() > 1 {
+        return None;
+    }
+    patch.push_str(&format!("*** Update File: {changed}\n@@\n-{first}\n+patched {number}\n"));
+    patch.push_str(&format!("*** Add File: {}\n+added {number}\n", new_path(random, number)));
+    patch.push_str(&format!("*** Delete File: {deleted}\n*** End Patch\n"));
+    for path in [&changed, &deleted] {
+        let _ = ws.lbx(&["read", path]).envelope();
+    }
+    Some(patch)
+}
+
+/// A random request, which may be refused.
+fn request(ws: &Workspace, random: &mut Random, number: usize) -> Option<(&'static str, Value)> {
+    let files = of_type(ws, 'f');
+    let folders = of_type(ws, 'd');
+    let file = files.get(random.below(files.len().max(1)))?.clone();
+    let text = format!("text {number}\n");
+    Some(match random.below(12) {
+        0 => ("write", json!({"path": new_path(random, number), "content": text})),
+        1 => {
+            let _ = ws.lbx(&["read", &file]).envelope();
+            ("write", json!({"path": file, "content": text, "mode": *random.of(&["0644", "0700"])}))
+        }
+        2 | 3 => {
+            let _ = ws.lbx(&["read", &file]).envelope();
+            let bytes = String::from_utf8(ws.read_bytes(&file)).ok()?;
+            let line = bytes.lines().next()?.to_owned();
+            ("edit", json!({"path": file, "old_string": line, "new_string": text, "replace_all": true}))
+        }
+        4 => ("append", json!({"path": file, "content": text})),
+        5 => ("prepend", json!({"path": file, "content": text})),
+        6 => {
+            let _ = ws.lbx(&["read", &file]).envelope();
+            ("insert", json!({"path": file, "line": 0, "content": text}))
+        }
+        7 => ("patch", json!({"patch": patch(ws, random, number)?})),
+        8 => ("delete", json!({"path": file})),
+        9 if number % 3 == 0 => {
+            ("delete", json!({"path": folders.get(random.below(folders.len().max(1)))?, "recursive": true}))
+        }
+        9 | 10 => {
+            let all: Vec<String> = files.into_iter().chain(folders).chain(of_type(ws, 'l')).collect();
+            ("move", json!({"from": random.of(&all), "to": new_path(random, number)}))
+        }
+        _ => {
+            let trash = ws.lbx(&["trash"]).success();
+            let entries = trash["data"]["entries"].as_array()?.clone();
+            let id = entries.get(random.below(entries.len().max(1)))?["trash_id"].clone();
+            ("restore", json!({"trash_id": id}))
+        }
+    })
+}
+
+#[test]
+fn after_random_changes_undo_brings_back_the_first_tree_and_redo_the_last() {
+    let seed = seed();
+    eprintln!("LBX_SEED={seed}");
+    let mut random = Random(seed);
+    let ws = random_tree(&mut random);
+    let first = ws.tree();
+    let wanted = if std::env::var_os("LBX_CRASH_ALL").is_some() { CHANGES_ALL } else { CHANGES };
+    let mut trees = vec![first.clone()];
+    let mut told = Vec::new();
+    for number in 0..wanted * 4 {
+        let Some((tool, request)) = request(&ws, &mut random, number) else { continue };
+        let answer = ws.json(tool, &request).envelope();
+        let now = ws.tree();
+        if answer["ok"] != true {
+            let before = trees.last().unwrap();
+            assert_eq!(&now, before, "seed {seed}: refused, and yet changed: {tool} {request} {answer}");
+            assert_ne!(answer["error"]["kind"], "internal", "seed {seed}: {tool} {request} {answer}");
+            continue;
+        }
+        if &now == trees.last().unwrap() {
+            continue;
+        }
+        trees.push(now);
+        told.push(format!("{tool} {request}"));
+        if told.len() == wanted {
+            break;
+        }
+    }
+    assert!(told.len() > wanted / 2, "seed {seed}: only {} changes", told.len());
+    go(&ws, "undo", seed, trees.iter().rev().skip(1), &told.iter().rev().collect::<Vec<_>>());
+    assert_eq!(ws.lbx(&["undo"]).error("not_found")["path"], Value::Null);
+    assert_eq!(ws.tree(), first, "seed {seed}");
+    must_equal_tip(&ws).unwrap();
+    go(&ws, "redo", seed, trees.iter().skip(1), &told.iter().collect::<Vec<_>>());
+    must_equal_tip(&ws).unwrap();
+    must_be_tidy(&ws).unwrap();
+}
+
+/// Goes one step after another, comparing the tree after each.
+fn go<'a>(
+    ws: &Workspace,
+    tool: &str,
+    seed: u64,
+    trees: impl Iterator<Item = &'a crate::judge::Tree>,
+    told: &[&String],
+) {
+    for (tree, call) in trees.zip(told) {
+        let answer = ws.lbx(&[tool]).envelope();
+        assert_eq!(answer["ok"], true, "seed {seed}: {tool} of {call}: {answer}");
+        let now = ws.tree();
+        assert!(&now == tree, "seed {seed}: {tool} of {call}: {}", difference(tree, &now));
+    }
+}
+
+#[test]
+fn times_and_inodes_of_what_was_deleted_come_back_too() {
+    let ws = Workspace::with(&[("d/a.txt", "a\n")]);
+    let stand = |path: &Path| {
+        let stat = std::fs::symlink_metadata(path).unwrap();
+        (stat.ino(), stat.mtime(), stat.mtime_nsec(), stat.mode())
+    };
+    let paths: Vec<PathBuf> = ["d", "d/a.txt"].iter().map(|path| ws.path(path)).collect();
+    let before: Vec<_> = paths.iter().map(|path| stand(path)).collect();
+    ws.lbx(&["delete", "d", "--recursive"]).ok();
+    ws.lbx(&["undo"]).ok();
+    assert_eq!(paths.iter().map(|path| stand(path)).collect::<Vec<_>>(), before);
+}

@@ -1,0 +1,124 @@
+//! Many processes at once, some of which are killed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::common::{Workspace, kill};
+use crate::judge::{must_be_tidy, must_equal_tip};
+
+/// Processes at once.
+const PROCESSES: usize = 16;
+/// Edits by each.
+const EDITS: usize = 20;
+/// Edits by each in a quick run.
+const EDITS_QUICK: usize = 5;
+
+/// Whether the long form of a test is asked for.
+fn is_thorough() -> bool {
+    std::env::var_os("LBX_CRASH_ALL").is_some()
+}
+
+#[test]
+fn edits_of_distinct_lines_by_many_processes_all_land_once() {
+    let edits = if is_thorough() { EDITS } else { EDITS_QUICK };
+    let name = |process: usize, edit: usize| format!("line {process}.{edit}.");
+    let lines: Vec<String> =
+        (0..PROCESSES).flat_map(|process| (0..edits).map(move |edit| name(process, edit))).collect();
+    let ws = Workspace::with(&[("many.txt", &(lines.join("\n") + "\n"))]);
+    std::thread::scope(|scope| {
+        for process in 0..PROCESSES {
+            let ws = &ws;
+            scope.spawn(move || {
+                let session = format!("s{process}");
+                let _ = ws.lbx(&["read", "many.txt", "--session", &session]).success();
+                for edit in 0..edits {
+                    let old = name(process, edit);
+                    let new = format!("{old} done");
+                    let call = [
+                        "edit",
+                        "many.txt",
+                        "--old-string",
+                        &old,
+                        "--new-string",
+                        &new,
+                        "--session",
+                        &session,
+                        "--rebase",
+                    ];
+                    let mut tries = 0;
+                    while ws.lbx(&call).envelope()["ok"] != true {
+                        tries += 1;
+                        assert!(tries < 200, "{session} is starved");
+                        let _ = ws.lbx(&["read", "many.txt", "--session", &session]).success();
+                    }
+                }
+            });
+        }
+    });
+    let wanted: Vec<String> = lines.iter().map(|line| format!("{line} done")).collect();
+    ws.holds("many.txt", wanted.join("\n") + "\n");
+    assert_eq!(ws.snapshots().len(), PROCESSES * edits, "one snapshot a change");
+    must_equal_tip(&ws).unwrap();
+    must_be_tidy(&ws).unwrap();
+}
+
+#[test]
+fn calls_killed_at_random_lose_nothing_that_was_acknowledged() {
+    let rounds = if is_thorough() { 20 } else { 6 };
+    let ws = Workspace::with(&[("log.txt", "start\n"), ("d/moved", "m\n")]);
+    let said = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for process in 0..8_u64 {
+            let (ws, said) = (&ws, &said);
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    let line = format!("p{process} r{round}");
+                    let (session, text) = (format!("s{process}"), format!("{line}\n"));
+                    let own = format!("own{process}/{round}");
+                    let call: Vec<&str> = match process % 4 {
+                        3 => vec!["write", &own, "--content", &text, "--session", &session],
+                        _ => vec!["append", "log.txt", "--content", &text, "--session", &session],
+                    };
+                    let child = ws.call(&call).spawn();
+                    let id = child.id();
+                    if (process + round) % 2 == 0 {
+                        std::thread::sleep(Duration::from_micros((process * 7919 + round * 5701) % 60_000));
+                        kill(id);
+                    }
+                    let output = child.wait_with_output().unwrap();
+                    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+                    if answer["ok"] == true {
+                        said.lock().unwrap().push((process % 4 == 3, own, line, answer["snapshot"].clone()));
+                    }
+                }
+            });
+        }
+    });
+    let _ = ws.lbx(&["append", "log.txt", "--content", "end\n", "--session", "last"]).success();
+    let log = String::from_utf8(ws.read_bytes("log.txt")).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    let unique: BTreeSet<&&str> = lines.iter().collect();
+    assert_eq!(unique.len(), lines.len(), "a line stands twice: {log}");
+    let said = said.into_inner().unwrap();
+    assert!(!said.is_empty());
+    let mut ids = BTreeSet::new();
+    for (is_own, own, line, id) in &said {
+        if *is_own {
+            ws.holds(own, format!("{line}\n"));
+        } else {
+            assert!(lines.contains(&line.as_str()), "{line} is lost");
+        }
+        let id = id.as_str().unwrap_or_else(|| panic!("{line}: no snapshot"));
+        assert!(ids.insert(id.to_owned()), "{line}: its snapshot is another's");
+        ws.git(&["merge-base", "--is-ancestor", id, "lbx-snapshots"]);
+    }
+    // One snapshot for each change that stands, acknowledged or not.
+    let written =
+        ws.tree().keys().filter(|path| path.starts_with("own3") || path.starts_with("own7")).count();
+    let folders = ["own3", "own7"].iter().filter(|folder| ws.path(folder).is_dir()).count();
+    assert_eq!(ws.snapshots().len(), lines.len() - 1 + written - folders);
+    must_equal_tip(&ws).unwrap();
+    must_be_tidy(&ws).unwrap();
+}

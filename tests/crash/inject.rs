@@ -1,0 +1,141 @@
+//! Faults at a chosen system call, by strace.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::common::{PATH_FIXED, Workspace};
+
+/// The binary under test.
+pub const LBX: &str = env!("CARGO_BIN_EXE_lbx");
+/// Workers at once.
+const WORKERS: usize = 2;
+
+/// Where a fault strikes: the n-th call of that name in a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Point {
+    /// Name of the system call.
+    pub call: String,
+    /// Which of them, from 1.
+    pub number: u32,
+}
+
+/// Whether strace is there and may trace; says so where it is not.
+pub fn can_inject() -> bool {
+    let works = Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "true"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !works {
+        eprintln!("skipped: strace is missing, or may not trace here");
+    }
+    works
+}
+
+/// A call under strace, with its arguments for strace.
+fn traced(ws: &Workspace, strace: &[OsString], call: &[&str]) -> Output {
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq"]).args(strace).arg(LBX).args(call);
+    command.current_dir(&ws.root).env_clear().stdin(Stdio::null());
+    command.env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home")).env("TZ", "UTC");
+    command.env("GIT_CONFIG_NOSYSTEM", "1").env("LC_ALL", "C.UTF-8");
+    command.output().unwrap()
+}
+
+/// The points of a call at which one of the system calls `names` begins, the whole call through.
+pub fn points(ws: &Workspace, names: &[&str], call: &[&str]) -> Vec<Point> {
+    let log = ws.outside.join("strace.log");
+    let output = traced(ws, &["-o".into(), log.clone().into()], call);
+    assert!(output.status.code().is_some(), "{call:?}: {}", String::from_utf8_lossy(&output.stdout));
+    let counts = counts(&log);
+    let _ = fs::remove_file(log);
+    let mut points = Vec::new();
+    for (name, count) in counts.into_iter().filter(|(name, _)| names.contains(&name.as_str())) {
+        points.extend((1..=count).map(|number| Point { call: name.clone(), number }));
+    }
+    points
+}
+
+/// How often each system call was made; of several threads, by the busiest.
+fn counts(log: &PathBuf) -> BTreeMap<String, u32> {
+    let mut by_thread: BTreeMap<(String, String), u32> = BTreeMap::new();
+    for line in fs::read_to_string(log).unwrap().lines() {
+        let Some((thread, rest)) = line.split_once(' ') else { continue };
+        let Some((name, _)) = rest.trim_start().split_once('(') else { continue };
+        if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            *by_thread.entry((name.to_owned(), thread.to_owned())).or_default() += 1;
+        }
+    }
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    for ((name, _), count) in by_thread {
+        let most = counts.entry(name).or_default();
+        *most = count.max(*most);
+    }
+    counts
+}
+
+/// Makes a call that is killed as it enters a system call.
+pub fn kill_at(ws: &Workspace, point: &Point, call: &[&str]) -> Output {
+    inject(ws, point, "signal=SIGKILL", call)
+}
+
+/// Makes a call of which one system call fails.
+pub fn fail_at(ws: &Workspace, point: &Point, errno: &str, call: &[&str]) -> Output {
+    inject(ws, point, &format!("error={errno}"), call)
+}
+
+/// Makes a call with a fault.
+fn inject(ws: &Workspace, point: &Point, fault: &str, call: &[&str]) -> Output {
+    let trace = format!("trace={}", point.call);
+    let inject = format!("inject={}:{fault}:when={}", point.call, point.number);
+    let arguments = ["-o", "/dev/null", "-e", &trace, "-e", &inject].map(OsString::from);
+    traced(ws, &arguments, call)
+}
+
+/// How many times each syscall of `names` is made in all threads together.
+pub fn total(ws: &Workspace, names: &[&str], call: &[&str]) -> usize {
+    let log = ws.outside.join("strace.log");
+    let trace = format!("trace={}", names.join(","));
+    let output = traced(ws, &["-o".into(), log.clone().into(), "-e".into(), trace.into()], call);
+    assert!(output.status.success(), "{call:?}: {}", String::from_utf8_lossy(&output.stdout));
+    let text = fs::read_to_string(&log).unwrap();
+    text.lines().filter(|line| line.contains('(') && !line.contains("resumed")).count()
+}
+
+/// At most `most` of `all`, evenly spread and the last among them; all where the environment says so.
+pub fn sample<T>(all: Vec<T>, most: usize) -> Vec<T> {
+    if all.len() <= most || std::env::var_os("LBX_CRASH_ALL").is_some() {
+        return all;
+    }
+    let (count, last) = (all.len(), all.len() - 1);
+    let picked: Vec<usize> = (0..most).map(|number| number * last / (most - 1)).collect();
+    let picked = all.into_iter().enumerate().filter(|(at, _)| picked.contains(at));
+    let picked: Vec<T> = picked.map(|(_, one)| one).collect();
+    assert!(picked.len() <= count);
+    picked
+}
+
+/// Does `work` on each item, in a few threads; what it says goes wrong is the answer.
+pub fn each<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), String> + Sync) -> Vec<String> {
+    let next = AtomicUsize::new(0);
+    let wrong = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(item)));
+                    if let Err(what) = caught.unwrap_or_else(|_| Err("a check panicked: see above".into())) {
+                        eprintln!("{what}");
+                        wrong.lock().unwrap().push(what);
+                    }
+                }
+            });
+        }
+    });
+    wrong.into_inner().unwrap()
+}

@@ -1,0 +1,151 @@
+//! A call that is killed as it enters any system call that changes or opens something.
+
+use crate::common::Workspace;
+use crate::inject::{Point, can_inject, each, kill_at, points, sample};
+use crate::judge::{Sides, difference};
+use crate::scenarios::{self, Scenario};
+
+/// Points tried in each scenario, unless all are.
+const POINTS: usize = 18;
+/// System calls after or before which the disk, a lock or the process's view of it is another.
+const CALLS: &[&str] = &[
+    "openat",
+    "openat2",
+    "write",
+    "pwrite64",
+    "rename",
+    "renameat",
+    "renameat2",
+    "link",
+    "linkat",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+    "mkdir",
+    "mkdirat",
+    "fsync",
+    "fdatasync",
+    "syncfs",
+    "fchmod",
+    "chmod",
+    "fchown",
+    "flock",
+    "ftruncate",
+    "fsetxattr",
+    "copy_file_range",
+    "exit_group",
+];
+/// The calls that change names and bytes: at these a kill matters most, so all of them are tried.
+const CHANGING: &[&str] =
+    &["rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat", "rmdir", "mkdirat"];
+
+/// Changes whose recovery is killed too.
+const TWICE: &[&str] = &["patch", "undo a patch", "delete a folder", "write over a file"];
+
+#[test]
+fn a_call_killed_at_any_system_call_leaves_all_old_or_all_new() {
+    if !can_inject() {
+        return;
+    }
+    let scenarios = scenarios::all();
+    let judged: Vec<(Scenario, Sides)> = scenarios
+        .into_iter()
+        .map(|scenario| {
+            let sides = Sides::of(&scenario.before, &scenario.arguments());
+            (scenario, sides)
+        })
+        .collect();
+    let mut tries: Vec<(&Scenario, &Sides, Point)> = Vec::new();
+    for (scenario, sides) in &judged {
+        let all = points(&scenario.before.copy(), CALLS, &scenario.arguments());
+        let (changing, others): (Vec<Point>, Vec<Point>) =
+            all.into_iter().partition(|point| CHANGING.contains(&point.call.as_str()));
+        let chosen = sample(changing, POINTS).into_iter().chain(sample(others, POINTS));
+        tries.extend(chosen.map(|point| (scenario, sides, point)));
+    }
+    eprintln!("{} points in {} changes", tries.len(), judged.len());
+    let wrong = each(&tries, |(scenario, sides, point)| {
+        check(scenario, sides, point)
+            .map_err(|what| format!("{} killed at {} {}: {what}", scenario.name, point.call, point.number))
+    });
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), tries.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_recovery_that_is_killed_is_recovered_from_too() {
+    if !can_inject() {
+        return;
+    }
+    // It recovers, and is then refused.
+    let next = ["append", "other.txt", "--content", "x", "--expected-sha256", &"0".repeat(64)];
+    let mut judged = Vec::new();
+    for scenario in scenarios::all().into_iter().filter(|scenario| TWICE.contains(&scenario.name)) {
+        let sides = Sides::of(&scenario.before, &scenario.arguments());
+        let half_way = half_way(&scenario);
+        judged.push((scenario, sides, half_way));
+    }
+    let mut tries = Vec::new();
+    for (scenario, sides, half_way) in &judged {
+        let all = points(&half_way.copy(), CALLS, &next);
+        tries.extend(sample(all, POINTS).into_iter().map(|point| (scenario, sides, half_way, point)));
+    }
+    eprintln!("{} points in {} recoveries", tries.len(), judged.len());
+    let wrong = each(&tries, |(scenario, sides, half_way, point)| {
+        let ws = half_way.copy();
+        kill_at(&ws, point, &next);
+        let judge = || {
+            sides.must_be_whole(&ws)?;
+            sides.must_be_settled(&ws)
+        };
+        judge().map(|_| ()).map_err(|what| {
+            format!("recovery of {} killed at {} {}: {what}", scenario.name, point.call, point.number)
+        })
+    });
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), tries.len(), wrong.join("\n"));
+}
+
+/// A workspace in which a change was killed after some of it, and before the rest.
+fn half_way(scenario: &Scenario) -> Workspace {
+    let all = points(&scenario.before.copy(), CHANGING, &scenario.arguments());
+    let mut open = Vec::new();
+    for point in all {
+        let ws = scenario.before.copy();
+        kill_at(&ws, &point, &scenario.arguments());
+        let entries = std::fs::read_dir(ws.path(".lbx/journal/open"));
+        if entries.is_ok_and(|entries| {
+            entries.flatten().any(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
+        }) {
+            open.push(ws);
+        }
+    }
+    assert!(!open.is_empty(), "{}: no kill leaves an open entry", scenario.name);
+    open.swap_remove(open.len() / 3)
+}
+
+/// Kills a call, and judges what it leaves.
+fn check(scenario: &Scenario, sides: &Sides, point: &Point) -> Result<(), String> {
+    let ws = scenario.before.copy();
+    let output = kill_at(&ws, point, &scenario.arguments());
+    let was_acknowledged = output.stdout.starts_with(b"{\"ok\":true");
+    sides.must_be_whole(&ws)?;
+    let is_done = sides.must_be_settled(&ws)?;
+    if was_acknowledged && !is_done {
+        return Err("an acknowledged change is gone".to_owned());
+    }
+    if is_done {
+        // No backup is lost: what was done can be taken back.
+        let envelope = ws.lbx(&[scenario.back]).envelope();
+        if envelope["ok"] != true {
+            return Err(format!("{} answers {envelope}", scenario.back));
+        }
+        let mut now = ws.tree();
+        let mut before = sides.before.clone();
+        for tree in [&mut now, &mut before] {
+            tree.remove(std::path::Path::new("other.txt"));
+        }
+        if now != before {
+            return Err(format!("after {}: {}", scenario.back, difference(&before, &now)));
+        }
+    }
+    Ok(())
+}

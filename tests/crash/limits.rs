@@ -1,0 +1,258 @@
+//! Limits of the system that a change runs into: sizes, rights, room.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::common::{PATH_FIXED, Workspace};
+use crate::inject::{LBX, each, sample, total};
+use crate::judge::Sides;
+use crate::scenarios;
+
+/// An lbx call at the end of other words, such as those of `prlimit`.
+fn behind(ws: &Workspace, words: &[&str], call: &[&str]) -> std::process::Output {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).arg(LBX).args(call).current_dir(&ws.root).env_clear().stdin(Stdio::null());
+    command.env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home")).env("GIT_CONFIG_NOSYSTEM", "1");
+    command.output().unwrap()
+}
+
+/// Whether a program is there; says so where it is not.
+fn has(program: &str) -> bool {
+    let found =
+        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !found {
+        eprintln!("skipped: {program} is missing");
+    }
+    found
+}
+
+/// Whether what a call under a limit answered is true, and what it leaves whole.
+fn judge_limited(
+    sides: &Sides,
+    ws: &Workspace,
+    words: &[&str],
+    call: &[&str],
+    may_die: bool,
+) -> Result<(), String> {
+    let output = behind(ws, words, call);
+    sides.must_be_whole(ws)?;
+    let out = String::from_utf8_lossy(&output.stdout);
+    if !(may_die && output.status.code().is_none()) {
+        let answer: Value = serde_json::from_str(&out).map_err(|error| format!("{error} in {out:?}"))?;
+        let is_done = ws.tree() == sides.after;
+        if answer["ok"] != is_done && answer["error"]["applied"] != is_done {
+            return Err(answer.to_string());
+        }
+    }
+    let is_told = out.contains("no snapshot") || out.contains("private repository");
+    match sides.must_be_settled(ws) {
+        Err(what) if is_told && what.contains("snapshot") => Ok(()),
+        outcome => outcome.map(|_| ()),
+    }
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_answer_or_a_death_and_leaves_nothing_torn() {
+    if !has("prlimit") {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", &"old line\n".repeat(8000)), ("other.txt", "other\n")]);
+    let _ = ws.lbx(&["read", "a.txt", "--max-bytes", "0", "--limit", "0"]).success();
+    let text = "new line\n".repeat(8000);
+    let call = ["write", "a.txt", "--content", &text];
+    let sides = Sides::of(&ws, &call);
+    let sizes = (0..40).map(|step| step * 2000).chain([50, 100, 200, 400, 800]).collect();
+    let tries: Vec<(usize, bool)> =
+        sample(sizes, 12).into_iter().flat_map(|size| [(size, true), (size, false)]).collect();
+    let wrong = each(&tries, |(size, is_deadly)| {
+        let limit = format!("--fsize={size}");
+        // The signal that comes with the limit ends a program, unless its caller had it ignored.
+        let trap = if *is_deadly { "exec \"$@\"" } else { "trap '' XFSZ; exec \"$@\"" };
+        let words = ["prlimit", &limit, "sh", "-c", trap, "sh"];
+        judge_limited(&sides, &ws.copy(), &words, &call, *is_deadly)
+            .map_err(|what| format!("{size} bytes, deadly {is_deadly}: {what}"))
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn too_few_file_descriptors_are_an_answer_and_leave_nothing_torn() {
+    if !has("prlimit") {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "old\n"), ("other.txt", "other\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let call = ["write", "a.txt", "--content", "new\n"];
+    let sides = Sides::of(&ws, &call);
+    let limits: Vec<u32> = (3..24).collect();
+    let wrong = each(&limits, |limit| {
+        let option = format!("--nofile={limit}");
+        // The dynamic loader, where there is one, needs a descriptor of its own.
+        judge_limited(&sides, &ws.copy(), &["prlimit", &option], &call, false)
+            .or_else(|what| if *limit == 3 && what.contains("EOF") { Ok(()) } else { Err(what) })
+            .map_err(|what| format!("{limit} descriptors: {what}"))
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_is_an_answer() {
+    if !rustix::process::geteuid().is_root() || !has("setpriv") {
+        eprintln!("skipped: not root, or no setpriv");
+        return;
+    }
+    let ws = Workspace::with(&[("d/a.txt", "old\n"), ("other.txt", "o\n")]);
+    let everything = Command::new("chmod").args(["-R", "a+rwX"]).arg(&ws.outside).status().unwrap();
+    assert!(everything.success());
+    ws.chmod("d", 0o555);
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let git_allows = |call: &[&str]| behind(&ws, &nobody, call);
+    if !git_allows(&["read", "d/a.txt"]).status.success() {
+        eprintln!("skipped: another user may not run the binary here");
+        return;
+    }
+    let before = ws.tree();
+    for call in [
+        &["write", "d/new.txt", "--content", "x"][..],
+        &["write", "d/a.txt", "--content", "x"],
+        &["append", "d/a.txt", "--content", "x"],
+        &["delete", "d/a.txt"],
+        &["move", "d/a.txt", "b.txt"],
+        &["move", "other.txt", "d/other.txt"],
+    ] {
+        let output = git_allows(call);
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(answer["error"]["kind"], "permission_denied", "{call:?}: {answer}");
+        assert_eq!(ws.tree(), before, "{call:?}");
+    }
+    // A workspace of which nothing can be written is still read.
+    ws.chmod("", 0o555);
+    let _ = Command::new("chmod").args(["-R", "a-w"]).arg(ws.path(".lbx")).status();
+    let output = git_allows(&["read", "other.txt"]);
+    ws.chmod("", 0o755);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["data"]["content"], "o\n", "{answer}");
+}
+
+/// A small file system in memory, unmounted when the test ends.
+struct Small(PathBuf);
+
+impl Small {
+    /// One at `folder`; `None`, with a message, where mounting is not allowed.
+    fn at(folder: PathBuf, options: &str) -> Option<Self> {
+        std::fs::create_dir(&folder).unwrap();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]).arg(&folder).output();
+        if mounted.is_ok_and(|output| output.status.success()) {
+            return Some(Self(folder));
+        }
+        eprintln!("skipped: no file system may be mounted here");
+        None
+    }
+
+    /// Gives it other limits.
+    fn remount(&self, options: &str) {
+        let options = format!("remount,{options}");
+        assert!(Command::new("mount").args(["-o", &options]).arg(&self.0).status().unwrap().success());
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_answer_and_leaves_all_old() {
+    let outer = Workspace::bare(&[]);
+    let Some(small) = Small::at(outer.root.join("small"), "size=4m") else { return };
+    let call = |arguments: &[&str]| {
+        let output = outer.call(arguments).in_folder(&small.0).run();
+        output.envelope()
+    };
+    let git = outer.git_command(&["init", "-q", "small"]).output().unwrap();
+    assert!(git.status.success());
+    std::fs::write(small.0.join("a.txt"), "old\n".repeat(10_000)).unwrap();
+    assert_eq!(call(&["read", "a.txt", "--max-bytes", "0", "--limit", "0"])["ok"], true);
+    let text = "new\n".repeat(25_000);
+    let mut refused = 0;
+    for spare_kib in [0, 40, 80, 120, 160, 200, 300] {
+        small.remount("size=4m");
+        let used = Command::new("du").args(["-s", "--block-size=1024"]).arg(&small.0).output().unwrap();
+        let used: u64 =
+            String::from_utf8_lossy(&used.stdout).split_whitespace().next().unwrap().parse().unwrap();
+        let before = std::fs::read(small.0.join("a.txt")).unwrap();
+        small.remount(&format!("size={}k", used + spare_kib));
+        let new = format!("{spare_kib}\n{text}");
+        let answer = call(&["write", "a.txt", "--content", &new]);
+        let now = std::fs::read(small.0.join("a.txt")).unwrap();
+        if answer["ok"] == true {
+            assert_eq!(now, new.as_bytes(), "{spare_kib}: {answer}");
+        } else {
+            refused += 1;
+            let kind = answer["error"]["kind"].as_str().unwrap();
+            assert!(kind == "no_space", "{spare_kib}: {answer}");
+            assert!(now == before, "{spare_kib}: changed, and yet {answer}");
+        }
+    }
+    assert!(refused > 0, "the disk was never full");
+    small.remount("size=64m");
+    let answer = call(&["append", "b.txt", "--content", "works\n"]);
+    assert_eq!(answer["ok"], true, "{answer}");
+    assert!(
+        outer.git_command(&["-C", "small", "fsck", "--strict", "--no-dangling"]).status().unwrap().success()
+    );
+}
+
+#[test]
+fn a_disk_without_inodes_is_an_answer_and_leaves_all_old() {
+    let outer = Workspace::bare(&[]);
+    let Some(small) = Small::at(outer.root.join("small"), "size=16m,nr_inodes=4096") else { return };
+    let call = |arguments: &[&str]| outer.call(arguments).in_folder(&small.0).run().envelope();
+    assert!(outer.git_command(&["init", "-q", "small"]).output().unwrap().status.success());
+    std::fs::write(small.0.join("a.txt"), "old\n").unwrap();
+    assert_eq!(call(&["append", "a.txt", "--content", "one\n"])["ok"], true);
+    let mut refused = 0;
+    for spare in 0..24 {
+        small.remount("nr_inodes=4096");
+        let used = Command::new("df").args(["--output=iused"]).arg(&small.0).output().unwrap();
+        let used: u64 = String::from_utf8_lossy(&used.stdout).lines().last().unwrap().trim().parse().unwrap();
+        let before = std::fs::read(small.0.join("a.txt")).unwrap();
+        small.remount(&format!("nr_inodes={}", used + spare));
+        let line = format!("{spare}\n");
+        let answer = call(&["append", "a.txt", "--content", &line]);
+        let now = std::fs::read(small.0.join("a.txt")).unwrap();
+        let after = [before.as_slice(), line.as_bytes()].concat();
+        if answer["ok"] == true {
+            assert!(now == after, "{spare}: {answer}");
+        } else {
+            refused += 1;
+            assert_eq!(answer["error"]["kind"], "no_space", "{spare}: {answer}");
+            assert!(now == before, "{spare}: changed, and yet {answer}");
+        }
+    }
+    assert!(refused > 0, "there were always inodes");
+    small.remount("nr_inodes=4096");
+    let answer = call(&["append", "b.txt", "--content", "works\n"]);
+    assert_eq!(answer["ok"], true, "{answer}");
+    assert!(
+        outer.git_command(&["-C", "small", "fsck", "--strict", "--no-dangling"]).status().unwrap().success()
+    );
+}
+
+#[test]
+fn what_durability_costs_is_known() {
+    if !crate::inject::can_inject() {
+        return;
+    }
+    for scenario in scenarios::all() {
+        let ws = scenario.before.copy();
+        let syncs = total(&ws, &["fsync", "fdatasync", "syncfs", "sync"], &scenario.arguments());
+        eprintln!("{}: {syncs} syncs", scenario.name);
+        assert!(syncs >= 3, "{}: what is not synced is not durable", scenario.name);
+        assert!(syncs <= 40, "{}: {syncs} syncs", scenario.name);
+    }
+}

@@ -1,0 +1,22 @@
+//! Changes that are stopped, or hindered, at any point: whole or not at all, and the next call works.
+//!
+//! Every k-th system call is tried; `LBX_CRASH_ALL=1` tries each.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may fail, and its name says what it is about"
+)]
+
+#[expect(dead_code, unused_imports, reason = "it is shared with tests that need other parts of it")]
+#[path = "../common/mod.rs"]
+mod common;
+
+mod errors;
+mod everything_back;
+mod hammer;
+mod inject;
+mod judge;
+mod killed;
+mod limits;
+mod scenarios;

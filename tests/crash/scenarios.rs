@@ -1,0 +1,98 @@
+//! A change of each kind, and the workspace in which it is made.
+
+use crate::common::Workspace;
+
+/// One kind of change.
+pub struct Scenario {
+    /// Its name, for messages.
+    pub name: &'static str,
+    /// The workspace, with everything read and deleted that the change needs.
+    pub before: Workspace,
+    /// The change.
+    pub call: Vec<String>,
+    /// The tool that takes it back.
+    pub back: &'static str,
+}
+
+impl Scenario {
+    /// The change's arguments.
+    pub fn arguments(&self) -> Vec<&str> {
+        self.call.iter().map(String::as_str).collect()
+    }
+}
+
+/// The files that every workspace has.
+const FILES: &[(&str, &str)] = &[
+    ("a.txt", "one\ntwo\nthree\n"),
+    ("b.txt", "b\n"),
+    ("d/c.txt", "c\n"),
+    ("d/e/f.txt", "f\n"),
+    ("other.txt", "other\n"),
+];
+
+/// Several files: changed, made in a new folder, deleted.
+const PATCH: &str = "\
+--- a/a.txt
++++ b/a.txt
+@@ -1,3 +1,3 @@
+ one
+-two
++TWO
+ three
+--- /dev/null
++++ b/new/folder/g.txt
+@@ -0,0 +1 @@
++g
+--- a/d/c.txt
++++ /dev/null
+@@ -1 +0,0 @@
+-c
+--- a/b.txt
++++ b/b.txt
+@@ -1 +1,2 @@
+ b
++bb
+";
+
+/// A workspace in which all is read and one change is made already, so that the state is there.
+fn workspace() -> Workspace {
+    let ws = Workspace::with(FILES);
+    ws.chmod("a.txt", 0o640);
+    ws.link("b.txt", "d/link");
+    ws.git(&["add", "-A"]);
+    ws.git(&["commit", "-q", "-m", "second"]);
+    for path in ["a.txt", "b.txt", "d/c.txt"] {
+        ws.lbx(&["read", path]).ok();
+    }
+    ws.lbx(&["append", "other.txt", "--content", "first\n", "--session", "other"]).ok();
+    ws
+}
+
+/// A change in a workspace.
+fn scenario(name: &'static str, before: Workspace, call: &[&str], back: &'static str) -> Scenario {
+    Scenario { name, before, call: call.iter().map(|word| (*word).to_owned()).collect(), back }
+}
+
+/// All of them.
+pub fn all() -> Vec<Scenario> {
+    let deleted = workspace();
+    deleted.lbx(&["delete", "d", "--recursive"]).ok();
+    let patched = workspace();
+    patched.lbx(&["patch", "--patch", PATCH]).ok();
+    let moved = workspace();
+    moved.lbx(&["move", "d", "x/y"]).ok();
+    let untouched = Workspace::with(FILES);
+    vec![
+        scenario("first write", untouched, &["write", "n/new.txt", "--content", "new\n"], "undo"),
+        scenario("write a new file", workspace(), &["write", "n/m/new.txt", "--content", "new\n"], "undo"),
+        scenario("write over a file", workspace(), &["write", "a.txt", "--content", "new\n"], "undo"),
+        scenario("edit", workspace(), &["edit", "a.txt", "--old-string", "two", "--new-string", "2"], "undo"),
+        scenario("append", workspace(), &["append", "a.txt", "--content", "four\n"], "undo"),
+        scenario("patch", workspace(), &["patch", "--patch", PATCH], "undo"),
+        scenario("delete a folder", workspace(), &["delete", "d", "--recursive"], "undo"),
+        scenario("restore a folder", deleted, &["restore", "--path", "d"], "undo"),
+        scenario("move a folder", workspace(), &["move", "d", "x/y"], "undo"),
+        scenario("undo a patch", patched, &["undo"], "redo"),
+        scenario("undo a move", moved, &["undo"], "redo"),
+    ]
+}

@@ -1,0 +1,123 @@
+//! The audit log: every change and every refusal is in it, and nobody alters it unseen.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::common::{Workspace, sha256};
+
+/// A workspace in which two sessions changed something and one was refused.
+fn audited() -> Workspace {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["append", "b.txt", "--content", "bb\n", "--session", "bob"]).ok();
+    ws.lbx(&["write", "a.txt", "--content", "x\n", "--session", "bob"]).error("not_read");
+    ws.lbx(&["delete", "b.txt"]).ok();
+    ws
+}
+
+/// The records of an answer.
+fn records(data: &Value) -> Vec<Value> {
+    data["records"].as_array().unwrap().clone()
+}
+
+#[test]
+fn changes_and_refusals_are_recorded_and_reads_are_not() {
+    let ws = audited();
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["append", "a.txt", "--content", "x", "--dry-run"]).success();
+    let data = ws.lbx(&["audit"]).ok();
+    let shown: Vec<(String, String, String)> = records(&data)
+        .iter()
+        .map(|record| ["tool", "outcome", "session"].map(|field| record[field].as_str().unwrap().to_owned()))
+        .map(|[tool, outcome, session]| (tool, outcome, session))
+        .collect();
+    let wanted = [
+        ("delete", "ok", "default"),
+        ("write", "not_read", "bob"),
+        ("append", "ok", "bob"),
+        ("append", "ok", "default"),
+    ];
+    assert_eq!(shown, wanted.map(|(tool, outcome, session)| (tool.into(), outcome.into(), session.into())));
+    let first = &records(&data)[3];
+    let file = &first["files"][0];
+    assert_eq!(
+        (&file["path"], &file["old_sha256"], &file["new_sha256"]),
+        (&json!("a.txt"), &json!(sha256(b"one\n")), &json!(sha256(b"one\ntwo\n")))
+    );
+    assert_eq!(first["snapshot"], ws.git(&["rev-parse", "lbx-snapshots~2"]));
+    assert!(first["time"].as_str().unwrap().ends_with('Z'), "{first}");
+    let refusal = &records(&data)[1];
+    assert_eq!(refusal["files"][0]["path"], "a.txt");
+    assert!(refusal["message"].as_str().unwrap().contains("Read it first"), "{refusal}");
+    assert_eq!((&data["total"], &data["truncated"]), (&json!(4), &json!(false)));
+}
+
+#[test]
+fn the_log_is_filtered_and_paged() {
+    let ws = audited();
+    let cases: &[(&[&str], usize)] = &[
+        (&["audit", "--session", "bob"], 2),
+        (&["audit", "--session", "default"], 2),
+        (&["audit", "--session", "nobody"], 0),
+        (&["audit", "a.txt"], 2),
+        (&["audit", "b.txt", "--session", "bob"], 1),
+        (&["audit", "."], 4),
+    ];
+    for (call, count) in cases {
+        let data = ws.lbx(call).ok();
+        assert_eq!((records(&data).len(), data["total"].as_u64()), (*count, Some(*count as u64)), "{call:?}");
+    }
+    let page = ws.lbx(&["audit", "--limit", "3"]).ok();
+    assert_eq!((&page["truncated"], &page["next_offset"]), (&json!(true), &json!(3)));
+    assert_eq!(records(&ws.lbx(&["audit", "--offset", "3"]).ok()).len(), 1);
+    let text = ws.lbx(&["audit", "--text"]).stdout_text();
+    assert_eq!(text.lines().count(), 4, "{text}");
+}
+
+#[test]
+fn a_whole_chain_is_verified() {
+    let ws = audited();
+    let data = ws.lbx(&["audit", "--verify"]).ok();
+    assert_eq!((&data["verified"], &data["broken"]), (&json!(true), &Value::Null));
+    assert_eq!(ws.lbx(&["audit"]).ok()["verified"], Value::Null);
+    let text = fs::read_to_string(ws.path(".lbx/audit/current.jsonl")).unwrap();
+    let chain: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(chain[0]["prev"], "");
+    for pair in chain.windows(2) {
+        assert_eq!(pair[0]["hash"], pair[1]["prev"]);
+    }
+    // Without a log there is nothing broken.
+    let none = Workspace::with(&[]);
+    assert_eq!(none.lbx(&["audit", "--verify"]).ok()["verified"], true);
+    assert!(!none.path(".lbx").exists());
+}
+
+#[test]
+fn an_altered_or_removed_record_is_named() {
+    type Damage = fn(Vec<String>) -> Vec<String>;
+    let cases: &[(&str, Damage, u64)] = &[
+        ("another session", |lines| lines.iter().map(|line| line.replace("bob", "eve")).collect(), 2),
+        ("another outcome", |lines| lines.iter().map(|line| line.replace("not_read", "ok")).collect(), 3),
+        ("the first removed", |lines| lines[1..].to_vec(), 1),
+        ("one in the middle removed", |lines| [&lines[..1], &lines[2..]].concat(), 2),
+        ("two exchanged", |lines| [0, 2, 1, 3].map(|at| lines[at].clone()).to_vec(), 2),
+        ("one twice", |lines| [0, 1, 1, 2, 3].map(|at| lines[at].clone()).to_vec(), 3),
+        ("a field added", |lines| lines.iter().map(|line| line.replacen('{', "{\"x\":1,", 1)).collect(), 1),
+        ("half a record", |lines| vec![lines[0].clone(), lines[1][..30].to_owned(), lines[2].clone()], 2),
+    ];
+    for (name, damage, line) in cases {
+        let ws = audited();
+        let path = ws.path(".lbx/audit/current.jsonl");
+        let lines: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
+        assert_eq!(lines.len(), 4);
+        fs::write(&path, damage(lines).join("\n") + "\n").unwrap();
+        let data = ws.lbx(&["audit", "--verify"]).ok();
+        assert_eq!(data["verified"], false, "{name}");
+        assert_eq!(data["broken"]["line"], *line, "{name}: {data:#}");
+        assert!(data["broken"]["file"].as_str().unwrap().ends_with("current.jsonl"), "{name}");
+        // It goes on, and the place is still named.
+        ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
+        assert_eq!(ws.lbx(&["audit", "--verify"]).ok()["broken"]["line"], *line, "{name}");
+    }
+}

@@ -1,0 +1,114 @@
+//! What lbx no longer needs goes, and nothing else.
+
+use std::fs;
+use std::process::Command;
+
+use crate::common::Workspace;
+
+/// Lets a file of the state look as if it were that many days old.
+fn age(path: &std::path::Path, days: u32) {
+    let set = Command::new("touch").args(["-d", &format!("{days} days ago")]).arg(path).status().unwrap();
+    assert!(set.success());
+}
+
+/// Lets all history, backups and trash look as if they were that many days old.
+fn age_all(ws: &Workspace, days: u64) {
+    let mut folders = vec![ws.path(".lbx")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.display().to_string();
+            if path.is_dir() && !name.ends_with("/content") {
+                folders.push(path.clone());
+            }
+            if name.contains("/journal/done/") && path.is_file() || name.ends_with("/entry.json") {
+                let mut entry: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+                let time = entry["time"].as_u64().unwrap();
+                entry["time"] = (time - days * 24 * 60 * 60).into();
+                fs::write(&path, entry.to_string()).unwrap();
+            }
+            age(&path, u32::try_from(days).unwrap());
+        }
+    }
+}
+
+/// A workspace with an edit and a deletion of long ago, and an edit of today.
+fn old_and_new() -> Workspace {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), ("c.txt", "cc\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["write", "a.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["delete", "b.txt"]).ok();
+    ws.write(".lbx/sessions/x.json.damaged-1", "broken");
+    ws.write(".lbx/backups/00/.tmp-1", "half");
+    age_all(&ws, 40);
+    ws.lbx(&["write", "a.txt", "--content", "three\n"]).ok();
+    ws.lbx(&["delete", "c.txt"]).ok();
+    ws
+}
+
+#[test]
+fn what_is_old_goes_and_what_is_young_stays() {
+    let ws = old_and_new();
+    let before = ws.tree();
+    let planned = ws.copy().lbx(&["gc", "--dry-run"]).ok();
+    let data = ws.lbx(&["gc"]).ok();
+    assert_eq!(planned["removed"], data["removed"]);
+    let kinds = &data["by_kind"];
+    assert_eq!(kinds["history"]["files"], 2, "{data}");
+    assert_eq!(kinds["backups"], serde_json::json!({"files": 1, "bytes": 4}), "{data}");
+    assert_eq!(kinds["trash"], serde_json::json!({"files": 1, "bytes": 2}), "{data}");
+    assert_eq!(kinds["damaged_sessions"]["files"], 1, "{data}");
+    assert_eq!(kinds["temporary"]["files"], 1, "{data}");
+    assert_eq!(data["freed_bytes"], data["removed"]["bytes"]);
+    assert_eq!(ws.tree(), before);
+    // What is young can still be taken back; what is old is gone.
+    ws.lbx(&["undo"]).ok();
+    ws.holds("c.txt", "cc\n");
+    ws.lbx(&["undo"]).ok();
+    ws.holds("a.txt", "two\n");
+    ws.lbx(&["undo"]).error("not_found");
+    ws.lbx(&["restore", "--path", "b.txt"]).error("not_found");
+    assert_eq!(ws.lbx(&["gc"]).ok()["removed"]["files"], 0);
+}
+
+#[test]
+fn a_dry_run_removes_nothing() {
+    let ws = old_and_new();
+    ws.lbx(&["gc", "--dry-run"]).ok();
+    ws.lbx(&["restore", "--path", "b.txt"]).ok();
+    ws.holds("b.txt", "b\n");
+}
+
+#[test]
+fn nothing_younger_than_asked_for_goes() {
+    let ws = old_and_new();
+    let data = ws.lbx(&["gc", "--keep-days", "41"]).ok();
+    assert_eq!(data["removed"]["files"], 0, "{data}");
+    assert!(data["kept"]["files"].as_u64().unwrap() >= 6, "{data}");
+    for _ in 0..4 {
+        ws.lbx(&["undo"]).ok();
+    }
+    ws.holds("a.txt", "one\n");
+    ws.holds("b.txt", "b\n");
+}
+
+#[test]
+fn an_old_deletion_that_a_young_undo_brought_back_to_the_trash_stays() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    ws.lbx(&["delete", "a.txt"]).ok();
+    age_all(&ws, 40);
+    ws.lbx(&["restore", "--path", "a.txt"]).ok();
+    ws.lbx(&["undo"]).ok();
+    let data = ws.lbx(&["gc"]).ok();
+    assert_eq!(data["by_kind"]["trash"]["files"], 0, "{data}");
+    ws.lbx(&["restore", "--path", "a.txt"]).ok();
+    ws.holds("a.txt", "a\n");
+}
+
+#[test]
+fn a_workspace_without_a_state_has_nothing_to_free() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let data = ws.lbx(&["gc", "--dry-run"]).ok();
+    assert_eq!(data["freed_bytes"], 0);
+    assert!(!ws.path(".lbx").exists());
+}

@@ -1,0 +1,517 @@
+//! `patch` and `apply_patch`: several files change together, or none does.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::common::{Workspace, sha256};
+
+/// Changes `two` to `2` in `a.txt`, which holds [`NUMBERS`].
+const UNIFIED: &str = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
+/// The same, as git writes it.
+const GIT: &str =
+    "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
+/// The same, as Codex models write it.
+const CODEX: &str = "*** Begin Patch\n*** Update File: a.txt\n@@\n one\n-two\n+2\n three\n*** End Patch\n";
+/// The same, as Aider models write it.
+const BLOCKS: &str = "a.txt\n<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n";
+/// What the patches above begin with.
+const NUMBERS: &str = "one\ntwo\nthree\n";
+/// What they make of it.
+const CHANGED: &str = "one\n2\nthree\n";
+
+/// A workspace with `files`, all of which were read.
+fn read_workspace(files: &[(&str, &str)]) -> Workspace {
+    let ws = Workspace::with(files);
+    for (path, _) in files {
+        ws.lbx(&["read", path]).ok();
+    }
+    ws
+}
+
+/// A workspace with `a.txt` as the patches above expect it, read.
+fn numbers() -> Workspace {
+    read_workspace(&[("a.txt", NUMBERS)])
+}
+
+/// A patch that makes a file with one line.
+fn creates(path: &str, line: &str) -> String {
+    format!("--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+{line}\n")
+}
+
+#[test]
+fn every_dialect_is_applied_from_stdin_a_flag_and_json() {
+    for dialect in [UNIFIED, GIT, CODEX, BLOCKS] {
+        for form in 0..6 {
+            let ws = numbers();
+            let answer = match form {
+                0 => ws.lbx_stdin(&["patch"], dialect),
+                1 => ws.lbx(&["patch", "--patch", dialect]),
+                2 => ws.json("patch", &json!({"patch": dialect})),
+                3 => ws.json("patch", &json!({"diff": dialect})),
+                4 => ws.json("patch", &json!({"input": dialect})),
+                _ => ws.lbx_stdin(&["patch"], json!({"patch": dialect}).to_string()),
+            };
+            let file = &answer.ok()["files"][0];
+            assert_eq!((&file["path"], &file["action"]), (&json!("a.txt"), &json!("modify")), "{dialect}");
+            assert_eq!(file["sha256"], sha256(CHANGED.as_bytes()), "{dialect}");
+            assert_eq!(file["hunks"].as_array().unwrap().len(), 1, "{dialect}");
+            ws.holds("a.txt", CHANGED);
+            assert_eq!(ws.snapshots(), ["patch: a.txt"], "{dialect}");
+        }
+    }
+}
+
+#[test]
+fn path_names_the_one_file_meant() {
+    let without_name = "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
+    let blocks_without_name = "<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n";
+    for patch in [without_name, blocks_without_name, UNIFIED] {
+        let ws = read_workspace(&[("sub/b.txt", NUMBERS)]);
+        let data = ws.lbx_stdin(&["patch", "--path", "sub/b.txt"], patch).ok();
+        assert_eq!(data["files"][0]["path"], "sub/b.txt");
+        ws.holds("sub/b.txt", CHANGED);
+    }
+    let ws = numbers();
+    ws.unchanged(|| ws.lbx_stdin(&["patch"], without_name).error("patch_invalid"));
+}
+
+#[test]
+fn strip_removes_leading_folders() {
+    let patch = "--- x/y/sub/a.txt\n+++ x/y/sub/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
+    for strip in [json!(2), json!("2")] {
+        let ws = read_workspace(&[("sub/a.txt", NUMBERS)]);
+        ws.json("patch", &json!({"patch": patch, "strip": strip})).ok();
+        ws.holds("sub/a.txt", CHANGED);
+    }
+    let ws = read_workspace(&[("sub/a.txt", NUMBERS)]);
+    ws.unchanged(|| {
+        ws.lbx_stdin(&["patch", "-p0"], patch).error("not_found");
+        ws.lbx_stdin(&["patch", "-p9"], patch).error("patch_invalid");
+        ws.lbx_stdin(&["patch", "--strip", "x"], patch).error("invalid_request");
+    });
+    ws.lbx_stdin(&["patch", "-p2"], patch).ok();
+}
+
+#[test]
+fn paths_count_from_the_callers_folder_else_from_the_root() {
+    let ws = read_workspace(&[("sub/a.txt", NUMBERS), ("top.txt", NUMBERS)]);
+    let here = ws.path("sub");
+    let data = ws.call(&["patch"]).in_folder(&here).stdin(UNIFIED).run().ok();
+    assert_eq!(data["files"][0]["path"], "a.txt");
+    let top = UNIFIED.replace("a.txt", "top.txt");
+    let data = ws.call(&["patch"]).in_folder(&here).stdin(top).run().ok();
+    assert_eq!(data["files"][0]["path"], "../top.txt");
+    ws.holds("sub/a.txt", CHANGED);
+    ws.holds("top.txt", CHANGED);
+    assert_eq!(ws.snapshots(), ["patch: top.txt", "patch: sub/a.txt"]);
+}
+
+#[test]
+fn a_dry_run_answers_as_the_call_would_and_changes_nothing() {
+    let ws = numbers();
+    let preview = ws.unchanged(|| ws.lbx_stdin(&["patch", "--dry-run"], UNIFIED).ok());
+    assert!(preview["files"][0]["diff"].as_str().unwrap().contains("-two\n+2\n"), "{preview:#}");
+    assert!(ws.snapshots().is_empty());
+    let done = ws.lbx_stdin(&["patch"], UNIFIED).ok();
+    for field in ["path", "action", "sha256", "hunks"] {
+        assert_eq!(preview["files"][0][field], done["files"][0][field], "{field}");
+    }
+    let wrong = UNIFIED.replace("-two\n+2", "-zwei\n+zwo");
+    ws.unchanged(|| ws.lbx_stdin(&["patch", "--dry-run"], wrong).error("patch_conflict"));
+    let ws = Workspace::with(&[("a.txt", NUMBERS)]);
+    ws.lbx_stdin(&["patch", "--dry-run"], UNIFIED).error("not_read");
+}
+
+#[test]
+fn reverse_takes_a_patch_back() {
+    let created = creates("new.txt", "new");
+    let patch = format!("{UNIFIED}{created}");
+    let ws = numbers();
+    ws.lbx_stdin(&["patch"], &patch).ok();
+    ws.lbx_stdin(&["patch", "--reverse"], &patch).ok();
+    ws.holds("a.txt", NUMBERS);
+    assert!(!ws.path("new.txt").exists());
+    ws.lbx_stdin(&["patch"], &patch).ok();
+    ws.lbx_stdin(&["patch", "-R"], &patch).ok();
+    ws.holds("a.txt", NUMBERS);
+}
+
+#[test]
+fn fuzz_ignores_outer_context_and_only_when_asked() {
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1,5 +1,5 @@\n not there\n one\n-two\n+2\n three\n nor this\n";
+    let ws = numbers();
+    ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("patch_conflict"));
+    let data = ws.lbx_stdin(&["patch", "--fuzz", "1"], patch).ok();
+    assert_eq!(data["files"][0]["hunks"][0]["fuzz"], 1);
+    ws.holds("a.txt", CHANGED);
+}
+
+#[test]
+fn strict_takes_counts_and_line_numbers_at_their_word() {
+    let wrong_counts = UNIFIED.replace("-1,3 +1,3", "-1,7 +1,9");
+    let ws = numbers();
+    ws.unchanged(|| ws.lbx_stdin(&["patch", "--strict"], &wrong_counts).status());
+    assert!(ws.snapshots().is_empty(), "strict applied a hunk whose counts are wrong");
+    ws.lbx_stdin(&["patch"], &wrong_counts).ok();
+    ws.holds("a.txt", CHANGED);
+    let ws = numbers();
+    ws.lbx_stdin(&["patch", "--strict"], UNIFIED).ok();
+    ws.holds("a.txt", CHANGED);
+    // Elsewhere in the file it is found all the same, and the answer says where.
+    let ws = read_workspace(&[("a.txt", &format!("x\ny\n{NUMBERS}"))]);
+    let data = ws.lbx_stdin(&["patch"], UNIFIED).ok();
+    assert_eq!(data["files"][0]["hunks"][0]["offset"], 2);
+    ws.holds("a.txt", format!("x\ny\n{CHANGED}"));
+}
+
+#[test]
+fn several_files_change_together_or_not_at_all() {
+    let second = UNIFIED.replace("a.txt", "b.txt");
+    let cases: &[(&str, String, &str)] = &[
+        ("a hunk that does not apply", second.replace("-two", "-zwei"), "patch_conflict"),
+        ("a file that is not there", UNIFIED.replace("a.txt", "none.txt"), "not_found"),
+        ("a new file that exists", creates("b.txt", "other"), "already_exists"),
+        ("a path outside", creates("../out.txt", "x"), "outside_workspace"),
+        ("a path of git's", creates(".git/x", "x"), "protected_path"),
+        ("a file that was not read", UNIFIED.replace("a.txt", "unread.txt"), "not_read"),
+    ];
+    for (name, other, kind) in cases {
+        for patch in [format!("{UNIFIED}{other}"), format!("{other}{UNIFIED}")] {
+            let ws = Workspace::with(&[("a.txt", NUMBERS), ("b.txt", NUMBERS), ("unread.txt", NUMBERS)]);
+            ws.lbx(&["read", "a.txt"]).ok();
+            ws.lbx(&["read", "b.txt"]).ok();
+            let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error(kind));
+            assert!(error["message"].is_string(), "{name}");
+            assert!(ws.snapshots().is_empty(), "{name}");
+            assert!(!ws.outside.join("out.txt").exists() && !ws.path(".git/x").exists(), "{name}");
+        }
+    }
+    let ws = read_workspace(&[("a.txt", NUMBERS), ("b.txt", NUMBERS)]);
+    let data = ws.lbx_stdin(&["patch"], format!("{UNIFIED}{second}{}", creates("new/c.txt", "c"))).ok();
+    assert_eq!(data["files"].as_array().unwrap().len(), 3);
+    ws.holds("a.txt", CHANGED);
+    ws.holds("b.txt", CHANGED);
+    ws.holds("new/c.txt", "c\n");
+    assert_eq!(ws.snapshots(), ["patch: 3 files"]);
+}
+
+#[test]
+fn the_gate_comes_before_the_conflict() {
+    let ws = Workspace::with(&[("a.txt", "other\nlines\n")]);
+    ws.unchanged(|| ws.lbx_stdin(&["patch"], UNIFIED).error("not_read"));
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.unchanged(|| ws.lbx_stdin(&["patch"], UNIFIED).error("patch_conflict"));
+    ws.write("a.txt", "others\nstill\n");
+    let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], UNIFIED).error("stale_file"));
+    assert_eq!(error["details"]["expected_sha256"], sha256(b"other\nlines\n"));
+    assert_eq!(error["details"]["actual_sha256"], sha256(b"others\nstill\n"));
+}
+
+#[test]
+fn deleting_needs_the_same_proof_as_changing() {
+    let patch = "--- a/a.txt\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-one\n-two\n-three\n";
+    let ws = Workspace::with(&[("a.txt", NUMBERS)]);
+    ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("not_read"));
+    ws.lbx(&["read", "a.txt"]).ok();
+    let file = &ws.lbx_stdin(&["patch"], patch).ok()["files"][0];
+    assert_eq!((&file["action"], &file["sha256"]), (&json!("delete"), &Value::Null));
+    assert!(!ws.path("a.txt").exists());
+}
+
+#[test]
+fn expected_sha256_by_path_is_the_proof() {
+    let (good, bad) = (sha256(NUMBERS.as_bytes()), sha256(b"x"));
+    let new = creates("new.txt", "new");
+    let cases: &[(&str, Value, &str)] = &[
+        (UNIFIED, json!({"a.txt": good}), ""),
+        (UNIFIED, json!({"./a.txt": good}), ""),
+        (UNIFIED, json!({"a.txt": bad}), "stale_file"),
+        (UNIFIED, json!({"a.txt": ""}), "already_exists"),
+        (UNIFIED, json!({"a.txt": "no hash"}), "invalid_request"),
+        (UNIFIED, json!({"a.txt": good, "b.txt": good}), "invalid_request"),
+        (UNIFIED, json!({"none.txt": ""}), "invalid_request"),
+        (UNIFIED, json!(["a.txt"]), "invalid_request"),
+        (&new, json!({"new.txt": ""}), ""),
+        // Left out of a map that is given: old lines that stand exactly and in one place are enough.
+        (UNIFIED, json!({}), ""),
+    ];
+    for (patch, map, kind) in cases {
+        let ws = Workspace::with(&[("a.txt", NUMBERS), ("b.txt", NUMBERS)]);
+        let call = || ws.json("patch", &json!({"patch": patch, "expected_sha256_by_path": map}));
+        if kind.is_empty() {
+            call().ok();
+            assert_eq!(ws.snapshots().len(), 1, "{map}");
+        } else {
+            ws.unchanged(|| call().error(kind));
+        }
+    }
+    let ws = Workspace::with(&[("a.txt", NUMBERS)]);
+    let flag = format!("a.txt={good}");
+    ws.lbx_stdin(&["patch", "--expected-sha256-by-path", &flag], UNIFIED).ok();
+    ws.holds("a.txt", CHANGED);
+}
+
+#[test]
+fn a_path_left_out_of_the_map_needs_old_lines_in_one_place() {
+    let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-x\n+y\n*** End Patch\n";
+    let request = json!({"patch": patch, "expected_sha256_by_path": {}});
+    let ws = Workspace::with(&[("a.txt", "x\nmid\nx\n")]);
+    let kind = ws.unchanged(|| ws.json("patch", &request).envelope())["error"]["kind"].clone();
+    assert!(kind == "not_read" || kind == "patch_conflict", "{kind}");
+    // White space that differs is no exact match either.
+    let ws = Workspace::with(&[("a.txt", "x  \n")]);
+    let kind = ws.unchanged(|| ws.json("patch", &request).envelope())["error"]["kind"].clone();
+    assert!(kind == "not_read" || kind == "patch_conflict", "{kind}");
+}
+
+#[test]
+fn a_new_file_that_exists_is_applied_already_only_with_the_same_bytes() {
+    let ws = Workspace::with(&[("a.txt", "same\n")]);
+    let same = ws.unchanged(|| ws.lbx_stdin(&["patch"], creates("a.txt", "same")).ok());
+    assert_eq!(same["files"][0]["action"], "already_applied");
+    assert_eq!(same["files"][0]["sha256"], sha256(b"same\n"));
+    ws.unchanged(|| ws.lbx_stdin(&["patch"], creates("a.txt", "other")).error("already_exists"));
+    assert!(ws.snapshots().is_empty());
+    ws.lbx_stdin(&["patch"], creates("deep/er/b.txt", "b")).ok();
+    ws.holds("deep/er/b.txt", "b\n");
+}
+
+#[test]
+fn a_repeated_patch_is_applied_already_and_leaves_no_snapshot() {
+    for dialect in [UNIFIED, GIT, CODEX, BLOCKS] {
+        let ws = numbers();
+        ws.lbx_stdin(&["patch"], dialect).ok();
+        let again = ws.unchanged(|| ws.lbx_stdin(&["patch"], dialect).ok());
+        assert_eq!(again["files"][0]["action"], "already_applied", "{dialect}");
+        assert_eq!(ws.snapshots(), ["patch: a.txt"], "{dialect}");
+    }
+    // Where the hunk alone does not tell: the line it adds stands above its place then.
+    let insertion = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,3 @@\n x\n+x\n x\n";
+    let ws = read_workspace(&[("a.txt", "x\nx\n")]);
+    ws.lbx_stdin(&["patch"], insertion).ok();
+    let again = ws.unchanged(|| ws.lbx_stdin(&["patch"], insertion).ok());
+    assert_eq!(again["files"][0]["action"], "already_applied");
+    ws.holds("a.txt", "x\nx\nx\n");
+}
+
+#[test]
+fn a_rename_moves_the_bytes_and_the_mark() {
+    let pure =
+        "diff --git a/a.txt b/new/b.txt\nsimilarity index 100%\nrename from a.txt\nrename to new/b.txt\n";
+    // A new name alone loses nothing, so it needs no proof.
+    let ws = Workspace::with(&[("a.txt", NUMBERS)]);
+    ws.chmod("a.txt", 0o750);
+    let file = &ws.lbx_stdin(&["patch"], pure).ok()["files"][0];
+    assert_eq!(
+        (&file["action"], &file["path"], &file["from"]),
+        (&json!("rename"), &json!("new/b.txt"), &json!("a.txt"))
+    );
+    ws.holds("new/b.txt", NUMBERS);
+    assert!(!ws.path("a.txt").exists());
+    assert_eq!(ws.mode("new/b.txt"), 0o750);
+    let with_change = "diff --git a/a.txt b/b.txt\nrename from a.txt\nrename to b.txt\n--- a/a.txt\n+++ b/b.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
+    let ws = Workspace::with(&[("a.txt", NUMBERS)]);
+    ws.unchanged(|| ws.lbx_stdin(&["patch"], with_change).error("not_read"));
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx_stdin(&["patch"], with_change).ok();
+    ws.holds("b.txt", CHANGED);
+    ws.lbx(&["edit", "b.txt", "--old-string", "2", "--new-string", "two"]).ok();
+    // Onto something that stands there: never.
+    let ws = read_workspace(&[("a.txt", NUMBERS), ("b.txt", "there\n")]);
+    ws.unchanged(|| ws.lbx_stdin(&["patch"], with_change).error("already_exists"));
+}
+
+#[test]
+fn a_mode_is_changed_and_nothing_else() {
+    let patch = "diff --git a/run.sh b/run.sh\nold mode 100644\nnew mode 100755\n";
+    let ws = read_workspace(&[("run.sh", "echo\n")]);
+    ws.chmod("run.sh", 0o640);
+    assert_eq!(ws.lbx_stdin(&["patch"], patch).ok()["files"][0]["action"], "modify");
+    assert_eq!(ws.mode("run.sh"), 0o750);
+    ws.holds("run.sh", "echo\n");
+    assert!(ws.git(&["ls-tree", "lbx-snapshots", "run.sh"]).starts_with("100755"));
+    let created = "diff --git a/new.sh b/new.sh\nnew file mode 100755\n--- /dev/null\n+++ b/new.sh\n@@ -0,0 +1 @@\n+echo\n";
+    ws.lbx_stdin(&["patch"], created).ok();
+    assert_eq!(ws.mode("new.sh") & 0o111, 0o111);
+}
+
+#[test]
+fn a_crlf_file_takes_an_lf_patch_and_stays_crlf() {
+    for dialect in [UNIFIED, GIT, CODEX, BLOCKS] {
+        let ws = read_workspace(&[("a.txt", "one\r\ntwo\r\nthree\r\n")]);
+        ws.lbx_stdin(&["patch"], dialect).ok();
+        ws.holds("a.txt", "one\r\n2\r\nthree\r\n");
+    }
+}
+
+#[test]
+fn a_file_without_a_last_newline_keeps_it_so() {
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n\\ No newline at end of file\n+2\n\\ No newline at end of file\n";
+    let ws = read_workspace(&[("a.txt", "one\ntwo")]);
+    ws.lbx_stdin(&["patch"], patch).ok();
+    ws.holds("a.txt", "one\n2");
+}
+
+#[test]
+fn hostile_paths_lead_nowhere() {
+    let ws = read_workspace(&[("a.txt", NUMBERS)]);
+    fs::write(ws.outside.join("secret.txt"), NUMBERS).unwrap();
+    ws.link("../secret.txt", "link.txt");
+    ws.link("..", "up");
+    let absolute = ws.outside.join("abs.txt").display().to_string();
+    let add_file = |path: &str| format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch\n");
+    let symlink = "diff --git a/evil b/evil\nnew file mode 120000\n--- /dev/null\n+++ b/evil\n@@ -0,0 +1 @@\n+/etc/passwd\n\\ No newline at end of file\n";
+    let cases: &[(String, &str)] = &[
+        (creates("../x.txt", "x"), "outside_workspace"),
+        (creates("sub/../../x.txt", "x"), "outside_workspace"),
+        (creates("up/x.txt", "x"), "outside_workspace"),
+        (add_file("../x.txt"), "outside_workspace"),
+        (add_file(&absolute), "outside_workspace"),
+        (add_file(".git/hooks/pre-commit"), "protected_path"),
+        (add_file(".GIT/config"), "protected_path"),
+        (add_file("sub/.git/config"), "protected_path"),
+        (add_file(".lbx/x"), "protected_path"),
+        (UNIFIED.replace("a.txt", "link.txt"), "outside_workspace"),
+        (symlink.to_owned(), "outside_workspace"),
+        (
+            "diff --git a/a.txt b/../b.txt\nrename from a.txt\nrename to ../b.txt\n".to_owned(),
+            "outside_workspace",
+        ),
+        ("diff --git a/a.txt b/.git/b\nrename from a.txt\nrename to .git/b\n".to_owned(), "protected_path"),
+    ];
+    for (patch, kind) in cases {
+        ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error(kind));
+        let request = json!({"input": patch}).to_string();
+        let codex = || ws.call(&["apply_patch", "--json", &request]).env("LBX_OUTPUT", "json").run();
+        ws.unchanged(codex).error(kind);
+    }
+    assert_eq!(fs::read_to_string(ws.outside.join("secret.txt")).unwrap(), NUMBERS);
+    let mut around: Vec<String> = fs::read_dir(&ws.outside)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    around.sort();
+    assert_eq!(around, ["home", "secret.txt", "ws"]);
+    assert!(ws.snapshots().is_empty());
+}
+
+#[test]
+fn a_text_that_is_no_patch_is_invalid_at_a_line() {
+    let cases: &[&str] = &[
+        "",
+        "hello\n",
+        "--- a/a.txt\n+++ b/a.txt\n",
+        "--- a/a.txt\n+++ b/a.txt\n@@ nonsense\n",
+        "*** Begin Patch\n*** Update File: a.txt\n@@\n one\n-two\n+2\n",
+        "*** Begin Patch\n*** Frobnicate: a.txt\n*** End Patch\n",
+        "*** Begin Patch\n*** End Patch\n",
+        "a.txt\n<<<<<<< SEARCH\ntwo\n=======\n2\n",
+    ];
+    for patch in cases {
+        let ws = numbers();
+        let request = json!({"patch": patch});
+        let answer = ws.unchanged(|| ws.json("patch", &request));
+        let error = answer.error("patch_invalid");
+        assert!(error["details"]["line"].is_u64(), "{patch:?}: {error:#}");
+        assert!(error["message"].as_str().unwrap().contains("line "), "{patch:?}: {error:#}");
+    }
+}
+
+#[test]
+fn a_conflict_names_file_hunk_what_was_expected_and_what_is_there() {
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n@@ -3,3 +3,3 @@\n three\n-vier\n+4\n five\n";
+    let ws = read_workspace(&[("a.txt", "one\ntwo\nthree\nfour\nfive\n")]);
+    let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("patch_conflict"));
+    assert_eq!(error["path"], "a.txt");
+    assert!(error["suggested_action"].as_str().unwrap().contains("a.txt"), "{error:#}");
+    let refused = &error["details"]["refused"][0];
+    assert_eq!(refused["path"], "a.txt");
+    let hunks = refused["hunks"].as_array().unwrap();
+    assert_eq!((&hunks[0]["hunk"], &hunks[0]["fate"]), (&json!(1), &json!("applies")));
+    assert_eq!((&hunks[1]["hunk"], &hunks[1]["fate"]), (&json!(2), &json!("fails")));
+    let nearest = &hunks[1]["nearest"];
+    assert_eq!((&nearest["line"], &nearest["differs_at"]), (&json!(3), &json!(4)), "{error:#}");
+    assert!(nearest["expected"].to_string().contains("vier"), "{error:#}");
+    assert!(nearest["found"].to_string().contains("four"), "{error:#}");
+    // What it says suffices for one retry.
+    ws.lbx_stdin(&["patch"], patch.replace("vier", "four")).ok();
+    ws.holds("a.txt", "1\ntwo\nthree\n4\nfive\n");
+}
+
+#[test]
+fn apply_patch_answers_as_codex_does() {
+    let ws = Workspace::with(&[("a.txt", NUMBERS), ("gone.txt", "bye\n")]);
+    let patch = "*** Begin Patch\n*** Add File: new.txt\n+new\n*** Update File: a.txt\n@@\n-two\n+2\n*** Delete File: gone.txt\n*** End Patch\n";
+    // It deletes a file whose lines it does not show, so a read is asked for first.
+    let refused = ws.unchanged(|| ws.lbx_stdin(&["apply_patch"], patch));
+    assert_eq!((refused.status(), refused.stdout()), (5, &b""[..]), "{}", refused.stderr());
+    assert!(refused.stderr().starts_with("lbx: not_read: "), "{}", refused.stderr());
+    ws.lbx(&["read", "gone.txt"]).ok();
+    let done = ws.lbx_stdin(&["apply_patch"], patch);
+    assert_eq!((done.status(), done.stderr().as_str()), (0, ""));
+    assert_eq!(done.stdout_text(), "Success. Updated the following files:\nA new.txt\nM a.txt\nD gone.txt\n");
+    assert_eq!(ws.snapshots(), ["apply_patch: 3 files"]);
+}
+
+#[test]
+fn apply_patch_is_called_in_every_way_that_codex_models_do() {
+    for form in 0..6 {
+        let ws = Workspace::with(&[("a.txt", NUMBERS)]);
+        let none: &[&str] = &[];
+        let answer = match form {
+            0 => ws.lbx(&["apply_patch", CODEX]),
+            1 => ws.lbx_stdin(&["apply_patch"], CODEX),
+            2 => ws.call(&[CODEX]).named("apply_patch").run(),
+            3 => ws.call(none).named("apply_patch").stdin(CODEX).run(),
+            4 => ws.call(&[CODEX]).named("/usr/bin/applypatch").run(),
+            _ => ws.call(&[CODEX]).named("apply_patch").stdin_never_closes().run(),
+        };
+        assert_eq!(answer.status(), 0, "{form}: {}", answer.stderr());
+        assert_eq!(answer.stdout_text(), "Success. Updated the following files:\nM a.txt\n", "{form}");
+        ws.holds("a.txt", CHANGED);
+    }
+    let ws = Workspace::with(&[("a.txt", NUMBERS)]);
+    let data = ws.call(&[CODEX]).named("apply_patch").env("LBX_OUTPUT", "json").run().ok();
+    assert_eq!(data["files"][0]["action"], "modify");
+    let answer = ws.call(&["not a patch"]).named("apply_patch").env("LBX_OUTPUT", "json").run();
+    answer.error("patch_invalid");
+}
+
+#[test]
+fn apply_patch_takes_old_lines_in_one_place_as_proof() {
+    let call = |ws: &Workspace| ws.call(&["apply_patch", CODEX]).env("LBX_OUTPUT", "json").run();
+    let ws = Workspace::with(&[("a.txt", NUMBERS)]);
+    call(&ws).ok();
+    // Twice the same lines prove nothing, nor does white space that differs.
+    for text in [format!("{NUMBERS}{NUMBERS}"), NUMBERS.replace("two", "two ")] {
+        let ws = Workspace::with(&[("a.txt", &text)]);
+        let kind = ws.unchanged(|| call(&ws).envelope())["error"]["kind"].clone();
+        assert!(kind == "not_read" || kind == "patch_conflict", "{text:?}: {kind}");
+    }
+    // Under its own name, patch wants the file read.
+    let ws = Workspace::with(&[("a.txt", NUMBERS)]);
+    ws.unchanged(|| ws.lbx_stdin(&["patch"], CODEX).error("not_read"));
+}
+
+#[test]
+fn a_patch_that_git_makes_is_applied_as_git_does() {
+    let before = (1..=60).map(|number| format!("line {number}\n")).collect::<String>();
+    let after = before.replace("line 7\n", "").replace("line 30\n", "thirty\nand more\n") + "end";
+    let ws = Workspace::with(&[("a.txt", &before), ("moved.txt", &before), ("gone.txt", "x\n")]);
+    ws.write("a.txt", &after);
+    fs::rename(ws.path("moved.txt"), ws.path("there.txt")).unwrap();
+    fs::remove_file(ws.path("gone.txt")).unwrap();
+    ws.write("bin", b"\0\x01\xff\n");
+    ws.git(&["add", "-A"]);
+    let patch = ws.git(&["diff", "--cached", "--binary", "-M", "HEAD"]) + "\n";
+    let wanted = ws.tree();
+    ws.git(&["reset", "-q", "--hard", "HEAD"]);
+    for path in ["a.txt", "gone.txt", "moved.txt"] {
+        ws.lbx(&["read", path]).ok();
+    }
+    ws.lbx_stdin(&["patch"], &patch).ok();
+    assert_eq!(ws.tree(), wanted);
+    ws.lbx_stdin(&["patch", "--reverse"], &patch).ok();
+    assert_eq!(ws.git(&["status", "--porcelain"]), "");
+}

@@ -1,0 +1,294 @@
+//! Every change is a commit of its own, and the developer's repository stays as it is.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::common::Workspace;
+
+/// What must not change: HEAD, the index, the configuration, the branches and their reflogs.
+fn repository(ws: &Workspace) -> Vec<(String, Option<Vec<u8>>)> {
+    let mut files = vec![("refs".to_owned(), Some(refs(ws).into_bytes()))];
+    for name in ["HEAD", "index", "config", "logs/HEAD", "logs/refs/heads/main", "ORIG_HEAD", "packed-refs"] {
+        files.push((name.to_owned(), fs::read(ws.path(".git").join(name)).ok()));
+    }
+    files
+}
+
+/// All refs but that of the snapshots.
+fn refs(ws: &Workspace) -> String {
+    let all = ws.git(&["for-each-ref", "--format=%(refname) %(objectname)"]);
+    all.lines().filter(|line| !line.contains("lbx-snapshots")).collect()
+}
+
+/// A format of the newest snapshot.
+fn newest(ws: &Workspace, format: &str) -> String {
+    ws.git(&["log", "-1", &format!("--format={format}"), "lbx-snapshots"])
+}
+
+#[test]
+fn a_change_is_one_commit_with_its_trailers() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("sub/b.txt", "b\n")]);
+    let head = ws.git(&["rev-parse", "HEAD"]);
+    let calls: &[(&[&str], &str, &str)] = &[
+        (&["append", "a.txt", "--content", "two\n"], "append", "append: a.txt"),
+        (&["write", "c/d.txt", "--content", "d\n"], "write", "write: c/d.txt"),
+        (&["move", "sub", "dir"], "move", "move: sub -> dir"),
+        (&["delete", "c/d.txt"], "delete", "delete: c/d.txt"),
+        (&["undo"], "undo", "undo: c/d.txt"),
+    ];
+    for (at, (call, tool, subject)) in calls.iter().enumerate() {
+        let envelope = ws.lbx(call).success();
+        assert_eq!(envelope["snapshot"], ws.git(&["rev-parse", "lbx-snapshots"]), "{call:?}");
+        assert_eq!(newest(&ws, "%s"), *subject);
+        let trailers = newest(&ws, "%(trailers)");
+        for trailer in ["Lbx-Session: default", &format!("Lbx-Tool: {tool}"), &format!("Lbx-Seq: {}", at + 1)]
+        {
+            assert!(trailers.contains(trailer), "{call:?}: {trailers}");
+        }
+        assert_eq!(ws.snapshots().len(), at + 1, "{call:?}");
+    }
+    assert_eq!(ws.git(&["rev-parse", "lbx-snapshots~5"]), head, "the first snapshot's parent is HEAD");
+    assert_eq!(ws.git(&["rev-parse", "lbx-snapshots^{tree}"]), ws.tree_id());
+    ws.git(&["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
+fn why_is_the_body_under_every_name() {
+    for name in ["why", "description", "instruction", "summary", "explanation"] {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        let mut request = json!({"path": "a.txt", "content": "two\n"});
+        request[name] = json!("The list was incomplete.\n\nLbx-Session: forged");
+        ws.json("append", &request).ok();
+        let body = newest(&ws, "%b");
+        assert!(body.starts_with("The list was incomplete.\n"), "{name}: {body}");
+        assert_eq!(newest(&ws, "%(trailers:key=Lbx-Session,valueonly)"), "default");
+        let entry = &ws.lbx(&["log"]).ok()["snapshots"][0];
+        assert!(entry["why"].as_str().unwrap().starts_with("The list was incomplete."), "{entry:#}");
+    }
+}
+
+#[test]
+fn what_others_change_stands_apart() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    ws.write("a.txt", "one\ntwo\nsomeone's\n");
+    ws.lbx(&["append", "a.txt", "--content", "three\n"]).ok();
+    let subjects = ws.snapshots();
+    assert_eq!(subjects.len(), 3, "{subjects:?}");
+    assert!(subjects[1].starts_with("external: "), "{subjects:?}");
+    assert_eq!(ws.git(&["show", "lbx-snapshots~1:a.txt"]), "one\ntwo\nsomeone's");
+    let diff = ws.git(&["diff", "lbx-snapshots~1", "lbx-snapshots"]);
+    assert!(diff.contains("+three") && !diff.contains("+someone's"), "{diff}");
+}
+
+#[test]
+fn what_was_uncommitted_is_the_baseline_of_a_session() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    ws.write("b.txt", "mine\n");
+    ws.write("new.txt", "new\n");
+    let index = fs::read(ws.path(".git/index")).unwrap();
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    assert_eq!(ws.snapshots(), ["append: a.txt", "baseline"]);
+    assert_eq!(ws.git(&["show", "--format=", "--name-only", "lbx-snapshots~1"]), "b.txt\nnew.txt");
+    assert_eq!(ws.git(&["show", "--format=", "--name-only", "lbx-snapshots"]), "a.txt");
+    let diff = ws.lbx(&["diff", "--text"]).stdout_text();
+    assert!(diff.contains("+two") && !diff.contains("mine"), "{diff}");
+    assert_eq!(fs::read(ws.path(".git/index")).unwrap(), index);
+    // Where nothing is uncommitted, HEAD is it.
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    assert_eq!(ws.snapshots(), ["append: a.txt"]);
+}
+
+#[test]
+fn an_ignored_file_never_enters_a_commit() {
+    let ws = Workspace::with(&[(".gitignore", "*.env\nsecret/\n"), ("a.txt", "one\n")]);
+    ws.write("old.env", "KEY=old\n");
+    for (path, content) in [("x.env", "KEY=1\n"), ("secret/key", "k\n")] {
+        ws.lbx(&["write", path, "--content", content]).success();
+    }
+    ws.lbx(&["append", "old.env", "--content", "KEY=2\n"]).success();
+    ws.lbx(&["move", "x.env", "secret/x"]).success();
+    ws.lbx(&["delete", "old.env"]).success();
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).success();
+    ws.lbx(&["snapshot"]).success();
+    let all = ws.git(&["log", "--all", "--format=", "--name-only"]);
+    let mut names: Vec<&str> = all.lines().collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names, [".gitignore", "a.txt"]);
+    // Not even as an object that no commit names.
+    let objects = ws.git(&["cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)"]);
+    for object in objects.lines().filter_map(|line| line.strip_suffix(" blob")) {
+        let content = ws.git(&["cat-file", "-p", object]);
+        assert!(!content.contains("KEY="), "{content}");
+    }
+}
+
+#[test]
+fn head_index_and_configuration_stay_untouched() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), ("sub/c.txt", "c\n")]);
+    ws.write("b.txt", "staged\n");
+    ws.git(&["add", "b.txt"]);
+    ws.write("b.txt", "and not staged\n");
+    ws.write("sub/c.txt", "stashed\n");
+    ws.git(&["stash", "push", "-q", "sub/c.txt"]);
+    let before = repository(&ws);
+    let staged = ws.git(&["diff", "--cached"]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["move", "sub/c.txt", "d.txt"]).ok();
+    ws.lbx(&["append", "b.txt", "--content", "more\n"]).ok();
+    ws.lbx(&["snapshot", "all of it"]).ok();
+    ws.lbx(&["undo"]).ok();
+    for call in [&["log"][..], &["diff"], &["ls"], &["grep", "one"], &["audit"]] {
+        ws.lbx(call).ok();
+    }
+    assert_eq!(repository(&ws), before);
+    assert_eq!(ws.git(&["diff", "--cached"]), staged);
+    assert_eq!(ws.git(&["stash", "list"]).lines().count(), 1);
+    ws.git(&["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
+fn nothing_changed_makes_no_commit() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    for call in [
+        &["write", "a.txt", "--content", "one\n"][..],
+        &["append", "a.txt", "--content", "x", "--dry-run"],
+        &["snapshot"],
+        &["read", "a.txt"],
+    ] {
+        assert_eq!(ws.lbx(call).success()["snapshot"], Value::Null, "{call:?}");
+    }
+    assert!(ws.snapshots().is_empty());
+}
+
+#[test]
+fn log_shows_what_was_changed_in_json_and_text() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\nthree\n"]).ok();
+    ws.lbx(&["append", "b.txt", "--content", "bb\n", "--session", "bob"]).ok();
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "1"]).ok();
+    let all = ws.lbx(&["log"]).ok();
+    let entries = all["snapshots"].as_array().unwrap();
+    assert_eq!(entries.len(), 3);
+    let edit = &entries[0];
+    assert_eq!(
+        (&edit["tool"], &edit["paths"], &edit["session"]),
+        (&json!("edit"), &json!(["a.txt"]), &json!("default"))
+    );
+    assert_eq!((&edit["files"], &edit["insertions"], &edit["deletions"]), (&json!(1), &json!(1), &json!(1)));
+    assert_eq!(edit["id"], ws.git(&["rev-parse", "lbx-snapshots"]));
+    assert_eq!(entries[2]["insertions"], 2);
+    let count = |call: &[&str]| ws.lbx(call).ok()["snapshots"].as_array().unwrap().len();
+    assert_eq!(count(&["log", "a.txt"]), 2);
+    assert_eq!(count(&["log", "--session", "bob"]), 1);
+    assert_eq!(count(&["log", "--limit", "1"]), 1);
+    assert_eq!(count(&["log", "--since", "1h"]), 3);
+    assert_eq!(count(&["log", "--since", "lbx-snapshots~1"]), 1);
+    let text = ws.lbx(&["log", "--text"]);
+    assert_eq!(text.stdout_text().lines().count(), 3);
+    assert!(text.stdout_text().contains("edit: a.txt (+1 -1)"), "{}", text.stdout_text());
+}
+
+#[test]
+fn diff_shows_what_a_session_changed_in_json_and_text() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    let none = ws.lbx(&["diff"]).ok();
+    assert_eq!(none["files"], 0);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["append", "b.txt", "--content", "bb\n", "--session", "bob"]).ok();
+    let own = ws.lbx(&["diff"]).ok();
+    assert_eq!((&own["files"], &own["session"]), (&json!(1), &json!("default")));
+    let text = ws.lbx(&["diff", "--text"]).stdout_text();
+    assert_eq!(own["diff"], text);
+    assert!(text.starts_with("diff --git a/a.txt b/a.txt\n") && text.ends_with("+two\n"), "{text}");
+    let whole = ws.lbx(&["diff", "--from", "HEAD", "--to", "lbx-snapshots"]).ok();
+    assert_eq!(whole["files"], 2);
+    assert_eq!(
+        whole["diff"].as_str().unwrap().trim_end(),
+        ws.git(&["diff", "--no-color", "--abbrev=10", "HEAD", "lbx-snapshots"]),
+    );
+    assert_eq!(ws.lbx(&["diff", "b.txt", "--from", "HEAD"]).ok()["files"], 1);
+    ws.lbx(&["diff", "--from", "ffffffffff"]).error("not_found");
+    let status = ws.lbx(&["diff", "--exit-status"]);
+    assert_eq!((status.status(), status.envelope()["ok"].clone()), (1, json!(true)));
+    assert_eq!(ws.lbx(&["diff", "--exit-status", "--session", "nobody", "none.txt"]).status(), 0);
+}
+
+#[test]
+fn a_snapshot_takes_in_whatever_changed() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("gone.txt", "g\n"), ("sub/run.sh", "x\n")]);
+    ws.write("a.txt", "uno\n");
+    ws.write("new/file.txt", "new\n");
+    ws.link("a.txt", "link");
+    fs::remove_file(ws.path("gone.txt")).unwrap();
+    ws.chmod("sub/run.sh", 0o755);
+    let data = ws.lbx(&["snapshot", "before the release\nAll of it."]).ok();
+    assert_eq!(data["files"], 5);
+    assert_eq!(
+        (newest(&ws, "%s"), newest(&ws, "%b").lines().next()),
+        ("snapshot: before the release".to_owned(), Some("All of it."))
+    );
+    assert_eq!(ws.git(&["rev-parse", "lbx-snapshots^{tree}"]), ws.tree_id());
+    assert_eq!(
+        ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]),
+        "a.txt\nlink\nnew/file.txt\nsub/run.sh"
+    );
+}
+
+#[test]
+fn without_a_git_repository_a_private_one_serves() {
+    let ws = Workspace::bare(&[("a.txt", "one\n")]);
+    let envelope = ws.lbx(&["append", "a.txt", "--content", "two\n"]).success();
+    assert!(envelope["snapshot"].is_string(), "{envelope:#}");
+    assert!(!ws.path(".git").exists());
+    let log = ws.lbx(&["log"]).ok();
+    assert_eq!(log["snapshots"][0]["tool"], "append");
+    assert!(ws.lbx(&["diff", "--text"]).stdout_text().contains("+two"));
+    let again = ws.lbx(&["write", "b.txt", "--content", "b", "--require-snapshot"]).success();
+    assert!(again["snapshot"].is_string(), "{again:#}");
+}
+
+#[test]
+fn a_snapshot_that_fails_is_a_warning_unless_it_is_required() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.git(&["checkout", "-q", "-b", "lbx-snapshots"]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).warned("snapshot");
+    ws.holds("a.txt", "one\ntwo\n");
+    let call = ["append", "a.txt", "--content", "three\n", "--require-snapshot"];
+    let error = ws.lbx(&call).error("snapshot_failed");
+    // The answer and the file must tell the same.
+    let text = String::from_utf8(ws.read_bytes("a.txt")).unwrap();
+    assert_eq!(error["applied"] == json!(true), text.ends_with("three\n"), "{error:#}\n{text}");
+    assert_eq!(ws.git(&["log", "--format=%s"]), "first");
+    ws.git(&["checkout", "-q", "main"]);
+    assert!(
+        ws.lbx(&["append", "a.txt", "--content", "four\n", "--require-snapshot"]).success()["snapshot"]
+            .is_string()
+    );
+}
+
+#[test]
+fn no_program_of_the_repository_runs() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), (".gitattributes", "*.txt filter=evil diff=evil\n")]);
+    let witness = ws.outside.join("ran");
+    let evil = format!("touch {}; cat", witness.display());
+    for key in
+        ["filter.evil.clean", "filter.evil.smudge", "diff.external", "diff.evil.textconv", "core.fsmonitor"]
+    {
+        ws.git(&["config", key, &evil]);
+    }
+    for hook in ["pre-commit", "post-commit", "reference-transaction", "post-index-change"] {
+        ws.write(&format!(".git/hooks/{hook}"), format!("#!/bin/sh\n{evil}\n"));
+        ws.chmod(&format!(".git/hooks/{hook}"), 0o755);
+    }
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).success();
+    ws.write("b.txt", "b\n");
+    ws.lbx(&["snapshot"]).success();
+    ws.lbx(&["diff"]).success();
+    ws.lbx(&["log"]).success();
+    assert!(!witness.exists());
+}

@@ -1,0 +1,266 @@
+//! What is deleted can be brought back, and nothing is ever moved onto something else.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+
+use crate::common::{Workspace, sha256};
+
+/// The name in the trash that an answer gives.
+fn trash_id(data: &serde_json::Value) -> String {
+    data["trash_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_deleted_file_comes_back_by_its_id() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    let before = ws.tree();
+    let data = ws.lbx(&["delete", "a.txt"]).ok();
+    assert_eq!((&data["path"], &data["files"], &data["bytes"]), (&json!("a.txt"), &json!(1), &json!(4)));
+    assert!(!ws.path("a.txt").exists());
+    let back = ws.lbx(&["restore", "--trash-id", &trash_id(&data)]).ok();
+    assert_eq!((&back["path"], &back["sha256"]), (&json!("a.txt"), &json!(sha256(b"one\n"))));
+    assert_eq!(ws.tree(), before);
+    assert_eq!(ws.snapshots(), ["restore: a.txt", "delete: a.txt"]);
+    // It is no longer in the trash.
+    ws.lbx(&["restore", "--trash-id", &trash_id(&data)]).error("not_found");
+}
+
+#[test]
+fn of_several_with_one_path_the_newest_comes_back() {
+    let ws = Workspace::with(&[]);
+    for text in ["first", "second"] {
+        ws.write("a.txt", text);
+        ws.lbx(&["delete", "a.txt"]).ok();
+    }
+    ws.lbx(&["restore", "a.txt"]).ok();
+    ws.holds("a.txt", "second");
+    let error = ws.unchanged(|| ws.lbx(&["restore", "a.txt"]).error("already_exists"));
+    assert!(error["suggested_action"].as_str().unwrap().contains("to"), "{error:#}");
+    let there = ws.lbx(&["restore", "a.txt", "--to", "deep/er/b.txt"]).ok();
+    assert_eq!(there["path"], "deep/er/b.txt");
+    ws.holds("deep/er/b.txt", "first");
+    ws.holds("a.txt", "second");
+}
+
+#[test]
+fn a_folder_is_deleted_only_when_that_is_said() {
+    let ws = Workspace::with(&[("sub/a.txt", "a\n"), ("sub/deep/b.txt", "bb\n")]);
+    let before = ws.tree();
+    let error = ws.unchanged(|| ws.lbx(&["delete", "sub"]).error("is_a_directory"));
+    assert!(error["suggested_action"].as_str().unwrap().contains("recursive"), "{error:#}");
+    let data = ws.json("delete", &json!({"path": "sub", "recursive": true})).ok();
+    assert_eq!((&data["files"], &data["bytes"]), (&json!(2), &json!(5)));
+    assert!(!ws.path("sub").exists());
+    let listed = ws.lbx(&["trash", "list"]).ok();
+    assert_eq!(
+        (&listed["entries"][0]["path"], &listed["entries"][0]["type"]),
+        (&json!("sub"), &json!("dir"))
+    );
+    ws.lbx(&["restore", "sub"]).ok();
+    assert_eq!(ws.tree(), before);
+}
+
+#[test]
+fn a_symlink_is_deleted_itself_and_not_what_it_points_to() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("sub/b.txt", "b\n")]);
+    fs::write(ws.outside.join("secret"), "s").unwrap();
+    ws.link("a.txt", "file");
+    ws.link("sub", "folder");
+    ws.link("../secret", "out");
+    ws.link("nowhere", "dangling");
+    let before = ws.tree();
+    for link in ["file", "folder", "out", "dangling"] {
+        ws.lbx(&["delete", link]).ok();
+        assert!(fs::symlink_metadata(ws.path(link)).is_err(), "{link}");
+    }
+    ws.holds("a.txt", "one\n");
+    ws.holds("sub/b.txt", "b\n");
+    assert_eq!(fs::read_to_string(ws.outside.join("secret")).unwrap(), "s");
+    for link in ["file", "folder", "out", "dangling"] {
+        ws.lbx(&["restore", link]).ok();
+    }
+    assert_eq!(ws.tree(), before);
+}
+
+#[test]
+fn several_paths_are_deleted_together_or_not_at_all() {
+    let ws = Workspace::with(&[("a", "a"), ("b", "b"), ("sub/c", "c")]);
+    ws.unchanged(|| {
+        ws.lbx(&["delete", "a", "none"]).error("not_found");
+        ws.lbx(&["delete", "a", "sub"]).error("is_a_directory");
+        ws.lbx(&["delete", "a", "a"]).error("invalid_request");
+        ws.lbx(&["delete", "-r", "sub/c", "sub"]).error("invalid_request");
+        ws.lbx(&["delete", "a", "../x"]).error("outside_workspace");
+        ws.lbx(&["delete", "-r", "a", ".git"]).error("protected_path");
+        ws.json("delete", &json!({"path": []})).error("invalid_request");
+    });
+    assert_eq!(ws.lbx(&["trash"]).ok()["total"], 0, "what was refused left something in the trash");
+    let data = ws.lbx(&["delete", "-r", "a", "sub"]).ok();
+    assert_eq!(data["deleted"].as_array().unwrap().len(), 2);
+    assert!(!ws.path("a").exists() && !ws.path("sub").exists() && ws.path("b").exists());
+    assert_eq!(ws.snapshots().len(), 1);
+    // They are one change, which one undo takes back.
+    ws.lbx(&["undo"]).ok();
+    ws.holds("a", "a");
+    ws.holds("sub/c", "c");
+}
+
+#[test]
+fn an_expected_sha256_is_checked_though_none_is_needed() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let (good, bad) = (sha256(b"one\n"), sha256(b"x"));
+    ws.unchanged(|| ws.lbx(&["delete", "a.txt", "--expected-sha256", &bad]).error("stale_file"));
+    ws.unchanged(|| ws.lbx(&["move", "a.txt", "b.txt", "--expected-sha256", &bad]).error("stale_file"));
+    ws.lbx(&["move", "a.txt", "b.txt", "--expected-sha256", &good]).ok();
+    ws.lbx(&["delete", "b.txt", "--expected-sha256", &good]).ok();
+}
+
+#[test]
+fn what_git_and_lbx_need_is_not_deleted_or_moved() {
+    let ws = Workspace::with(&[("sub/a.txt", "a\n"), ("plain.txt", "p\n")]);
+    fs::create_dir_all(ws.path("sub/deep/.git/objects")).unwrap();
+    let calls: &[(&[&str], &str)] = &[
+        (&["delete", "-r", "sub"], "protected_path"),
+        (&["delete", "-r", "sub/deep/.git"], "protected_path"),
+        (&["delete", "-r", ".git"], "protected_path"),
+        (&["delete", ".git/HEAD"], "protected_path"),
+        (&["delete", "-r", ".lbx"], "protected_path"),
+        (&["move", "sub", "other"], "protected_path"),
+        (&["move", ".git/HEAD", "head"], "protected_path"),
+        (&["move", "plain.txt", ".git/plain"], "protected_path"),
+        (&["move", "plain.txt", ".lbx/plain"], "protected_path"),
+        (&["move", "plain.txt", "../plain"], "outside_workspace"),
+        (&["delete", "../home"], "outside_workspace"),
+    ];
+    ws.lbx(&["append", "plain.txt", "--content", "more\n"]).ok();
+    ws.unchanged(|| {
+        for (call, kind) in calls {
+            ws.lbx(call).error(kind);
+        }
+    });
+    assert!(ws.path(".git/HEAD").exists() && ws.path("sub/deep/.git/objects").exists());
+    for root in [".", "sub/.."] {
+        let answer = ws.unchanged(|| ws.lbx(&["delete", "-r", root]));
+        assert_ne!(answer.status(), 0, "{root}");
+        let _ = answer.envelope();
+        assert_ne!(ws.unchanged(|| ws.lbx(&["move", root, "x"])).status(), 0, "{root}");
+    }
+}
+
+#[test]
+fn modes_times_and_links_survive_the_trash() {
+    let ws = Workspace::with(&[("sub/run.sh", "#!/bin/sh\n"), ("sub/private/key", "k\n")]);
+    ws.chmod("sub/run.sh", 0o751);
+    ws.chmod("sub/private", 0o700);
+    ws.link("run.sh", "sub/link");
+    fs::hard_link(ws.path("sub/run.sh"), ws.path("sub/twin")).unwrap();
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    fs::File::options().write(true).open(ws.path("sub/run.sh")).unwrap().set_modified(long_ago).unwrap();
+    let (before, stat) = (ws.tree(), fs::metadata(ws.path("sub/run.sh")).unwrap());
+    ws.lbx(&["delete", "-r", "sub"]).ok();
+    ws.lbx(&["restore", "sub"]).ok();
+    assert_eq!(ws.tree(), before);
+    let now = fs::metadata(ws.path("sub/run.sh")).unwrap();
+    assert_eq!(
+        (now.mtime(), now.ino(), now.nlink(), now.mode()),
+        (stat.mtime(), stat.ino(), stat.nlink(), stat.mode())
+    );
+}
+
+#[test]
+fn restore_names_what_the_trash_holds() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    ws.lbx(&["restore", "a.txt"]).error("not_found");
+    ws.lbx(&["restore"]).error("invalid_request");
+    let id = trash_id(&ws.lbx(&["delete", "a.txt"]).ok());
+    let error = ws.lbx(&["restore", "b.txt"]).error("not_found");
+    assert!(error["suggested_action"].as_str().unwrap().contains(&id), "{error:#}");
+    ws.lbx(&["restore", "a.txt", "--trash-id", &id]).error("invalid_request");
+    for id in ["../sessions", "", ".", "x/../../x"] {
+        ws.json("restore", &json!({"trash_id": id})).error("not_found");
+    }
+    for (to, kind) in
+        [("../x", "outside_workspace"), (".git/x", "protected_path"), (".lbx/x", "protected_path")]
+    {
+        ws.lbx(&["restore", "a.txt", "--to", to]).error(kind);
+    }
+    ws.unchanged(|| ws.lbx(&["restore", "a.txt", "--dry-run"]).ok());
+    ws.lbx(&["restore", "a.txt"]).ok();
+}
+
+#[test]
+fn the_trash_is_listed_newest_first_and_purged() {
+    let ws = Workspace::with(&[("a", "a"), ("b", "bb"), ("c", "ccc")]);
+    let ids: Vec<String> =
+        ["a", "b", "c"].iter().map(|path| trash_id(&ws.lbx(&["delete", path]).ok())).collect();
+    let listed = ws.lbx(&["trash"]).ok();
+    let paths: Vec<&str> =
+        listed["entries"].as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["c", "b", "a"]);
+    assert_eq!((&listed["total"], &listed["bytes"]), (&json!(3), &json!(6)));
+    assert_eq!(ws.lbx(&["trash", "list", "--limit", "1"]).ok()["truncated"], true);
+    ws.lbx(&["trash", "purge", "--trash-id", "none"]).error("not_found");
+    ws.lbx(&["trash", "purge", "--dry-run"]).ok();
+    assert_eq!(ws.lbx(&["trash", "purge", "--trash-id", &ids[1]]).ok()["total"], 1);
+    ws.lbx(&["restore", "b"]).error("not_found");
+    ws.lbx(&["restore", "c"]).ok();
+    assert_eq!(ws.lbx(&["trash", "purge"]).ok()["total"], 1);
+    assert_eq!(ws.lbx(&["trash"]).ok()["total"], 0);
+    ws.holds("c", "ccc");
+}
+
+#[test]
+fn a_dry_run_of_a_deletion_deletes_nothing() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    ws.unchanged(|| ws.lbx(&["delete", "a.txt", "--dry-run"]).ok());
+    ws.unchanged(|| ws.lbx(&["move", "a.txt", "b/c.txt", "--dry-run"]).ok());
+    assert_eq!(ws.lbx(&["trash"]).ok()["total"], 0);
+    assert!(ws.snapshots().is_empty());
+}
+
+#[test]
+fn a_move_makes_folders_and_never_overwrites() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n"), ("sub/c.txt", "c\n")]);
+    ws.unchanged(|| {
+        ws.lbx(&["move", "a.txt", "b.txt"]).error("already_exists");
+        ws.lbx(&["move", "a.txt", "sub"]).error("already_exists");
+        ws.lbx(&["move", "none", "x"]).error("not_found");
+        ws.lbx(&["move", "sub", "sub/deep/sub"]).error("invalid_request");
+        ws.lbx(&["move", "a.txt", "b.txt/x"]).error("not_a_directory");
+    });
+    let data = ws.lbx(&["move", "a.txt", "new/deep/a.txt"]).ok();
+    assert_eq!((&data["from"], &data["to"]), (&json!("a.txt"), &json!("new/deep/a.txt")));
+    ws.holds("new/deep/a.txt", "a\n");
+    assert!(!ws.path("a.txt").exists());
+    ws.json("move_file", &json!({"source": "sub", "destination": "other"})).ok();
+    ws.holds("other/c.txt", "c\n");
+    assert_eq!(ws.snapshots(), ["move: sub -> other", "move: a.txt -> new/deep/a.txt"]);
+}
+
+#[test]
+fn what_was_read_counts_as_read_under_its_new_name() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("sub/b.txt", "one\n"), ("sub/unread.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["read", "sub/b.txt"]).ok();
+    ws.lbx(&["move", "a.txt", "c.txt"]).ok();
+    ws.lbx(&["move", "sub", "other"]).ok();
+    let edit = |path: &str| ws.lbx(&["edit", path, "--old-string", "one", "--new-string", "two"]);
+    edit("c.txt").ok();
+    edit("other/b.txt").ok();
+    edit("other/unread.txt").error("not_read");
+    // What stands under the old name later is another file.
+    ws.write("a.txt", "one\n");
+    edit("a.txt").error("not_read");
+}
+
+#[test]
+fn a_symlink_is_moved_itself() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    ws.link("a.txt", "link");
+    ws.lbx(&["move", "link", "other"]).ok();
+    assert_eq!(fs::read_link(ws.path("other")).unwrap().to_str(), Some("a.txt"));
+    ws.holds("a.txt", "a\n");
+}
