@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use lbx::tools::{glob::Glob, grep::Grep, ls::Ls};
 use search_support::queries::{EVERYWHERE, SMALL};
-use search_support::{call, field, has, lines_of, messy, output, places_of, places_of_rg, texts};
+use search_support::{call, field, has, lines_of, messy, output, places_of, places_of_rg, rg_version, texts};
 
 /// Folders of further repositories to compare on, separated by colons.
 const TREES: &str = "LBX_PARITY_TREES";
@@ -80,8 +80,23 @@ fn matches_are_those_of_rg() {
 
 #[test]
 fn matches_are_those_of_rg_on_repositories() {
-    if has("rg") {
-        repositories().iter().for_each(|root| queries_agree(root, EVERYWHERE));
+    if !has("rg") {
+        return;
+    }
+    // Version 14 changed what a word is beside bytes that are none, and took a lone CR for the end
+    // of a line under --crlf, as grep does.
+    let changed = |query: &&[&str]| {
+        query.iter().any(|word| *word == "-w" || word.contains("\\b") || word.ends_with('$'))
+    };
+    let is_old = rg_version() < 14;
+    for (index, root) in repositories().iter().enumerate() {
+        let skips = is_old && index > 0;
+        if skips {
+            eprintln!("skipped on {}: queries that rg reads otherwise before version 14", root.display());
+        }
+        let queries: Vec<&[&str]> =
+            EVERYWHERE.iter().copied().filter(|query| !skips || !changed(query)).collect();
+        queries_agree(root, &queries);
     }
 }
 

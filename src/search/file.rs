@@ -106,7 +106,7 @@ impl<'m> FileSearcher<'m> {
         let Listener { should_stop, only_count, hand_over } = listener;
         let mut collector = Collector::new(&self.manner.matcher, &self.manner.style, only_count, hand_over);
         let searcher = if named { &mut self.named } else { &mut self.found };
-        if whole && !named && !has_bom(bytes) {
+        if whole && !named && !has_bom(bytes) && !has_early_line(bytes) {
             searcher.search_slice(&self.manner.matcher, bytes, &mut collector)?;
         } else {
             let rest = Watched { file: &mut file, should_stop };
@@ -166,6 +166,15 @@ fn fill(file: &mut File, buffer: &mut [u8], size: u64) -> io::Result<usize> {
 /// Whether the text begins with the mark of its encoding.
 fn has_bom(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\xef\xbb\xbf") || bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")
+}
+
+/// Whether a line ends among the bytes that are looked at for a mark of the encoding.
+///
+/// The searcher sees them before the rest, and so a line of them before a NUL byte right behind.
+fn has_early_line(bytes: &[u8]) -> bool {
+    /// Bytes of the longest mark.
+    const MARK_BYTES_MAX: usize = 3;
+    bytes.iter().take(MARK_BYTES_MAX).any(|&byte| byte == b'\n')
 }
 
 /// The SHA-256 of a whole file; `None` where the work was to end.

@@ -148,6 +148,13 @@ pub fn has(program: &str) -> bool {
     found
 }
 
+/// The major version of `rg`.
+pub fn rg_version() -> u32 {
+    let text = String::from_utf8(output(Path::new("/"), "rg", &["--version"])).unwrap();
+    let number = text.split([' ', '.']).nth(1).unwrap();
+    number.parse().unwrap()
+}
+
 /// What a program prints, standing in `current`.
 pub fn output(current: &Path, program: &str, args: &[&str]) -> Vec<u8> {
     Command::new(program)
@@ -258,6 +265,7 @@ pub fn messy() -> Tree {
     tree.write("utf16le.txt", b"\xff\xfef\0o\0o\0\n\0b\0a\0r\0 \0f\0o\0o\0\n\0");
     tree.write("utf16be.txt", b"\xfe\xff\0f\0o\0o\0\n");
     tree.write("latin1.txt", b"caf\xe9 foo\n");
+    tree.write("early.bin", b"\xe3\x1e\n\0\0foo\n");
     tree.write("binary.bin", b"foo\n\0\x01\x02foo\n");
     let late = ["filler line with foo\n".repeat(4000).into_bytes(), b"\0foo\n".to_vec()].concat();
     tree.write("late.bin", &late);
