@@ -184,9 +184,7 @@ impl Collector<'_> {
                     None => self.is_old_file(&folder, &name),
                 };
                 let gone = self.file(&folder, &name, may_go);
-                if gone.files == 0
-                    && let Some(entry) = &entry
-                {
+                if let Some(entry) = entry.as_ref().filter(|_| gone.files == 0) {
                     self.needed.add(entry);
                 }
                 self.done.removed.history.join(gone);

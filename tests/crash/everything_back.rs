@@ -35,7 +35,7 @@ impl Random {
 /// The seed: from the environment, else the clock.
 fn seed() -> u64 {
     let given = std::env::var("LBX_SEED").ok().and_then(|seed| seed.parse().ok());
-    given.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 | 1)
+    given.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() | 1)
 }
 
 /// What stands at the paths of one type, from the root.
@@ -96,9 +96,9 @@ fn patch(ws: &Workspace, random: &mut Random, number: usize) -> Option<String> {
     if text.lines().filter(|line| *line == first).count() > 1 {
         return None;
     }
-    patch.push_str(&format!("*** Update File: {changed}\n@@\n-{first}\n+patched {number}\n"));
-    patch.push_str(&format!("*** Add File: {}\n+added {number}\n", new_path(random, number)));
-    patch.push_str(&format!("*** Delete File: {deleted}\n*** End Patch\n"));
+    patch += &format!("*** Update File: {changed}\n@@\n-{first}\n+patched {number}\n");
+    patch += &format!("*** Add File: {}\n+added {number}\n", new_path(random, number));
+    patch += &format!("*** Delete File: {deleted}\n*** End Patch\n");
     for path in [&changed, &deleted] {
         let _ = ws.lbx(&["read", path]).envelope();
     }
@@ -131,7 +131,7 @@ fn request(ws: &Workspace, random: &mut Random, number: usize) -> Option<(&'stat
         }
         7 => ("patch", json!({"patch": patch(ws, random, number)?})),
         8 => ("delete", json!({"path": file})),
-        9 if number.is_multiple_of(3) => {
+        9 if random.below(3) == 0 => {
             ("delete", json!({"path": folders.get(random.below(folders.len().max(1)))?, "recursive": true}))
         }
         9 | 10 => {

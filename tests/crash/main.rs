@@ -5,6 +5,8 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::print_stderr,
+    clippy::format_push_string,
     reason = "a test may fail, and its name says what it is about"
 )]
 

@@ -109,6 +109,8 @@ impl ScanIndex {
         self.file.sort_entries();
         self.file.remove_tree();
         self.file.set_path(&path);
+        // The caller holds lbx's own lock, so whoever left this one is dead.
+        let _ = fs::remove_file(path.with_extension("lock"));
         self.file.write(write::Options::default()).doing(doing)?;
         let written = fs::OpenOptions::new().write(true).open(&path).doing(doing)?;
         written.set_modified(began).doing(doing)?;
