@@ -1,6 +1,7 @@
 //! Pages, order, marks, and trees that were made to do harm.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::print_stderr, reason = "says what was skipped")]
 
 mod search_support;
 

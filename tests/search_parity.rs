@@ -1,6 +1,7 @@
 //! `grep`, `glob` and `ls` find what `rg` and `git ls-files` find.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::print_stderr, reason = "says what was skipped")]
 
 mod search_support;
 

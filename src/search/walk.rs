@@ -5,6 +5,7 @@
 //! the root to where the walk stands, and with nothing else; of those folders the deepest few are
 //! kept open.
 
+use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -148,7 +149,7 @@ pub struct Walk<'w> {
     /// The rules at the workspace root and above, once they are loaded.
     top_rules: Option<Arc<Rules>>,
     /// What git tracks, once it is needed; `None` inside where nothing is known of that.
-    tracked: Option<Option<Tracked>>,
+    tracked: OnceCell<Option<Tracked>>,
     /// What was left out so far.
     pub left_out: LeftOut,
     /// What could not be read.
@@ -211,7 +212,7 @@ impl<'w> Walk<'w> {
             path: Vec::new(),
             buffer: Vec::with_capacity(BUFFER_BYTES),
             top_rules: None,
-            tracked: None,
+            tracked: OnceCell::new(),
             left_out: LeftOut::default(),
             notes: Notes::default(),
             ignored_folders: None,
@@ -426,7 +427,7 @@ impl<'w> Walk<'w> {
             return admission;
         }
         let (workspace, notes) = (self.workspace, &mut self.notes);
-        let tracked = self.tracked.get_or_insert_with(|| Tracked::round(workspace.root(), notes));
+        let tracked = self.tracked.get_or_init(|| Tracked::round(workspace.root(), notes));
         match tracked {
             Some(tracked) if tracked.has(&self.path, kind) => self.selection.admit_tracked(name, kind),
             _ => Admission::Ignored,

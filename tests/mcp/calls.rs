@@ -50,6 +50,10 @@ fn each_tool_does_its_work() {
     workspace.holds("new/moved.txt", "newer\nend\n");
     let audit = client.ok("audit", &json!({ "path": "new/moved.txt" }));
     assert!(audit["total"].as_u64().unwrap() > 0, "{audit}");
+    let log = client.ok("log", &json!({ "limit": 1 }));
+    assert_eq!(log["snapshots"][0]["tool"], "redo", "{log}");
+    let diff = client.ok("diff", &json!({}));
+    assert!(diff["diff"].as_str().unwrap().contains("+++ b/new/moved.txt"), "{diff}");
     // A tool that is new to the list needs its line here.
     let served = TOOLS.iter().filter(|tool| tool.served).map(|tool| tool.name);
     assert_eq!(client.succeeded, served.map(str::to_owned).collect());

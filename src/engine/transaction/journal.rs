@@ -298,7 +298,7 @@ pub fn open_entries(state: &State) -> Result<(Vec<Entry>, Vec<String>), Error> {
 pub fn names_in(folder: &OwnedFd) -> Result<Vec<String>, Error> {
     let io = |errno| Error::io("list", shown("journal"), errno);
     let mut names = Vec::new();
-    for entry in rustix::fs::Dir::read_from(folder).map_err(io)? {
+    for entry in rustix::io::retry_on_intr(|| rustix::fs::Dir::read_from(folder)).map_err(io)? {
         let entry = entry.map_err(io)?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if name != "." && name != ".." {
