@@ -1,10 +1,10 @@
 //! Every kind of error: how it is provoked, and that following its advice helps.
 
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::common::{EXIT_STATUS, Workspace, exit_status, kill, make_fifo, sha256};
+use crate::common::{EXIT_STATUS, PATH_FIXED, Workspace, exit_status, kill, make_fifo, sha256};
 
 #[test]
 fn every_kind_has_the_name_and_the_exit_status_of_the_contract() {
@@ -152,4 +152,99 @@ fn answers_do_not_depend_on_the_form_of_the_path() {
     for path in ["a.txt", "./a.txt", "sub/../a.txt"] {
         assert_eq!(ws.lbx(&["read", path]).ok()["sha256"], sha256(b"one\n"));
     }
+}
+
+#[test]
+fn patch_invalid_is_cured_at_the_line_it_names() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let wrong = "*** Begin Patch\n*** Update File: a.txt\n@@\n-two\n+2\n*** Fin\n";
+    let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], wrong).error("patch_invalid"));
+    let at = usize::try_from(error["details"]["line"].as_u64().unwrap()).unwrap();
+    let mut lines: Vec<&str> = wrong.lines().collect();
+    lines[at - 1] = "*** End Patch";
+    ws.lbx_stdin(&["patch"], lines.join("\n")).ok();
+    ws.holds("a.txt", "one\n2\n");
+}
+
+#[test]
+fn patch_conflict_is_cured_by_what_it_found() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-deux\n+2\n three\n";
+    let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("patch_conflict"));
+    let nearest = &error["details"]["refused"][0]["hunks"][0]["nearest"];
+    let text = |field: &str| nearest[field].as_str().unwrap().trim_end().to_owned();
+    ws.lbx_stdin(&["patch"], patch.replace(&text("expected"), &text("found"))).ok();
+    ws.holds("a.txt", "one\n2\nthree\n");
+}
+
+#[test]
+fn timeout_is_cured_by_a_narrower_path() {
+    let ws = Workspace::with(&[("sub/a.txt", "needle\n")]);
+    let line = "abcdefghijklmnopqrstuvwxyz 0123456789 ".repeat(4) + "\n";
+    for number in 0..8 {
+        ws.write(&format!("big/{number}.txt"), line.repeat(25_000));
+    }
+    let request = json!({"pattern": "[a-z ]+[0-9 ]+(z|needle) *[0-9]{12,40}$", "timeout_ms": 1});
+    let error = ws.json("grep", &request).error("timeout");
+    assert!(error["suggested_action"].as_str().unwrap().contains("path"), "{error}");
+    assert!(error["details"]["files_searched"].is_u64(), "{error}");
+    let narrower = json!({"pattern": "needle", "path": "sub", "timeout_ms": 60_000});
+    assert_eq!(ws.json("grep", &narrower).ok()["matched"], 1);
+}
+
+/// Runs a shell script at the root, with the binary as `$1` and more arguments behind it; `None`
+/// where the system does not let us.
+fn script(ws: &Workspace, words: &[&str], script: &str, arguments: &[&str]) -> Option<Output> {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).args(["sh", "-c", script, "sh", env!("CARGO_BIN_EXE_lbx")]).args(arguments);
+    command.current_dir(&ws.root).env_clear().env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home"));
+    command.stdin(Stdio::null()).output().ok()
+}
+
+#[test]
+fn a_full_disk_is_told_and_nothing_is_half_written() {
+    let ws = Workspace::bare(&[]);
+    let request = json!({"path": "a.txt", "content": "x".repeat(1 << 20)}).to_string();
+    let at_file = ws.outside.join("request.json");
+    std::fs::write(&at_file, request).unwrap();
+    let at_file = format!("@{}", at_file.display());
+    // A mount that only this call sees, and that ends with it.
+    let on_a_small_disk = "mount -t tmpfs -o size=512k tmpfs \"$PWD\" || exit 99\ncd \"$PWD\"\n\
+        \"$1\" write a.txt --content one > /dev/null || exit 98\n\"$1\" read a.txt > /dev/null\n\
+        \"$1\" write --json \"$2\"\necho $?\ncat a.txt";
+    let Some(output) = script(&ws, &["unshare", "-rm"], on_a_small_disk, &[&at_file]) else {
+        eprintln!("skipped: unshare is missing");
+        return;
+    };
+    if matches!(output.status.code(), Some(1 | 99)) {
+        eprintln!("skipped: no mount is allowed here");
+        return;
+    }
+    let said = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!((lines.len(), lines[1], lines[2]), (3, "15", "one"), "{said}");
+    let answer: Value = serde_json::from_str(lines[0]).unwrap();
+    assert_eq!((&answer["ok"], &answer["error"]["kind"]), (&json!(false), &json!("no_space")), "{answer:#}");
+    assert_eq!(answer["error"]["details"]["errno"], "ENOSPC");
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_told() {
+    let ws = Workspace::bare(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let request = json!({"path": "a.txt", "content": "x".repeat(1 << 20)}).to_string();
+    std::fs::write(ws.outside.join("request.json"), request).unwrap();
+    let at_file = format!("@{}", ws.outside.join("request.json").display());
+    let limited = "trap '' XFSZ\nexec \"$1\" write --json \"$2\"";
+    let call = || script(&ws, &["prlimit", "--fsize=262144"], limited, &[&at_file]);
+    let Some(output) = ws.unchanged(call) else {
+        eprintln!("skipped: prlimit is missing");
+        return;
+    };
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let kind = answer["error"]["kind"].as_str().unwrap();
+    assert!(kind == "too_large" || kind == "no_space", "{answer:#}");
+    assert_eq!(output.status.code(), Some(exit_status(kind)));
 }

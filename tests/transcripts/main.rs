@@ -17,6 +17,7 @@ mod edit;
 mod errors;
 mod gc;
 mod patch;
+mod plain_calls;
 mod read;
 mod requests;
 mod session;
