@@ -124,29 +124,83 @@ pub fn run(engine: &mut Engine, request: &Request, direction: Direction) -> Resu
     if request.steps == 0 {
         return Err(Error::invalid("steps counts from 1").detail("field", "steps"));
     }
+    match at_once(engine, request, direction, request.steps)? {
+        Taken::Back(response) => Ok(response),
+        Taken::Apart(listed) => one_by_one(engine, request, direction, listed),
+    }
+}
+
+/// What came of taking several changes back as one.
+enum Taken {
+    /// It was done.
+    Back(Response),
+    /// One of them moved whole files or folders, so each goes in a change of its own; these are they.
+    Apart(Vec<Undone>),
+}
+
+/// Takes `steps` changes back as one change, where they are changes of content alone.
+fn at_once(
+    engine: &mut Engine,
+    request: &Request,
+    direction: Direction,
+    steps: usize,
+) -> Result<Taken, Error> {
     let path = match &request.path {
         Some(path) => Some(engine.workspace.resolve_entry(path)?.path().clone()),
         None => None,
     };
     let mut change = engine.begin(direction.name(), request.trial.dry_run)?;
-    let (history, entries) = entries(&mut change, request, direction, path.as_ref())?;
+    let (history, entries) = entries(&mut change, steps, direction, path.as_ref())?;
     let originals = entries.iter().flat_map(|entry| history.originals(entry));
     let undone = originals.map(|entry| undone(change.engine(), entry)).collect();
+    let has_moves = entries.iter().any(|entry| !entry.moves.is_empty());
+    if has_moves && entries.len() > 1 {
+        return Ok(Taken::Apart(undone));
+    }
     change.set_vacated(entries.iter().flat_map(|entry| entry.folders.iter().rev().cloned()).collect());
     change.set_reverts(entries.iter().map(|entry| entry.seq).collect());
-    let paths = if entries.iter().all(|entry| entry.moves.is_empty()) {
-        take_back_files(&mut change, &entries, request.merge)?
-    } else {
+    let paths = if has_moves {
         take_back_moves(&mut change, &entries)?
+    } else {
+        take_back_files(&mut change, &entries, request.merge)?
     };
     change.commit(super::common::subject(direction.name(), &paths), request.trial.why.clone())?;
-    Ok(Response { undone })
+    Ok(Taken::Back(Response { undone }))
+}
+
+/// Takes changes back one after the other. Where one cannot be, those before it stay taken back, and
+/// the error says so.
+fn one_by_one(
+    engine: &mut Engine,
+    request: &Request,
+    direction: Direction,
+    listed: Vec<Undone>,
+) -> Result<Response, Error> {
+    if request.trial.dry_run {
+        // Only the first can be tried on the files as they are.
+        at_once(engine, request, direction, 1)?;
+        return Ok(Response { undone: listed });
+    }
+    let mut done: Vec<Undone> = Vec::new();
+    for _ in 0..request.steps {
+        match at_once(engine, request, direction, 1) {
+            Ok(Taken::Back(response)) => done.extend(response.undone),
+            Ok(Taken::Apart(_)) => return Err(Error::internal("one change is more than one")),
+            Err(error) if error.kind() == ErrorKind::NotFound && !done.is_empty() => break,
+            Err(error) if done.is_empty() => return Err(error),
+            Err(error) => {
+                let before: Vec<u64> = done.iter().map(|undone| undone.seq).collect();
+                return Err(error.applied().detail("undone", before));
+            }
+        }
+    }
+    Ok(Response { undone: done })
 }
 
 /// The changes to take back, the newest first.
 fn entries(
     change: &mut Change<'_>,
-    request: &Request,
+    steps: usize,
     direction: Direction,
     path: Option<&WorkspacePath>,
 ) -> Result<(History, Vec<Entry>), Error> {
@@ -157,8 +211,8 @@ fn entries(
     };
     let is_wanted = |entry: &Entry| path.is_none_or(|path| touches(entry, path));
     let entries = match direction {
-        Direction::Undo => history.to_undo(request.steps, is_wanted),
-        Direction::Redo => history.to_redo(request.steps, is_wanted),
+        Direction::Undo => history.to_undo(steps, is_wanted),
+        Direction::Redo => history.to_redo(steps, is_wanted),
     };
     if entries.is_empty() {
         let what = match path {
@@ -168,38 +222,7 @@ fn entries(
         return Err(Error::new(ErrorKind::NotFound, what)
             .suggest("`lbx log` shows the changes of all sessions; name another session with --session."));
     }
-    let moves = entries.iter().filter(|entry| !entry.moves.is_empty()).count();
-    if moves > 0 && entries.len() > 1 {
-        return Err(one_by_one(&entries, direction));
-    }
     Ok((history, entries))
-}
-
-/// The refusal of several changes of which one moves files: such a change goes alone.
-fn one_by_one(entries: &[Entry], direction: Direction) -> Error {
-    let name = direction.name();
-    let position = entries.iter().position(|entry| !entry.moves.is_empty()).unwrap_or(0);
-    Error::invalid(format!(
-        "of these {} changes, the {} one moved or deleted a whole file or folder: {name} it in a step of its own",
-        entries.len(),
-        ordinal(position + 1)
-    ))
-    .suggest(if position == 0 {
-        format!("Call {name} with steps 1, then again.")
-    } else {
-        format!("Call {name} with steps {position} first, then with steps 1.")
-    })
-}
-
-/// `1st`, `2nd` and so on.
-fn ordinal(number: usize) -> String {
-    let ending = match (number % 10, number % 100) {
-        (1, rest) if rest != 11 => "st",
-        (2, rest) if rest != 12 => "nd",
-        (3, rest) if rest != 13 => "rd",
-        _ => "th",
-    };
-    format!("{number}{ending}")
 }
 
 /// Whether a change touches a path or anything below it.
