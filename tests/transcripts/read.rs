@@ -24,10 +24,10 @@ fn a_read_answers_the_text_and_what_it_is_like() {
 
 #[test]
 fn slices_are_those_lines_and_the_sha256_is_of_the_whole_file() {
-    let ws = Workspace::with(&[("a.txt", &numbered(10))]);
-    let whole = sha256(numbered(10).as_bytes());
     /// Flags, content, first line, last line, and where to go on.
     type Case = (&'static [&'static str], &'static str, u64, u64, Option<u64>);
+    let ws = Workspace::with(&[("a.txt", &numbered(10))]);
+    let whole = sha256(numbered(10).as_bytes());
     let cases: &[Case] = &[
         (&["--offset", "0", "--limit", "1"], "line 1\n", 1, 1, Some(1)),
         (&["--offset", "8"], "line 9\nline 10\n", 9, 10, None),
