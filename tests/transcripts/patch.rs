@@ -63,6 +63,23 @@ fn every_dialect_is_applied_from_stdin_a_flag_and_json() {
 }
 
 #[test]
+fn diff_as_a_switch_asks_for_the_diff_and_as_a_text_is_the_patch() {
+    let ws = numbers();
+    let data = ws.json("patch", &json!({"patch": UNIFIED, "diff": true})).ok();
+    assert!(data["files"][0]["diff"].as_str().unwrap().contains("-two\n+2\n"), "{data:#}");
+    let again = ws.json("patch", &json!({"diff": UNIFIED, "reverse": true})).ok();
+    assert_eq!(again["files"][0]["diff"], Value::Null);
+    ws.holds("a.txt", NUMBERS);
+    ws.unchanged(|| {
+        ws.json("patch", &json!({"diff": true})).error("invalid_request");
+        ws.json("patch", &json!({"patch": 5})).error("invalid_request");
+        ws.json("patch", &json!({"patch": UNIFIED, "fuzz": -1})).error("invalid_request");
+        ws.json("patch", &json!({"patch": UNIFIED, "unknown": 1})).error("invalid_request");
+        ws.lbx(&["patch"]).error("invalid_request");
+    });
+}
+
+#[test]
 fn path_names_the_one_file_meant() {
     let without_name = "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
     let blocks_without_name = "<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n";
@@ -158,6 +175,11 @@ fn strict_takes_counts_and_line_numbers_at_their_word() {
     let ws = numbers();
     ws.lbx_stdin(&["patch", "--strict"], UNIFIED).ok();
     ws.holds("a.txt", CHANGED);
+    // A wrong line is refused, with the line where it would fit.
+    let wrong_line = UNIFIED.replace("-1,3 +1,3", "-2,3 +2,3");
+    let ws = numbers();
+    let error = ws.unchanged(|| ws.lbx_stdin(&["patch", "--strict"], &wrong_line).error("patch_conflict"));
+    assert!(error["message"].as_str().unwrap().contains("its lines stand at line 1,"), "{error:#}");
     // Elsewhere in the file it is found all the same, and the answer says where.
     let ws = read_workspace(&[("a.txt", &format!("x\ny\n{NUMBERS}"))]);
     let data = ws.lbx_stdin(&["patch"], UNIFIED).ok();

@@ -145,9 +145,17 @@ impl fmt::Display for HunkFate {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.reason)?;
-        let Some(nearest) = &self.nearest else { return Ok(()) };
+        let Some(nearest) = &self.nearest else { return write!(f, "{}", self.reason) };
         let (equal, all) = nearest.equal;
+        if let (Reason::NotFound { stated: Some(line) }, true) = (&self.reason, equal == all) {
+            // Strict, or behind another hunk that comes later in the patch.
+            return write!(
+                f,
+                "does not match at line {line}; its lines stand at line {}, where it must not go",
+                nearest.line
+            );
+        }
+        write!(f, "{}", self.reason)?;
         write!(f, "; nearest is line {} ({equal} of {all} lines equal): ", nearest.line)?;
         match &nearest.found {
             Some(found) => {
