@@ -121,6 +121,9 @@ impl Workspace {
                 Err(errno) => return Err(path_error(&written, errno)),
             },
         };
+        if stat.is_none() && path.as_os_str().as_bytes().ends_with(b"/") {
+            return Err(Error::new(ErrorKind::NotFound, format!("no such directory: {written}")).at(written));
+        }
         let shown = self
             .as_written(path)
             .map_or_else(|| self.shown(&canonical), |as_written| self.shown(&as_written));

@@ -270,3 +270,34 @@ fn bytes_of_every_kind_come_back() {
         ws.holds("a.bin", bytes);
     }
 }
+
+#[test]
+fn several_changes_are_taken_back_though_one_of_them_moved_files() {
+    let ws = read_workspace();
+    let first = ws.tree();
+    ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "1"]).ok();
+    ws.lbx(&["delete", "sub", "--recursive"]).ok();
+    ws.lbx(&["move", "a.txt", "new/a.txt"]).ok();
+    ws.lbx(&["append", "new/a.txt", "--content", "three\n"]).ok();
+    let last = ws.tree();
+    let undone = ws.lbx(&["undo", "--steps", "4"]).ok();
+    let tools: Vec<&str> =
+        undone["undone"].as_array().unwrap().iter().map(|it| it["tool"].as_str().unwrap()).collect();
+    assert_eq!(tools, ["append", "move", "delete", "edit"]);
+    assert_eq!(ws.tree(), first);
+    ws.lbx(&["redo", "--steps", "4"]).ok();
+    assert_eq!(ws.tree(), last);
+}
+
+#[test]
+fn a_refusal_half_way_says_what_was_done() {
+    let ws = read_workspace();
+    ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "1"]).ok();
+    ws.lbx(&["move", "sub/b.txt", "c.txt"]).ok();
+    ws.write("a.txt", "someone else's\n");
+    let error = ws.lbx(&["undo", "--steps", "2"]).error("stale_file");
+    assert_eq!(error["applied"], true);
+    assert_eq!(error["details"]["undone"], json!([2]));
+    ws.holds("sub/b.txt", "b\n");
+    ws.holds("a.txt", "someone else's\n");
+}
