@@ -18,7 +18,7 @@ use crate::engine::{Engine, fs};
 use crate::envelope::Refusal;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::{Hasher, Sha256};
-use crate::text::content::{self, BINARY_CHECK_BYTES, Encoding};
+use crate::text::content::{self, BINARY_CHECK_BYTES, Content, Encoding};
 use crate::text::lines::LineEnding;
 use crate::text::slice::{Slice, Slicer, Wanted};
 
@@ -295,13 +295,30 @@ fn read(engine: &mut Engine, path: &Path, request: &Request, wanted: Wanted) -> 
         if request.line_numbers { numbered(&raw, text.start_line, slice.line_ending) } else { raw.clone() };
     let content = String::from_utf8(shown)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    let raw = if request.line_numbers { content.clone().into_bytes() } else { raw };
+    let raw = if request.line_numbers { content.clone().into_bytes() } else { on_disk(raw, &text, wanted) };
     Ok(FileRead {
         content: Some(content),
         text: Some(text),
         raw,
         ..FileRead::new(&place, sha256, size, &stat)
     })
+}
+
+/// Lines as they are on disk: in the file's encoding, with its byte-order mark where it begins.
+fn on_disk(lines: Vec<u8>, text: &TextRead, wanted: Wanted) -> Vec<u8> {
+    let is_start = wanted.offset == 0 && wanted.skip_bytes == 0;
+    let mark_bytes = match text.encoding {
+        Encoding::Bytes => return lines,
+        Encoding::Utf8 if !text.bom => return lines,
+        Encoding::Utf8 => content::UTF8_BOM.len(),
+        Encoding::Utf16Le => content::UTF16LE_BOM.len(),
+        Encoding::Utf16Be => content::UTF16BE_BOM.len(),
+    };
+    let mut bytes = Content { encoding: text.encoding, bom: text.bom, body: lines }.encode();
+    if !is_start {
+        bytes.drain(..mark_bytes);
+    }
+    bytes
 }
 
 impl FileRead {

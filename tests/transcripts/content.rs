@@ -148,3 +148,26 @@ fn attributes_decide_how_a_snapshot_stores_line_endings() {
     assert_eq!(ws.git(&["cat-file", "-s", "lbx-snapshots:a.raw"]), "10");
     ws.holds("a.txt", "one\r\ntwo\r\n");
 }
+
+#[test]
+fn a_read_as_text_is_the_bytes_on_disk() {
+    let ws = Workspace::with(&[]);
+    let utf16 = |text: &str, unit: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(unit).collect()
+    };
+    for (name, bytes) in [
+        ("plain", b"a\nb".to_vec()),
+        ("crlf", b"a\r\nb\r\n".to_vec()),
+        ("mac", b"a\rb\r".to_vec()),
+        ("bom", b"\xef\xbb\xbfa\nb\n".to_vec()),
+        ("latin1", b"caf\xe9\n".to_vec()),
+        ("utf16le", utf16("a\r\n\u{1f600}\n", u16::to_le_bytes)),
+        ("utf16be", utf16("a\nb\n", u16::to_be_bytes)),
+        ("empty", Vec::new()),
+    ] {
+        ws.write(name, &bytes);
+        assert_eq!(ws.lbx(&["read", name, "--text"]).stdout(), bytes, "{name}");
+    }
+    assert_eq!(ws.lbx(&["read", "bom", "-t", "--offset", "1"]).stdout(), b"b\n");
+    assert_eq!(ws.lbx(&["read", "utf16be", "-t", "--offset", "1"]).stdout(), b"\0b\0\n");
+}
