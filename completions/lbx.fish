@@ -201,14 +201,14 @@ complete -c lbx -n "__fish_lbx_using_subcommand grep" -l output-mode -d 'content
 files\t'Paths of files with matches'
 count\t'Matches in each file'
 files_with_matches\t'The same as files'"
-complete -c lbx -n "__fish_lbx_using_subcommand grep" -l limit -d 'Matches to show at most, or files, or counts [250]; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l limit -d 'Matches to show at most, or files, or counts, 250 by default; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l offset -d 'Matches, files or counts to pass over' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s m -l max-count -d 'Lines that match in one file, after which it is left' -r
-complete -c lbx -n "__fish_lbx_using_subcommand grep" -l max-columns -d 'Bytes of a line to show at most, round the match [500]; 0 for all' -r
-complete -c lbx -n "__fish_lbx_using_subcommand grep" -l max-bytes -d 'Bytes of payload to show at most [24576]; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l max-columns -d 'Bytes of a line to show at most, round the match, 500 by default; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l max-bytes -d 'Bytes of payload to show at most, 24576 by default; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l sort -d 'Order of the files: path, or mtime with the newest first' -r -f -a "path\t'By path, component by component'
 mtime\t'By time of change, the newest first'"
-complete -c lbx -n "__fish_lbx_using_subcommand grep" -l timeout-ms -d 'Milliseconds that the search may take [30000]; 0 for no limit' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l timeout-ms -d 'Milliseconds that the search may take, 30000 by default; 0 for no limit' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s e -l regexp -d 'A further pattern; any of them may match' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l color -d 'Accepted and without effect' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
@@ -241,10 +241,10 @@ mtime\t'By time of change, the newest first'"
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l type -d 'What to find; files and symlinks where it is not said' -r -f -a "file\t'Regular files'
 dir\t'Folders'
 symlink\t'Symlinks, whatever they lead to'"
-complete -c lbx -n "__fish_lbx_using_subcommand glob" -l limit -d 'Paths to show at most [1000]; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l limit -d 'Paths to show at most, 1000 by default; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l offset -d 'Paths to pass over' -r
-complete -c lbx -n "__fish_lbx_using_subcommand glob" -l max-bytes -d 'Bytes of payload to show at most [24576]; 0 for all' -r
-complete -c lbx -n "__fish_lbx_using_subcommand glob" -l timeout-ms -d 'Milliseconds that the search may take [30000]; 0 for no limit' -r
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l max-bytes -d 'Bytes of payload to show at most, 24576 by default; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l timeout-ms -d 'Milliseconds that the search may take, 30000 by default; 0 for no limit' -r
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
@@ -259,10 +259,10 @@ complete -c lbx -n "__fish_lbx_using_subcommand glob" -l pretty -d 'Spread the J
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l depth -d 'Levels to list: 1 is the folder alone' -r
-complete -c lbx -n "__fish_lbx_using_subcommand ls" -l limit -d 'Entries to show at most [1000]; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l limit -d 'Entries to show at most, 1000 by default; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l offset -d 'Entries to pass over' -r
-complete -c lbx -n "__fish_lbx_using_subcommand ls" -l max-bytes -d 'Bytes of payload to show at most [24576]; 0 for all' -r
-complete -c lbx -n "__fish_lbx_using_subcommand ls" -l timeout-ms -d 'Milliseconds that the listing may take [30000]; 0 for no limit' -r
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l max-bytes -d 'Bytes of payload to show at most, 24576 by default; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l timeout-ms -d 'Milliseconds that the listing may take, 30000 by default; 0 for no limit' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r

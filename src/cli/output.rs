@@ -41,7 +41,7 @@ pub fn print(bytes: &[u8]) -> u8 {
 }
 
 /// Prints one answer as a line, a piece at a time: a whole result may be large; the exit status
-/// as of [`print`].
+/// as of [`print()`].
 ///
 /// # Errors
 /// `internal` where it cannot be JSON; then nothing was printed, unless it was longer than a piece.
@@ -79,7 +79,7 @@ fn forget<W: Write>(writer: BufWriter<W>) {
     let _ = writer.into_parts();
 }
 
-/// Prints one answer as a line; the exit status as of [`print`].
+/// Prints one answer as a line; the exit status as of [`print()`].
 #[must_use]
 pub fn print_line(json: &[u8]) -> u8 {
     print(&[json, b"\n"].concat())

@@ -1,8 +1,8 @@
 //! `lbx mcp`: the tools over MCP, on stdin and stdout.
 //!
-//! Nothing is declared here: [`declare`] turns the one list of tools into MCP's form, [`server`]
-//! answers a client's requests, [`call`] makes one call and [`answer`] gives its result. The
-//! messages themselves come and go through [`transport`], by way of [`lines`] and [`message`].
+//! Nothing is declared here: `declare` turns the one list of tools into MCP's form, `server`
+//! answers a client's requests, `call` makes one call and `answer` gives its result. The
+//! messages themselves come and go through `transport`, by way of `lines` and `message`.
 
 mod answer;
 mod call;

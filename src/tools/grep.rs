@@ -112,7 +112,7 @@ pub struct Request {
     /// content: matching lines; files: paths of files with matches; count: matches in each file
     #[arg(long, value_name = "MODE")]
     pub output_mode: Option<OutputMode>,
-    /// Matches to show at most, or files, or counts [250]; 0 for all
+    /// Matches to show at most, or files, or counts, 250 by default; 0 for all
     #[arg(long, value_name = "NUMBER")]
     #[schemars(extend("x-aliases" = ["head_limit", "max_results", "total_max_matches"]))]
     pub limit: Option<u64>,
@@ -131,10 +131,10 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub no_ignore: bool,
-    /// Bytes of a line to show at most, round the match [500]; 0 for all
+    /// Bytes of a line to show at most, round the match, 500 by default; 0 for all
     #[arg(long, value_name = "BYTES")]
     pub max_columns: Option<usize>,
-    /// Bytes of payload to show at most [24576]; 0 for all
+    /// Bytes of payload to show at most, 24576 by default; 0 for all
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<u64>,
     /// Count all matches, those behind the last one shown too
@@ -152,7 +152,7 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub mark: bool,
-    /// Milliseconds that the search may take [30000]; 0 for no limit
+    /// Milliseconds that the search may take, 30000 by default; 0 for no limit
     #[arg(long, value_name = "MS")]
     #[schemars(extend("x-aliases" = ["timeout"]))]
     pub timeout_ms: Option<u64>,

@@ -69,17 +69,17 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub no_ignore: bool,
-    /// Entries to show at most [1000]; 0 for all
+    /// Entries to show at most, 1000 by default; 0 for all
     #[arg(long, value_name = "NUMBER")]
     #[schemars(extend("x-aliases" = ["head_limit", "max_results"]))]
     pub limit: Option<u64>,
     /// Entries to pass over
     #[arg(long, value_name = "NUMBER")]
     pub offset: Option<u64>,
-    /// Bytes of payload to show at most [24576]; 0 for all
+    /// Bytes of payload to show at most, 24576 by default; 0 for all
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<u64>,
-    /// Milliseconds that the listing may take [30000]; 0 for no limit
+    /// Milliseconds that the listing may take, 30000 by default; 0 for no limit
     #[arg(long, value_name = "MS")]
     #[schemars(extend("x-aliases" = ["timeout"]))]
     pub timeout_ms: Option<u64>,
