@@ -21,10 +21,7 @@ pub fn first(walk: &mut Walk<'_>) -> Result<Vec<WorkspacePath>, Error> {
             )
             .suggest("Narrow the path or the pattern, or sort by path."));
         }
-        files.push((
-            std::cmp::Reverse(changed(&found)),
-            WorkspacePath::new(&found.path()).unwrap_or_default(),
-        ));
+        files.push((std::cmp::Reverse(changed(&found)), found.path()));
     }
     files.sort_unstable();
     Ok(files.into_iter().map(|(_, path)| path).collect())

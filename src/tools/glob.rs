@@ -128,8 +128,7 @@ impl Tool for Glob {
             }
         } else {
             for found in walk.by_ref() {
-                let path = || shown(&WorkspacePath::new(&found.path()).unwrap_or_default());
-                page.offer(path);
+                page.offer(|| shown(&found.path()));
             }
         }
         if control.should_stop() {

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::glob::ran_out;
 use super::{Effect, Stdin, Text, Tool};
 use crate::control::Control;
-use crate::engine::path::WorkspacePath;
 use crate::engine::workspace::Workspace;
 use crate::engine::{Engine, fs};
 use crate::error::Error;
@@ -250,8 +249,8 @@ fn told(sum: &FolderSum, what: &str) -> String {
 /// One entry as answers show it.
 fn entry(workspace: &Workspace, found: &Found, long: bool, below: Option<&Below>) -> Entry {
     let stat: Option<Stat> = if long { found.stat().ok() } else { None };
-    let path = WorkspacePath::new(&found.path()).unwrap_or_default();
-    let is_link = found.kind == Kind::Symlink;
+    let path = found.path();
+    let target = if found.kind == Kind::Symlink { found.target() } else { None };
     let held = below.filter(|_| found.kind == Kind::Dir).map(|below| below.at(path.as_path()));
     Entry {
         path: workspace.shown(&path),
@@ -263,7 +262,7 @@ fn entry(workspace: &Workspace, found: &Found, long: bool, below: Option<&Below>
             .map(|time| time.to_string()),
         files: held.map(|held| held.files),
         bytes: held.map(|held| held.bytes),
-        target: found.target().filter(|_| is_link).map(|target| target.to_string_lossy().into_owned()),
+        target: target.map(|target| target.to_string_lossy().into_owned()),
     }
 }
 
@@ -276,7 +275,7 @@ fn ignored(walk: &Walk<'_>, workspace: &Workspace, control: &Control, counted_ma
     let mut left = counted_max;
     let mut folders = Vec::new();
     for found in walk.ignored_folders.iter().flatten() {
-        let path = WorkspacePath::new(&found.path()).unwrap_or_default();
+        let path = found.path();
         let shown = workspace.shown(&path);
         let selection = Selection { hidden: true, no_ignore: true, ..Selection::of(Kinds::LEAVES) };
         let inside = Walk::new(workspace, vec![Root { path, is_folder: true }], selection, control.clone());
