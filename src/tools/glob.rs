@@ -123,7 +123,7 @@ impl Tool for Glob {
         let mut page = Page::new(request.window());
         let shown = |path: &WorkspacePath| workspace.shown(path);
         if request.sort == Some(Sort::Mtime) {
-            for path in newest::first(&mut walk)? {
+            for (path, ()) in newest::first(&mut walk, |_| ())? {
                 page.offer(|| shown(&path));
             }
         } else {

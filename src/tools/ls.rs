@@ -8,12 +8,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::glob::ran_out;
+use super::grep::Sort;
 use super::{Effect, Stdin, Text, Tool};
 use crate::control::Control;
 use crate::engine::workspace::Workspace;
 use crate::engine::{Engine, fs};
 use crate::error::Error;
 use crate::search::listing::Kind;
+use crate::search::newest;
 use crate::search::page::{Page, Window};
 use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
@@ -37,6 +39,8 @@ const COUNTED_DEEP_MAX: u64 = 50_000;
 /// says how many. Where `truncated` is true, go on at `next_offset`.
 #[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+// `-h` is a flag of `ls -lah`.
+#[command(disable_help_flag = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the request")]
 pub struct Request {
     /// Folders or files to list; the current folder where there is none
@@ -51,6 +55,9 @@ pub struct Request {
     #[arg(long, value_name = "LEVELS")]
     #[schemars(range(min = 1), extend("x-aliases" = ["max_depth"]))]
     pub depth: Option<usize>,
+    /// Order of the entries: path, or mtime with the newest first
+    #[arg(long, value_name = "ORDER")]
+    pub sort: Option<Sort>,
     /// Size, mode and time of each entry
     #[arg(long, short = 'l')]
     #[serde(default)]
@@ -83,16 +90,21 @@ pub struct Request {
     #[schemars(extend("x-aliases" = ["timeout"]))]
     pub timeout_ms: Option<u64>,
     /// Accepted and without effect: there is one entry a line
-    #[arg(short = '1', short_aliases = ['F', 'p'], hide = true, overrides_with = "one_a_line")]
+    #[arg(short = '1', short_aliases = ['F', 'p', 'h', 'G'], hide = true, overrides_with = "one_a_line")]
     #[serde(skip)]
     #[schemars(skip)]
     pub one_a_line: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub help: Option<bool>,
 }
 
 /// What there is.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Response {
-    /// The entries, by path
+    /// The entries, in the order asked for
     pub entries: Vec<Entry>,
     /// How many there are in all
     pub total: u64,
@@ -110,7 +122,7 @@ pub struct Response {
 }
 
 /// One entry of a folder.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Entry {
     /// Its path, ready for the next request
     pub path: String,
@@ -181,10 +193,17 @@ impl Tool for Ls {
         walk.ignored_folders = Some(Vec::new());
         let mut page = Page::new(request.window());
         let mut sums = Sums::default();
-        for found in walk.by_ref() {
-            page.offer(|| entry(workspace, &found, request.long, below.as_ref()));
-            if depth != Some(1) {
-                sums.add(&found);
+        let made = |found: &Found| entry(workspace, found, request.long, below.as_ref());
+        if request.sort == Some(Sort::Mtime) {
+            for (_, entry) in newest::first(&mut walk, made)? {
+                page.offer(|| entry.clone());
+            }
+        } else {
+            for found in walk.by_ref() {
+                page.offer(|| made(&found));
+                if depth != Some(1) {
+                    sums.add(&found);
+                }
             }
         }
         if control.should_stop() {
