@@ -28,6 +28,9 @@ _lbx() {
             lbx,batch)
                 cmd="lbx__subcmd__batch"
                 ;;
+            lbx,config)
+                cmd="lbx__subcmd__config"
+                ;;
             lbx,delete)
                 cmd="lbx__subcmd__delete"
                 ;;
@@ -98,7 +101,7 @@ _lbx() {
 
     case "${cmd}" in
         lbx)
-            opts="-t -0 -h -V --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help --version read write edit patch append prepend insert grep glob ls delete restore move undo redo log diff snapshot audit trash gc apply_patch schema batch mcp"
+            opts="-t -0 -h -V --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help --version read write edit patch append prepend insert grep glob ls delete restore move undo redo log diff snapshot audit trash gc config apply_patch schema batch mcp"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -116,6 +119,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -128,7 +135,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__append)
-            opts="-t -0 -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -162,6 +169,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -174,7 +185,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__apply_patch)
-            opts="-t -0 -h --patch --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --patch --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -200,6 +211,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -212,7 +227,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__audit)
-            opts="-t -0 -h --limit --offset --verify --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --limit --offset --verify --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -242,6 +257,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -254,7 +273,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__batch)
-            opts="-t -0 -h --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -272,6 +291,44 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lbx__subcmd__config)
+            opts="-t -0 -h --explain --example --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --workspace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -284,7 +341,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__delete)
-            opts="-r -t -0 -h --recursive --expected-sha256 --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-r -t -0 -h --recursive --expected-sha256 --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -310,6 +367,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -322,7 +383,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__diff)
-            opts="-t -0 -h --from --to --of --stat --offset --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --from --to --of --stat --offset --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -360,6 +421,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -372,7 +437,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__edit)
-            opts="-t -0 -h --old-string --new-string --word --replace-all --expected-replacements --match --expected-sha256 --rebase --dry-run --why --diff --max-bytes --blocks --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --old-string --new-string --word --replace-all --expected-replacements --match --expected-sha256 --rebase --dry-run --why --diff --max-bytes --blocks --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -422,6 +487,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -434,13 +503,17 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__gc)
-            opts="-t -0 -h --dry-run --keep-days --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --dry-run --keep-days --keep-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --keep-days)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keep-bytes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -456,6 +529,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -468,7 +545,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__glob)
-            opts="-i -t -0 -h --sort --type --ignore-case --hidden --no-ignore --limit --offset --max-bytes --timeout-ms --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-i -t -0 -h --sort --type --ignore-case --hidden --no-ignore --limit --offset --max-bytes --timeout-ms --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -510,6 +587,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -522,7 +603,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__grep)
-            opts="-g -t -T -F -i -S -w -x -U -v -o -B -A -C -m -d -. -a -M -n -e -l -c -u -j -0 -h --include --exclude --type --type-not --literal --ignore-case --smart-case --word --whole-line --multiline --invert --only-matching --before --after --context --output-mode --limit --offset --max-count --depth --hidden --no-ignore --binary --max-columns --max-bytes --total --sort --group --mark --timeout-ms --line-number --regexp --files-with-matches --count --count-matches --unrestricted --threads --color --text --workspace --session --sandbox --require-snapshot --json --null --pretty --exit-status --help"
+            opts="-g -t -T -F -i -S -w -x -U -v -o -B -A -C -m -d -. -a -M -n -e -l -c -u -j -0 -h --include --exclude --type --type-not --literal --ignore-case --smart-case --word --whole-line --multiline --invert --only-matching --before --after --context --output-mode --limit --offset --max-count --depth --hidden --no-ignore --binary --max-columns --max-bytes --total --sort --group --mark --timeout-ms --line-number --regexp --files-with-matches --count --count-matches --unrestricted --threads --color --text --workspace --session --sandbox --require-snapshot --set --json --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -660,6 +741,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -672,7 +757,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__insert)
-            opts="-t -0 -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -706,6 +791,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -718,7 +807,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__log)
-            opts="-n -t -0 -h --limit --offset --since --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-n -t -0 -h --limit --offset --since --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -756,6 +845,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -768,7 +861,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__ls)
-            opts="-R -l -a -1 -t -0 --recursive --depth --sort --long --sums --hidden --no-ignore --limit --offset --max-bytes --timeout-ms --help --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status"
+            opts="-R -l -a -1 -t -0 --recursive --depth --sort --long --sums --hidden --no-ignore --limit --offset --max-bytes --timeout-ms --help --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -810,6 +903,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -822,7 +919,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__mcp)
-            opts="-t -0 -h --results --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --results --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -844,6 +941,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -856,7 +957,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__move)
-            opts="-t -0 -h --expected-sha256 --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --expected-sha256 --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -882,6 +983,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -894,7 +999,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__patch)
-            opts="-p -R -t -0 -h --patch --path --strip --expected-sha256-by-path --fuzz --strict --reverse --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-p -R -t -0 -h --patch --path --strip --expected-sha256-by-path --fuzz --strict --reverse --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -944,6 +1049,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -956,7 +1065,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__prepend)
-            opts="-t -0 -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -990,6 +1099,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1002,7 +1115,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__read)
-            opts="-n -t -0 -h --offset --limit --start-line --end-line --column --line-numbers --if-sha256 --binary --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-n -t -0 -h --offset --limit --start-line --end-line --column --line-numbers --if-sha256 --binary --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1052,6 +1165,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1064,7 +1181,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__redo)
-            opts="-t -0 -h --steps --merge --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --steps --merge --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1090,6 +1207,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1102,7 +1223,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__restore)
-            opts="-t -0 -h --trash-id --to --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --trash-id --to --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1132,6 +1253,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1144,7 +1269,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__schema)
-            opts="-t -0 -h --aliases --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --aliases --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1159,6 +1284,10 @@ _lbx() {
                     return 0
                     ;;
                 --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1174,7 +1303,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__snapshot)
-            opts="-t -0 -h --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1192,6 +1321,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1204,7 +1337,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__trash)
-            opts="-t -0 -h --trash-id --limit --dry-run --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help list purge"
+            opts="-t -0 -h --trash-id --limit --dry-run --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help list purge"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1230,6 +1363,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1242,7 +1379,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__undo)
-            opts="-t -0 -h --steps --merge --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --steps --merge --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1268,6 +1405,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1280,7 +1421,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__write)
-            opts="-t -0 -h --content --line-ending --expected-sha256 --create-only --mode --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --content --line-ending --expected-sha256 --create-only --mode --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1319,6 +1460,10 @@ _lbx() {
                     return 0
                     ;;
                 --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

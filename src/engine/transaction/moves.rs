@@ -59,7 +59,7 @@ impl Change<'_> {
     /// `protected_path` where it holds a repository or lbx's state, or the system's.
     pub fn move_whole(&mut self, from: &WorkspacePath, to: &WorkspacePath) -> Result<Sum, Error> {
         let mut contents = Contents::default();
-        contents.collect(&self.engine.workspace, from)?;
+        contents.collect(&self.engine.workspace, from, &|old| self.must_be_free(from, to, old))?;
         if contents.is_cut {
             self.engine.warn(format!(
                 "not all of {} is in the snapshot: it holds more than {SNAPSHOT_FILES_MAX} files or {SNAPSHOT_BYTES_MAX} bytes",
@@ -77,6 +77,22 @@ impl Change<'_> {
         Ok(contents.sum)
     }
 
+    /// Refuses to take `old`, at or below `from`, to its place at or below `to`, where the policy
+    /// protects either.
+    fn must_be_free(
+        &self,
+        from: &WorkspacePath,
+        to: &WorkspacePath,
+        old: &WorkspacePath,
+    ) -> Result<(), Error> {
+        let rest = old.as_path().strip_prefix(from.as_path()).unwrap_or(old.as_path());
+        let new = rest.iter().fold(to.clone(), |path, name| path.join(name));
+        [old, &new]
+            .into_iter()
+            .filter(|path| !is_own(path))
+            .try_for_each(|path| self.must_be_unprotected(path, &self.engine.workspace.shown(path)))
+    }
+
     /// Whether a move can be carried out as things stand.
     #[must_use]
     pub fn can_move(&self, moved: &MoveEntry) -> bool {
@@ -91,11 +107,15 @@ impl Change<'_> {
         content: (u32, Arc<Vec<u8>>),
         appears: bool,
     ) {
-        let is_own = top.components().next().is_some_and(|name| is_protected(name.as_bytes()));
-        if !is_own {
+        if !is_own(top) {
             self.moved.push(Moved { path, content, appears });
         }
     }
+}
+
+/// Whether a path lies in lbx's own folder.
+fn is_own(path: &WorkspacePath) -> bool {
+    path.components().next().is_some_and(|name| is_protected(name.as_bytes()))
 }
 
 /// What stands at a path, for the snapshot.
@@ -110,10 +130,16 @@ struct Contents {
 }
 
 impl Contents {
-    /// Takes in whatever stands at `path`.
-    fn collect(&mut self, workspace: &Workspace, path: &WorkspacePath) -> Result<(), Error> {
+    /// Takes in whatever stands at `path`; each path must pass `check`.
+    fn collect(
+        &mut self,
+        workspace: &Workspace,
+        path: &WorkspacePath,
+        check: &dyn Fn(&WorkspacePath) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let mut waiting = vec![path.clone()];
         while let Some(path) = waiting.pop() {
+            check(&path)?;
             let shown = workspace.shown(&path);
             let io = |errno: Errno| Error::io("look at", shown.clone(), errno);
             let fd = fs::open_beneath(workspace.root_fd(), &path, fs::LOOK).map_err(io)?;
@@ -208,14 +234,14 @@ pub fn moved_files(workspace: &Workspace, moves: &[MoveEntry]) -> Result<Vec<Mov
     let mut all = Vec::new();
     for moved in moves {
         let mut contents = Contents::default();
-        contents.collect(workspace, &moved.to)?;
+        // It has been carried out, whatever the policy says since.
+        contents.collect(workspace, &moved.to, &|_| Ok(()))?;
         for (path, mode, bytes) in contents.files {
             let bytes = Arc::new(bytes);
             let rest = path.as_path().strip_prefix(moved.to.as_path()).unwrap_or(path.as_path());
             let old = rest.iter().fold(moved.from.clone(), |path, name| path.join(name));
             for (top, path, appears) in [(&moved.from, old, false), (&moved.to, path, true)] {
-                let is_own = top.components().next().is_some_and(|name| is_protected(name.as_bytes()));
-                if !is_own {
+                if !is_own(top) {
                     all.push(Moved { path, content: (mode, Arc::clone(&bytes)), appears });
                 }
             }
