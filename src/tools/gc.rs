@@ -7,6 +7,7 @@ use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::gc::{self, ByKind, Collected, Tally};
 use crate::engine::session::seconds_now;
+use crate::engine::state::unique_name;
 use crate::error::Error;
 
 /// Days for which everything is kept, where the request does not say.
@@ -80,6 +81,9 @@ impl Tool for Gc {
             ));
         }
         let removed = collected.removed.sum();
+        if removed.files > 0 {
+            change.engine().note_changed([], Some(&unique_name(Self::NAME)));
+        }
         Ok(Response { kept: collected.kept, removed, freed_bytes: removed.bytes, by_kind: collected.removed })
     }
 

@@ -69,12 +69,7 @@ fn workspace() -> Workspace {
 }
 
 /// A change in a workspace.
-fn scenario(
-    name: &'static str,
-    before: Workspace,
-    call: &[&str],
-    back: &'static [&'static str],
-) -> Scenario {
+fn scenario(name: &'static str, before: Workspace, call: &[&str], back: &'static [&'static str]) -> Scenario {
     Scenario { name, before, call: call.iter().map(|word| (*word).to_owned()).collect(), back }
 }
 

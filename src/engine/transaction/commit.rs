@@ -18,6 +18,7 @@ use crate::engine::protect::protected_component;
 use crate::engine::session;
 use crate::engine::snapshot_of::{self, Record};
 use crate::engine::state::{State, make_folder};
+use crate::engine::trash;
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
@@ -27,6 +28,8 @@ use crate::sha256::Sha256;
 struct Prepared {
     /// New bytes, by the number of their file.
     staged: BTreeMap<usize, Staged>,
+    /// Descriptions of what goes to the trash.
+    descriptions: Vec<Staged>,
     /// Old bytes.
     backups: Vec<backup::Pending>,
     /// The journal entry.
@@ -36,7 +39,7 @@ struct Prepared {
 impl Prepared {
     /// Removes everything again.
     fn discard(&self) {
-        self.staged.values().for_each(Staged::discard);
+        self.staged.values().chain(&self.descriptions).for_each(Staged::discard);
         self.backups.iter().for_each(backup::Pending::discard);
         if let Some(entry) = &self.entry {
             entry.discard();
@@ -77,8 +80,13 @@ impl Change<'_> {
             return Err(error);
         }
         if let Err(error) = apply_entry(&self.engine.workspace, &self.entry) {
-            return Err(self.after_failure(&state, error));
+            let error = self.after_failure(&state, error);
+            if error.is_applied() {
+                self.note_changed();
+            }
+            return Err(error);
         }
+        self.note_changed();
         sync_folders_of(&self.engine.workspace, &self.entry).map_err(Error::applied)?;
         self.finish(&state)
     }
@@ -129,6 +137,7 @@ impl Change<'_> {
             }
             warn_of_links(file, &mut warnings);
         }
+        self.prepare_descriptions(state, prepared)?;
         let files: Vec<FileEntry> = self
             .files
             .iter()
@@ -146,10 +155,28 @@ impl Change<'_> {
         Ok(())
     }
 
+    /// Writes the descriptions of what goes to the trash aside.
+    fn prepare_descriptions(&mut self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
+        if !self.described.is_empty() {
+            // Not by the change itself, which would let everyone look into it.
+            state.folder(trash::FOLDER)?;
+        }
+        for (number, entry) in self.described.iter().enumerate() {
+            let bytes = serde_json::to_vec(entry).map_err(|error| Error::internal(error.to_string()))?;
+            let stage = Stage { workspace: &self.engine.workspace, state, id: &self.entry.id };
+            let staged = stage.write_own(&format!("trash-{number}"), &bytes)?;
+            let (path, staged_path) = (entry.description(), staged.path.clone());
+            self.entry.descriptions.push(Description { staged: staged_path, path });
+            prepared.descriptions.push(staged);
+        }
+        Ok(())
+    }
+
     /// Makes everything prepared durable, then the journal entry binding.
     fn put_in_force(&self, state: &State, prepared: &Prepared) -> Result<(), Error> {
         let io = |source: std::io::Error| Error::io("sync", super::super::state::STATE_FOLDER, source);
-        let files = prepared.staged.values().map(|staged| &staged.file);
+        let staged = prepared.staged.values().chain(&prepared.descriptions);
+        let files = staged.map(|staged| &staged.file);
         let files = files.chain(prepared.backups.iter().map(|backup| &backup.file));
         let files: Vec<&File> = files.chain(prepared.entry.iter().map(|entry| &entry.file)).collect();
         sync_all(&files).map_err(io)?;
@@ -214,14 +241,20 @@ impl Change<'_> {
         }
     }
 
+    /// Notes for the audit log what the change did.
+    fn note_changed(&mut self) {
+        self.engine.note_changed(audit_files(&self.entry), Some(&self.entry.id));
+    }
+
     /// What follows a change that stands: marks, snapshot, history.
     fn finish(mut self, state: &State) -> Result<(), Error> {
-        self.engine.note_changed(audit_files(&self.entry));
         self.set_marks(state);
         let mut files = snapshot_files(&self.files, &self.entry);
         files.extend(self.moved.iter().map(moves::Moved::for_snapshot));
         let record = Record { entry: &self.entry, files: moves::joined(files) };
         let outcome = snapshot_of::record(self.engine, &record);
+        // Before the entry is closed: whoever finds it open looks whether the record is there.
+        self.engine.audit(&self.entry.tool, outcome.as_ref().err());
         if let Err(error) = self.entry.close(state) {
             self.engine.warn(format!(
                 "the change stands, but its journal entry could not be closed: {}",

@@ -25,6 +25,7 @@ use super::path::WorkspacePath;
 use super::resolve::Place;
 use super::session::{self, SessionState, seconds_now};
 use super::state::{Lock, State, unique_name};
+use super::trash::TrashEntry;
 use super::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
@@ -192,6 +193,8 @@ pub struct Change<'e> {
     moved: Vec<moves::Moved>,
     /// Other bytes to back up.
     kept: Vec<Vec<u8>>,
+    /// What it moves to the trash.
+    described: Vec<TrashEntry>,
 }
 
 /// The state under the lock that every change holds.
@@ -254,6 +257,7 @@ impl Engine {
             files: Vec::new(),
             moved: Vec::new(),
             kept: Vec::new(),
+            described: Vec::new(),
         })
     }
 }
@@ -564,6 +568,11 @@ impl Change<'_> {
     /// Has bytes backed up that are those of no file now, but may be wanted again.
     pub fn keep(&mut self, bytes: Vec<u8>) {
         self.kept.push(bytes);
+    }
+
+    /// Has something described in the trash, to which it moves.
+    pub fn describe(&mut self, entry: TrashEntry) {
+        self.described.push(entry);
     }
 
     /// Says which folders are to be there in the end, outermost first.

@@ -355,7 +355,7 @@ pub fn moved_files(workspace: &Workspace, entry: &Entry) -> Result<Vec<Moved>, E
         contents.collect(workspace, &moved.to)?;
         let is_apart = |path: &WorkspacePath| {
             let inner = |other: &&MoveEntry| other.to != moved.to && other.to.is_within(&moved.to);
-            entry.files.iter().any(|file| file.path == *path)
+            entry.files.iter().any(|file| file.after.is_some() && file.path == *path)
                 || entry.moves.iter().filter(inner).any(|other| path.is_within(&other.to))
         };
         for (path, mode, bytes) in contents.files.into_iter().filter(|(path, ..)| !is_apart(path)) {

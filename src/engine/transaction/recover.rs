@@ -8,6 +8,7 @@ use super::journal::{self, Entry, FileEntry, MoveEntry, OPEN_FOLDER, Version};
 use super::moves::At;
 use super::stage::{self, BESIDE_PREFIX, New, Stage};
 use super::{FILE_BYTES_MAX, Original, moves, replay};
+use crate::engine::audit::Durable;
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
@@ -115,14 +116,13 @@ fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Err
         })
         .chain(moved.iter().map(moves::Moved::for_snapshot))
         .collect();
-    snapshot_of::record_late(engine, &Record { entry, files: moves::joined(files) });
-    entry.close(state)?;
-    audit_late(engine, state, entry);
-    Ok(())
+    let snapshot = snapshot_of::record_late(engine, &Record { entry, files: moves::joined(files) });
+    audit_late(engine, state, entry, snapshot);
+    entry.close(state)
 }
 
-/// Puts a dead call's change into the audit log, which it did not live to do.
-fn audit_late(engine: &mut Engine, state: &State, entry: &Entry) {
+/// Puts a dead call's change into the audit log, unless it lived to do so.
+fn audit_late(engine: &mut Engine, state: &State, entry: &Entry, snapshot: Option<String>) {
     let now = jiff::Timestamp::now();
     let mut files = audit_files(entry);
     files.truncate(audit::PATHS_MAX);
@@ -132,11 +132,17 @@ fn audit_late(engine: &mut Engine, state: &State, entry: &Entry) {
         tool: entry.tool.clone(),
         outcome: "ok".to_owned(),
         files,
-        snapshot: None,
+        snapshot,
+        change: Some(entry.id.clone()),
         message: Some("the call was killed half-way; the next call completed the change".to_owned()),
         duration_ms: 0,
     };
-    if let Err(error) = audit::append(state, record) {
+    let written = match audit::has_change(state, &entry.id) {
+        Ok(true) => Ok(()),
+        Ok(false) => audit::append(state, record, Durable::Yes),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = written {
         engine.warn(format!("the audit log could not be written: {}", error.message()));
     }
 }
