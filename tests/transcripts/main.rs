@@ -20,6 +20,7 @@ mod patch;
 mod plain_calls;
 mod read;
 mod requests;
+mod section;
 mod session;
 mod session_on_a_real_repository;
 mod snapshots;
