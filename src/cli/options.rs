@@ -97,7 +97,7 @@ pub struct Flags {
     #[arg(long, short = 't', global = true)]
     pub text: bool,
     /// End entries of a list with NUL instead of a newline, in --text
-    #[arg(long, global = true)]
+    #[arg(long, short = '0', global = true)]
     pub null: bool,
     /// Spread the JSON over lines
     #[arg(long, global = true)]

@@ -9,7 +9,7 @@ use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::Stat;
@@ -33,8 +33,8 @@ const DEPTH_MAX: usize = 20_000;
 /// An opened folder of the walk.
 #[derive(Debug)]
 pub struct Folder {
-    /// Its path from the workspace root; empty for the root.
-    pub path: PathBuf,
+    /// Its path from the workspace root.
+    pub path: WorkspacePath,
     /// The folder itself.
     fd: OwnedFd,
 }
@@ -55,7 +55,7 @@ pub struct Found {
 impl Found {
     /// Its path from the workspace root.
     #[must_use]
-    pub fn path(&self) -> PathBuf {
+    pub fn path(&self) -> WorkspacePath {
         self.folder.path.join(&self.name)
     }
 
@@ -274,10 +274,9 @@ impl<'w> Walk<'w> {
         };
         match fs::open_beneath(self.workspace.root_fd(), &parent, fs::FOLDER) {
             Ok(fd) => {
-                let path = PathBuf::from(OsStr::from_bytes(parent.as_bytes()));
                 let stat = fs::stat_at(fd.as_fd(), name).ok()?;
                 Some(Found {
-                    folder: Arc::new(Folder { path, fd }),
+                    folder: Arc::new(Folder { path: parent, fd }),
                     name: name.to_owned(),
                     kind: Kind::of(fs::type_of(&stat)),
                     named: true,
@@ -304,11 +303,12 @@ impl<'w> Walk<'w> {
                 return;
             }
         };
-        let path = PathBuf::from(OsStr::from_bytes(&self.path));
+        let path = WorkspacePath::new(Path::new(OsStr::from_bytes(&self.path))).unwrap_or_default();
         let rules = if self.selection.no_ignore {
             rules
         } else {
-            let place = Place { folder: fd.as_fd(), path: &path, above: None };
+            let path = Path::new(OsStr::from_bytes(path.as_bytes()));
+            let place = Place { folder: fd.as_fd(), path, above: None };
             Rules::extend(&rules, &place, listing.rule_files, &mut self.notes)
         };
         if !self.path.is_empty() {
@@ -346,20 +346,16 @@ impl<'w> Walk<'w> {
         if let Some(folder) = &frame.folder {
             return Some(Arc::clone(folder));
         }
-        let path = PathBuf::from(OsStr::from_bytes(self.path.get(..frame.path_length)?));
-        let opened = WorkspacePath::new(&path)
-            .ok_or(Errno::INVAL)
-            .and_then(|path| fs::open_beneath(self.workspace.root_fd(), &path, fs::FOLDER));
-        match opened {
+        let path = WorkspacePath::new(Path::new(OsStr::from_bytes(self.path.get(..frame.path_length)?)))?;
+        match fs::open_beneath(self.workspace.root_fd(), &path, fs::FOLDER) {
             Ok(fd) => {
-                let path = path.components().collect();
                 let folder = Arc::new(Folder { path, fd });
                 frame.folder = Some(Arc::clone(&folder));
                 Some(folder)
             }
             Err(errno) => {
                 frame.next = frame.listing.len();
-                self.note_folder(path.as_os_str().as_bytes(), errno);
+                self.note_folder(path.as_bytes(), errno);
                 None
             }
         }

@@ -123,13 +123,12 @@ impl Tool for Glob {
         let mut page = Page::new(request.window());
         let shown = |path: &WorkspacePath| workspace.shown(path);
         if request.sort == Some(Sort::Mtime) {
-            for path in newest::first(&mut walk)? {
+            for (path, ()) in newest::first(&mut walk, |_| ())? {
                 page.offer(|| shown(&path));
             }
         } else {
             for found in walk.by_ref() {
-                let path = || shown(&WorkspacePath::new(&found.path()).unwrap_or_default());
-                page.offer(path);
+                page.offer(|| shown(&found.path()));
             }
         }
         if control.should_stop() {
