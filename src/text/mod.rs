@@ -2,9 +2,12 @@
 
 pub mod content;
 pub mod diff;
+pub mod flexible;
 pub mod git_diff;
 pub mod lines;
 pub mod nearest;
+pub mod omission;
 pub mod patch;
 pub mod replace;
+pub mod sketch;
 pub mod slice;
