@@ -38,7 +38,7 @@ impl Search<'_> {
         *lines.get_mut(self.anchor)? = Some(anchor.clone());
         self.backward(anchor.start, &mut lines)?;
         self.forward(anchor.end, &mut lines)?;
-        let mut gaps = self.gaps(&lines);
+        let mut gaps = Self::gaps(&lines);
         let range = lines.iter().flatten().next()?.start..lines.iter().flatten().last()?.end;
         let range = if self.has_final_break { with_ending(self.text, &range) } else { range };
         for line in lines.iter_mut().flatten() {
@@ -118,7 +118,7 @@ impl Search<'_> {
 
     /// What stands in the file between each line found and the next one: blank lines that were not
     /// looked for.
-    fn gaps(&self, lines: &[Option<Range<usize>>]) -> Vec<Range<usize>> {
+    fn gaps(lines: &[Option<Range<usize>>]) -> Vec<Range<usize>> {
         let gap = |index: usize| {
             let end = lines.get(index)?.as_ref()?.end + 1;
             let next = lines.get(index + 1..)?.iter().flatten().next()?;

@@ -23,7 +23,7 @@ pub fn places(text: &[u8], old: &[u8]) -> Vec<Place> {
         return Vec::new();
     };
     memchr::memmem::find_iter(text, &plain)
-        .filter_map(|start| Place::of(vec![start..start + plain.len()]))
+        .map(|start| Place::whole(start..start + plain.len()))
         .take(PLACES_MAX)
         .collect()
 }

@@ -29,6 +29,11 @@ impl Place {
         let gaps = lines.iter().map(|line| line.end..line.end).collect();
         Some(Self { range, lines: lines.into_iter().map(Some).collect(), gaps })
     }
+
+    /// A place whose lines are not told apart.
+    pub fn whole(range: Range<usize>) -> Self {
+        Self { gaps: Vec::new(), lines: vec![Some(range.clone())], range }
+    }
 }
 
 /// Why a new text does not fit a place that was found.

@@ -39,7 +39,8 @@ impl Search<'_> {
         if self.anchor > 0 && hit != start {
             return None;
         }
-        let mut lines = vec![hit..self.end_of(self.anchor, hit + length)?];
+        let found = hit..self.end_of(self.anchor, hit + length)?;
+        let mut lines: Vec<Range<usize>> = std::iter::once(found).collect();
         let mut before = start;
         for index in (0..self.anchor).rev() {
             let line = line_before(self.text, before)?;

@@ -11,7 +11,7 @@ use super::place::{Core, Index, numbers};
 /// Kept lines beside a new one that are looked at for its older self.
 const NEIGHBOURS: usize = 3;
 /// From where on a kept line looks like the older self of a new one, 0 to 1. That only refuses.
-const ALIKE: f32 = 0.6;
+const ALIKE: f32 = 0.5;
 
 /// The lines of the file that a part replaces, within those that no other part has.
 ///
@@ -36,6 +36,7 @@ fn start(index: &Index<'_>, part: &Part<'_>, core: Core, from: usize) -> Result<
     let known = above.iter().position(|line| !index.positions(line, &room).is_empty());
     let Some(known) = known else {
         // All of them are new.
+        must_say_what_stays(index, part, above, part.before, &room, first)?;
         let kept = room.rev().map(|at| index.line(at)).filter(|line| !key(line).is_empty());
         must_be_an_insertion(part, above, kept.take(NEIGHBOURS.max(above.len())), first)?;
         return Ok(first);
@@ -92,6 +93,7 @@ fn new_end(index: &Index<'_>, part: &Part<'_>, core: Core, room: &Range<usize>) 
         let block = room.start..end;
         return Ok(block.rev().find(|&at| !key(index.line(at)).is_empty()).unwrap_or(last));
     }
+    must_say_what_stays(index, part, below, part.after, room, last)?;
     let kept = room.clone().map(|at| index.line(at)).filter(|line| !key(line).is_empty());
     must_be_an_insertion(part, below, kept.take(NEIGHBOURS.max(below.len())), last)?;
     Ok(last)
@@ -100,6 +102,32 @@ fn new_end(index: &Index<'_>, part: &Part<'_>, core: Core, room: &Range<usize>) 
 /// The first line that is indented no deeper than `depth`, blank ones aside.
 fn closing_line(index: &Index<'_>, room: &Range<usize>, depth: usize) -> Option<usize> {
     room.clone().find(|&at| !key(index.line(at)).is_empty() && indent(index.line(at)) <= depth)
+}
+
+/// Refuses new lines at an end of the sketch that has no marker, where the file goes on: that may
+/// be meant to stay or to go.
+fn must_say_what_stays(
+    index: &Index<'_>,
+    part: &Part<'_>,
+    new: &[&[u8]],
+    marker: Option<usize>,
+    room: &Range<usize>,
+    anchor: usize,
+) -> Result<(), Refusal> {
+    let goes_on = room.clone().any(|at| !key(index.line(at)).is_empty());
+    let first_new = new.iter().find(|line| !key(line).is_empty());
+    match first_new {
+        Some(line) if marker.is_none() && goes_on => Err(Refusal::Ambiguous {
+            part: part.which(),
+            why: format!(
+                "its line `{}` is new and at the end of the sketch, while the file goes on: put a marker there for what \
+                 stays, or go on to the unchanged line beyond what is to go",
+                shown(line)
+            ),
+            lines: vec![anchor + 1],
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses new lines at the edge of a part where one of the kept lines beside them may be what

@@ -20,6 +20,7 @@ pub struct Part<'a> {
 
 impl Part<'_> {
     /// What names the part in a refusal.
+    #[must_use]
     pub fn which(&self) -> Which {
         let text = String::from_utf8_lossy(self.lines.first().copied().unwrap_or_default()).into_owned();
         Which {

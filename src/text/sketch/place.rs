@@ -103,7 +103,9 @@ impl<'a> Index<'a> {
                 [only] => return Some(*only),
                 _ if more > own => return None,
                 _ => {
-                    ends.retain(|end| *end >= within.start + more && self.is_at(part, own - more, end - more))
+                    ends.retain(|end| {
+                        *end >= within.start + more && self.is_at(part, own - more, end - more)
+                    });
                 }
             }
         }
