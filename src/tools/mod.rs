@@ -21,6 +21,7 @@ pub mod read;
 pub mod redo;
 pub mod restore;
 pub mod schema;
+pub mod session;
 pub mod snapshot;
 pub mod trash;
 pub mod undo;
@@ -275,6 +276,7 @@ pub const TOOLS: &[Entry] = &[
     entry::<diff::Diff>(),
     entry::<snapshot::Snapshot>(),
     entry::<audit::Audit>(),
+    entry::<session::Session>(),
     entry::<trash::Trash>(),
     entry::<gc::Gc>(),
     entry::<config::Config>(),

@@ -23,6 +23,7 @@ mod read;
 mod requests;
 mod session;
 mod session_on_a_real_repository;
+mod session_tool;
 mod snapshots;
 mod transaction;
 mod trash;
