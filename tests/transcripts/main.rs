@@ -25,6 +25,7 @@ mod requests;
 mod section;
 mod session;
 mod session_on_a_real_repository;
+mod session_tool;
 mod snapshots;
 mod transaction;
 mod trash;
