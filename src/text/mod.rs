@@ -1,5 +1,6 @@
 //! Text as bytes: encodings, lines, matching, diffs, patches. Pure: no file is opened here.
 
+pub mod block;
 pub mod content;
 pub mod diff;
 pub mod git_diff;
@@ -9,3 +10,4 @@ pub mod nearest;
 pub mod patch;
 pub mod replace;
 pub mod slice;
+pub mod visible;
