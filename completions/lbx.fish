@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_lbx_global_optspecs
-    string join \n workspace= session= sandbox= require-snapshot json= t/text 0/null pretty exit-status h/help V/version
+    string join \n workspace= session= sandbox= require-snapshot set= json= t/text 0/null pretty exit-status h/help V/version
 end
 
 function __fish_lbx_needs_command
@@ -27,6 +27,7 @@ end
 complete -c lbx -n "__fish_lbx_needs_command" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_needs_command" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_needs_command" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_needs_command" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_needs_command" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_needs_command" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_needs_command" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
@@ -50,13 +51,14 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "delete" -d 'Delete files an
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "restore" -d 'Bring back what was deleted'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "move" -d 'Move or rename a file or folder'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "undo" -d 'Take back changes that this session made, the newest first'
-complete -c lbx -n "__fish_lbx_needs_command" -f -a "redo" -d 'Do again what undo took back, the newest first'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "redo" -d 'Do again what undo took back, the oldest change first'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "log" -d 'List the snapshots: what was changed, when, by which session and tool'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "diff" -d 'Show what changed between two snapshots, in one of them, or in this session'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "snapshot" -d 'Commit whatever changed in the work tree to the snapshot branch'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "audit" -d 'Show the audit log, the newest first, or check that nobody has altered it'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "trash" -d 'List what was deleted, or remove it for good'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "gc" -d 'Free the space of old backups, history and trash'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "config" -d 'Show every setting of the policy and where its value came from'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "apply_patch" -d 'Apply a patch as Codex models call it'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "schema" -d 'Show the JSON Schema of a tool\'s request and answer, or of every tool\'s'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "batch" -d 'Carry out many requests, one JSON object a line on stdin'
@@ -75,6 +77,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand read" -l max-bytes -d 'Bytes of 
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -s n -l line-numbers -d 'Put the line\'s number and a tab before each line'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l show-whitespace -d 'Make blanks at line ends, tabs, CR and characters that look like others visible'
@@ -94,6 +97,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand write" -l max-bytes -d 'Bytes of
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand write" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l create-only -d 'Refuse where the file exists already'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l dry-run -d 'Answer what would be done, and do nothing'
@@ -115,6 +119,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand edit" -l blocks -d 'SEARCH/REPLA
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l word -d 'Replace whole words only'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l replace-all -d 'Replace every place instead of the only one'
@@ -137,6 +142,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand patch" -l max-bytes -d 'Bytes of
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand patch" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l strict -d 'Take line numbers, counts and white space at their word'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -s R -l reverse -d 'Undo the patch instead'
@@ -155,6 +161,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand append" -l max-bytes -d 'Bytes o
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand append" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l diff -d 'Answer with the diff'
@@ -171,6 +178,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l max-bytes -d 'Bytes 
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l diff -d 'Answer with the diff'
@@ -187,6 +195,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand insert" -l max-bytes -d 'Bytes o
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand insert" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l diff -d 'Answer with the diff'
@@ -207,6 +216,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand section" -l max-bytes -d 'Bytes 
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l append -d 'Add the text at the end of the section instead'
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l create -d 'Add the section where it is missing: at the end, or under the path\'s parent'
@@ -245,6 +255,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand grep" -l color -d 'Accepted and 
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s F -l literal -d 'Take the pattern as plain text'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s i -l ignore-case -d 'Upper and lower case alike'
@@ -283,6 +294,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand glob" -l timeout-ms -d 'Millisec
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -s i -l ignore-case -d 'Upper and lower case alike'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l hidden -d 'Hidden files too'
@@ -303,6 +315,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand ls" -l timeout-ms -d 'Millisecon
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s R -l recursive -d 'What lies in the folders inside too'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s l -l long -d 'Size, mode and time of each entry'
@@ -321,6 +334,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand delete" -l why -d 'Why, for whoe
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand delete" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -s r -l recursive -d 'Delete a folder with all that it holds'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l dry-run -d 'Answer what would be done, and do nothing'
@@ -336,6 +350,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand restore" -l why -d 'Why, for who
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand restore" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l require-snapshot -d 'Count a change without a snapshot as failed'
@@ -349,6 +364,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand move" -l why -d 'Why, for whoeve
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand move" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l require-snapshot -d 'Count a change without a snapshot as failed'
@@ -362,6 +378,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand undo" -l why -d 'Why, for whoeve
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand undo" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l merge -d 'Where a file has changed since, merge'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l dry-run -d 'Answer what would be done, and do nothing'
@@ -376,6 +393,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand redo" -l why -d 'Why, for whoeve
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand redo" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l merge -d 'Where a file has changed since, merge'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l dry-run -d 'Answer what would be done, and do nothing'
@@ -392,6 +410,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand log" -l max-bytes -d 'Bytes of t
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand log" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
@@ -407,6 +426,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand diff" -l max-bytes -d 'Bytes of 
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l stat -d 'Only how much changed in each file'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l require-snapshot -d 'Count a change without a snapshot as failed'
@@ -418,6 +438,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand diff" -s h -l help -d 'Print hel
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
@@ -431,6 +452,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand audit" -l max-bytes -d 'Bytes of
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l verify -d 'Check the chain of all records'
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l require-snapshot -d 'Count a change without a snapshot as failed'
@@ -444,6 +466,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand trash" -l limit -d 'Entries to s
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand trash" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l require-snapshot -d 'Count a change without a snapshot as failed'
@@ -452,10 +475,12 @@ complete -c lbx -n "__fish_lbx_using_subcommand trash" -s 0 -l null -d 'End entr
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand gc" -l keep-days -d 'Days for which everything is kept' -r
+complete -c lbx -n "__fish_lbx_using_subcommand gc" -l keep-days -d 'Days for which everything is kept, 30 unless the policy says otherwise' -r
+complete -c lbx -n "__fish_lbx_using_subcommand gc" -l keep-bytes -d 'Bytes to keep at most: the oldest goes too, save what is younger than a day; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand gc" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l require-snapshot -d 'Count a change without a snapshot as failed'
@@ -464,11 +489,25 @@ complete -c lbx -n "__fish_lbx_using_subcommand gc" -s 0 -l null -d 'End entries
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l explain -d 'Tell of each setting too what it is for, what it takes, and the variable that sets it'
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l example -d 'Print a policy file with every setting, explained, as it is by default'
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand config" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand config" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand config" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l patch -d 'The patch, from stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l why -d 'Why, for whoever reviews the change' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l require-snapshot -d 'Count a change without a snapshot as failed'
@@ -480,6 +519,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -s h -l help -d 'Pr
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand schema" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l aliases -d 'List the other field names that are accepted, instead of the schemas'
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l require-snapshot -d 'Count a change without a snapshot as failed'
@@ -491,6 +531,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand schema" -s h -l help -d 'Print h
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand batch" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
@@ -503,6 +544,7 @@ text\t'The text alone, as --text prints it'"
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
+use crate::engine::policy::Policy;
+use crate::engine::policy::settings::Key;
 use crate::error::{Error, ErrorKind};
 use crate::search::collect::{Style, Wanted};
 use crate::search::content::{Search, Target};
@@ -21,16 +23,8 @@ use crate::search::selection::{Kinds, Selection};
 use crate::search::walk::Walk;
 use crate::search::{globs, newest};
 
-/// Entries in an answer, where the request does not say.
-const LIMIT: u64 = 250;
-/// Bytes of payload in an answer, where the request does not say.
-const ANSWER_BYTES: u64 = 24_576;
-/// Bytes of a line that are shown, where the request does not say.
-const COLUMNS: usize = 500;
 /// Lines of context at most, on each side.
 const CONTEXT_LINES_MAX: usize = 10_000;
-/// How long a search may take, where the request does not say, in milliseconds.
-const TIMEOUT_MS: u64 = 30_000;
 
 /// Search the contents of files for a pattern
 ///
@@ -288,10 +282,10 @@ impl Tool for Grep {
 
     fn run(engine: &mut Engine, mut request: Request) -> Result<Response, Error> {
         let patterns = request.take_patterns();
-        let manner = request.manner(&patterns)?;
+        let manner = request.manner(&patterns, engine.policy())?;
         let selection = request.selection(engine)?;
         let roots = roots(&engine.workspace, &request.path, Beginning::Searchable)?;
-        let control = match request.timeout_ms.unwrap_or(TIMEOUT_MS) {
+        let control = match request.timeout_ms.unwrap_or(engine.policy().number(Key::SearchMs)) {
             0 => engine.control.clone(),
             limit => engine.control.clone().within(Duration::from_millis(limit)),
         };
@@ -299,7 +293,7 @@ impl Tool for Grep {
         let search = Search {
             workspace: &engine.workspace,
             manner,
-            window: request.window(),
+            window: request.window(engine.policy()),
             total: request.total,
             group: request.group,
             control: control.clone(),
@@ -364,7 +358,7 @@ impl Request {
     }
 
     /// How files are searched.
-    fn manner(&self, patterns: &[String]) -> Result<Manner, Error> {
+    fn manner(&self, patterns: &[String], policy: &Policy) -> Result<Manner, Error> {
         let reading = Reading {
             literal: self.literal,
             ignore_case: self.ignore_case,
@@ -384,7 +378,7 @@ impl Request {
                 wanted,
                 only_matching: self.is_each_match_wanted(),
                 invert: self.invert,
-                line_bytes_max: self.max_columns.unwrap_or(COLUMNS),
+                line_bytes_max: self.max_columns.unwrap_or(policy.size(Key::MaxColumns)),
             },
             multiline: self.multiline,
             before: context(self.before),
@@ -408,11 +402,11 @@ impl Request {
     }
 
     /// How much is shown.
-    fn window(&self) -> Window {
+    fn window(&self, policy: &Policy) -> Window {
         Window {
             offset: self.offset.unwrap_or(0),
-            limit: self.limit.unwrap_or(LIMIT),
-            bytes_max: self.max_bytes.unwrap_or(ANSWER_BYTES),
+            limit: self.limit.unwrap_or(policy.number(Key::GrepLimit)),
+            bytes_max: self.max_bytes.unwrap_or(policy.number(Key::MaxBytes)),
         }
     }
 

@@ -11,6 +11,8 @@ use super::glob::ran_out;
 use super::grep::Sort;
 use super::{Effect, Stdin, Text, Tool};
 use crate::control::Control;
+use crate::engine::policy::Policy;
+use crate::engine::policy::settings::Key;
 use crate::engine::workspace::Workspace;
 use crate::engine::{Engine, fs};
 use crate::error::Error;
@@ -22,12 +24,6 @@ use crate::search::selection::{Kinds, Selection};
 use crate::search::sums::{Below, FolderSum, Sums, largest_of};
 use crate::search::walk::{Found, Root, Walk};
 
-/// Entries in an answer, where the request does not say.
-const LIMIT: u64 = 1000;
-/// Bytes of payload in an answer, where the request does not say.
-const ANSWER_BYTES: u64 = 24_576;
-/// How long a listing may take, where the request does not say, in milliseconds.
-const TIMEOUT_MS: u64 = 30_000;
 /// Files counted in ignored folders by a listing of one folder: about a millisecond.
 const COUNTED_FLAT_MAX: u64 = 2_000;
 /// Files counted in ignored folders by a listing of a tree: about a tenth of a second.
@@ -172,7 +168,7 @@ impl Tool for Ls {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let roots = roots(&engine.workspace, &request.path, Beginning::Anything)?;
-        let control = match request.timeout_ms.unwrap_or(TIMEOUT_MS) {
+        let control = match request.timeout_ms.unwrap_or(engine.policy().number(Key::SearchMs)) {
             0 => engine.control.clone(),
             limit => engine.control.clone().within(Duration::from_millis(limit)),
         };
@@ -189,9 +185,9 @@ impl Tool for Ls {
             let files = Selection { depth: None, kinds: Kinds::FILES, ..selection.clone() };
             Below::of(Walk::new(workspace, roots.clone(), files, control.clone()))
         });
-        let mut walk = Walk::new(workspace, roots, selection, control.clone());
+        let mut walk = Walk::new(workspace, roots, selection, control.clone()).reading_ahead();
         walk.ignored_folders = Some(Vec::new());
-        let mut page = Page::new(request.window());
+        let mut page = Page::new(request.window(engine.policy()));
         let mut sums = Sums::default();
         let made = |found: &Found| entry(workspace, found, request.long, below.as_ref());
         if request.sort == Some(Sort::Mtime) {
@@ -249,11 +245,11 @@ impl Tool for Ls {
 
 impl Request {
     /// How much is shown.
-    fn window(&self) -> Window {
+    fn window(&self, policy: &Policy) -> Window {
         Window {
             offset: self.offset.unwrap_or(0),
-            limit: self.limit.unwrap_or(LIMIT),
-            bytes_max: self.max_bytes.unwrap_or(ANSWER_BYTES),
+            limit: self.limit.unwrap_or(policy.number(Key::LsLimit)),
+            bytes_max: self.max_bytes.unwrap_or(policy.number(Key::MaxBytes)),
         }
     }
 }

@@ -15,9 +15,10 @@ use rustix::fs::Stat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{ANSWER_BYTES, unsupported_encoding};
+use super::common::unsupported_encoding;
 use super::{Effect, Text, Tool};
 use crate::control::Progress;
+use crate::engine::policy::Policy;
 use crate::engine::resolve::Place;
 use crate::engine::{Engine, fs};
 use crate::envelope::Refusal;
@@ -229,13 +230,15 @@ impl Tool for Read {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let selection = request.selection()?;
+        let selection = request.selection(engine.policy())?;
+        let bytes_max = request.bytes_max(engine.policy());
         match (&request.path, &request.paths) {
-            (Some(path), None) => read(engine, path, &request, &selection, request.bytes_max())
-                .map(|read| Response::One(Box::new(read))),
+            (Some(path), None) => {
+                read(engine, path, &request, &selection, bytes_max).map(|read| Response::One(Box::new(read)))
+            }
             (path, Some(paths)) if path.is_some() || !paths.is_empty() => {
                 let paths: Vec<&PathBuf> = path.iter().chain(paths).collect();
-                Ok(Response::Several { files: read_several(engine, &paths, &request, &selection) })
+                Ok(Response::Several { files: read_several(engine, &paths, &request, &selection, bytes_max) })
             }
             _ => Err(Error::invalid("field `path` is missing: name the file to read, or several as `paths`")
                 .detail("field", "path")),
@@ -256,8 +259,8 @@ impl Tool for Read {
 
 impl Request {
     /// Bytes of content in the answer; 0 for no bound.
-    fn bytes_max(&self) -> usize {
-        self.max_bytes.unwrap_or(ANSWER_BYTES)
+    fn bytes_max(&self, policy: &Policy) -> usize {
+        self.max_bytes.unwrap_or(policy.max_bytes())
     }
 
     /// How lines are shown.
@@ -272,8 +275,8 @@ fn read_several(
     paths: &[&PathBuf],
     request: &Request,
     selection: &Selection,
+    mut bytes_max: usize,
 ) -> Vec<Item> {
-    let mut bytes_max = request.bytes_max();
     let is_bounded = bytes_max > 0;
     let mut items = Vec::with_capacity(paths.len());
     for path in paths {

@@ -151,7 +151,7 @@ impl Tool for Section {
             None => current.without_proof(),
         };
         let bytes = Content { body: planned.composed.text.clone(), ..content }.encode();
-        let wanted = DiffWanted::by(&request.trial, &request.shown);
+        let wanted = DiffWanted::by(&request.trial, &request.shown).within(change.engine().policy());
         let before = seen.current().exists().then(|| seen.current().bytes());
         let diff = wanted.of(&shown, before, Some(&bytes));
         let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);

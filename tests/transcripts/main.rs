@@ -18,6 +18,7 @@ mod errors;
 mod gc;
 mod patch;
 mod plain_calls;
+mod policy;
 mod read;
 mod requests;
 mod section;

@@ -6,11 +6,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
 use super::Request;
+use crate::engine::policy::Policy;
+use crate::engine::policy::settings::Key;
 use crate::error::Error;
 use crate::text::slice::Wanted;
 
-/// Lines in an answer, where the request does not say.
-pub const LINES: u64 = 2000;
 /// Ranges in one request.
 const RANGES_MAX: usize = 100;
 
@@ -157,12 +157,11 @@ impl Request {
     ///
     /// # Errors
     /// `invalid_request` where fields contradict each other.
-    pub(super) fn selection(&self) -> Result<Selection, Error> {
+    pub(super) fn selection(&self, policy: &Policy) -> Result<Selection, Error> {
         self.check_lines()?;
-        let lines_max = match self.limit {
-            Some(0) => u64::MAX,
-            Some(limit) => limit,
-            None => LINES,
+        let lines_max = match self.limit.unwrap_or(policy.number(Key::ReadLimit)) {
+            0 => u64::MAX,
+            limit => limit,
         };
         if let Some(cell) = self.cell {
             return Ok(Selection::Cells((cell > 0).then_some(cell)));
