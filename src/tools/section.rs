@@ -49,7 +49,7 @@ pub struct Request {
     #[serde(default)]
     pub append: bool,
     /// Whether the sections below it belong to it; false leaves them alone
-    #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value_t = true, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
     #[serde(default = "yes")]
     pub include_subsections: bool,
     /// Add the section where it is missing: at the end, or under the path's parent
