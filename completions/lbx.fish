@@ -64,11 +64,14 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "apply_patch" -d 'Apply a pa
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "schema" -d 'Show the JSON Schema of a tool\'s request and answer, or of every tool\'s'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "batch" -d 'Carry out many requests, one JSON object a line on stdin'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "mcp" -d 'Serve the tools over MCP on stdin and stdout'
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l offset -d 'Lines to pass over, from 0' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l offset -d 'Lines to pass over, from 0; -20 for the last 20' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l limit -d 'Lines to show at most; 0 for all' -r
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l start-line -d 'First line to show, from 1; instead of offset' -r
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l end-line -d 'Last line to show; instead of limit' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l start-line -d 'First line to show, from 1, or from the end where negative; instead of offset' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l end-line -d 'Last line to show, -1 being the file\'s last; instead of limit' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l ranges -d 'Several ranges of lines: 10-20, 50-, -20 for the last 20' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l around-line -d 'Show the block round this line, by indentation' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l column -d 'Byte of the first line to begin at, from 1, as `next_column` says' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l cell -d 'Show a notebook\'s cell, from 1, and its outputs in short; 0 for all cells' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l if-sha256 -d 'Answer `unchanged` and no content where the file still has this sha256' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l binary -d 'How to show a file that is no text; without it such a file is refused' -r -f -a "base64\t'All of it, encoded as base64, with its MIME type'"
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l max-bytes -d 'Bytes of content in the answer; 0 for no bound' -r
@@ -78,6 +81,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand read" -l sandbox -d 'Named works
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -s n -l line-numbers -d 'Put the line\'s number and a tab before each line'
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l show-whitespace -d 'Make blanks at line ends, tabs, CR and characters that look like others visible'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'

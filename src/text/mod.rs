@@ -1,5 +1,6 @@
 //! Text as bytes: encodings, lines, matching, diffs, patches. Pure: no file is opened here.
 
+pub mod block;
 pub mod content;
 pub mod diff;
 pub mod flexible;
@@ -13,3 +14,4 @@ pub mod patch;
 pub mod replace;
 pub mod sketch;
 pub mod slice;
+pub mod visible;
