@@ -28,6 +28,9 @@ _lbx() {
             lbx,batch)
                 cmd="lbx__subcmd__batch"
                 ;;
+            lbx,config)
+                cmd="lbx__subcmd__config"
+                ;;
             lbx,delete)
                 cmd="lbx__subcmd__delete"
                 ;;
@@ -98,7 +101,7 @@ _lbx() {
 
     case "${cmd}" in
         lbx)
-            opts="-t -h -V --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help --version read write edit patch append prepend insert grep glob ls delete restore move undo redo log diff snapshot audit trash gc apply_patch schema batch mcp"
+            opts="-t -0 -h -V --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help --version read write edit patch append prepend insert grep glob ls delete restore move undo redo log diff snapshot audit trash gc config apply_patch schema batch mcp"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -116,6 +119,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -128,7 +135,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__append)
-            opts="-t -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -162,6 +169,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -174,7 +185,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__apply_patch)
-            opts="-t -h --patch --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --patch --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -200,6 +211,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -212,7 +227,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__audit)
-            opts="-t -h --limit --offset --verify --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --limit --offset --verify --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -242,6 +257,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -254,7 +273,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__batch)
-            opts="-t -h --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -272,6 +291,44 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lbx__subcmd__config)
+            opts="-t -0 -h --explain --example --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --workspace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -284,7 +341,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__delete)
-            opts="-r -t -h --recursive --expected-sha256 --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-r -t -0 -h --recursive --expected-sha256 --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -310,6 +367,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -322,7 +383,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__diff)
-            opts="-t -h --from --to --of --stat --offset --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --from --to --of --stat --offset --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -360,6 +421,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -372,7 +437,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__edit)
-            opts="-t -h --old-string --new-string --word --replace-all --expected-replacements --occurrence --start-line --end-line --range-sha256 --match --sketch --allow-omission --expected-sha256 --rebase --dry-run --why --diff --max-bytes --blocks --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --old-string --new-string --word --replace-all --expected-replacements --occurrence --start-line --end-line --range-sha256 --match --sketch --allow-omission --expected-sha256 --rebase --dry-run --why --diff --max-bytes --blocks --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -442,6 +507,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -454,13 +523,17 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__gc)
-            opts="-t -h --dry-run --keep-days --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --dry-run --keep-days --keep-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --keep-days)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keep-bytes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -476,6 +549,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -488,7 +565,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__glob)
-            opts="-i -t -h --sort --type --ignore-case --hidden --no-ignore --limit --offset --max-bytes --timeout-ms --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-i -t -0 -h --sort --type --ignore-case --hidden --no-ignore --limit --offset --max-bytes --timeout-ms --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -530,6 +607,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -542,7 +623,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__grep)
-            opts="-g -t -F -i -S -w -U -v -o -B -A -C -m -n -e -l -c -h --include --exclude --type --literal --ignore-case --smart-case --word --multiline --invert --only-matching --before --after --context --output-mode --limit --offset --max-count --hidden --no-ignore --max-columns --max-bytes --total --sort --group --mark --timeout-ms --line-number --regexp --files-with-matches --count --color --text --workspace --session --sandbox --require-snapshot --json --null --pretty --exit-status --help"
+            opts="-g -t -T -F -i -S -w -x -U -v -o -B -A -C -m -d -. -a -M -n -e -l -c -u -j -0 -h --include --exclude --type --type-not --literal --ignore-case --smart-case --word --whole-line --multiline --invert --only-matching --before --after --context --output-mode --limit --offset --max-count --depth --hidden --no-ignore --binary --max-columns --max-bytes --total --sort --group --mark --timeout-ms --line-number --regexp --files-with-matches --count --count-matches --unrestricted --threads --color --text --workspace --session --sandbox --require-snapshot --set --json --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -565,6 +646,14 @@ _lbx() {
                     return 0
                     ;;
                 -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --type-not)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -T)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -593,7 +682,7 @@ _lbx() {
                     return 0
                     ;;
                 --output-mode)
-                    COMPREPLY=($(compgen -W "content files count files_with_matches" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "content files count count_matches files_with_matches" -- "${cur}"))
                     return 0
                     ;;
                 --limit)
@@ -612,7 +701,19 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --depth)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-columns)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -M)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -636,6 +737,14 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --threads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -j)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -652,6 +761,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -664,7 +777,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__insert)
-            opts="-t -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -698,6 +811,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -710,7 +827,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__log)
-            opts="-n -t -h --limit --offset --since --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-n -t -0 -h --limit --offset --since --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -748,6 +865,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -760,7 +881,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__ls)
-            opts="-R -l -a -1 -t -h --recursive --depth --long --sums --hidden --no-ignore --limit --offset --max-bytes --timeout-ms --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-R -l -a -1 -t -0 --recursive --depth --sort --long --sums --hidden --no-ignore --limit --offset --max-bytes --timeout-ms --help --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -768,6 +889,10 @@ _lbx() {
             case "${prev}" in
                 --depth)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sort)
+                    COMPREPLY=($(compgen -W "path mtime" -- "${cur}"))
                     return 0
                     ;;
                 --limit)
@@ -798,6 +923,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -810,7 +939,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__mcp)
-            opts="-t -h --results --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --results --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -832,6 +961,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -844,7 +977,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__move)
-            opts="-t -h --expected-sha256 --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --expected-sha256 --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -870,6 +1003,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -882,7 +1019,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__patch)
-            opts="-p -R -t -h --patch --path --strip --expected-sha256-by-path --fuzz --strict --reverse --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-p -R -t -0 -h --patch --path --strip --expected-sha256-by-path --fuzz --strict --reverse --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -932,6 +1069,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -944,7 +1085,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__prepend)
-            opts="-t -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -978,6 +1119,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -990,7 +1135,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__read)
-            opts="-n -t -h --offset --limit --start-line --end-line --column --line-numbers --if-sha256 --binary --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-n -t -0 -h --offset --limit --start-line --end-line --column --line-numbers --if-sha256 --binary --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1040,6 +1185,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1052,7 +1201,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__redo)
-            opts="-t -h --steps --merge --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --steps --merge --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1078,6 +1227,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1090,7 +1243,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__restore)
-            opts="-t -h --trash-id --to --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --trash-id --to --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1120,6 +1273,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1132,7 +1289,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__schema)
-            opts="-t -h --aliases --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --aliases --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1147,6 +1304,10 @@ _lbx() {
                     return 0
                     ;;
                 --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1162,7 +1323,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__snapshot)
-            opts="-t -h --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1180,6 +1341,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1192,7 +1357,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__trash)
-            opts="-t -h --trash-id --limit --dry-run --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help list purge"
+            opts="-t -0 -h --trash-id --limit --dry-run --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help list purge"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1218,6 +1383,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1230,7 +1399,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__undo)
-            opts="-t -h --steps --merge --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --steps --merge --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1256,6 +1425,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1268,7 +1441,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__write)
-            opts="-t -h --content --line-ending --expected-sha256 --create-only --allow-omission --mode --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --content --line-ending --expected-sha256 --create-only --allow-omission --mode --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1307,6 +1480,10 @@ _lbx() {
                     return 0
                     ;;
                 --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

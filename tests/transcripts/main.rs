@@ -19,6 +19,7 @@ mod errors;
 mod gc;
 mod patch;
 mod plain_calls;
+mod policy;
 mod read;
 mod requests;
 mod session;

@@ -72,7 +72,7 @@ fn of_the_same_name(engine: &Engine, path: &WorkspacePath, old: &[u8]) -> Vec<St
     let control = engine.control.clone().within(TIME);
     Walk::new(&engine.workspace, vec![root], selection, control)
         .filter(|found| found.name() == name)
-        .filter_map(|found| WorkspacePath::new(&found.path()))
+        .map(|found| found.path())
         .filter(|found| found != path)
         .take(FILES_MAX)
         .filter(|found| bytes_of(engine, found).is_some_and(|bytes| has(&bytes, old)))
