@@ -117,7 +117,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand edit" -l occurrence -d 'Replace 
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l start-line -d 'First line to look at, from 1, as the file was read' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l end-line -d 'Last line to look at' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l range-sha256 -d 'SHA-256 of the bytes of those lines, as read answers it; without `old_string` they are replaced whole' -r
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l match -d 'How `old_string` may match' -r -f -a "exact\t'Byte for byte, line endings aside'
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l match -d 'How `old_string` may match; exact unless the policy says otherwise' -r -f -a "exact\t'Byte for byte, line endings aside'
 flexible\t'Also where blanks at line ends, indentation, typographic characters, copied line numbers, escapes or blank lines differ, if that leaves one place alone'"
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l sketch -d 'The new text, with a line such as `// ... existing code ...` for all that stays between two parts; instead of `old_string`. On the command line, `-` takes it from stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; takes the place of a read' -r

@@ -15,6 +15,7 @@ mod calling;
 mod content;
 mod edit;
 mod edit_cases;
+mod edit_property;
 mod errors;
 mod gc;
 mod patch;
