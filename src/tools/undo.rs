@@ -310,7 +310,7 @@ fn stale_between(change: &mut Change<'_>, file: &FileEntry) -> Error {
 /// Plans one file; whether anything is to be done.
 fn plan_file(change: &mut Change<'_>, path: &WorkspacePath, net: &Net, merge: bool) -> Result<bool, Error> {
     let absolute = change.engine().workspace.root().join(path.as_path());
-    let current = change.look_at(&absolute)?;
+    let current = change.look_at_itself(&absolute)?;
     let now = current.mode().map(|mode| Version {
         sha256: current.sha256(),
         size: current.bytes().len() as u64,
@@ -330,6 +330,9 @@ fn plan_file(change: &mut Change<'_>, path: &WorkspacePath, net: &Net, merge: bo
         None => return Err(stale(change, &current, path, net)),
         Some((bytes, mode)) if is_as_left => {
             change.put(current.without_proof(), bytes, Some(mode), Known::ChangedLines);
+        }
+        Some((_, mode)) if current.is_symlink() || fs::is_symlink_mode(mode) => {
+            return Err(stale(change, &current, path, net));
         }
         Some((bytes, mode)) => {
             let merged = merged(change, &current, path, net, &bytes)?;

@@ -2,6 +2,7 @@
 
 use super::journal::MoveEntry;
 use super::{After, Known, Planned};
+use crate::engine::fs::is_symlink_mode;
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
 use crate::engine::session::{Lines, Mark, SessionState};
@@ -15,6 +16,8 @@ pub fn after(files: &[Planned], session: &SessionState) -> (Vec<Mark>, Vec<Works
         let path = file.seen.current.place.path();
         match &file.after {
             None => forgotten.push(path.clone()),
+            // What a path shows that leads through a symlink is another file's.
+            Some(after) if after.mode.is_some_and(is_symlink_mode) => forgotten.push(path.clone()),
             Some(after) => marks.extend(mark_after(file, after, session)),
         }
     }

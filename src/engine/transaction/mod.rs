@@ -106,10 +106,16 @@ impl Current {
         self.sha256
     }
 
-    /// Its permission bits; `None` where there is no file.
+    /// Its permission bits, or the type bits of a symlink; `None` where there is no file.
     #[must_use]
     pub fn mode(&self) -> Option<u32> {
-        self.original.as_ref().map(|original| fs::mode_of(&original.stat))
+        self.original.as_ref().map(|original| fs::recorded_mode(&original.stat))
+    }
+
+    /// Whether it is a symlink that was looked at itself; its bytes are its target then.
+    #[must_use]
+    pub fn is_symlink(&self) -> bool {
+        self.mode().is_some_and(fs::is_symlink_mode)
     }
 
     /// Lets a tool go on that needs no proof, because it overwrites nothing.
@@ -163,7 +169,7 @@ struct After {
     bytes: Vec<u8>,
     /// Their SHA-256.
     sha256: Sha256,
-    /// Its permission bits, where they change.
+    /// Its permission bits, where they change; or the type bits of a symlink.
     mode: Option<u32>,
     /// What the caller knows of it.
     known: Known,
@@ -285,6 +291,24 @@ impl Change<'_> {
             .map_err(|source| Error::io("read", place.shown(), source))?;
         let sha256 = Sha256::of(&bytes);
         Ok(Current { place, original: Some(Original { file, stat }), bytes, sha256 })
+    }
+
+    /// Looks at the file at `path` without following it: of a symlink, at itself.
+    ///
+    /// # Errors
+    /// As [`Self::look_at`].
+    pub fn look_at_itself(&self, path: &std::path::Path) -> Result<Current, Error> {
+        let place = self.engine.workspace.resolve_entry(path)?;
+        if !place.stat().is_some_and(fs::is_symlink) {
+            return self.look_at(path);
+        }
+        place.must_be_writable()?;
+        let io = |errno| Error::io("read", place.shown(), errno);
+        let link = fs::open_beneath(self.engine.workspace.root_fd(), place.path(), fs::LOOK).map_err(io)?;
+        let stat = rustix::fs::fstat(&link).map_err(io)?;
+        let bytes = fs::target_of(&link).map_err(io)?;
+        let sha256 = Sha256::of(&bytes);
+        Ok(Current { place, original: Some(Original { file: link.into(), stat }), bytes, sha256 })
     }
 
     /// Looks at whatever stands at `path` without following it, to move it whole.
@@ -552,7 +576,9 @@ impl Change<'_> {
                 ) {
                     Ok(_) => break,
                     Err(rustix::io::Errno::NOENT) => {}
-                    Err(rustix::io::Errno::NOTDIR) if removed.iter().any(|file| folder.is_within(file)) => {}
+                    // Where a file or symlink stood that this change removes.
+                    Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP)
+                        if removed.iter().any(|file| folder.is_within(file)) => {}
                     Err(errno) => {
                         return Err(Error::io(
                             "open the folder",

@@ -217,6 +217,7 @@ fn restore(
     let original = workspace
         .open_regular(&file.path, &workspace.shown(&file.path))
         .ok()
+        .filter(|_| !fs::is_symlink_mode(before.mode))
         .map(|(file, stat)| Original { file, stat });
     let new = New { bytes: &bytes, mode: Some(before.mode) };
     // The number sets it apart from the new bytes that may still wait.
@@ -255,9 +256,15 @@ pub fn has_new_side(workspace: &Workspace, file: &FileEntry) -> bool {
     matches!(stand_of(workspace, file), Stand::After | Stand::Either)
 }
 
-/// The bytes and mode of a regular file; `None` where nothing stands.
+/// The bytes and mode of a regular file, or of a symlink itself; `None` where nothing stands.
 fn read(workspace: &Workspace, path: &WorkspacePath) -> Result<Option<(Vec<u8>, u32)>, Error> {
     let shown = workspace.shown(path);
+    if let Ok(link) = fs::open_beneath(workspace.root_fd(), path, fs::LOOK)
+        && rustix::fs::fstat(&link).is_ok_and(|stat| fs::is_symlink(&stat))
+    {
+        let target = fs::target_of(&link).map_err(|errno| Error::io("read", shown, errno))?;
+        return Ok(Some((target, fs::SYMLINK_MODE)));
+    }
     let (file, stat) = match workspace.open_regular(path, &shown) {
         Ok(opened) => opened,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
