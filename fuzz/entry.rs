@@ -1,6 +1,6 @@
 //! What is fuzzed: for any bytes, nothing here may panic, hang or need much memory.
 //!
-//! libFuzzer calls these functions with what it makes up (`fuzz/run.sh`); `tests/patch_fuzz.rs`
+//! libFuzzer calls these functions with what it makes up (`fuzz/run.sh`); `tests/patch/fuzz.rs`
 //! calls them with the seeds and what a seeded generator makes of those, in every test run.
 
 // Each target uses one of the functions.
@@ -81,7 +81,7 @@ fn check(patch: &Patch<'_>, text: &[u8]) {
 fn plan(patch: &Patch<'_>, apply: Options) {
     let options = PlanOptions { strip: Strip::Auto, target: Some(b"f".to_vec()), apply };
     let old = |bytes: &[u8]| Before { bytes: bytes.to_vec(), mode: Some(0o644) };
-    let outcomes = compose::<()>(patch, &options, &mut |path| {
+    let outcomes = compose::<()>(patch, &options, &mut |path, _| {
         Ok(match path {
             b"f" => Some(old(b"a\nb\nc\na\nb\n\nd\n")),
             b"g" => Some(old(b"a\r\nb\r\nc")),

@@ -309,8 +309,7 @@ fn stale_between(change: &mut Change<'_>, file: &FileEntry) -> Error {
 
 /// Plans one file; whether anything is to be done.
 fn plan_file(change: &mut Change<'_>, path: &WorkspacePath, net: &Net, merge: bool) -> Result<bool, Error> {
-    let absolute = change.engine().workspace.root().join(path.as_path());
-    let current = change.look_at_itself(&absolute)?;
+    let current = change.look_at_canonical(path)?;
     let now = current.mode().map(|mode| Version {
         sha256: current.sha256(),
         size: current.bytes().len() as u64,

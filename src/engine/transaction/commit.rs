@@ -1,6 +1,6 @@
 //! From a planned change to one that stands, step by step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -308,6 +308,15 @@ pub fn apply_entry(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
     for file in entry.files.iter().filter(|file| file.after.is_none()) {
         delete(workspace, file)?;
     }
+    let after: BTreeSet<&WorkspacePath> = if entry.vacated.is_empty() {
+        BTreeSet::new()
+    } else {
+        entry.files.iter().filter(|file| file.after.is_some()).map(|file| &file.path).collect()
+    };
+    // Where a file takes the place of a folder, that goes first.
+    for folder in entry.vacated.iter().filter(|folder| is_taken(folder, &after)) {
+        vacate(workspace, folder)?;
+    }
     for folder in &entry.folders {
         let io = |errno: Errno| Error::io("make", workspace.shown(folder), errno);
         let parent = workspace.open_folder(&folder.parent().unwrap_or_default())?;
@@ -320,12 +329,22 @@ pub fn apply_entry(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
     entry.vacated.iter().try_for_each(|folder| vacate(workspace, folder))
 }
 
+/// Whether one of `files` has the name of a folder or of one that it lies in.
+fn is_taken(folder: &WorkspacePath, files: &BTreeSet<&WorkspacePath>) -> bool {
+    let mut path = Some(folder.clone());
+    while let Some(folder) = path {
+        if files.contains(&folder) {
+            return true;
+        }
+        path = folder.parent();
+    }
+    false
+}
+
 /// Removes a folder that is empty.
 fn vacate(workspace: &Workspace, folder: &WorkspacePath) -> Result<(), Error> {
-    let parent = match workspace.open_folder(&folder.parent().unwrap_or_default()) {
-        Ok(parent) => parent,
-        Err(error) if is_missing(&error) => return Ok(()),
-        Err(error) => return Err(error),
+    let Some(parent) = workspace.find_folder(&folder.parent().unwrap_or_default())? else {
+        return Ok(());
     };
     match fs::unlink_at(&parent, folder.name().unwrap_or_default(), AtFlags::REMOVEDIR) {
         // Someone else has put something there, or it is gone.
@@ -334,18 +353,11 @@ fn vacate(workspace: &Workspace, folder: &WorkspacePath) -> Result<(), Error> {
     }
 }
 
-/// Whether a folder could not be opened because there is none.
-fn is_missing(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
-}
-
 /// Deletes a file.
 fn delete(workspace: &Workspace, file: &FileEntry) -> Result<(), Error> {
-    let folder = match workspace.open_folder(&file.path.parent().unwrap_or_default()) {
-        Ok(folder) => folder,
+    let Some(folder) = workspace.find_folder(&file.path.parent().unwrap_or_default())? else {
         // The call that died has removed the folder too, or a file has taken its place.
-        Err(error) if is_missing(&error) => return Ok(()),
-        Err(error) => return Err(error),
+        return Ok(());
     };
     match fs::unlink_at(&folder, file.path.name().unwrap_or_default(), AtFlags::empty()) {
         // A folder may have its name by now: that of a file which this change makes.
@@ -415,12 +427,8 @@ pub fn sync_folders_of(workspace: &Workspace, entry: &Entry) -> Result<(), Error
     paths.dedup();
     let mut folders = Vec::with_capacity(paths.len());
     for path in &paths {
-        match workspace.open_folder(path) {
-            Ok(folder) => folders.push(folder),
-            // A folder that the change emptied may be gone with it.
-            Err(error) if is_missing(&error) => {}
-            Err(error) => return Err(error),
-        }
+        // A folder that the change emptied may be gone with it.
+        folders.extend(workspace.find_folder(path)?);
     }
     let folders: Vec<&OwnedFd> = folders.iter().collect();
     sync_all(&folders).map_err(|source| Error::io("sync", workspace.root().display().to_string(), source))

@@ -299,9 +299,40 @@ impl Change<'_> {
     /// As [`Self::look_at`].
     pub fn look_at_itself(&self, path: &std::path::Path) -> Result<Current, Error> {
         let place = self.engine.workspace.resolve_entry(path)?;
-        if !place.stat().is_some_and(fs::is_symlink) {
-            return self.look_at(path);
+        if place.stat().is_some_and(fs::is_symlink) { self.look_at_link(place) } else { self.look_at(path) }
+    }
+
+    /// Looks at a canonical path, following nothing, as the change will find it: a file or symlink
+    /// on the way, or a folder in its place that the change vacates, counts as nothing there. The
+    /// change fails whole where it does not remove what is in the way.
+    ///
+    /// # Errors
+    /// As [`Self::look_at`].
+    pub fn look_at_canonical(&self, path: &WorkspacePath) -> Result<Current, Error> {
+        let place = self.engine.workspace.place_of(path)?;
+        match place.stat() {
+            Some(stat) if fs::is_symlink(stat) => self.look_at_link(place),
+            Some(stat) if !fs::is_folder(stat) => {
+                self.look_at(&self.engine.workspace.root().join(path.as_path()))
+            }
+            Some(_) if !self.entry.vacated.contains(path) => {
+                self.look_at(&self.engine.workspace.root().join(path.as_path()))
+            }
+            Some(_) | None => Self::look_at_nothing(place),
         }
+    }
+
+    /// Looks at a place where no file is, though a folder may be.
+    ///
+    /// # Errors
+    /// `protected_path`.
+    pub fn look_at_nothing(place: Place) -> Result<Current, Error> {
+        place.must_be_writable()?;
+        Ok(Current { place, original: None, bytes: Vec::new(), sha256: Sha256::of(b"") })
+    }
+
+    /// Looks at a symlink itself.
+    fn look_at_link(&self, place: Place) -> Result<Current, Error> {
         place.must_be_writable()?;
         let io = |errno| Error::io("read", place.shown(), errno);
         let link = fs::open_beneath(self.engine.workspace.root_fd(), place.path(), fs::LOOK).map_err(io)?;
@@ -540,6 +571,16 @@ impl Change<'_> {
         };
         // One that is gone already must not come back when the change is rolled back.
         self.entry.vacated = folders.into_iter().filter(stands).collect();
+    }
+
+    /// Adds folders that go in the end where they are empty, innermost first.
+    pub fn add_vacated(&mut self, folders: Vec<WorkspacePath>) {
+        for folder in folders {
+            if !self.entry.vacated.contains(&folder) {
+                self.entry.vacated.push(folder);
+            }
+        }
+        self.entry.vacated.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
     }
 
     /// The state, which a dry run of a workspace that has none lacks.

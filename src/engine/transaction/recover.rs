@@ -49,7 +49,14 @@ enum Stand {
 
 /// Completes one entry, else rolls it back, else puts it aside with a warning.
 fn recover_entry(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Error> {
-    let stands: Vec<Stand> = entry.files.iter().map(|file| stand_of(&engine.workspace, file)).collect();
+    let stand = |file: &FileEntry| match stand_of(&engine.workspace, file) {
+        // The folder whose place it takes stands still, or again.
+        Stand::Other if entry.vacated.contains(&file.path) && is_folder(&engine.workspace, &file.path) => {
+            Stand::Before
+        }
+        stand => stand,
+    };
+    let stands: Vec<Stand> = entry.files.iter().map(stand).collect();
     let may_go_on = may_go_on(entry);
     let can_complete = entry.files.iter().zip(&stands).all(|(file, stand)| match stand {
         Stand::After | Stand::Either => true,
@@ -157,13 +164,6 @@ fn both_sides(workspace: &Workspace, state: &State, file: &FileEntry) -> Result<
 /// # Errors
 /// The system's; the entry stays open, for the next call.
 pub fn roll_back(workspace: &Workspace, state: &State, entry: &Entry) -> Result<(), Error> {
-    // The folders come first: files may have to go back into them.
-    for folder in entry.vacated.iter().rev() {
-        if let Ok(parent) = workspace.open_folder(&folder.parent().unwrap_or_default()) {
-            make_folder(parent.as_fd(), folder.name().unwrap_or_default(), 0o777)
-                .map_err(|errno| Error::io("make", workspace.shown(folder), errno))?;
-        }
-    }
     let restore_all = |are_new: bool| {
         let files = entry.files.iter().enumerate().filter(|(_, file)| file.before.is_none() == are_new);
         for (number, file) in files {
@@ -173,7 +173,15 @@ pub fn roll_back(workspace: &Workspace, state: &State, entry: &Entry) -> Result<
         }
         Ok(())
     };
+    // What is new goes first: it may have a folder's name.
     restore_all(true)?;
+    // Then the folders come back: files may have to go into them.
+    for folder in entry.vacated.iter().rev() {
+        if let Ok(parent) = workspace.open_folder(&folder.parent().unwrap_or_default()) {
+            make_folder(parent.as_fd(), folder.name().unwrap_or_default(), 0o777)
+                .map_err(|errno| Error::io("make", workspace.shown(folder), errno))?;
+        }
+    }
     for moved in entry.moves.iter().rev().filter(|moved| moves::is_done(workspace, moved)) {
         moves::carry_out(workspace, &moved.reversed())?;
     }
@@ -232,8 +240,9 @@ fn restore(
 fn stand_of(workspace: &Workspace, file: &FileEntry) -> Stand {
     let now = match read(workspace, &file.path) {
         Ok(now) => now,
-        // A folder has its name: the file is gone, as it was to be.
-        Err(error) if error.kind() == ErrorKind::IsADirectory && file.after.is_none() => None,
+        // A folder has its name, or a symlink that of a folder it was in: the file is gone, as it was
+        // to be.
+        Err(_) if file.after.is_none() && is_gone(workspace, &file.path) => None,
         Err(_) => return Stand::Other,
     };
     let now = now.map(|(bytes, mode)| (Sha256::of(&bytes), mode));
@@ -248,6 +257,16 @@ fn stand_of(workspace: &Workspace, file: &FileEntry) -> Stand {
         (false, true) => Stand::After,
         (false, false) => Stand::Other,
     }
+}
+
+/// Whether no file stands at a path: a folder does, or something is in the way to it.
+fn is_gone(workspace: &Workspace, path: &WorkspacePath) -> bool {
+    workspace.place_of(path).is_ok_and(|place| place.stat().is_none_or(fs::is_folder))
+}
+
+/// Whether a folder stands at a path.
+fn is_folder(workspace: &Workspace, path: &WorkspacePath) -> bool {
+    workspace.place_of(path).is_ok_and(|place| place.stat().is_some_and(fs::is_folder))
 }
 
 /// Whether the new side of a file stands.

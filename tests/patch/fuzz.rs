@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-#[path = "../fuzz/entry.rs"]
+#[path = "../../fuzz/entry.rs"]
 mod entry;
 
 /// Inputs made of each seed.
