@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::print_stderr,
     reason = "a test may fail, and its name says what it is about"
 )]
 
@@ -12,4 +13,5 @@
 mod common;
 
 mod fuzz;
+mod history;
 mod symlinks;
