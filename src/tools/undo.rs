@@ -430,6 +430,9 @@ impl Planner<'_, '_> {
         let (true, Some(from), true) = (self.merge || is_own, from, current.exists()) else {
             return Err(self.stale(current, from));
         };
+        if current.is_symlink() || fs::is_symlink_mode(target.mode) {
+            return Err(self.stale(current, Some(from)));
+        }
         let (base, target) = (self.bytes_of(path, from)?, self.bytes_of(path, target)?);
         let merged = diffy::merge_bytes(&base, current.bytes(), &target).map_err(|_| {
             self.stale(current, Some(from)).detail("merge", "the changes touch the same lines")

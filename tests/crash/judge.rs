@@ -44,6 +44,11 @@ impl Sides {
         let now = ws.tree();
         for path in now.keys().chain(self.before.keys()).chain(self.after.keys()) {
             let stands = now.get(path);
+            let kind = |tree: &Tree| tree.get(path).map(|standing| standing.0);
+            if stands.is_none() && kind(&self.before) != kind(&self.after) {
+                // A file and a folder cannot change places at one stroke.
+                continue;
+            }
             if stands != self.before.get(path) && stands != self.after.get(path) {
                 return Err(format!("{} is torn: {}", path.display(), shown(stands)));
             }
