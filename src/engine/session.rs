@@ -227,6 +227,11 @@ pub fn load(state: &State, id: &SessionId) -> Result<(SessionState, Option<Strin
     let name = format!("{id}.json");
     let bytes = match fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
         Ok(None) => return Ok((SessionState::default(), None)),
+        // What a power failure leaves of a file that was not synced: what was read is to be read
+        // again, and the gate says so.
+        Ok(Some(bytes)) if bytes.iter().all(|byte| *byte == 0) => {
+            return Ok((SessionState::default(), None));
+        }
         Ok(Some(bytes)) => bytes,
         Err(source) if is_no_state_file(&source) => {
             return Ok((SessionState::default(), Some(set_aside(&folder, &name))));

@@ -13,7 +13,7 @@ use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
 use crate::engine::transaction::journal::{Entry, Version};
 use crate::engine::transaction::replay::{
-    Direction, Gone, Live, Misfit, Outcome, Piece, Replay, depth, placed, same,
+    Direction, Gone, Kind, Live, Misfit, Outcome, Piece, Replay, depth, placed, same, standing,
 };
 use crate::engine::transaction::{Change, Current, Known, moves};
 use crate::engine::workspace::Workspace;
@@ -186,7 +186,7 @@ fn plan(
         let stands = |path: &WorkspacePath| moves::kind(change.workspace(), path);
         // What was made for changes that are taken back already goes with the last of them.
         let vacant = match direction {
-            Direction::Undo => history.folders_of_undone(),
+            Direction::Undo => history.vacant(),
             Direction::Redo => BTreeSet::new(),
         };
         let mut replay = Replay::new(&stands, vacant);
@@ -200,6 +200,8 @@ fn plan(
         outcome.vacant.iter().filter(|folder| is_own(folder)).cloned().collect();
     innermost_first(&mut folders);
     let outcome = without_empty(change.workspace(), outcome, &mut folders)?;
+    folders.extend(outcome.ousted.iter().cloned());
+    innermost_first(&mut folders);
     clear_the_way(change, &outcome, &mut folders)?;
     let mut planner = Planner { change, history, merge, paths: Vec::new(), unchanged: Vec::new() };
     for gone in &outcome.gone {
@@ -266,20 +268,30 @@ fn clear_the_way(
     let lives = outcome.lives.iter().filter(|live| live.real.as_ref() != Some(&live.at)).map(|live| &live.at);
     let mut cleared = Vec::new();
     for at in lives.chain(outcome.pieces.iter().map(|piece| &piece.at)) {
-        let moves_away = outcome.pieces.iter().any(|piece| at.is_within(&piece.real) && piece.at != *at);
-        if moves_away || leaves(outcome, at) || moves::inode(workspace, at).is_none() {
+        let others: Vec<Piece> = outcome.pieces.iter().filter(|piece| piece.at != *at).cloned().collect();
+        // It may come there with a folder that moves.
+        let in_the_way = standing(&others, at).filter(|real| moves::inode(workspace, real).is_some());
+        let Some(real) = in_the_way.filter(|real| !leaves(outcome, real)) else {
             continue;
-        }
-        let vanishes = |real: &WorkspacePath| folders.contains(real);
-        match emptied(workspace, at, &|real| leaves(outcome, real), &vanishes)? {
-            Some(inner) if folders.contains(at) => cleared.extend(inner),
+        };
+        let vanishes =
+            |real: &WorkspacePath| folders.contains(real) || folders.contains(&placed(&others, real));
+        match emptied(workspace, &real, &|real| leaves(outcome, real), &vanishes)? {
+            Some(inner) if vanishes(&real) => cleared.extend(inner),
             _ => return Err(misfit_error(workspace, &Misfit::Taken(at.clone()))),
         }
     }
     folders.retain(|folder| !cleared.contains(folder));
+    // The others may move with what they are in before the end.
+    cleared.extend(outcome.ousted.iter().filter(|folder| stands_folder(workspace, folder)).cloned());
     innermost_first(&mut cleared);
     change.set_cleared(cleared);
     Ok(())
+}
+
+/// Whether a folder stands at a path.
+fn stands_folder(workspace: &Workspace, path: &WorkspacePath) -> bool {
+    moves::kind(workspace, path) == Some(Kind::Folder)
 }
 
 /// Sorts folders so that each comes before the one that holds it.

@@ -361,12 +361,15 @@ pub fn apply_entry(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
             delete(workspace, file)?;
         }
     }
-    let mut waiting: Vec<&MoveEntry> = entry.moves.iter().filter(|moved| moved.via.is_some()).collect();
-    waiting.sort_by_cached_key(|moved| std::cmp::Reverse(replay::depth(&moved.from)));
-    waiting.into_iter().try_for_each(|moved| moves::extract(workspace, moved))?;
-    for folder in &entry.cleared {
-        if !recover::is_taken_over(workspace, entry, folder) {
-            vacate(workspace, folder)?;
+    let mut parting: Vec<Parting<'_>> = entry.cleared.iter().map(Parting::Cleared).collect();
+    parting.extend(entry.moves.iter().map(Parting::Extracted));
+    // What lies in others goes before them.
+    parting.sort_by_cached_key(|step| std::cmp::Reverse(replay::depth(step.path())));
+    for step in parting {
+        match step {
+            Parting::Cleared(folder) if recover::is_taken_over(workspace, entry, folder) => {}
+            Parting::Cleared(folder) => vacate(workspace, folder)?,
+            Parting::Extracted(moved) => moves::extract(workspace, moved)?,
         }
     }
     let after: BTreeSet<&WorkspacePath> = if entry.vacated.is_empty() {
@@ -390,6 +393,25 @@ pub fn apply_entry(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
         rename(workspace, file)?;
     }
     entry.vacated.iter().try_for_each(|folder| vacate(workspace, folder))
+}
+
+/// Something that goes from a path before anything takes it.
+#[derive(Clone, Copy)]
+pub(super) enum Parting<'e> {
+    /// A folder that is removed.
+    Cleared(&'e WorkspacePath),
+    /// Something that waits for its new name.
+    Extracted(&'e MoveEntry),
+}
+
+impl Parting<'_> {
+    /// Where it stands.
+    pub(super) fn path(&self) -> &WorkspacePath {
+        match self {
+            Self::Cleared(path) => path,
+            Self::Extracted(moved) => &moved.from,
+        }
+    }
 }
 
 /// Something that comes to stand at a path, before any file does.

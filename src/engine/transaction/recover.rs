@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 
-use super::commit::{apply_entry, audit_files, sync_folders_of};
+use super::commit::{Parting, apply_entry, audit_files, sync_folders_of};
 use super::journal::{self, Entry, FileEntry, MoveEntry, OPEN_FOLDER, Version};
 use super::moves::At;
 use super::stage::{self, BESIDE_PREFIX, New, Stage};
@@ -197,10 +197,15 @@ pub fn roll_back(workspace: &Workspace, state: &State, entry: &Entry) -> Result<
             let _ = fs::unlink_at(&parent, folder.name().unwrap_or_default(), rustix::fs::AtFlags::REMOVEDIR);
         }
     }
-    remake(workspace, entry.cleared.iter().rev())?;
-    let mut waiting: Vec<&MoveEntry> = entry.moves.iter().collect();
-    waiting.sort_by_cached_key(|moved| replay::depth(&moved.from));
-    waiting.into_iter().try_for_each(|moved| moves::put_back(workspace, moved))?;
+    let mut parted: Vec<Parting<'_>> = entry.cleared.iter().map(Parting::Cleared).collect();
+    parted.extend(entry.moves.iter().map(Parting::Extracted));
+    parted.sort_by_cached_key(|step| replay::depth(step.path()));
+    for step in parted {
+        match step {
+            Parting::Cleared(folder) => remake(workspace, std::iter::once(folder))?,
+            Parting::Extracted(moved) => moves::put_back(workspace, moved)?,
+        }
+    }
     // Last, since a folder that was just removed may have had a file's name.
     restore_all(false)?;
     sync_folders_of(workspace, entry)?;
