@@ -251,7 +251,7 @@ fn without_empty(
         if let Some(inner) = held {
             outcome.pieces.retain(|other| *other != piece);
             folders.retain(|folder| !folder.is_within(&piece.at));
-            folders.extend(inner);
+            outcome.ousted.extend(inner);
         }
     }
     innermost_first(folders);
@@ -359,7 +359,7 @@ impl Planner<'_, '_> {
         };
         let current = self.look_at(real)?;
         if !same(version(&current).as_ref(), gone.from.as_ref()) {
-            return Err(self.stale(&current, gone.from.as_ref()));
+            return Err(Self::stale(&current, gone.from.as_ref()));
         }
         self.paths.push(real.clone());
         self.change.remove(current.without_proof());
@@ -440,14 +440,14 @@ impl Planner<'_, '_> {
         let is_own =
             self.history.merged(path).is_some_and(|left| same(version(current).as_ref(), Some(left)));
         let (true, Some(from), true) = (self.merge || is_own, from, current.exists()) else {
-            return Err(self.stale(current, from));
+            return Err(Self::stale(current, from));
         };
         if current.is_symlink() || fs::is_symlink_mode(target.mode) {
-            return Err(self.stale(current, Some(from)));
+            return Err(Self::stale(current, Some(from)));
         }
         let (base, target) = (self.bytes_of(path, from)?, self.bytes_of(path, target)?);
         let merged = diffy::merge_bytes(&base, current.bytes(), &target).map_err(|_| {
-            self.stale(current, Some(from)).detail("merge", "the changes touch the same lines")
+            Self::stale(current, Some(from)).detail("merge", "the changes touch the same lines")
         })?;
         // The way back needs them, and no version of the file is just these bytes any more.
         self.change.keep(base);
@@ -455,7 +455,7 @@ impl Planner<'_, '_> {
     }
 
     /// The refusal of a file that has changed since.
-    fn stale(&self, current: &Current, from: Option<&Version>) -> Error {
+    fn stale(current: &Current, from: Option<&Version>) -> Error {
         let shown = current.place().shown();
         let hex = |sha256: Option<Sha256>| sha256.map(Sha256::to_hex);
         let same_bytes = from.map(|version| version.sha256) == current.exists().then(|| current.sha256());

@@ -302,7 +302,7 @@ impl Change<'_> {
         }
         let (file, stat) = self.engine.workspace.open_file(&place)?;
         self.must_be_allowed(&place)?;
-        self.read_all(place, file, stat)
+        Self::read_all(place, file, stat)
     }
 
     /// Looks at the file or symlink of that canonical path, following nothing, or at the place where
@@ -321,7 +321,7 @@ impl Change<'_> {
         }
         let (file, stat) = self.engine.workspace.open_regular(path, place.shown())?;
         self.must_be_allowed(&place)?;
-        self.read_all(place, file, stat)
+        Self::read_all(place, file, stat)
     }
 
     /// A place at which nothing will stand, whatever does now.
@@ -338,7 +338,7 @@ impl Change<'_> {
     }
 
     /// Reads the whole of an opened file.
-    fn read_all(&self, place: Place, file: std::fs::File, stat: rustix::fs::Stat) -> Result<Current, Error> {
+    fn read_all(place: Place, file: std::fs::File, stat: rustix::fs::Stat) -> Result<Current, Error> {
         let reader = file.try_clone().map_err(|source| Error::io("read", place.shown(), source))?;
         let bytes = fs::read_to_end(reader, fs::size_of(&stat), FILE_BYTES_MAX)
             .map_err(|source| Error::io("read", place.shown(), source))?;

@@ -234,6 +234,7 @@ fn has_come(workspace: &Workspace, entry: &Entry, path: &WorkspacePath) -> bool 
 }
 
 /// Whether something that the change moved has taken a path.
+#[must_use]
 pub fn is_taken_over(workspace: &Workspace, entry: &Entry, path: &WorkspacePath) -> bool {
     entry
         .moves

@@ -179,7 +179,7 @@ impl<'s> Replay<'s> {
                 entry.moves.iter().rev().try_for_each(|moved| self.rename(&moved.to, &moved.from))?;
             }
             Direction::Redo => {
-                entry.moves.iter().try_for_each(|moved| self.rename(&moved.from, &moved.to))?
+                entry.moves.iter().try_for_each(|moved| self.rename(&moved.from, &moved.to))?;
             }
         }
         for folder in vacant.into_iter().filter(is_own) {
@@ -421,8 +421,10 @@ mod tests {
 
     #[test]
     fn many_changes_come_to_one() {
-        // The changes, the newest first, as they are taken back.
-        let cases: &[(&str, &[&str], Vec<Entry>, &[&str])] = &[
+        /// A name, what stands, the changes, the newest first, as they are taken back, and what they
+        /// come to.
+        type Case = (&'static str, &'static [&'static str], Vec<Entry>, &'static [&'static str]);
+        let cases: &[Case] = &[
             ("edits of one file", &["a"], vec![file("a", "2", "3"), file("a", "1", "2")], &["a>a="]),
             ("a new file, edited", &["a"], vec![file("a", "1", "2"), file("a", "", "1")], &["-a"]),
             ("moved, then edited", &["b"], vec![file("b", "1", "2"), moved("a", "b")], &["b>a="]),
