@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 use super::fs;
 use super::path::WorkspacePath;
-use super::state::{State, shown};
+use super::state::{State, shown, unique_name};
 use super::transaction::journal::names_in;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
@@ -33,6 +33,8 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 const COMPACTED_MAX: usize = 1000;
 /// Where the state files are.
 pub const FOLDER: &str = "sessions";
+/// How the name of a state file begins that waits to take another's place.
+const ASIDE_PREFIX: &str = "session.";
 
 /// The name of a session: 1 to 100 of `A-Za-z0-9._-`, not beginning with a dot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -312,6 +314,11 @@ pub fn load(state: &State, id: &SessionId) -> Result<(SessionState, Option<Strin
     let name = format!("{id}.json");
     let bytes = match fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
         Ok(None) => return Ok((SessionState::default(), None)),
+        // What a power failure leaves of a file that was not synced: what was read is to be read
+        // again, and the gate says so.
+        Ok(Some(bytes)) if bytes.iter().all(|byte| *byte == 0) => {
+            return Ok((SessionState::default(), None));
+        }
         Ok(Some(bytes)) => bytes,
         Err(source) if is_no_state_file(&source) => {
             return Ok((SessionState::default(), Some(set_aside(&folder, &name))));
@@ -336,12 +343,13 @@ pub fn update(
     change: impl FnOnce(&mut SessionState),
 ) -> Result<Option<String>, Error> {
     let folder = state.folder(FOLDER)?;
-    let _lock = state.lock(folder.as_fd(), &format!("{id}.lock"))?;
+    let _lock = state.lock(folder.as_fd(), &lock_name(id.as_str()))?;
     let (mut session, warning) = load(state, id)?;
     session.ended = false;
     change(&mut session);
     let bytes = serde_json::to_vec(&session).map_err(|error| Error::internal(error.to_string()))?;
-    state.replace(folder.as_fd(), OsStr::new(&format!("{id}.json")), &bytes)?;
+    let aside = format!("{ASIDE_PREFIX}{id}.{}", unique_name("new"));
+    state.replace(folder.as_fd(), OsStr::new(&format!("{id}.json")), &bytes, &aside)?;
     Ok(warning)
 }
 
@@ -383,6 +391,25 @@ pub fn peek(state: &State, id: &SessionId) -> Option<SessionState> {
     let name = format!("{id}.json");
     let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok()??;
     parse(&bytes, &name).ok()?
+}
+
+/// The name of a session's lock.
+fn lock_name(id: &str) -> String {
+    format!("{id}.lock")
+}
+
+/// Whether a file of that name in the staging folder is a session's, whose owner is still at work.
+///
+/// Others may hold a session's lock without that of the workspace.
+#[must_use]
+pub fn is_in_use(state: &State, name: &str) -> bool {
+    let Some((id, _)) = name.strip_prefix(ASIDE_PREFIX).and_then(|rest| rest.rsplit_once('.')) else {
+        return false;
+    };
+    let Ok(Some(folder)) = state.find_folder(FOLDER) else {
+        return false;
+    };
+    !matches!(state.try_lock(folder.as_fd(), &lock_name(id)), Ok(Some(_)))
 }
 
 /// The state in `bytes`; `None` where they are damaged.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::journal::MoveEntry;
 use super::{After, Known, Planned, replay};
+use crate::engine::fs::is_symlink_mode;
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
 use crate::engine::session::{Lines, Mark, SessionState};
@@ -18,6 +19,8 @@ pub fn after(files: &[Planned], session: &SessionState) -> (Vec<Mark>, Vec<Works
         match &file.after {
             None => forgotten.push(path.clone()),
             Some(_) if protected_component(path.as_path()).is_some() => {}
+            // What a path shows that leads through a symlink is another file's.
+            Some(after) if after.mode.is_some_and(is_symlink_mode) => forgotten.push(path.clone()),
             Some(after) => marks.extend(mark_after(file, after, session)),
         }
     }
