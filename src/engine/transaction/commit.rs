@@ -59,6 +59,7 @@ impl Change<'_> {
         };
         self.entry.subject = subject;
         self.entry.why = why;
+        self.keep_one_plan_a_path();
         self.plan_folders()?;
         if self.session.seq == 0 {
             // Now, while the files still have their old bytes and nothing lies beside them.
@@ -75,6 +76,15 @@ impl Change<'_> {
         }
         sync_folders_of(&self.engine.workspace, &self.entry).map_err(Error::applied)?;
         self.finish(&state)
+    }
+
+    /// Leaves out the end of a file in whose place another one comes: that replaces it, and knows
+    /// what was there before.
+    fn keep_one_plan_a_path(&mut self) {
+        let is_put = |file: &&Planned| file.after.is_some();
+        let put: BTreeSet<WorkspacePath> =
+            self.files.iter().filter(is_put).map(|file| file.seen.current.place.path().clone()).collect();
+        self.files.retain(|file| file.after.is_some() || !put.contains(file.seen.current.place.path()));
     }
 
     /// Notes the folders that the change will have to make.
