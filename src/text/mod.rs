@@ -4,6 +4,7 @@ pub mod content;
 pub mod diff;
 pub mod git_diff;
 pub mod lines;
+pub mod markdown;
 pub mod nearest;
 pub mod patch;
 pub mod replace;
