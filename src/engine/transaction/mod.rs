@@ -21,6 +21,7 @@ use rustix::fs::{Access, AtFlags};
 
 use super::Engine;
 use super::fs;
+use super::open_files::OpenFiles;
 use super::path::WorkspacePath;
 use super::policy::Gate;
 use super::policy::settings::Key;
@@ -79,7 +80,7 @@ pub enum Known {
 pub struct Current {
     /// Where it is.
     place: Place,
-    /// The file, open; `None` where there is none.
+    /// Which file it is; `None` where there is none.
     original: Option<Original>,
     /// Its bytes; none where there is no file.
     bytes: Vec<u8>,
@@ -161,7 +162,7 @@ struct Planned {
 struct Origin {
     /// Where it was.
     path: WorkspacePath,
-    /// The file, open.
+    /// Which file it is.
     original: Original,
     /// Its bytes.
     bytes: Vec<u8>,
@@ -189,6 +190,8 @@ pub struct Change<'e> {
     state: Option<State>,
     /// Held unless this is a dry run.
     _lock: Option<Lock>,
+    /// Room for the files that the change holds open.
+    _open_files: OpenFiles,
     /// Whether nothing is to be changed.
     dry_run: bool,
     /// The session as it was when the lock was taken.
@@ -259,6 +262,7 @@ impl Engine {
             engine: self,
             state,
             _lock: lock,
+            _open_files: OpenFiles::as_many_as_allowed(),
             dry_run,
             session,
             entry,
@@ -348,11 +352,11 @@ impl Change<'_> {
 
     /// Reads the whole of an opened file.
     fn read_all(&self, place: Place, file: std::fs::File, stat: rustix::fs::Stat) -> Result<Current, Error> {
-        let reader = file.try_clone().map_err(|source| Error::io("read", place.shown(), source))?;
-        let bytes = fs::read_to_end(reader, fs::size_of(&stat), self.file_bytes_max())
+        let bytes = fs::read_to_end(file, fs::size_of(&stat), self.file_bytes_max())
             .map_err(|source| Error::io("read", place.shown(), source))?;
         let sha256 = Sha256::of(&bytes);
-        Ok(Current { place, original: Some(Original { file, stat }), bytes, sha256 })
+        let original = Original { path: place.path().clone(), stat };
+        Ok(Current { place, original: Some(original), bytes, sha256 })
     }
 
     /// Looks at the file at `path` without following it: of a symlink, at itself.
@@ -372,7 +376,8 @@ impl Change<'_> {
         let stat = rustix::fs::fstat(&link).map_err(io)?;
         let bytes = fs::target_of(&link).map_err(io)?;
         let sha256 = Sha256::of(&bytes);
-        Ok(Current { place, original: Some(Original { file: link.into(), stat }), bytes, sha256 })
+        let original = Original { path: place.path().clone(), stat };
+        Ok(Current { place, original: Some(original), bytes, sha256 })
     }
 
     /// Looks at whatever stands at `path` without following it, to move it whole.
@@ -619,14 +624,12 @@ impl Change<'_> {
         mode: Option<u32>,
     ) -> Result<Sha256, Error> {
         let current = &source.current;
-        let shown = current.place.shown();
         let Some(original) = &current.original else {
             return Err(self.engine.workspace.not_found(&current.place));
         };
-        let file = original.file.try_clone().map_err(|io| Error::io("read", shown, io))?;
         let origin = Origin {
             path: current.place.path().clone(),
-            original: Original { file, stat: original.stat },
+            original: Original { path: original.path.clone(), stat: original.stat },
             bytes: current.bytes.clone(),
             sha256: current.sha256,
         };
@@ -745,13 +748,11 @@ impl Change<'_> {
     ///
     /// # Errors
     /// `not_a_directory` where a file is in the way, or the system's.
-    fn folders_to(&self, path: &WorkspacePath) -> Result<(WorkspacePath, Vec<WorkspacePath>), Error> {
-        let removed: BTreeSet<&WorkspacePath> = self
-            .files
-            .iter()
-            .filter(|file| file.after.is_none())
-            .map(|file| file.seen.current.place.path())
-            .collect();
+    fn folders_to(
+        &self,
+        path: &WorkspacePath,
+        removed: &BTreeSet<WorkspacePath>,
+    ) -> Result<(WorkspacePath, Vec<WorkspacePath>), Error> {
         let mut missing = Vec::new();
         let mut folder = path.parent().unwrap_or_default();
         loop {
