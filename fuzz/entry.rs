@@ -6,7 +6,7 @@
 // Each target uses one of the functions.
 #![allow(dead_code)]
 
-use lbx::text::patch::{
+use super::patch::{
     Action, Applied, Before, Body, FilePatch, Options, Patch, PlanOptions, Strip, apply as apply_file,
     compose, parse, search_replace_blocks,
 };

@@ -3,5 +3,8 @@
 
 #[path = "../entry.rs"]
 mod entry;
+// The module alone, so that not all of lbx is built with a sanitizer.
+#[path = "../../src/text/patch/mod.rs"]
+mod patch;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| entry::blocks(data));

@@ -12,6 +12,7 @@ pub mod gc;
 pub mod history;
 mod near;
 pub mod net;
+mod open_files;
 pub mod path;
 pub mod policy;
 pub mod protect;

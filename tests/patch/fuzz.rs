@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use lbx::text::patch;
+
 #[path = "../../fuzz/entry.rs"]
 mod entry;
 

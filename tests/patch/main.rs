@@ -12,6 +12,8 @@
 #[expect(dead_code, unused_imports, reason = "it is shared with tests that need other parts of it")]
 mod common;
 
+mod cases;
+mod codex;
 mod fuzz;
 mod history;
 mod symlinks;

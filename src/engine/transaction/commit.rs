@@ -1,8 +1,8 @@
 //! From a planned change to one that stands, step by step.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
@@ -117,12 +117,14 @@ impl Change<'_> {
 
     /// Notes the folders that the change will have to make.
     fn plan_folders(&mut self) -> Result<(), Error> {
+        let removed = self.removed_paths();
+        // As bytes: by components, a path of thousands of folders would take minutes.
+        let mut known: HashSet<Vec<u8>> =
+            self.entry.folders.iter().map(|folder| folder.as_bytes().to_vec()).collect();
         for file in &self.files {
             if file.after.is_some() {
-                for folder in self.folders_to(file.seen.current.place.path())?.1 {
-                    // As bytes: by components, a path of thousands of folders would take minutes.
-                    let is_folder = |known: &WorkspacePath| known.as_bytes() == folder.as_bytes();
-                    if !self.entry.folders.iter().any(is_folder) {
+                for folder in self.folders_to(file.seen.current.place.path(), &removed)?.1 {
+                    if known.insert(folder.as_bytes().to_vec()) {
                         self.entry.folders.push(folder);
                     }
                 }
@@ -130,7 +132,7 @@ impl Change<'_> {
         }
         let targets: Vec<WorkspacePath> = self.entry.moves.iter().map(|moved| moved.to.clone()).collect();
         for target in targets {
-            for folder in self.folders_to(&target)?.1 {
+            for folder in self.folders_to(&target, &removed)?.1 {
                 if !self.entry.folders.contains(&folder) {
                     self.entry.folders.push(folder);
                 }
@@ -142,17 +144,19 @@ impl Change<'_> {
     /// Writes backups, new bytes and the journal entry aside.
     fn prepare(&mut self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
         let mut warnings = Vec::new();
+        let removed = self.removed_paths();
+        let stage = Stage::new(&self.engine.workspace, state, &self.entry.id)?;
+        let mut backups = backup::Folders::new(state)?;
         for bytes in &self.kept {
-            prepared.backups.extend(backup::prepare(state, Sha256::of(bytes), bytes)?);
+            prepared.backups.extend(backups.prepare(Sha256::of(bytes), bytes)?);
         }
         for (number, file) in self.files.iter().enumerate() {
             let current = &file.seen.current;
             if current.exists() {
-                prepared.backups.extend(backup::prepare(state, current.sha256, &current.bytes)?);
+                prepared.backups.extend(backups.prepare(current.sha256, &current.bytes)?);
             }
             if let Some(after) = &file.after {
-                let (nearest, _) = self.folders_to(current.place.path())?;
-                let stage = Stage { workspace: &self.engine.workspace, state, id: &self.entry.id };
+                let (nearest, _) = self.folders_to(current.place.path(), &removed)?;
                 let new = New { bytes: &after.bytes, mode: after.mode };
                 let origin = file.origin.as_ref().map(|origin| &origin.original);
                 let original = origin.or(current.original.as_ref());
@@ -185,9 +189,9 @@ impl Change<'_> {
             // Not by the change itself, which would let everyone look into it.
             state.folder(trash::FOLDER)?;
         }
+        let stage = Stage::new(&self.engine.workspace, state, &self.entry.id)?;
         for (number, entry) in self.described.iter().enumerate() {
             let bytes = serde_json::to_vec(entry).map_err(|error| Error::internal(error.to_string()))?;
-            let stage = Stage { workspace: &self.engine.workspace, state, id: &self.entry.id };
             let staged = stage.write_own(&format!("trash-{number}"), &bytes)?;
             let (path, staged_path) = (entry.description(), staged.path.clone());
             self.entry.descriptions.push(Description { staged: staged_path, path });
@@ -211,7 +215,10 @@ impl Change<'_> {
             return Err(Error::internal("a change without an entry"));
         };
         entry.publish()?;
-        let mut folders: Vec<&OwnedFd> = prepared.backups.iter().map(|backup| &backup.folder).collect();
+        let mut folders: Vec<&OwnedFd> = prepared.backups.iter().map(|backup| &*backup.folder).collect();
+        // They share the folders, of which there are 256 at most.
+        folders.sort_by_key(|folder| folder.as_raw_fd());
+        folders.dedup_by_key(|folder| folder.as_raw_fd());
         folders.push(&entry.folder);
         let staging = state.folder(super::stage::FOLDER)?;
         folders.push(&staging);
@@ -401,15 +408,6 @@ pub fn apply_entry(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
             Parting::Extracted(moved) => moves::extract(workspace, moved)?,
         }
     }
-    let after: BTreeSet<&WorkspacePath> = if entry.vacated.is_empty() {
-        BTreeSet::new()
-    } else {
-        entry.files.iter().filter(|file| file.after.is_some()).map(|file| &file.path).collect()
-    };
-    // Where a file takes the place of a folder, that goes first.
-    for folder in entry.vacated.iter().filter(|folder| is_taken(folder, &after)) {
-        vacate(workspace, folder)?;
-    }
     let mut steps: Vec<Step<'_>> = entry.folders.iter().map(Step::Folder).collect();
     steps.extend(entry.descriptions.iter().map(Step::Description));
     steps.extend(entry.moves.iter().map(Step::Move));
@@ -476,18 +474,6 @@ impl Step<'_> {
             Self::Move(moved) => moves::place(workspace, entry, moved),
         }
     }
-}
-
-/// Whether one of `files` has the name of a folder or of one that it lies in.
-fn is_taken(folder: &WorkspacePath, files: &BTreeSet<&WorkspacePath>) -> bool {
-    let mut path = Some(folder.clone());
-    while let Some(folder) = path {
-        if files.contains(&folder) {
-            return true;
-        }
-        path = folder.parent();
-    }
-    false
 }
 
 /// Removes a folder that is empty.

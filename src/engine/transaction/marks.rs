@@ -18,9 +18,9 @@ pub fn after(files: &[Planned], session: &SessionState) -> (Vec<Mark>, Vec<Works
         let path = file.seen.current.place.path();
         match &file.after {
             None => forgotten.push(path.clone()),
-            Some(_) if protected_component(path.as_path()).is_some() => {}
             // What a path shows that leads through a symlink is another file's.
             Some(after) if after.mode.is_some_and(is_symlink_mode) => forgotten.push(path.clone()),
+            Some(_) if protected_component(path.as_path()).is_some() => {}
             Some(after) => marks.extend(mark_after(file, after, session)),
         }
     }

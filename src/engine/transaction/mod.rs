@@ -21,6 +21,7 @@ use rustix::fs::{Access, AtFlags};
 
 use super::Engine;
 use super::fs;
+use super::open_files::OpenFiles;
 use super::path::WorkspacePath;
 use super::policy::Gate;
 use super::policy::settings::Key;
@@ -79,7 +80,7 @@ pub enum Known {
 pub struct Current {
     /// Where it is.
     place: Place,
-    /// The file, open; `None` where there is none.
+    /// Which file it is; `None` where there is none.
     original: Option<Original>,
     /// Its bytes; none where there is no file.
     bytes: Vec<u8>,
@@ -161,7 +162,7 @@ struct Planned {
 struct Origin {
     /// Where it was.
     path: WorkspacePath,
-    /// The file, open.
+    /// Which file it is.
     original: Original,
     /// Its bytes.
     bytes: Vec<u8>,
@@ -189,6 +190,8 @@ pub struct Change<'e> {
     state: Option<State>,
     /// Held unless this is a dry run.
     _lock: Option<Lock>,
+    /// Room for the files that the change holds open.
+    _open_files: OpenFiles,
     /// Whether nothing is to be changed.
     dry_run: bool,
     /// The session as it was when the lock was taken.
@@ -259,6 +262,7 @@ impl Engine {
             engine: self,
             state,
             _lock: lock,
+            _open_files: OpenFiles::as_many_as_allowed(),
             dry_run,
             session,
             entry,
@@ -307,21 +311,27 @@ impl Change<'_> {
         self.read_all(place, file, stat)
     }
 
-    /// Looks at the file or symlink of that canonical path, following nothing, or at the place where
-    /// there is none.
+    /// Looks at the file or symlink of that canonical path, or at the place where there is none. A
+    /// file or symlink on the way counts as nothing there: the change fails whole where it does not
+    /// remove it.
     ///
     /// # Errors
     /// `protected_path`, or as [`Self::look_at`].
     pub fn look_beneath(&self, path: &WorkspacePath) -> Result<Current, Error> {
         let absent = self.nothing_at(path)?;
         let place = self.engine.workspace.place_of(path)?;
-        let Some(stat) = place.stat() else {
-            return Ok(absent);
-        };
-        if fs::is_symlink(stat) {
-            return self.read_link(place);
+        match place.stat() {
+            None => return Ok(absent),
+            Some(stat) if fs::is_symlink(stat) => return self.read_link(place),
+            Some(_) => {}
         }
-        let (file, stat) = self.engine.workspace.open_regular(path, place.shown())?;
+        let (file, stat) = match self.engine.workspace.open_regular(path, absent.place.shown()) {
+            Ok(opened) => opened,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(absent);
+            }
+            Err(error) => return Err(error),
+        };
         self.must_be_allowed(&place)?;
         self.read_all(place, file, stat)
     }
@@ -341,11 +351,11 @@ impl Change<'_> {
 
     /// Reads the whole of an opened file.
     fn read_all(&self, place: Place, file: std::fs::File, stat: rustix::fs::Stat) -> Result<Current, Error> {
-        let reader = file.try_clone().map_err(|source| Error::io("read", place.shown(), source))?;
-        let bytes = fs::read_to_end(reader, fs::size_of(&stat), self.file_bytes_max())
+        let bytes = fs::read_to_end(file, fs::size_of(&stat), self.file_bytes_max())
             .map_err(|source| Error::io("read", place.shown(), source))?;
         let sha256 = Sha256::of(&bytes);
-        Ok(Current { place, original: Some(Original { file, stat }), bytes, sha256 })
+        let original = Original { path: place.path().clone(), stat };
+        Ok(Current { place, original: Some(original), bytes, sha256 })
     }
 
     /// Looks at the file at `path` without following it: of a symlink, at itself.
@@ -355,35 +365,6 @@ impl Change<'_> {
     pub fn look_at_itself(&self, path: &std::path::Path) -> Result<Current, Error> {
         let place = self.engine.workspace.resolve_entry(path)?;
         if place.stat().is_some_and(fs::is_symlink) { self.look_at_link(place) } else { self.look_at(path) }
-    }
-
-    /// Looks at a canonical path, following nothing, as the change will find it: a file or symlink
-    /// on the way, or a folder in its place that the change vacates, counts as nothing there. The
-    /// change fails whole where it does not remove what is in the way.
-    ///
-    /// # Errors
-    /// As [`Self::look_at`].
-    pub fn look_at_canonical(&self, path: &WorkspacePath) -> Result<Current, Error> {
-        let place = self.engine.workspace.place_of(path)?;
-        match place.stat() {
-            Some(stat) if fs::is_symlink(stat) => self.look_at_link(place),
-            Some(stat) if !fs::is_folder(stat) => {
-                self.look_at(&self.engine.workspace.root().join(path.as_path()))
-            }
-            Some(_) if !self.entry.vacated.contains(path) => {
-                self.look_at(&self.engine.workspace.root().join(path.as_path()))
-            }
-            Some(_) | None => Self::look_at_nothing(place),
-        }
-    }
-
-    /// Looks at a place where no file is, though a folder may be.
-    ///
-    /// # Errors
-    /// `protected_path`.
-    pub fn look_at_nothing(place: Place) -> Result<Current, Error> {
-        place.must_be_writable()?;
-        Ok(Current { place, original: None, bytes: Vec::new(), sha256: Sha256::of(b"") })
     }
 
     /// Looks at a symlink itself.
@@ -399,7 +380,8 @@ impl Change<'_> {
         let stat = rustix::fs::fstat(&link).map_err(io)?;
         let bytes = fs::target_of(&link).map_err(io)?;
         let sha256 = Sha256::of(&bytes);
-        Ok(Current { place, original: Some(Original { file: link.into(), stat }), bytes, sha256 })
+        let original = Original { path: place.path().clone(), stat };
+        Ok(Current { place, original: Some(original), bytes, sha256 })
     }
 
     /// Looks at whatever stands at `path` without following it, to move it whole.
@@ -646,14 +628,12 @@ impl Change<'_> {
         mode: Option<u32>,
     ) -> Result<Sha256, Error> {
         let current = &source.current;
-        let shown = current.place.shown();
         let Some(original) = &current.original else {
             return Err(self.engine.workspace.not_found(&current.place));
         };
-        let file = original.file.try_clone().map_err(|io| Error::io("read", shown, io))?;
         let origin = Origin {
             path: current.place.path().clone(),
-            original: Original { file, stat: original.stat },
+            original: Original { path: original.path.clone(), stat: original.stat },
             bytes: current.bytes.clone(),
             sha256: current.sha256,
         };
@@ -726,8 +706,7 @@ impl Change<'_> {
     /// Joins what is removed and what is put under one name: there it is one file that changes.
     fn join_names(&mut self) {
         let removed = self.removed_paths();
-        let is_both =
-            |file: &Planned| !file.seen.current.exists() && removed.contains(file.seen.current.place.path());
+        let is_both = |file: &Planned| removed.contains(file.seen.current.place.path());
         let both: Vec<WorkspacePath> = self
             .files
             .iter()
@@ -746,14 +725,15 @@ impl Change<'_> {
         }
     }
 
+    /// Adds folders that go before something else takes the name of one of them, innermost first.
+    pub fn add_cleared(&mut self, folders: Vec<WorkspacePath>) {
+        self.entry.cleared.extend(folders);
+    }
+
     /// Adds folders that go in the end where they are empty, innermost first.
     pub fn add_vacated(&mut self, folders: Vec<WorkspacePath>) {
-        for folder in folders {
-            if !self.entry.vacated.contains(&folder) {
-                self.entry.vacated.push(folder);
-            }
-        }
-        self.entry.vacated.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
+        let cleared: BTreeSet<&WorkspacePath> = self.entry.cleared.iter().collect();
+        self.entry.vacated.extend(folders.into_iter().filter(|folder| !cleared.contains(folder)));
     }
 
     /// The state, which a dry run of a workspace that has none lacks.
@@ -772,13 +752,11 @@ impl Change<'_> {
     ///
     /// # Errors
     /// `not_a_directory` where a file is in the way, or the system's.
-    fn folders_to(&self, path: &WorkspacePath) -> Result<(WorkspacePath, Vec<WorkspacePath>), Error> {
-        let removed: BTreeSet<&WorkspacePath> = self
-            .files
-            .iter()
-            .filter(|file| file.after.is_none())
-            .map(|file| file.seen.current.place.path())
-            .collect();
+    fn folders_to(
+        &self,
+        path: &WorkspacePath,
+        removed: &BTreeSet<WorkspacePath>,
+    ) -> Result<(WorkspacePath, Vec<WorkspacePath>), Error> {
         let mut missing = Vec::new();
         let mut folder = path.parent().unwrap_or_default();
         loop {

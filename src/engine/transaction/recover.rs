@@ -260,12 +260,12 @@ fn restore(
     let bytes = backup::find(state, before.sha256)?.ok_or_else(|| {
         Error::new(ErrorKind::IoError, format!("the backup of {} is gone", workspace.shown(&file.path)))
     })?;
-    let stage = Stage { workspace, state, id: &entry.id };
+    let stage = Stage::new(workspace, state, &entry.id)?;
     let original = workspace
         .open_regular(&file.path, &workspace.shown(&file.path))
         .ok()
         .filter(|_| !fs::is_symlink_mode(before.mode))
-        .map(|(file, stat)| Original { file, stat });
+        .map(|(_, stat)| Original { path: file.path.clone(), stat });
     let new = New { bytes: &bytes, mode: Some(before.mode) };
     // The number sets it apart from the new bytes that may still wait.
     let staged =

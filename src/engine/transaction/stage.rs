@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Gid, Mode, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
@@ -25,8 +26,8 @@ const XATTR_BYTES_MAX: usize = 64 << 10;
 
 /// Whose identity the new file takes.
 pub struct Original {
-    /// The file, open.
-    pub file: File,
+    /// Its canonical path.
+    pub path: WorkspacePath,
     /// What it is.
     pub stat: Stat,
 }
@@ -39,7 +40,7 @@ pub struct Staged {
     /// Where it waits.
     pub path: WorkspacePath,
     /// The folder it waits in.
-    folder: OwnedFd,
+    folder: Arc<OwnedFd>,
     /// Its name there.
     name: OsString,
     /// Its permission bits, or the type bits of a symlink.
@@ -72,9 +73,19 @@ pub struct Stage<'e> {
     pub state: &'e State,
     /// The change's own name.
     pub id: &'e str,
+    /// The state folder's part for it, open.
+    staging: Arc<OwnedFd>,
 }
 
-impl Stage<'_> {
+impl<'e> Stage<'e> {
+    /// The stage of the change `id`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(workspace: &'e Workspace, state: &'e State, id: &'e str) -> Result<Self, Error> {
+        Ok(Self { workspace, state, id, staging: Arc::new(state.folder(FOLDER)?) })
+    }
+
     /// Writes `new` aside for `target`, whose deepest existing folder is `nearest`.
     ///
     /// What of the original's identity could not be kept is added to `warnings`.
@@ -103,10 +114,13 @@ impl Stage<'_> {
         }
         // A replaced file's bytes may be secret: nobody else reads them before they have its mode.
         let mode = if original.is_some() { 0o600 } else { 0o666 };
+        let model = original.map(|original| self.workspace.open_regular(&original.path, &shown)).transpose();
+        let model = model?.map(|(file, _)| file);
         let mut file = fs::create_at(folder.as_fd(), &name, mode)
             .map_err(|errno| Error::io("write", shown.clone(), errno))?;
-        let written =
-            file.write_all(new.bytes).and_then(|()| Ok(take_identity(&file, original, new.mode, warnings)?));
+        let written = file
+            .write_all(new.bytes)
+            .and_then(|()| Ok(take_identity(&file, original.zip(model.as_ref()), new.mode, warnings)?));
         match written {
             Ok(mode) => Ok(Staged { file, path, folder, name, mode }),
             Err(source) => {
@@ -122,7 +136,7 @@ impl Stage<'_> {
     /// # Errors
     /// What the system says; then nothing is left behind.
     pub fn write_own(&self, name: &str, bytes: &[u8]) -> Result<Staged, Error> {
-        let folder = self.state.folder(FOLDER)?;
+        let folder = Arc::clone(&self.staging);
         let name = OsString::from(format!("{}-{name}", self.id));
         let path = staging_folder().join(&name);
         let shown = path.to_string();
@@ -144,18 +158,18 @@ impl Stage<'_> {
         &self,
         nearest: &WorkspacePath,
         replaces: bool,
-    ) -> Result<(WorkspacePath, OwnedFd, &'static str), Error> {
-        let staging = self.state.folder(FOLDER)?;
+    ) -> Result<(WorkspacePath, Arc<OwnedFd>, &'static str), Error> {
+        let staging = &self.staging;
         let target = self.workspace.open_folder(nearest)?;
         let io = |errno: Errno| Error::io("look at", self.workspace.shown(nearest), errno);
         let (ours, theirs) =
-            (rustix::fs::fstat(&staging).map_err(io)?, rustix::fs::fstat(&target).map_err(io)?);
+            (rustix::fs::fstat(staging).map_err(io)?, rustix::fs::fstat(&target).map_err(io)?);
         let gives_identity = !replaces && (fs::mode_of(&theirs) & 0o2000 != 0 || has_default_acl(&target));
         if ours.st_dev == theirs.st_dev && !gives_identity {
-            return Ok((staging_folder(), staging, ""));
+            return Ok((staging_folder(), Arc::clone(staging), ""));
         }
-        self.note_beside(&staging, nearest)?;
-        Ok((nearest.clone(), target, BESIDE_PREFIX))
+        self.note_beside(staging, nearest)?;
+        Ok((nearest.clone(), Arc::new(target), BESIDE_PREFIX))
     }
 
     /// Leaves a note of where files wait outside the state folder, so that a kill leaves no litter.
@@ -198,15 +212,15 @@ fn has_default_acl(folder: &OwnedFd) -> bool {
 /// Gives `file` the original's owner, extended attributes and mode; answers the mode.
 fn take_identity(
     file: &File,
-    original: Option<&Original>,
+    original: Option<(&Original, &File)>,
     mode: Option<u32>,
     warnings: &mut Vec<String>,
 ) -> Result<u32, Errno> {
-    if let Some(original) = original {
+    if let Some((original, model)) = original {
         keep_owner(file, &original.stat, warnings)?;
-        keep_attributes(file, &original.file, warnings);
+        keep_attributes(file, model, warnings);
     }
-    let wanted = mode.or_else(|| original.map(|original| fs::mode_of(&original.stat)));
+    let wanted = mode.or_else(|| original.map(|(original, _)| fs::mode_of(&original.stat)));
     if let Some(mode) = wanted {
         rustix::io::retry_on_intr(|| rustix::fs::fchmod(file, Mode::from_raw_mode(mode)))?;
     }

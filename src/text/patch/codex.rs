@@ -225,6 +225,7 @@ impl<'a> Envelope<'_, 'a> {
                     ));
                 }
                 (Some(_), Some(b'*')) => break,
+                (Some(Header::EndPatch), _) if self.is_last_end() => break,
                 (_, None) => {
                     blanks.push(self.at);
                     self.at += 1;
@@ -249,6 +250,12 @@ impl<'a> Envelope<'_, 'a> {
             self.at += 1;
         }
         Ok(())
+    }
+
+    /// Whether no `*** End Patch` without blanks before it follows: then one with blanks is no context.
+    fn is_last_end(&self) -> bool {
+        !(self.at + 1..self.source.len())
+            .any(|index| self.source.text(index).is_some_and(|text| text.starts_with(b"*** End Patch")))
     }
 
     /// Passes over empty lines.

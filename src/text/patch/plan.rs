@@ -285,11 +285,14 @@ fn keep_target(steps: &mut Vec<Step<'_>>, target: &[u8], refusals: &mut Vec<Refu
     }
 }
 
-/// `path` without empty and `.` components; `..` stays for the caller to judge.
+/// `path` without empty and `.` components; `..` stays for the caller to judge, as does a slash at
+/// the end, which no file's name has.
 fn normal(path: &[u8]) -> Vec<u8> {
     let components = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
     let joined = components.collect::<Vec<_>>().join(&b'/');
-    if path.first() == Some(&b'/') { [b"/", joined.as_slice()].concat() } else { joined }
+    let first: &[u8] = if path.starts_with(b"/") { b"/" } else { b"" };
+    let last: &[u8] = if path.ends_with(b"/") && !joined.is_empty() { b"/" } else { b"" };
+    [first, &joined, last].concat()
 }
 
 /// Why a step was not taken.
@@ -624,7 +627,11 @@ impl<'r, E> Tree<'r, E> {
             let source = self.originals.get(&from).cloned().flatten()?;
             Some((from, is_move, source))
         });
-        let model = from.as_ref().map(|(_, _, source)| source).or(before.as_ref());
+        // A copy begins without a mode; a renamed file brings its own.
+        let model = match &from {
+            Some((_, is_move, source)) => Some(source).filter(|_| *is_move),
+            None => before.as_ref(),
+        };
         let mode = entry.mode.filter(|mode| {
             let had = model.and_then(|model| model.mode).filter(|had| !is_symlink(*had));
             had.is_none_or(|had| (had & 0o111 != 0) != (mode & 0o111 != 0))

@@ -119,7 +119,12 @@ impl<'a> Reader<'_, 'a> {
         self.at += 1;
         while let Some(text) = self.source.text(self.at) {
             if is_file_header(self.source, self.at) {
+                let start = self.at;
                 let (old, new) = self.names()?;
+                if is_of_another_file(&file, &old, &new) {
+                    self.at = start;
+                    break;
+                }
                 set_git_names(&mut file, old, new);
                 break;
             }
@@ -233,6 +238,20 @@ fn set_names(file: &mut FilePatch<'_>, old: Name, new: Name) {
         // `--- f.orig` and `+++ f` speak of one file, the new one.
         file.old_path.clone_from(&file.new_path);
     }
+}
+
+/// Whether the name lines are not those of the file that is renamed or copied, but of one that
+/// follows without git's headers.
+fn is_of_another_file(file: &FilePatch<'_>, old: &Name, new: &Name) -> bool {
+    let is = |name: &Name, path: &Option<Vec<u8>>| match (&name.path, path) {
+        (Some(name), Some(path)) => name
+            .strip_suffix(path.as_slice())
+            .is_some_and(|before| before.is_empty() || before.ends_with(b"/")),
+        (_, None) => true,
+        (None, Some(_)) => false,
+    };
+    matches!(file.operation, Operation::Rename | Operation::Copy)
+        && !(is(old, &file.old_path) && is(new, &file.new_path))
 }
 
 /// Takes the names in the body of a git diff, which are surer than those of its first line.

@@ -165,7 +165,7 @@ impl<'e> Files<'e> {
     /// place is not there.
     fn look_at(&mut self, path: &[u8], look: Look) -> Result<Current, Error> {
         if let Some(below) = self.below_file(path)? {
-            return self.change.look_at_canonical(&below);
+            return self.change.look_beneath(&below);
         }
         let (written, canonical) = self.locate(path, look)?;
         let current = match look {
@@ -175,8 +175,7 @@ impl<'e> Files<'e> {
         match current {
             Err(error) if error.kind() == ErrorKind::IsADirectory && self.has_coming_below(path) => {
                 // The patch is applied already, and has made a folder of the file.
-                let place = self.change.engine().workspace.place_of(&canonical)?;
-                Change::look_at_nothing(place)
+                self.change.nothing_at(&canonical)
             }
             Err(error) if error.kind() == ErrorKind::IsADirectory && !self.whole.leaving.is_empty() => {
                 let mut folders = Vec::new();
@@ -189,8 +188,8 @@ impl<'e> Files<'e> {
                 )? {
                     return Err(error);
                 }
-                self.change.add_vacated(folders);
-                self.change.look_at_canonical(&canonical)
+                self.change.add_cleared(folders);
+                self.change.nothing_at(&canonical)
             }
             current => current,
         }

@@ -1,6 +1,6 @@
 //! Cases as data, and properties of the whole.
 
-mod cases;
 mod plans;
 mod properties;
 mod reference;
+mod reports;

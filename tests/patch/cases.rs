@@ -1,0 +1,163 @@
+//! The table of cases in `tests/cases/patch/`: what stands before, the request, and what comes of it.
+//!
+//! A line is a JSON object: `name`; `before`, files by path, each a text, `{text, mode}`, `{hex}`
+//! bytes or the target of a `{link}`; `request`; and either `after`, or `already` where all of it
+//! stands, or `error` with the words that the message `says`. Every file is read first, save where
+//! `unread` is true. What is applied must stay when the patch comes again, and an undo takes it back.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::common::Workspace;
+
+/// A tree as the cases describe it: a mode where it matters, and bytes; `None` for a symlink.
+type Tree = BTreeMap<String, (Option<u32>, Vec<u8>)>;
+
+/// The mode of a file that a case does not name one for.
+const MODE: u32 = 0o644;
+
+/// One line of the table and where it is tried.
+struct Case {
+    /// The line.
+    line: Value,
+    /// The workspace.
+    ws: Workspace,
+}
+
+/// The bytes that hexadecimal digits stand for.
+fn unhex(digits: &str) -> Vec<u8> {
+    (0..digits.len() / 2).map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap()).collect()
+}
+
+/// The tree that a case describes.
+fn described(files: &Value) -> Tree {
+    let file = |value: &Value| match value {
+        Value::String(text) => (Some(MODE), text.clone().into_bytes()),
+        value if value["link"].is_string() => (None, value["link"].as_str().unwrap().into()),
+        value if value["hex"].is_string() => (Some(MODE), unhex(value["hex"].as_str().unwrap())),
+        value => {
+            let mode = u32::from_str_radix(value["mode"].as_str().unwrap(), 8).unwrap();
+            (Some(mode), value["text"].as_str().unwrap().into())
+        }
+    };
+    files.as_object().unwrap().iter().map(|(path, value)| (path.clone(), file(value))).collect()
+}
+
+/// The tree that stands in a workspace; an empty folder is one with a slash at its end.
+fn standing(ws: &Workspace) -> Tree {
+    let all = ws.tree();
+    let mut tree = Tree::new();
+    for (path, (kind, mode, bytes)) in &all {
+        let name = path.to_str().unwrap().to_owned();
+        match kind {
+            'f' => drop(tree.insert(name, (Some(*mode), bytes.clone()))),
+            'l' => drop(tree.insert(name, (None, bytes.clone()))),
+            _ if all.keys().any(|other| other.parent() == Some(path)) => {}
+            _ => drop(tree.insert(name + "/", (None, Vec::new()))),
+        }
+    }
+    tree
+}
+
+impl Case {
+    /// A workspace as the case wants it.
+    fn new(line: &str) -> Self {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let ws = Workspace::bare(&[]);
+        fs::create_dir(ws.path(".lbx")).unwrap();
+        for (path, (mode, bytes)) in described(&line["before"]) {
+            match mode {
+                None => ws.link(Path::new(std::str::from_utf8(&bytes).unwrap()), &path),
+                Some(mode) => {
+                    ws.write(&path, bytes);
+                    ws.chmod(&path, mode);
+                }
+            }
+        }
+        Self { line, ws }
+    }
+
+    /// Its name.
+    fn name(&self) -> &str {
+        self.line["name"].as_str().unwrap()
+    }
+
+    /// A line for `batch` that calls `tool`.
+    fn call(&self, tool: &str, request: &Value) -> String {
+        let mut request = request.clone();
+        request["workspace"] = json!(self.ws.root);
+        json!({ "tool": tool, "request": request }).to_string() + "\n"
+    }
+
+    /// The reads before the patch, the patch, and the patch again.
+    fn calls(&self) -> (usize, String) {
+        let before = described(&self.line["before"]);
+        let is_read = self.line["unread"] != true;
+        let files = before.iter().filter(|(_, (mode, _))| mode.is_some() && is_read);
+        let read =
+            |path: &String| self.call("read", &json!({ "path": path, "binary": "base64", "max_bytes": 0 }));
+        let reads: Vec<String> = files.map(|(path, _)| read(path)).collect();
+        let patch = self.call("patch", &self.line["request"]);
+        (reads.len(), reads.concat() + &patch + &patch)
+    }
+
+    /// What is wrong with the answers, or with what stands now.
+    fn judge(&self, answer: &Value, again: &Value) -> Result<(), String> {
+        let before = described(&self.line["before"]);
+        let wanted = self.line.get("after").map_or(before, described);
+        let found = standing(&self.ws);
+        if found != wanted {
+            return Err(format!("leaves {found:?}, not {wanted:?}"));
+        }
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        if let Some(kind) = self.line.get("error") {
+            let says = self.line["says"].as_array().unwrap();
+            let is_said = says.iter().all(|part| message.contains(part.as_str().unwrap()));
+            return if &answer["error"]["kind"] == kind && is_said { Ok(()) } else { Err("".into()) };
+        }
+        let is_already = |answer: &Value| {
+            let files = answer["data"]["files"].as_array();
+            files.is_some_and(|files| files.iter().all(|file| file["action"] == "already_applied"))
+        };
+        let is_right = answer["ok"] == true && is_already(answer) == (self.line["already"] == true);
+        if !is_right {
+            return Err(String::new());
+        }
+        if is_already(again) { Ok(()) } else { Err(format!("again: {again}")) }
+    }
+}
+
+/// What `batch` answers to `calls`, a value a line.
+fn batch(calls: String) -> Vec<Value> {
+    let ws = Workspace::bare(&[]);
+    ws.call(&["batch"]).stdin(calls).run().lines()
+}
+
+#[test]
+fn every_case_of_the_table_holds() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/patch");
+    let text = fs::read_to_string(folder.join("cases.jsonl")).unwrap();
+    let cases: Vec<Case> = text.lines().map(Case::new).collect();
+    assert!(cases.len() >= 150, "only {} cases", cases.len());
+    let calls: Vec<(usize, String)> = cases.iter().map(Case::calls).collect();
+    let answers = batch(calls.iter().map(|(_, text)| text.as_str()).collect());
+    let mut answers = answers.iter();
+    let mut wrong = Vec::new();
+    for (case, (reads, _)) in cases.iter().zip(&calls) {
+        let (answer, again) = (answers.nth(*reads).unwrap(), answers.next().unwrap());
+        if let Err(what) = case.judge(answer, again) {
+            wrong.push(format!("{}: {what}\n  {}", case.name(), answer));
+        }
+    }
+    let changed: Vec<&Case> = cases.iter().filter(|case| case.line.get("after").is_some()).collect();
+    let undone = batch(changed.iter().map(|case| case.call("undo", &json!({}))).collect());
+    for (case, answer) in changed.iter().zip(undone) {
+        if standing(&case.ws) != described(&case.line["before"]) {
+            wrong.push(format!("{}: the undo leaves {:?}\n  {answer}", case.name(), standing(&case.ws)));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
