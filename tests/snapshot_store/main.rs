@@ -17,3 +17,4 @@ mod recording;
 mod repositories;
 mod rules;
 mod scanning;
+mod walking;

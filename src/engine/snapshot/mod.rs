@@ -16,6 +16,7 @@ mod message;
 mod objects;
 mod prepare;
 mod private;
+mod racy;
 mod read;
 mod repository;
 mod revision;
@@ -24,6 +25,8 @@ mod scan;
 mod scan_index;
 mod since;
 mod tree;
+mod untracked;
+mod walk;
 
 use std::fmt;
 use std::path::Path;
