@@ -14,6 +14,7 @@ mod gitdir;
 mod history;
 mod message;
 mod objects;
+mod ordinary;
 mod prepare;
 mod private;
 mod racy;
