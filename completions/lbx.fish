@@ -371,6 +371,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand diff" -l workspace -d 'Workspace
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l binary -d 'Write the content of binary files too, so that git apply makes them; else only that they differ'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l stat -d 'Only how much changed in each file'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'

@@ -2,6 +2,7 @@
 
 pub mod content;
 pub mod diff;
+pub mod git_binary;
 pub mod git_diff;
 pub mod lines;
 pub mod nearest;

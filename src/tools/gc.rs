@@ -7,6 +7,7 @@ use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::gc::{self, ByKind, Collected, Tally};
 use crate::engine::session::seconds_now;
+use crate::engine::snapshot_of;
 use crate::error::Error;
 
 /// Days for which everything is kept, where the request does not say.
@@ -50,6 +51,15 @@ pub struct Response {
     pub freed_bytes: u64,
     /// What went, by what it was
     pub by_kind: ByKind,
+    /// Objects of the private snapshot repository that were packed
+    #[serde(skip_serializing_if = "is_none")]
+    pub packed: usize,
+}
+
+/// Whether there are none to tell of.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+const fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 /// The tool.
@@ -79,8 +89,9 @@ impl Tool for Gc {
                 named.join(", ")
             ));
         }
-        let removed = collected.removed.sum();
-        Ok(Response { kept: collected.kept, removed, freed_bytes: removed.bytes, by_kind: collected.removed })
+        let packed = if request.dry_run { 0 } else { snapshot_of::pack(change.engine()) };
+        let (kept, removed, by_kind) = (collected.kept, collected.removed.sum(), collected.removed);
+        Ok(Response { kept, removed, freed_bytes: removed.bytes, by_kind, packed })
     }
 
     fn text(response: &Response, text: &mut Text) {

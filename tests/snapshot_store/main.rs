@@ -12,6 +12,7 @@ mod hostile;
 mod killed;
 mod listing;
 mod measure;
+mod packing;
 mod place;
 mod recording;
 mod repositories;

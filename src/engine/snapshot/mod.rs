@@ -15,6 +15,7 @@ mod history;
 mod message;
 mod objects;
 mod ordinary;
+mod pack;
 mod prepare;
 mod private;
 mod racy;
@@ -193,7 +194,23 @@ impl Store {
         let memory = self.repo.objects.reset_object_memory().unwrap_or_default();
         objects::store(&folder, &memory, self.repo.loose_compression())
             .doing(|| format!("cannot store objects in `{}`", folder.display()))?;
-        self.branch.advance(&self.repo, tip, newest, &log)
+        let moved = self.branch.advance(&self.repo, tip, newest, &log)?;
+        if self.private {
+            // The snapshot stands; what cannot be packed now is packed another time.
+            let _ = pack::tidy(&self.repo, pack::Amount::Little);
+        }
+        Ok(moved)
+    }
+
+    /// Packs all objects of the private repository; answers how many were loose. The developer's
+    /// own repository is git's to pack.
+    ///
+    /// The caller holds lbx's lock.
+    ///
+    /// # Errors
+    /// Where the disk fails; no object is lost then.
+    pub fn pack(&self) -> Result<usize, SnapshotError> {
+        if self.private { pack::tidy(&self.repo, pack::Amount::All) } else { Ok(0) }
     }
 }
 
