@@ -17,8 +17,6 @@ use crate::error::{Error, ErrorKind};
 
 /// The folder at the workspace root.
 pub const STATE_FOLDER: &str = ".lbx";
-/// How long one holder may keep a lock before those who wait give up.
-const LOCK_WAIT: Duration = Duration::from_secs(10);
 /// Size of what a lock's file says of its holder.
 const HOLDER_BYTES_MAX: usize = 100;
 /// The file that tells git what not to see.
@@ -31,6 +29,8 @@ const IGNORE_FILE: &[u8] = b"# lbx keeps its own state here.\n*\n!/config.toml\n
 pub struct State {
     /// The folder itself.
     folder: OwnedFd,
+    /// How long one holder may keep a lock before those who wait give up.
+    lock_wait: Duration,
 }
 
 impl State {
@@ -40,7 +40,7 @@ impl State {
     /// `not_a_directory` where something else has its name, or the system's.
     pub fn find(workspace: &Workspace) -> Result<Option<Self>, Error> {
         match fs::open_at(workspace.root_fd(), OsStr::new(STATE_FOLDER), fs::FOLDER) {
-            Ok(folder) => Ok(Some(Self { folder })),
+            Ok(folder) => Ok(Some(Self { folder, lock_wait: workspace.lock_wait() })),
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::NOTDIR | Errno::LOOP) => Err(Error::new(
                 ErrorKind::NotADirectory,
@@ -134,7 +134,8 @@ impl State {
     /// Takes the exclusive lock `name` in `folder`, waiting until it is free.
     ///
     /// The lock is advisory (`flock`) and dies with its holder. It is handed on in the order of
-    /// waiting, so a long queue is no reason to give up; one holder that keeps it for 10 s is.
+    /// waiting, so a long queue is no reason to give up; one holder that keeps it for too long is
+    /// (10 s, unless the policy says otherwise).
     ///
     /// # Errors
     /// `lock_timeout`, or the system's.
@@ -145,11 +146,11 @@ impl State {
         match fs2::FileExt::try_lock_exclusive(&file) {
             Ok(()) => {}
             Err(source) if is_contended(&source) => {
-                let locked = wait_for(&file).map_err(io)?;
+                let locked = wait_for(&file, self.lock_wait).map_err(io)?;
                 let holder = locked.ok_or_else(|| {
                     Error::new(
                         ErrorKind::LockTimeout,
-                        format!("another lbx call held {} for {} s", shown(name), LOCK_WAIT.as_secs()),
+                        format!("another lbx call held {} for {} s", shown(name), self.lock_wait.as_secs()),
                     )
                 })?;
                 return Lock::held(holder).map_err(io);
@@ -162,7 +163,7 @@ impl State {
 
 /// Waits for a lock in a thread of its own, for as long as it goes from holder to holder; `None`
 /// where one kept it too long.
-fn wait_for(file: &File) -> std::io::Result<Option<File>> {
+fn wait_for(file: &File, patience: Duration) -> std::io::Result<Option<File>> {
     let waiting = file.try_clone()?;
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::Builder::new().spawn(move || {
@@ -177,7 +178,7 @@ fn wait_for(file: &File) -> std::io::Result<Option<File>> {
     })?;
     let mut holder = holder_of(file);
     loop {
-        if let Ok(locked) = receiver.recv_timeout(LOCK_WAIT) {
+        if let Ok(locked) = receiver.recv_timeout(patience) {
             return locked.map(Some);
         }
         let now = holder_of(file);

@@ -5,6 +5,7 @@ pub mod diff;
 pub mod git_binary;
 pub mod git_diff;
 pub mod lines;
+pub mod markdown;
 pub mod nearest;
 pub mod patch;
 pub mod replace;

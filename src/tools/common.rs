@@ -1,6 +1,7 @@
 //! What the changing tools share.
 
 use crate::engine::path::WorkspacePath;
+use crate::engine::policy::Policy;
 use crate::engine::transaction::{Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::text::content::{Content, Unsupported};
@@ -56,6 +57,13 @@ impl DiffWanted {
     #[must_use]
     pub fn by(trial: &Trial, shown: &Shown) -> Self {
         Self { asked: shown.diff, dry_run: trial.dry_run, max_bytes: shown.max_bytes }
+    }
+
+    /// The same, where the policy bounds what the request does not.
+    #[must_use]
+    pub fn within(self, policy: &Policy) -> Self {
+        let asked = self.asked.then(|| policy.max_bytes());
+        Self { max_bytes: self.max_bytes.or(asked), ..self }
     }
 
     /// The diff of one file, if any is wanted.

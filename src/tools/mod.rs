@@ -4,6 +4,7 @@ pub mod append;
 pub mod apply_patch;
 pub mod audit;
 pub mod common;
+pub mod config;
 pub mod delete;
 pub mod diff;
 pub mod edit;
@@ -20,6 +21,7 @@ pub mod read;
 pub mod redo;
 pub mod restore;
 pub mod schema;
+pub mod section;
 pub mod snapshot;
 pub mod trash;
 pub mod undo;
@@ -81,6 +83,8 @@ pub trait Tool {
     const TEXT_BY_DEFAULT: bool = false;
     /// Whether MCP clients see it.
     const SERVED: bool = true;
+    /// Whether it works only where the policy is as it should be.
+    const NEEDS_POLICY: bool = true;
     /// The request: flags, JSON and schema derive from it.
     type Request: Args + DeserializeOwned + JsonSchema;
     /// The answer.
@@ -193,6 +197,8 @@ pub struct Entry {
     pub text_by_default: bool,
     /// Whether MCP clients see it.
     pub served: bool,
+    /// Whether it works only where the policy is as it should be.
+    pub needs_policy: bool,
     /// Its flags.
     pub command: fn() -> Command,
     /// The schema of its request, with aliases.
@@ -231,6 +237,7 @@ const fn entry<T: Tool + 'static>() -> Entry {
         takes_bulk_alone: T::BULK_ALONE,
         text_by_default: T::TEXT_BY_DEFAULT,
         served: T::SERVED,
+        needs_policy: T::NEEDS_POLICY,
         command: || T::Request::augment_args(Command::new(T::NAME)),
         request_schema: request::schema_of::<T::Request>,
         response_schema: request::answer_schema_of::<T::Response>,
@@ -257,6 +264,7 @@ pub const TOOLS: &[Entry] = &[
     entry::<append::Append>(),
     entry::<prepend::Prepend>(),
     entry::<insert::Insert>(),
+    entry::<section::Section>(),
     entry::<grep::Grep>(),
     entry::<glob::Glob>(),
     entry::<ls::Ls>(),
@@ -271,6 +279,7 @@ pub const TOOLS: &[Entry] = &[
     entry::<audit::Audit>(),
     entry::<trash::Trash>(),
     entry::<gc::Gc>(),
+    entry::<config::Config>(),
     entry::<apply_patch::ApplyPatch>(),
     entry::<schema::Schema>(),
 ];

@@ -10,9 +10,11 @@ use rustix::fs::Stat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{ANSWER_BYTES, unsupported_encoding};
+use super::common::unsupported_encoding;
 use super::{Effect, Text, Tool};
 use crate::control::Progress;
+use crate::engine::policy::Policy;
+use crate::engine::policy::settings::Key;
 use crate::engine::resolve::Place;
 use crate::engine::{Engine, fs};
 use crate::envelope::Refusal;
@@ -22,8 +24,6 @@ use crate::text::content::{self, BINARY_CHECK_BYTES, Content, Encoding};
 use crate::text::lines::LineEnding;
 use crate::text::slice::{Slice, Slicer, Wanted};
 
-/// Lines in an answer, where the request does not say.
-const LINES: u64 = 2000;
 /// Bytes between two reports of how far a read is.
 const REPORT_BYTES: u64 = 128 << 20;
 /// Bytes read at once.
@@ -182,7 +182,7 @@ impl Tool for Read {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let wanted = request.wanted()?;
+        let wanted = request.wanted(engine.policy())?;
         match (&request.path, &request.paths) {
             (Some(path), None) => {
                 read(engine, path, &request, wanted).map(|read| Response::One(Box::new(read)))
@@ -210,7 +210,7 @@ impl Tool for Read {
 
 impl Request {
     /// The lines wanted.
-    fn wanted(&self) -> Result<Wanted, Error> {
+    fn wanted(&self, policy: &Policy) -> Result<Wanted, Error> {
         if self.offset.is_some() && self.start_line.is_some() {
             return Err(Error::invalid("offset and start_line both say where to begin: give one of them"));
         }
@@ -236,9 +236,12 @@ impl Request {
                 )));
             }
             (None, Some(end)) => end - offset,
-            (None, None) => LINES,
+            (None, None) => match policy.number(Key::ReadLimit) {
+                0 => u64::MAX,
+                lines => lines,
+            },
         };
-        let bytes_max = self.max_bytes.unwrap_or(ANSWER_BYTES);
+        let bytes_max = self.max_bytes.unwrap_or(policy.max_bytes());
         Ok(Wanted { offset, lines_max, skip_bytes: self.column.unwrap_or(1) - 1, bytes_max })
     }
 }

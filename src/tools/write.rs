@@ -122,7 +122,7 @@ impl Tool for Write {
             change.prove(current, request.expected_sha256, Intent::Overwrite, |_| None)?
         };
         warn(&mut change, seen.current(), &bytes);
-        let wanted = DiffWanted::by(&request.trial, &request.shown);
+        let wanted = DiffWanted::by(&request.trial, &request.shown).within(change.engine().policy());
         let response = Response::of(seen.current(), &bytes, wanted);
         let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);
         change.put(seen, bytes, mode, Known::Everything);

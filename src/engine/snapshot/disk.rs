@@ -10,7 +10,6 @@ use gix::index::entry::Stat;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawMode, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::FILE_BYTES_MAX;
 use super::change::FileState;
 use super::racy;
 use super::rules::RULE_FILES;
@@ -58,12 +57,18 @@ pub struct Looked {
 }
 
 /// The workspace, held open.
-pub struct Root(OwnedFd);
+pub struct Root {
+    /// Its folder.
+    folder: OwnedFd,
+    /// The largest file that is read, in bytes.
+    file_bytes_max: u64,
+}
 
 impl Root {
-    /// Opens the folder at `path`.
-    pub fn open(path: &std::path::Path) -> io::Result<Self> {
-        Ok(Self(openat(CWD, path, folder_flags(), Mode::empty())?))
+    /// Opens the folder at `path`, to read files of at most `file_bytes_max` bytes.
+    pub fn open(path: &std::path::Path, file_bytes_max: u64) -> io::Result<Self> {
+        let folder = openat(CWD, path, folder_flags(), Mode::empty())?;
+        Ok(Self { folder, file_bytes_max })
     }
 
     /// Reads the file at `path`; `None` where there is none, or a link leads there.
@@ -93,7 +98,7 @@ impl Root {
                 let target = readlinkat(&folder, last, Vec::new())?.into_bytes();
                 Ok(Some(Looked { stat: racy::noted(&stat), file: OnDisk::Symlink(target) }))
             }
-            FileType::RegularFile => read_file(&folder, last).map(Some),
+            FileType::RegularFile => read_file(&folder, last, self.file_bytes_max).map(Some),
             _ => Ok(None),
         }
     }
@@ -113,13 +118,13 @@ impl Root {
         {
             use rustix::fs::{ResolveFlags, openat2};
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-            match openat2(&self.0, path, folder_flags(), Mode::empty(), resolve) {
+            match openat2(&self.folder, path, folder_flags(), Mode::empty(), resolve) {
                 // Before Linux 5.6, under a system call filter, or for a path that is too long.
                 Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN | Errno::NAMETOOLONG) => {}
                 other => return other,
             }
         }
-        let mut folder = self.0.try_clone().map_err(|_| Errno::MFILE)?;
+        let mut folder = self.folder.try_clone().map_err(|_| Errno::MFILE)?;
         for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
             folder = openat(&folder, name, folder_flags(), Mode::empty())?;
         }
@@ -260,7 +265,7 @@ pub fn in_order(one: &[u8], one_is_folder: bool, other: &[u8], other_is_folder: 
 }
 
 /// Reads a regular file, whatever has become of it since it was looked at.
-fn read_file(folder: &OwnedFd, name: &[u8]) -> Result<Looked, Errno> {
+fn read_file(folder: &OwnedFd, name: &[u8], file_bytes_max: u64) -> Result<Looked, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(folder, name, flags, Mode::empty())?);
     let stat = rustix::fs::fstat(&file)?;
@@ -269,11 +274,11 @@ fn read_file(folder: &OwnedFd, name: &[u8]) -> Result<Looked, Errno> {
     }
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let looked = |file| Looked { stat: racy::noted(&stat), file };
-    if size > FILE_BYTES_MAX {
+    if size > file_bytes_max {
         return Ok(looked(OnDisk::TooLarge(size)));
     }
     let mut bytes = Vec::new();
-    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    let read = file.take(file_bytes_max + 1).read_to_end(&mut bytes);
     read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     Ok(looked(OnDisk::Regular { executable: stat.st_mode & 0o100 != 0, bytes }))
 }

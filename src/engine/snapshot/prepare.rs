@@ -9,7 +9,6 @@ use gix::objs::Kind;
 use gix::objs::tree::EntryKind;
 use gix::validate::path::component;
 
-use super::FILE_BYTES_MAX;
 use super::chain::Chain;
 use super::change::{FileChange, FileState, LeftOut, Reason};
 use super::disk::OnDisk;
@@ -40,11 +39,13 @@ pub fn prepare<'a>(
     repo: &gix::Repository,
     chain: &Chain<'_>,
     files: &[FileChange<'a>],
+    file_bytes_max: u64,
 ) -> Result<Prepared<'a>, SnapshotError> {
     let rules = Rules::new(repo, chain.tree(), files.iter().map(|file| file.path))?;
     let modes = modes_count(repo);
     let paths = files.iter().map(|file| file.path).collect();
-    let mut preparer = Preparer { repo, chain, rules, modes, paths, done: Prepared::default() };
+    let done = Prepared::default();
+    let mut preparer = Preparer { repo, chain, rules, modes, paths, file_bytes_max, done };
     for file in files {
         if let Some(reason) = preparer.file(file)? {
             let path = file.path.to_str_lossy().into_owned();
@@ -64,10 +65,12 @@ pub fn scanner<'r, 'p>(
     repo: &'r gix::Repository,
     chain: &'r Chain<'r>,
     paths: impl Iterator<Item = &'p [u8]>,
+    file_bytes_max: u64,
 ) -> Result<Preparer<'r, 'static>, SnapshotError> {
     let rules = Rules::new(repo, chain.tree(), paths)?;
     let modes = modes_count(repo);
-    Ok(Preparer { repo, chain, rules, modes, paths: BTreeSet::new(), done: Prepared::default() })
+    let (paths, done) = (BTreeSet::new(), Prepared::default());
+    Ok(Preparer { repo, chain, rules, modes, paths, file_bytes_max, done })
 }
 
 /// What a scan makes of a file.
@@ -92,6 +95,8 @@ pub struct Preparer<'r, 'a> {
     modes: bool,
     /// Every path of the change.
     paths: BTreeSet<&'a [u8]>,
+    /// The largest file that enters, in bytes.
+    file_bytes_max: u64,
     /// What came of it so far.
     done: Prepared<'a>,
 }
@@ -112,7 +117,8 @@ impl<'a> Preparer<'_, 'a> {
             None => false,
             refusal => return Ok(refusal),
         };
-        let knows_before = !filtered && file.before.is_none_or(|state| size_bytes(state) <= FILE_BYTES_MAX);
+        let fits = |state| size_bytes(state) <= self.file_bytes_max;
+        let knows_before = !filtered && file.before.is_none_or(fits);
         if knows_before {
             let before = file.before.map(|state| self.entry(file.path, state, found, false)).transpose()?;
             self.note_external(file.path, found, before);
@@ -133,7 +139,7 @@ impl<'a> Preparer<'_, 'a> {
     ) -> Result<Scanned, SnapshotError> {
         let state = match on_disk {
             None => return Ok(Scanned::Is(None)),
-            Some(OnDisk::TooLarge(size_bytes)) => return Ok(Scanned::LeftOut(Reason::TooLarge(*size_bytes))),
+            Some(OnDisk::TooLarge(size_bytes)) => return Ok(Scanned::LeftOut(self.too_large(*size_bytes))),
             Some(on_disk) => on_disk.state(),
         };
         let Some(state) = state else { return Ok(Scanned::Is(None)) };
@@ -169,7 +175,7 @@ impl<'a> Preparer<'_, 'a> {
 
     /// Whether a scan leaves out a file, whatever it has in it.
     pub fn leaves_out(&mut self, path: &[u8], size_bytes: u64) -> Result<bool, SnapshotError> {
-        Ok(size_bytes > FILE_BYTES_MAX || self.rules.program(path)?.is_some())
+        Ok(size_bytes > self.file_bytes_max || self.rules.program(path)?.is_some())
     }
 
     /// What a person should know of the files so far.
@@ -188,17 +194,22 @@ impl<'a> Preparer<'_, 'a> {
         if obstacle.is_some() {
             return Ok(obstacle);
         }
-        let too_large = file.after.map(size_bytes).filter(|size| *size > FILE_BYTES_MAX);
+        let too_large = file.after.map(size_bytes).filter(|size| *size > self.file_bytes_max);
         if !self.is_tracked(path, found)? && self.rules.ignores(path)? {
             return Ok(Some(Reason::Ignored));
         }
-        if too_large.is_some() {
-            return Ok(too_large.map(Reason::TooLarge));
+        if let Some(size_bytes) = too_large {
+            return Ok(Some(self.too_large(size_bytes)));
         }
         if matches!(file.after, Some(FileState::Symlink { .. })) {
             return Ok(None);
         }
         Ok(self.rules.program(path)?.map(Reason::Filter))
+    }
+
+    /// Why a file of that size does not enter.
+    fn too_large(&self, size_bytes: u64) -> Reason {
+        Reason::TooLarge { size_bytes, bytes_max: self.file_bytes_max }
     }
 
     /// Whether the last snapshot or HEAD has the path.

@@ -52,10 +52,17 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// For a scan that someone asked for.
+    /// For a scan that someone asked for, where nothing else is configured.
     pub const FULL: Self = Self { paths_max: 100_000, bytes_max: 512 * 1024 * 1024 };
     /// For one that nobody should wait for.
     pub const QUICK: Self = Self { paths_max: 2_000, bytes_max: 32 * 1024 * 1024 };
+
+    /// The narrower of these and others.
+    #[must_use]
+    pub fn within(self, other: Self) -> Self {
+        let paths_max = self.paths_max.min(other.paths_max);
+        Self { paths_max, bytes_max: self.bytes_max.min(other.bytes_max) }
+    }
 }
 
 impl Store {
@@ -88,13 +95,15 @@ impl Store {
     ) -> Result<Option<Recorded>, SnapshotError> {
         let tip = self.branch.tip(&self.repo)?;
         self.branch.check_free(&self.repo)?;
+        self.branch.check_ours(&self.repo, tip)?;
         let stamp = Stamp { session: scan.session, seq: scan.seq, seconds: seconds(scan.time) };
         let mut chain = Chain::begin(&self.repo, tip, stamp)?;
         let moved_head = chain.newest();
         let began = SystemTime::now();
         let mut index = ScanIndex::load(&self.repo, state, chain.tree())?;
         let clock = index.clock(prepare::modes_count(&self.repo));
-        let folder = Root::open(root).doing(|| format!("`{}` cannot be read", root.display()))?;
+        let folder =
+            Root::open(root, self.file_bytes_max).doing(|| format!("`{}` cannot be read", root.display()))?;
         let work = Work { root: &folder, bounds: scan.bounds, control };
         let found = self.look(&work, &chain, &index, clock)?;
         let mut taken = self.take_in(&work, &chain, &mut index, found)?;
@@ -156,8 +165,12 @@ impl Store {
         let mut files: Vec<(BString, Option<Found>)> =
             looked.doubtful.into_iter().map(|(path, known)| (path, Some(known))).chain(new).collect();
         files.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        let mut preparer =
-            prepare::scanner(&self.repo, chain, files.iter().map(|(path, _)| path.as_slice()))?;
+        let mut preparer = prepare::scanner(
+            &self.repo,
+            chain,
+            files.iter().map(|(path, _)| path.as_slice()),
+            self.file_bytes_max,
+        )?;
         let mut taken =
             Taken { left_out: looked.untracked.left_out, is_news: !files.is_empty(), ..Taken::default() };
         let mut bytes_left = work.bounds.bytes_max;
@@ -203,8 +216,12 @@ impl Store {
     ) -> Result<ObjectId, SnapshotError> {
         let since = compare::trees(&self.repo, scanned, chain.tree(), PATHS_MAX)?.paths;
         let there: Vec<_> = since.iter().filter(|change| change.after.is_some()).collect();
-        let mut preparer =
-            prepare::scanner(&self.repo, chain, there.iter().map(|change| change.path.as_slice()))?;
+        let mut preparer = prepare::scanner(
+            &self.repo,
+            chain,
+            there.iter().map(|change| change.path.as_slice()),
+            self.file_bytes_max,
+        )?;
         let mut edits = Vec::new();
         for change in there {
             let path = change.path.as_slice();

@@ -13,6 +13,7 @@ use super::common::{self, DiffWanted, PLACES_LISTED, Shown, Trial, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::path::WorkspacePath;
+use crate::engine::policy::Gate;
 use crate::engine::transaction::{Change, Current, Intent, Known, Seen};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
@@ -346,7 +347,7 @@ fn edit_file(
         return Ok((answer, None));
     }
     let bytes = Content { body: edited.body.clone(), ..content }.encode();
-    let wanted = DiffWanted::by(&request.trial, &request.shown);
+    let wanted = DiffWanted::by(&request.trial, &request.shown).within(change.engine().policy());
     let diff = wanted.of(&shown, Some(seen.current().bytes()), Some(&bytes));
     let path = seen.current().place().path().clone();
     let sha256 = change.put(seen, bytes, None, Known::ChangedLines);
@@ -368,7 +369,9 @@ fn gate(
     let seen_sha256 =
         request.expected_sha256.or_else(|| change.mark(current.place().path()).map(|mark| mark.sha256));
     let is_stale = seen_sha256.is_some_and(|seen| seen != current.sha256());
-    if is_stale {
+    // What the policy lets through needs no rebase; a sha256 that was given always counts.
+    let must_match = request.expected_sha256.is_some() || change.gate() == Gate::Strict;
+    if is_stale && (must_match || request.rebase) {
         let rebased = rebase::rebase(change, &current, content, steps, seen_sha256);
         if request.rebase {
             let edited =
