@@ -56,6 +56,8 @@ pub use self::since::SessionChanges;
 pub const FILE_BYTES_MAX: u64 = 50 * 1024 * 1024;
 /// Name of the snapshot branch where nothing else is configured.
 pub const BRANCH_DEFAULT: &str = "lbx-snapshots";
+/// Objects that are kept while snapshots are read, in bytes.
+const READ_CACHE_BYTES: usize = 2 * 1024 * 1024;
 /// How often a snapshot is made anew when someone else moved the branch meanwhile.
 const ATTEMPTS_MAX: u32 = 20;
 /// How long the next attempt waits, for each one before it.
@@ -92,7 +94,10 @@ impl Store {
     /// # Errors
     /// As [`Self::open`].
     pub fn find(root: &Path, state: &Path, branch: &str) -> Result<Option<Self>, SnapshotError> {
-        repository::find(root, state)?.map(|opened| Self::of(opened, branch)).transpose()
+        let Some(mut opened) = repository::find(root, state)? else { return Ok(None) };
+        // A snapshot is read again as the parent of the next one, and most of their trees are the same.
+        opened.repo.object_cache_size_if_unset(READ_CACHE_BYTES);
+        Self::of(opened, branch).map(Some)
     }
 
     /// The snapshots in an opened repository.
