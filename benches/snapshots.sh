@@ -3,16 +3,18 @@
 #
 #   benches/snapshots.sh [LBX] [RUNS] [FILES…]
 #
-# LBX is the binary (default: lbx on the PATH); FILES are the sizes (default: 100 10000 50000).
+# LBX is the binary (default: lbx on the PATH); FILES are the sizes (default: 100 10000 90000).
 # Every repository is made anew in a folder of its own under TMPDIR, and runs alternate, so that
-# what else the machine does falls on all of them alike. Times are those of whole processes.
+# what else the machine does falls on all of them alike. Times are those of whole processes; what the
+# snapshot of one known path takes within one, beside git, is printed by
+#   cargo test --release --test snapshot_store measure::known_paths -- --ignored --nocapture
 set -eu
 
 lbx=${1:-lbx}
 runs=${2:-21}
 [ $# -lt 2 ] || shift
 [ $# -lt 1 ] || shift
-sizes=${*:-100 10000 50000}
+sizes=${*:-100 10000 90000}
 case $lbx in */*) lbx=$(realpath "$lbx") ;; esac
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -79,6 +81,8 @@ with_copied_index() (
 # The calls that are measured; each changes the file that it touches.
 append() { "$lbx" --session "$1" append top0/mid1/f60.txt --content "line of run $2
 "; }
+# A call that does all that an append does but the change: what is left is the change and its commit.
+refused() { "$lbx" append top0/mid1/f60.txt --content x --dry-run; }
 row() { # title, file of times, file of the times it is compared with
     mine=$(median <"$scratch/$2")
     other=$(median <"$scratch/$3")
@@ -106,6 +110,7 @@ for files in $sizes; do
         "$lbx" snapshot >/dev/null
         timed "$scratch/t-scan" "$lbx" snapshot
         timed "$scratch/t-version" "$lbx" --version
+        timed "$scratch/t-refused" refused
     done
     printf '%s files %47s %12s %9s\n' "$files" lbx git ratio
     row 'append and its commit | add -A, index made anew' t-append t-empty
@@ -113,6 +118,7 @@ for files in $sizes; do
     row 'first append of a session, with baseline | status' t-first t-status
     row 'full scan, nothing changed | status' t-scan t-status
     row '(lbx --version | status)' t-version t-status
+    row '(append --dry-run | add -A, index made anew)' t-refused t-empty
     cd "$scratch"
     rm -rf "$root"
 done

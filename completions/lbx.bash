@@ -383,7 +383,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__diff)
-            opts="-t -0 -h --from --to --of --stat --offset --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --from --to --of --binary --stat --offset --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -437,6 +437,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand diff" -l session -d 'Session, wh
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l binary -d 'Write the content of binary files too, so that git apply makes them; else only that they differ'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l stat -d 'Only how much changed in each file'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'

@@ -134,6 +134,20 @@ pub fn scan(engine: &mut Engine, subject: String, why: Option<&str>, tool: &str)
     scanned.map_err(|error| refused(ErrorKind::SnapshotFailed, &error))
 }
 
+/// Packs the objects of the private repository, where there is one; answers how many were loose.
+///
+/// The caller holds the lock. What hinders it is a warning.
+pub fn pack(engine: &mut Engine) -> usize {
+    let packed = find(engine).and_then(|store| match store {
+        Some(store) => store.pack().map_err(|error| unreadable(&error)),
+        None => Ok(0),
+    });
+    packed.unwrap_or_else(|error| {
+        engine.warn(format!("the private snapshot repository was not packed: {error}"));
+        0
+    })
+}
+
 /// The snapshots of the workspace for reading; `None` where there are none.
 ///
 /// # Errors

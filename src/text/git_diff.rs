@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use similar::{DiffOp, DiffTag, TextDiff};
 
+use super::git_binary;
+
 /// Unchanged lines shown round a change, as git does.
 const CONTEXT_LINES: usize = 3;
 /// How long a diff may be searched for before it becomes a coarser one.
@@ -40,6 +42,8 @@ pub struct FileDiff<'a> {
     pub new: Option<Side<'a>>,
     /// How much of the two is the same, in hundredths, where the file has another path now.
     pub similarity: Option<usize>,
+    /// Whether the content of a binary file is written, and not just that it differs.
+    pub binary: bool,
 }
 
 /// What a file's diff amounts to.
@@ -54,19 +58,25 @@ pub struct Amount {
 impl FileDiff<'_> {
     /// Adds the diff of this file to `out`.
     pub fn write(&self, out: &mut Vec<u8>) -> Amount {
-        let header = self.header();
-        out.extend_from_slice(&header);
         let (old, new) = (bytes_of(self.old), bytes_of(self.new));
+        let is_large = old.len().max(new.len()) > BYTES_MAX;
+        let is_text = old == new || !(is_large || is_binary(old) || is_binary(new));
+        // Git takes a binary content only where the ids are whole.
+        let header = self.header(if self.binary && !is_text { usize::MAX } else { ID_DIGITS });
+        out.extend_from_slice(&header);
         if old == new {
             return Amount { insertions: Some(0), deletions: Some(0) };
+        }
+        if self.binary && !is_text {
+            git_binary::write(out, old, new);
+            return Amount::default();
         }
         let name = |side: Option<Side<'_>>, prefix: &str| match side {
             Some(side) => quoted(prefix, side.path).into_owned(),
             None => b"/dev/null".to_vec(),
         };
         let (old_name, new_name) = (name(self.old, "a/"), name(self.new, "b/"));
-        let is_large = old.len().max(new.len()) > BYTES_MAX;
-        if is_large || is_binary(old) || is_binary(new) {
+        if !is_text {
             let kind: &[u8] = if is_large { b"Large" } else { b"Binary" };
             out.extend([kind, b" files ", &old_name, b" and ", &new_name, b" differ\n"].concat());
             return Amount::default();
@@ -80,8 +90,8 @@ impl FileDiff<'_> {
         write_hunks(out, old, new)
     }
 
-    /// The lines before `---`.
-    fn header(&self) -> Vec<u8> {
+    /// The lines before `---`, with ids of so many digits.
+    fn header(&self, id_digits: usize) -> Vec<u8> {
         let mut out = Vec::new();
         let (Some(first), Some(second)) = (self.old.or(self.new), self.new.or(self.old)) else {
             return out;
@@ -106,8 +116,8 @@ impl FileDiff<'_> {
             line(&[b"rename to ", &quoted("", second.path)]);
         }
         let id = |side: Option<Side<'_>>| match side {
-            Some(side) => side.id.chars().take(ID_DIGITS).collect(),
-            None => "0".repeat(ID_DIGITS),
+            Some(side) => side.id.chars().take(id_digits).collect(),
+            None => "0".repeat(id_digits.min(first.id.len().max(ID_DIGITS))),
         };
         let (old_id, new_id) = (id(self.old), id(self.new));
         if old_id != new_id {
@@ -224,22 +234,32 @@ mod tests {
         let old = side("a b", "100644", "1111111111111", "one\ntwo");
         let new = side("a b", "100755", "2222222222222", "one\nTWO\n");
         assert_eq!(
-            written(&FileDiff { old: Some(old), new: Some(new), similarity: None }),
+            written(&FileDiff { old: Some(old), new: Some(new), similarity: None, binary: false }),
             "diff --git a/a b b/a b\nold mode 100644\nnew mode 100755\nindex 1111111111..2222222222\n\
              --- a/a b\t\n+++ b/a b\t\n@@ -1,2 +1,2 @@\n one\n-two\n\\ No newline at end of file\n+TWO\n"
         );
         let new = side("c\"", "100644", "1111111111111", "one\ntwo");
         assert_eq!(
-            written(&FileDiff { old: Some(old), new: Some(new), similarity: Some(100) }),
+            written(&FileDiff { old: Some(old), new: Some(new), similarity: Some(100), binary: false }),
             "diff --git a/a b \"b/c\\\"\"\nsimilarity index 100%\nrename from a b\nrename to \"c\\\"\"\n"
         );
         assert_eq!(
-            written(&FileDiff { old: None, new: Some(side("n", "100644", "3", "")), similarity: None }),
+            written(&FileDiff {
+                old: None,
+                new: Some(side("n", "100644", "3", "")),
+                similarity: None,
+                binary: false
+            }),
             "diff --git a/n b/n\nnew file mode 100644\nindex 0000000000..3\n"
         );
         assert!(
-            written(&FileDiff { old: None, new: Some(side("n", "100644", "3", "\0")), similarity: None })
-                .ends_with("Binary files /dev/null and b/n differ\n")
+            written(&FileDiff {
+                old: None,
+                new: Some(side("n", "100644", "3", "\0")),
+                similarity: None,
+                binary: false
+            })
+            .ends_with("Binary files /dev/null and b/n differ\n")
         );
     }
 }

@@ -4,6 +4,7 @@ pub mod block;
 pub mod content;
 pub mod diff;
 pub mod flexible;
+pub mod git_binary;
 pub mod git_diff;
 pub mod line_range;
 pub mod lines;

@@ -43,6 +43,10 @@ pub struct Request {
     #[arg(long, value_name = "SNAPSHOT", conflicts_with_all = ["from", "to"])]
     #[schemars(extend("x-aliases" = ["snapshot", "id", "commit"]))]
     pub of: Option<String>,
+    /// Write the content of binary files too, so that git apply makes them; else only that they differ
+    #[arg(long)]
+    #[serde(default)]
+    pub binary: bool,
     /// Only how much changed in each file
     #[arg(long)]
     #[serde(default)]
@@ -153,7 +157,7 @@ impl Tool for Diff {
         } else {
             let window =
                 Window::new(request.offset, request.max_bytes.unwrap_or(engine.policy().max_bytes()));
-            response.fill_diff(&store, &deltas, window)
+            response.fill_diff(&store, &deltas, window, request.binary)
         };
         filled.map_err(|error| unreadable(&error))?;
         if response.diff.as_ref().is_some_and(|diff| diff.as_bytes() != response.bytes) {
@@ -254,10 +258,11 @@ impl Response {
         store: &Store,
         deltas: &[Delta],
         mut window: Window,
+        binary: bool,
     ) -> Result<(), SnapshotError> {
         for delta in deltas {
             let mut diff = Vec::new();
-            write(store, delta, &mut diff)?;
+            write(store, delta, binary, &mut diff)?;
             for line in diff.split_inclusive(|byte| *byte == b'\n') {
                 window.push(line);
             }
@@ -276,7 +281,7 @@ impl Response {
     fn fill_stat(&mut self, store: &Store, deltas: &[Delta], offset: usize) -> Result<(), SnapshotError> {
         let mut files = Vec::new();
         for delta in deltas.iter().skip(offset).take(FILES_LISTED_MAX) {
-            let amount = write(store, delta, &mut Vec::new())?;
+            let amount = write(store, delta, false, &mut Vec::new())?;
             files.push(FileStat::of(delta, amount));
         }
         let end = offset + files.len();
@@ -325,7 +330,7 @@ impl Window {
 }
 
 /// Adds the diff of one file.
-fn write(store: &Store, delta: &Delta, out: &mut Vec<u8>) -> Result<Amount, SnapshotError> {
+fn write(store: &Store, delta: &Delta, binary: bool, out: &mut Vec<u8>) -> Result<Amount, SnapshotError> {
     let read = |side: &Option<(Vec<u8>, Version)>| {
         let read = |(path, version): &(Vec<u8>, Version)| {
             Ok((path.clone(), version.mode(), version.id(), store.content(*version)?))
@@ -337,6 +342,7 @@ fn write(store: &Store, delta: &Delta, out: &mut Vec<u8>) -> Result<Amount, Snap
         old: old.as_ref().map(|(path, mode, id, bytes)| Side { path, mode, id, bytes }),
         new: new.as_ref().map(|(path, mode, id, bytes)| Side { path, mode, id, bytes }),
         similarity: delta.similarity,
+        binary,
     };
     Ok(diff.write(out))
 }

@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::engine::gc::{self, ByKind, Collected, Tally};
 use crate::engine::policy::settings::Key;
 use crate::engine::session::seconds_now;
+use crate::engine::snapshot_of;
 use crate::engine::state::unique_name;
 use crate::error::Error;
 
@@ -47,6 +48,15 @@ pub struct Response {
     pub freed_bytes: u64,
     /// What went, by what it was
     pub by_kind: ByKind,
+    /// Objects of the private snapshot repository that were packed
+    #[serde(skip_serializing_if = "is_none")]
+    pub packed: usize,
+}
+
+/// Whether there are none to tell of.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+const fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 /// The tool.
@@ -85,11 +95,12 @@ impl Tool for Gc {
                 named.join(", ")
             ));
         }
-        let removed = collected.removed.sum();
+        let packed = if request.dry_run { 0 } else { snapshot_of::pack(change.engine()) };
+        let (kept, removed, by_kind) = (collected.kept, collected.removed.sum(), collected.removed);
         if removed.files > 0 {
             change.engine().note_changed([], Some(&unique_name(Self::NAME)));
         }
-        Ok(Response { kept: collected.kept, removed, freed_bytes: removed.bytes, by_kind: collected.removed })
+        Ok(Response { kept, removed, freed_bytes: removed.bytes, by_kind, packed })
     }
 
     fn text(response: &Response, text: &mut Text) {

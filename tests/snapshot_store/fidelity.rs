@@ -66,6 +66,24 @@ fn line_endings_are_stored_as_git_add_would() {
     assert_eq!(compared, 3 * (9 * 7 + 3 * 2));
 }
 
+#[test]
+fn a_scan_stores_line_endings_as_git_add_would() {
+    let names = ["x.auto", "x.crlf", "x.lf", "x.bin", "x.text", "x.id", "x.u16", "x.bom", "x.l1", "x.none"];
+    for autocrlf in ["false", "true", "input"] {
+        let place = Place::unborn(&[]);
+        place.git(&["config", "core.autocrlf", autocrlf]);
+        place.git(&["config", "core.safecrlf", "false"]);
+        place.commit(&[(".gitattributes", ATTRIBUTES)]);
+        for name in names {
+            for (number, content) in contents(name).iter().enumerate() {
+                place.write(&format!("{number}/{name}"), content);
+            }
+        }
+        crate::scanning::scan(&place).unwrap();
+        assert_eq!(crate::scanning::tip_tree(&place), crate::scanning::wanted_tree(&place), "{autocrlf}");
+    }
+}
+
 /// A clone in which the real git adds the files.
 fn twin_of(place: &Place, autocrlf: &str) -> Place {
     let twin = Place::bare_folder();

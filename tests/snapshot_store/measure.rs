@@ -12,23 +12,47 @@ const FILES_A_FOLDER: usize = 50;
 #[test]
 #[ignore = "takes a while, and only prints"]
 fn known_paths() {
-    let places = [100, 50_000].map(|files| (files, filled(files)));
-    let mut times = [Vec::new(), Vec::new()];
+    let places = [100, 10_000, 90_000].map(|files| (files, filled(files)));
+    let mut times = [Vec::new(), Vec::new(), Vec::new()];
+    let mut plain = [Vec::new(), Vec::new(), Vec::new()];
     for number in 0..60_u32 {
-        for ((_, place), times) in places.iter().zip(&mut times) {
-            times.push(timed(place, number));
+        for (at, (_, place)) in places.iter().enumerate() {
+            times[at].push(timed(place, number));
+            if number < 5 {
+                plain[at].push(clock(|| by_git(place)));
+            }
         }
     }
-    for ((files, _), mut times) in places.into_iter().zip(times) {
-        times.sort();
-        let (median, worst) = (times[times.len() / 2], times[times.len() - 1]);
-        report(files, median, worst);
+    for (at, (files, _)) in places.iter().enumerate() {
+        let (lbx, git) = (median(&mut times[at]), median(&mut plain[at]));
+        let ratio = git.as_secs_f64() / lbx.as_secs_f64();
+        said(&format!(
+            "{files} files: one path {lbx:?}; a temporary index and git add -A {git:?}, {ratio:.0} times that"
+        ));
     }
 }
 
-#[expect(clippy::print_stdout, reason = "this is what it is for")]
-fn report(files: usize, median: Duration, worst: Duration) {
-    println!("{files} files: median {median:?}, worst {worst:?}");
+/// The middle one.
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+/// What a harness without lbx does: an index of its own, a tree, a commit, a branch.
+fn by_git(place: &Place) {
+    let index = place.home.join("index");
+    let _ = std::fs::remove_file(&index);
+    let git = |args: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.args(args).current_dir(&place.root).env("HOME", &place.home).env("GIT_INDEX_FILE", &index);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    git(&["add", "-A"]);
+    let tree = git(&["write-tree"]);
+    let commit = git(&["commit-tree", "-p", "HEAD", "-m", "a snapshot", &tree]);
+    git(&["update-ref", "refs/heads/other", &commit]);
 }
 
 /// A repository of so many files, packed.
@@ -81,14 +105,14 @@ fn whole_scans() {
     }
     let changed = clock(|| crate::scanning::scan(&place).unwrap());
     said(&format!(
-        "first {first:?}, nothing changed {:?} (git status {:?}), 800 changed {changed:?}",
+        "scan of 50000 files: first {first:?}, nothing changed {:?} (git status {:?}), 800 changed {changed:?}",
         scans[10], statuses[10]
     ));
 }
 
 #[expect(clippy::print_stdout, reason = "this is what it is for")]
 fn said(text: &str) {
-    println!("scan of 50000 files: {text}");
+    println!("{text}");
 }
 
 fn clock<T>(work: impl FnOnce() -> T) -> Duration {

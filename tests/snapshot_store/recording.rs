@@ -153,7 +153,7 @@ fn names_that_git_refuses_are_left_out() {
         b"a//b",
         b"/x",
         b"",
-        b".lbx/config.toml",
+        b".lbx/state.json",
         b"x\\.git\\config",
         b"nul\0",
     ];

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use lbx::control::Control;
@@ -27,9 +28,14 @@ fn scan_as(place: &Place, subject: Option<&str>, control: &Control) -> Result<Re
 }
 
 /// The tree that git itself would make of the work tree.
-fn wanted_tree(place: &Place) -> String {
+pub fn wanted_tree(place: &Place) -> String {
+    let _ = fs::remove_file(place.home.join("index"));
+    wanted_tree_after(place)
+}
+
+/// The same, where git was asked before, and what it took in then it knows.
+pub fn wanted_tree_after(place: &Place) -> String {
     let index = place.home.join("index");
-    let _ = fs::remove_file(&index);
     let git = |args: &[&str]| {
         let output = std::process::Command::new("git")
             .args(args)
@@ -42,12 +48,14 @@ fn wanted_tree(place: &Place) -> String {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };
-    git(&["read-tree", "HEAD"]);
+    if !index.exists() {
+        git(&["read-tree", "HEAD"]);
+    }
     git(&["add", "-A"]);
     git(&["write-tree"])
 }
 
-fn tip_tree(place: &Place) -> String {
+pub fn tip_tree(place: &Place) -> String {
     place.git(&["rev-parse", "lbx-snapshots^{tree}"])
 }
 
@@ -268,6 +276,7 @@ fn a_file_under_a_filter_program_stays_as_head_has_it() {
         Place::with(&[(".gitattributes", "*.bin filter=lfs\n"), ("a.bin", "pointer 1\n"), ("b", "b\n")]);
     place.git(&["config", "filter.lfs.process", "false"]);
     fs::write(place.path("a.bin"), "content\n").unwrap();
+    sleep(Duration::from_millis(50)); // so that its time proves something
     assert_eq!(scan(&place).unwrap().left_out[0].reason, Reason::Filter("lfs".into()));
     assert_eq!(scan(&place).unwrap(), Recorded::default()); // said once
     let id = {

@@ -83,6 +83,40 @@ fn git_applies_whatever_changed() {
 }
 
 #[test]
+fn git_applies_binary_contents_where_they_are_asked_for() {
+    let bytes = |size: usize, step: usize| -> Vec<u8> {
+        (0..size).map(|at| u8::try_from(at * step % 256).unwrap()).collect()
+    };
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("gone.bin", "x\0y\n"), ("new to.bin", "t\n")]);
+    ws.write("big.bin", bytes(70_000, 7));
+    ws.write("empty.bin", "\0");
+    ws.git(&["add", "-A"]);
+    ws.git(&["commit", "-q", "-m", "binaries"]);
+    ws.write("a.txt", "two\n");
+    ws.write("big.bin", bytes(70_001, 13));
+    ws.write("empty.bin", "");
+    ws.write("new to.bin", bytes(300, 3));
+    ws.write("made.bin", [0, 255, 10]);
+    fs::remove_file(ws.path("gone.bin")).unwrap();
+    ws.lbx(&["snapshot"]).ok();
+    for (from, to) in [("HEAD", "lbx-snapshots"), ("lbx-snapshots", "HEAD")] {
+        let diff = ws.lbx(&["diff", "-t", "--binary", "--max-bytes", "0", "--from", from, "--to", to]);
+        assert_eq!(applied(&ws, from, diff.stdout()), tree(&ws, to));
+    }
+    ws.lbx(&["read", "a.txt"]).ok();
+    let back =
+        ws.lbx(&["diff", "--binary", "--max-bytes", "0", "--from", "lbx-snapshots", "--to", "HEAD"]).ok();
+    let files = ["big.bin", "empty.bin", "new to.bin", "made.bin"].map(|name| {
+        let sha256 = ws.lbx(&["read", name, "--binary", "base64", "--max-bytes", "0"]).ok()["sha256"].clone();
+        (name.to_owned(), sha256)
+    });
+    let request =
+        json!({ "patch": back["diff"], "expected_sha256_by_path": serde_json::Map::from_iter(files) });
+    ws.json("patch", &request).ok();
+    assert_eq!(ws.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
 fn lbx_applies_it_too() {
     let ws = Workspace::with(&[("a.txt", "one\ntwo\n"), ("b.txt", "b\n")]);
     ws.lbx(&["read", "a.txt"]).ok();

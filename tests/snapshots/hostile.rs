@@ -1,47 +1,314 @@
-//! A repository that means harm runs nothing, whichever tool looks at it.
+//! A repository that means harm runs nothing, leads nowhere and holds nobody up, whichever tool looks
+//! at it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
-use crate::common::Workspace;
+use serde_json::Value;
 
-#[test]
-fn no_program_of_the_repository_runs() {
-    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.bin", "b\n")]);
+use crate::common::{LBX, PATH_FIXED, Workspace};
+
+/// What stands outside, and must stay there.
+const SECRET: &str = "root:TOP-SECRET:0:0";
+
+/// A repository in which every program that git might run leaves a mark at `sprung`.
+fn trapped() -> Workspace {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.bin", "b\n"), ("d/c.txt", "c\n")]);
     let (trap, sprung) = (ws.outside.join("trap.sh"), ws.outside.join("sprung"));
     fs::write(&trap, format!("#!/bin/sh\ntouch '{}'\ncat\n", sprung.display())).unwrap();
     fs::set_permissions(&trap, fs::Permissions::from_mode(0o755)).unwrap();
     let trap = trap.to_str().unwrap();
     for key in [
         "filter.evil.clean",
+        "filter.evil.smudge",
         "filter.evil.process",
         "core.fsmonitor",
+        "core.sshCommand",
+        "core.pager",
+        "core.editor",
+        "core.askPass",
+        "core.gitProxy",
         "diff.external",
         "diff.evil.textconv",
         "diff.evil.command",
-        "core.pager",
+        "merge.evil.driver",
+        "gpg.program",
+        "credential.helper",
+        "uploadpack.packObjectsHook",
+        "sequence.editor",
+        "gc.recentObjectsHook",
+        "core.alternateRefsCommand",
+        "trailer.evil.cmd",
+        "alias.status",
     ] {
         ws.git(&["config", key, trap]);
     }
+    ws.git(&["config", "commit.gpgSign", "true"]);
     fs::create_dir_all(ws.path(".git/hooks")).unwrap();
-    for hook in ["reference-transaction", "post-commit", "post-index-change"] {
+    for hook in [
+        "pre-commit",
+        "post-commit",
+        "reference-transaction",
+        "post-index-change",
+        "pre-auto-gc",
+        "post-checkout",
+    ] {
         fs::copy(trap, ws.path(".git/hooks").join(hook)).unwrap();
     }
     fs::create_dir_all(ws.path(".git/info")).unwrap();
-    fs::write(ws.path(".git/info/attributes"), "*.bin filter=evil diff=evil\n").unwrap();
+    fs::write(ws.path(".git/info/attributes"), "*.bin filter=evil diff=evil merge=evil\n").unwrap();
+    ws
+}
+
+/// The same repository seen through variables that lead elsewhere.
+fn environment(ws: &Workspace) -> Vec<(&'static str, String)> {
+    let elsewhere = ws.outside.join("elsewhere").display().to_string();
+    let trap = ws.outside.join("trap.sh").display().to_string();
+    let mut variables = vec![("GIT_WORK_TREE", "/".to_owned()), ("GIT_CONFIG_COUNT", "1".to_owned())];
+    variables
+        .extend([("GIT_CONFIG_KEY_0", "core.fsmonitor".to_owned()), ("GIT_CONFIG_VALUE_0", trap.clone())]);
+    for name in ["GIT_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_NAMESPACE"] {
+        variables.push((name, elsewhere.clone()));
+    }
+    for name in [
+        "GIT_EXTERNAL_DIFF",
+        "GIT_SSH_COMMAND",
+        "GIT_EDITOR",
+        "GIT_PAGER",
+        "GIT_ASKPASS",
+        "GIT_PROXY_COMMAND",
+    ] {
+        variables.push((name, trap.clone()));
+    }
+    variables
+}
+
+/// A call of every tool that runs no command by itself.
+const CALLS: [&[&str]; 30] = [
+    &["read", "a.txt"],
+    &["read", "b.bin"],
+    &["edit", "a.txt", "--old-string", "one", "--new-string", "two"],
+    &["write", "new.bin", "--content", "new\n"],
+    &["write", "n/new.txt", "--content", "new\n"],
+    &["append", "a.txt", "--content", "three\n"],
+    &["prepend", "a.txt", "--content", "zero\n"],
+    &["insert", "a.txt", "--line", "1", "--content", "and\n"],
+    &["patch", "--patch", "--- /dev/null\n+++ b/p.txt\n@@ -0,0 +1 @@\n+p\n"],
+    &["apply_patch", "*** Begin Patch\n*** Add File: q.txt\n+q\n*** End Patch\n"],
+    &["grep", "one"],
+    &["glob", "**/*"],
+    &["ls", "-R"],
+    &["move", "p.txt", "r.txt"],
+    &["delete", "r.txt"],
+    &["restore", "r.txt"],
+    &["undo"],
+    &["redo"],
+    &["log"],
+    &["log", "a.txt"],
+    &["diff"],
+    &["diff", "--from", "HEAD"],
+    &["diff", "--from", "HEAD", "--stat"],
+    &["snapshot", "all"],
+    &["session", "status"],
+    &["audit", "--verify"],
+    &["trash"],
+    &["gc"],
+    &["schema"],
+    &["doctor"],
+];
+
+/// The programs that a call runs, by a trace; `None` where there is no strace.
+fn traced(ws: &Workspace, call: &[&str]) -> Option<Vec<String>> {
+    let trace = ws.outside.join("trace");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-e", "trace=execve,execveat", "-o"]).arg(&trace).arg(LBX).args(call);
+    command.current_dir(&ws.root).env_clear().env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home"));
+    command.envs(environment(ws)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().ok()?;
+    Some(
+        fs::read_to_string(trace)
+            .ok()?
+            .lines()
+            .filter(|line| line.contains("exec"))
+            .map(str::to_owned)
+            .collect(),
+    )
+}
+
+#[test]
+fn no_tool_runs_any_program() {
+    let ws = trapped();
+    ws.write("b.bin", "other\n");
+    for call in CALLS {
+        let Some(programs) = traced(&ws, call) else {
+            eprintln!("left out: there is no strace");
+            return;
+        };
+        assert_eq!(programs.len(), 1, "{call:?} runs itself and nothing else: {programs:?}");
+    }
+    assert!(!ws.outside.join("sprung").exists() && !ws.outside.join("elsewhere").exists());
+    let touched = ws.git(&["log", "--format=", "--name-only", "lbx-snapshots", "^HEAD"]);
+    assert!(touched.contains("n/new.txt") && touched.contains("q.txt"), "{touched}");
+    assert!(!touched.contains(".bin"), "what a filter would have to convert stays out: {touched}");
+    ws.git(&["-c", "core.fsmonitor=false", "fsck", "--strict"]);
+}
+
+#[test]
+fn no_program_of_the_repository_runs() {
+    let ws = trapped();
     ws.write("b.bin", "other\n");
     ws.write("new.bin", "new\n");
-    let elsewhere = ws.outside.join("elsewhere");
     let call = |arguments: &[&str]| {
-        let call = ws.call(arguments).env("GIT_DIR", &elsewhere).env("GIT_EXTERNAL_DIFF", trap);
-        call.env("GIT_WORK_TREE", "/").env("GIT_INDEX_FILE", &elsewhere).run()
+        environment(&ws)
+            .into_iter()
+            .fold(ws.call(arguments), |call, (name, value)| call.env(name, value))
+            .run()
     };
     call(&["append", "a.txt", "--content", "two\n"]).warned("not in the baseline");
     call(&["snapshot"]).success();
     call(&["log"]).ok();
     call(&["diff", "--from", "HEAD"]).ok();
-    assert!(!sprung.exists() && !elsewhere.exists());
+    assert!(!ws.outside.join("sprung").exists() && !ws.outside.join("elsewhere").exists());
     assert_eq!(ws.git(&["cat-file", "-t", "lbx-snapshots"]).trim(), "commit");
+}
+
+/// Makes a FIFO.
+fn fifo(path: &Path) {
+    let _ = fs::remove_file(path);
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// Makes calls that look at the repository; none may hang, fail or tell the secret.
+fn calls_answer(ws: &Workspace, of: &str) {
+    let append = ws.lbx(&["append", "a.txt", "--content", "more\n"]).success();
+    let mut answers = vec![append.to_string()];
+    for call in [
+        &["snapshot"][..],
+        &["log"],
+        &["diff"],
+        &["diff", "--from", "HEAD"],
+        &["undo"],
+        &["ls"],
+        &["grep", "one"],
+    ] {
+        let answer = ws.lbx(call);
+        answers.push(answer.envelope().to_string());
+    }
+    let told = answers.iter().find(|answer| answer.contains("SECRET"));
+    assert!(told.is_none(), "{of}: {told:?}");
+}
+
+/// Checks that no object holds the secret; git itself would wait for a FIFO.
+fn nothing_leaked(ws: &Workspace, of: &str) {
+    for folder in [".git", ".lbx/repo.git"] {
+        let mut command =
+            ws.git_command(&["--git-dir", folder, "cat-file", "--batch-all-objects", "--batch"]);
+        let listed = command.output().unwrap();
+        assert!(!String::from_utf8_lossy(&listed.stdout).contains("SECRET"), "{of}: {folder}");
+    }
+}
+
+#[test]
+fn a_fifo_in_place_of_a_file_holds_nobody_up() {
+    for file in [
+        "HEAD",
+        "config",
+        "config.worktree",
+        "packed-refs",
+        "index",
+        "shallow",
+        "info/exclude",
+        "info/attributes",
+        "objects/info/alternates",
+        "refs/heads/main",
+        "refs/heads/lbx-snapshots",
+    ] {
+        let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+        ws.write("b.txt", "uncommitted\n");
+        fs::create_dir_all(ws.path(".git/info")).unwrap();
+        fs::create_dir_all(ws.path(".git/objects/info")).unwrap();
+        fifo(&ws.path(".git").join(file));
+        calls_answer(&ws, file);
+    }
+}
+
+#[test]
+fn a_setting_that_names_a_fifo_holds_nobody_up() {
+    for setting in ["core.excludesFile", "core.attributesFile", "include.path", "includeIf.gitdir:**.path"] {
+        for target in ["fifo", "nested"] {
+            let ws = Workspace::with(&[("a.txt", "one\n")]);
+            let path = ws.outside.join("fifo");
+            fifo(&path);
+            fs::write(ws.outside.join("nested"), format!("[include]\npath = {}\n", path.display())).unwrap();
+            let key = setting.replace("gitdir:**", &format!("gitdir:{}/", ws.root.display()));
+            let target = ws.outside.join(if setting.starts_with("include") { target } else { "fifo" });
+            ws.git(&["config", &key, target.to_str().unwrap()]);
+            ws.write("new.txt", "new\n");
+            calls_answer(&ws, setting);
+        }
+    }
+}
+
+#[test]
+fn links_in_place_of_gits_files_tell_nothing() {
+    for file in [
+        "HEAD",
+        "config",
+        "packed-refs",
+        "index",
+        "shallow",
+        "info/exclude",
+        "objects/info/alternates",
+        "refs/heads/main",
+        "refs/heads/lbx-snapshots",
+    ] {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        let secret = ws.outside.join("passwd");
+        fs::write(&secret, format!("{SECRET}\n")).unwrap();
+        let path = ws.path(".git").join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let _ = fs::remove_file(&path);
+        symlink(&secret, &path).unwrap();
+        calls_answer(&ws, file);
+        nothing_leaked(&ws, file);
+    }
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    fs::write(ws.outside.join("passwd"), format!("{SECRET}\n")).unwrap();
+    ws.git(&["config", "include.path", "../../passwd"]);
+    calls_answer(&ws, "include.path");
+    nothing_leaked(&ws, "include.path");
+    // Links of the work tree are stored as links, and what is behind a linked folder not at all.
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("d/c.txt", "c\n")]);
+    fs::write(ws.outside.join("passwd"), format!("{SECRET}\n")).unwrap();
+    fs::remove_dir_all(ws.path("d")).unwrap();
+    symlink(&ws.outside, ws.path("d")).unwrap();
+    symlink(ws.outside.join("passwd"), ws.path("c.txt")).unwrap();
+    calls_answer(&ws, "links");
+    nothing_leaked(&ws, "links");
+    assert_eq!(ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]), "a.txt\nc.txt\nd");
+}
+
+#[test]
+fn rules_count_where_the_repository_itself_cannot_serve() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    fs::write(ws.outside.join("rules"), "*.outer\n").unwrap();
+    ws.git(&["config", "core.excludesFile", ws.outside.join("rules").to_str().unwrap()]);
+    ws.git(&["config", "core.autocrlf", "input"]);
+    fs::create_dir_all(ws.path(".git/info")).unwrap();
+    fs::write(ws.path(".git/info/exclude"), "*.key\n").unwrap();
+    ws.git(&["config", "core.repositoryFormatVersion", "1"]);
+    ws.git(&["config", "extensions.tomorrow", "true"]);
+    for name in ["x.key", "x.outer", "x.txt"] {
+        ws.write(name, "SECRET\r\n");
+    }
+    let answer = ws.lbx(&["snapshot"]).success();
+    let warned = |it: &Value| it.as_str().is_some_and(|text| text.contains("tomorrow"));
+    assert!(answer["warnings"].as_array().unwrap().iter().any(warned), "{answer}");
+    let git = |arguments: &[&str]| ws.git(&[&["--git-dir=.lbx/repo.git"], arguments].concat());
+    assert_eq!(git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]), "a.txt\nx.txt");
+    assert_eq!(git(&["cat-file", "-s", "lbx-snapshots:x.txt"]), "7");
 }
 
 #[test]

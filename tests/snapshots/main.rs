@@ -14,4 +14,5 @@ mod baseline;
 mod diff;
 mod hostile;
 mod log;
+mod mixed;
 mod recording;

@@ -62,12 +62,16 @@ impl Branch {
     /// # Errors
     /// A symbolic reference is refused: what it points to is not lbx's to move.
     pub fn tip(&self, repo: &gix::Repository) -> Result<Option<ObjectId>, SnapshotError> {
-        if fs::symlink_metadata(self.loose()).is_ok_and(|metadata| metadata.is_symlink()) {
-            return Err(self.refused("is a symbolic link"));
+        match fs::symlink_metadata(self.loose()).map(|metadata| metadata.file_type()) {
+            Ok(kind) if kind.is_symlink() => return Err(self.refused("is a symbolic link")),
+            Ok(kind) if !kind.is_file() && !kind.is_dir() => {
+                return Err(self.refused("is not a regular file"));
+            }
+            _ => {}
         }
         let found = repo
             .try_find_reference(self.name.as_ref())
-            .doing(|| format!("the snapshot branch `{}` cannot be read", self.short_name()))?;
+            .untold(|| format!("the snapshot branch `{}` cannot be read", self.short_name()))?;
         match found.as_ref().map(|reference| (reference.name(), reference.target())) {
             None => Ok(None),
             Some((name, _)) if name != self.name.as_ref() => Ok(None),

@@ -171,8 +171,9 @@ struct KnownHead {
 
 /// The commit at HEAD; `None` while it is unborn.
 pub fn head(repo: &gix::Repository) -> Result<Option<ObjectId>, SnapshotError> {
-    let head = repo.head().doing(|| "HEAD cannot be read".into())?;
-    let id = head.try_into_peeled_id().doing(|| "HEAD cannot be read".into())?;
+    let head = repo.head().untold(|| "HEAD cannot be read".into())?;
+    let id =
+        head.try_into_peeled_id().untold(|| "HEAD, or the branch that it is on, cannot be read".into())?;
     Ok(id.map(gix::Id::detach))
 }
 

@@ -72,6 +72,14 @@ pub struct LeftOut {
     pub reason: Reason,
 }
 
+impl LeftOut {
+    /// `path`, and why it did not enter.
+    pub(super) fn new(path: &[u8], reason: Reason) -> Self {
+        let path = if path.is_empty() { b"." } else { path };
+        Self { path: String::from_utf8_lossy(path).trim_end_matches('/').to_owned(), reason }
+    }
+}
+
 /// Why a path did not enter a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
@@ -94,6 +102,8 @@ pub enum Reason {
     NestedRepository(String),
     /// Its ignore rules or attributes cannot be read: this is not a regular file.
     Rules(String),
+    /// The system does not let it be read.
+    Unreadable,
 }
 
 impl fmt::Display for Reason {
@@ -107,6 +117,7 @@ impl fmt::Display for Reason {
             Self::Filter(name) => write!(f, "the filter program `{name}` would have to convert it"),
             Self::Name => f.write_str("git or lbx keeps such a name for itself"),
             Self::NestedRepository(path) => write!(f, "it belongs to the repository in `{path}`"),
+            Self::Unreadable => f.write_str("it may not be read"),
             Self::Rules(path) => write!(f, "`{path}` is not a regular file, so its rules are unknown"),
         }
     }

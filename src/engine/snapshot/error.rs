@@ -67,10 +67,16 @@ impl Error for SnapshotError {
 pub(super) trait Doing<T> {
     /// The value, or the failure with `what` before it.
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError>;
+
+    /// The value, or `what` alone: what lies beneath may quote a file that is not the workspace's.
+    fn untold(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError>;
 }
 
 impl<T, E: Into<Box<dyn Error + Send + Sync>>> Doing<T> for Result<T, E> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
         self.map_err(|error| SnapshotError { message: what(), source: Some(error.into()) })
+    }
+    fn untold(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
+        self.map_err(|_| SnapshotError::new(what()))
     }
 }

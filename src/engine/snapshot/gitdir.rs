@@ -26,6 +26,8 @@ pub enum GitDir {
 pub struct Located {
     /// The folder that holds `HEAD`.
     pub path: PathBuf,
+    /// The folder of the whole repository, where `path` is a linked worktree's.
+    pub common: Option<PathBuf>,
     /// The name of the linked worktree, where it is one.
     pub worktree: Option<String>,
     /// Whether a link or a file led outside `.git`, so that the repository must confirm the way back.
@@ -57,7 +59,7 @@ fn own_folder(path: PathBuf) -> GitDir {
     if fs::symlink_metadata(path.join("commondir")).is_ok() {
         return GitDir::Odd("`.git` takes its objects from another folder".into());
     }
-    GitDir::Here(Located { path, worktree: None, elsewhere: false })
+    GitDir::Here(Located { path, common: None, worktree: None, elsewhere: false })
 }
 
 /// Follows a `.git` file.
@@ -86,7 +88,7 @@ fn folder_elsewhere(root: &Path, path: PathBuf) -> io::Result<GitDir> {
             path.display()
         )));
     }
-    Ok(GitDir::Here(Located { path, worktree: None, elsewhere: true }))
+    Ok(GitDir::Here(Located { path, common: None, worktree: None, elsewhere: true }))
 }
 
 /// The git folder of a linked worktree: it must lie in its repository and point back to `root`.
@@ -106,7 +108,7 @@ fn linked_worktree(root: &Path, path: PathBuf) -> io::Result<GitDir> {
         )));
     }
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    Ok(GitDir::Here(Located { path, worktree: name, elsewhere: false }))
+    Ok(GitDir::Here(Located { path, common, worktree: name, elsewhere: false }))
 }
 
 /// The path in a one-line file, after `prefix`; `None` where it is not such a file.

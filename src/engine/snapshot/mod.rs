@@ -14,8 +14,11 @@ mod gitdir;
 mod history;
 mod message;
 mod objects;
+mod ordinary;
+mod pack;
 mod prepare;
 mod private;
+mod racy;
 mod read;
 mod repository;
 mod revision;
@@ -24,6 +27,8 @@ mod scan;
 mod scan_index;
 mod since;
 mod tree;
+mod untracked;
+mod walk;
 
 use std::fmt;
 use std::path::Path;
@@ -51,6 +56,8 @@ pub use self::since::SessionChanges;
 pub const FILE_BYTES_MAX: u64 = 50 * 1024 * 1024;
 /// Name of the snapshot branch where nothing else is configured.
 pub const BRANCH_DEFAULT: &str = "lbx-snapshots";
+/// Objects that are kept while snapshots are read, in bytes.
+const READ_CACHE_BYTES: usize = 2 * 1024 * 1024;
 /// How often a snapshot is made anew when someone else moved the branch meanwhile.
 const ATTEMPTS_MAX: u32 = 20;
 /// How long the next attempt waits, for each one before it.
@@ -87,7 +94,10 @@ impl Store {
     /// # Errors
     /// As [`Self::open`].
     pub fn find(root: &Path, state: &Path, branch: &str) -> Result<Option<Self>, SnapshotError> {
-        repository::find(root, state)?.map(|opened| Self::of(opened, branch)).transpose()
+        let Some(mut opened) = repository::find(root, state)? else { return Ok(None) };
+        // A snapshot is read again as the parent of the next one, and most of their trees are the same.
+        opened.repo.object_cache_size_if_unset(READ_CACHE_BYTES);
+        Self::of(opened, branch).map(Some)
     }
 
     /// The snapshots in an opened repository.
@@ -199,7 +209,23 @@ impl Store {
         let memory = self.repo.objects.reset_object_memory().unwrap_or_default();
         objects::store(&folder, &memory, self.repo.loose_compression())
             .doing(|| format!("cannot store objects in `{}`", folder.display()))?;
-        self.branch.advance(&self.repo, tip, newest, &log)
+        let moved = self.branch.advance(&self.repo, tip, newest, &log)?;
+        if self.private {
+            // The snapshot stands; what cannot be packed now is packed another time.
+            let _ = pack::tidy(&self.repo, pack::Amount::Little);
+        }
+        Ok(moved)
+    }
+
+    /// Packs all objects of the private repository; answers how many were loose. The developer's
+    /// own repository is git's to pack.
+    ///
+    /// The caller holds lbx's lock.
+    ///
+    /// # Errors
+    /// Where the disk fails; no object is lost then.
+    pub fn pack(&self) -> Result<usize, SnapshotError> {
+        if self.private { pack::tidy(&self.repo, pack::Amount::All) } else { Ok(0) }
     }
 }
 

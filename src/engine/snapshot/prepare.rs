@@ -1,5 +1,6 @@
 //! From files on disk to tree entries: which may enter, and as what.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use gix::ObjectId;
@@ -14,13 +15,11 @@ use super::disk::OnDisk;
 use super::error::{Doing as _, SnapshotError};
 use super::rules::{self, Rules};
 use super::tree::{self, Edit, Found, Lookup};
+use super::untracked::may_enter;
 
 /// What the names of a snapshot are held to. Device names of Windows are none of git's business.
 const NAMES: component::Options =
     component::Options { protect_windows: false, protect_hfs: true, protect_ntfs: true };
-
-/// The one file in lbx's own folder that git does not ignore.
-pub const POLICY: &[u8] = b".lbx/config.toml";
 
 /// A change as edits of trees.
 #[derive(Default)]
@@ -43,7 +42,7 @@ pub fn prepare<'a>(
     file_bytes_max: u64,
 ) -> Result<Prepared<'a>, SnapshotError> {
     let rules = Rules::new(repo, chain.tree(), files.iter().map(|file| file.path))?;
-    let modes = repo.config_snapshot().boolean("core.fileMode").unwrap_or(true);
+    let modes = modes_count(repo);
     let paths = files.iter().map(|file| file.path).collect();
     let done = Prepared::default();
     let mut preparer = Preparer { repo, chain, rules, modes, paths, file_bytes_max, done };
@@ -56,6 +55,11 @@ pub fn prepare<'a>(
     Ok(preparer.done)
 }
 
+/// Whether the file system's executable bits count.
+pub fn modes_count(repo: &gix::Repository) -> bool {
+    repo.config_snapshot().boolean("core.fileMode").unwrap_or(true)
+}
+
 /// A preparer for files that a scan found.
 pub fn scanner<'r, 'p>(
     repo: &'r gix::Repository,
@@ -64,7 +68,7 @@ pub fn scanner<'r, 'p>(
     file_bytes_max: u64,
 ) -> Result<Preparer<'r, 'static>, SnapshotError> {
     let rules = Rules::new(repo, chain.tree(), paths)?;
-    let modes = repo.config_snapshot().boolean("core.fileMode").unwrap_or(true);
+    let modes = modes_count(repo);
     let (paths, done) = (BTreeSet::new(), Prepared::default());
     Ok(Preparer { repo, chain, rules, modes, paths, file_bytes_max, done })
 }
@@ -73,6 +77,8 @@ pub fn scanner<'r, 'p>(
 pub enum Scanned {
     /// This is there, or nothing.
     Is(Option<Found>),
+    /// What is known is there.
+    IsKnown,
     /// It does not enter.
     LeftOut(Reason),
 }
@@ -122,11 +128,13 @@ impl<'a> Preparer<'_, 'a> {
         Ok(None)
     }
 
-    /// What a file that a scan found is in a tree; takes its size off `bytes_left`.
+    /// What a file that a scan found is in a tree, where that is not `known`; takes its size off
+    /// `bytes_left`.
     pub fn scanned(
         &mut self,
         path: &[u8],
         on_disk: Option<&OnDisk>,
+        known: Option<Found>,
         bytes_left: &mut u64,
     ) -> Result<Scanned, SnapshotError> {
         let state = match on_disk {
@@ -140,13 +148,29 @@ impl<'a> Preparer<'_, 'a> {
         }
         let found = tree::look_up(self.repo, self.chain.tree(), path)?;
         if let Some(reason) = self.refusal(&FileChange { path, before: None, after: Some(state) }, found)? {
-            return Ok(Scanned::LeftOut(reason));
+            let is_known = known.is_some_and(|known| self.is_as_it_is(state, known));
+            return Ok(if is_known { Scanned::IsKnown } else { Scanned::LeftOut(reason) });
+        }
+        let (kind, bytes) = self.stored_form(path, state, found, true)?;
+        let id = self.hash(path, &bytes)?;
+        if known == Some(Found { kind, id }) {
+            return Ok(Scanned::IsKnown);
         }
         let Some(left) = bytes_left.checked_sub(size_bytes(state)) else {
             return Ok(Scanned::LeftOut(Reason::NoRoom));
         };
         *bytes_left = left;
-        Ok(Scanned::Is(Some(self.entry(path, state, found, true)?)))
+        self.store(path, &bytes)?;
+        Ok(Scanned::Is(Some(Found { kind, id })))
+    }
+
+    /// Whether a file is what is known, without any conversion.
+    fn is_as_it_is(&self, state: FileState<'_>, known: Found) -> bool {
+        let (kind, bytes) = match state {
+            FileState::Symlink { target } => (EntryKind::Link, target),
+            FileState::Regular { executable, bytes } => (self.kind(executable, Some(known)), bytes),
+        };
+        kind == known.kind && self.hash(b"", bytes).is_ok_and(|id| id == known.id)
     }
 
     /// Whether a scan leaves out a file, whatever it has in it.
@@ -207,21 +231,43 @@ impl<'a> Preparer<'_, 'a> {
         found: Lookup,
         wanted: bool,
     ) -> Result<Found, SnapshotError> {
+        let (kind, bytes) = self.stored_form(path, state, found, wanted)?;
+        let id = self.hash(path, &bytes)?;
+        if wanted || found.entry().is_none_or(|found| found.id != id) {
+            self.store(path, &bytes)?;
+        }
+        Ok(Found { kind, id })
+    }
+
+    /// What git would store for a file, and as what. What is to be said of a `wanted` one is noted.
+    fn stored_form<'b>(
+        &mut self,
+        path: &[u8],
+        state: FileState<'b>,
+        found: Lookup,
+        wanted: bool,
+    ) -> Result<(EntryKind, Cow<'b, [u8]>), SnapshotError> {
         let stored = found.entry().filter(|found| is_file(found.kind));
-        let (kind, bytes) = match state {
-            FileState::Symlink { target } => (EntryKind::Link, target.to_vec()),
+        Ok(match state {
+            FileState::Symlink { target } => (EntryKind::Link, Cow::Borrowed(target)),
             FileState::Regular { executable, bytes } => {
                 let (bytes, warning) = self.rules.stored_form(path, bytes, stored.map(|found| found.id))?;
                 self.done.warnings.extend(warning.filter(|_| wanted));
                 (self.kind(executable, stored), bytes)
             }
-        };
-        let id = gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, &bytes)
-            .doing(|| format!("cannot hash `{}`", path.to_str_lossy()))?;
-        if wanted || found.entry().is_none_or(|found| found.id != id) {
-            self.repo.write_blob(&bytes).doing(|| format!("cannot store `{}`", path.to_str_lossy()))?;
-        }
-        Ok(Found { kind, id })
+        })
+    }
+
+    /// The id that a blob of `bytes` has.
+    fn hash(&self, path: &[u8], bytes: &[u8]) -> Result<ObjectId, SnapshotError> {
+        gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes)
+            .doing(|| format!("cannot hash `{}`", path.to_str_lossy()))
+    }
+
+    /// Stores a blob.
+    fn store(&self, path: &[u8], bytes: &[u8]) -> Result<(), SnapshotError> {
+        self.repo.write_blob(bytes).doing(|| format!("cannot store `{}`", path.to_str_lossy()))?;
+        Ok(())
     }
 
     /// The kind of a regular file; where the file system's bits do not count, as it is stored.
@@ -273,20 +319,19 @@ fn size_bytes(state: FileState<'_>) -> u64 {
 /// Whether git takes every part of the path, and none is lbx's own folder: of that, only the policy
 /// enters, which git sees too.
 fn is_name(path: &[u8], is_link: bool) -> bool {
-    let is_policy = path == POLICY && !is_link;
     let last = path.rsplit(|byte| *byte == b'/').next();
-    path.split(|byte| *byte == b'/').all(|name| {
-        let mode = (is_link && Some(name) == last).then_some(component::Mode::Symlink);
-        // Git reads a backslash as a separator where it checks a repository.
-        let parts_ok = name.split(|byte| *byte == b'\\').filter(|part| !part.is_empty());
-        !name.contains(&0)
-            && (is_policy || !name.eq_ignore_ascii_case(b".lbx"))
-            && gix::validate::path::component(BStr::new(name), mode, NAMES).is_ok()
-            && parts_ok.into_iter().all(|part| {
-                matches!(part, b"." | b"..")
-                    || gix::validate::path::component(BStr::new(part), None, NAMES).is_ok()
-            })
-    })
+    may_enter(path)
+        && path.split(|byte| *byte == b'/').all(|name| {
+            let mode = (is_link && Some(name) == last).then_some(component::Mode::Symlink);
+            // Git reads a backslash as a separator where it checks a repository.
+            let parts_ok = name.split(|byte| *byte == b'\\').filter(|part| !part.is_empty());
+            !name.contains(&0)
+                && gix::validate::path::component(BStr::new(name), mode, NAMES).is_ok()
+                && parts_ok.into_iter().all(|part| {
+                    matches!(part, b"." | b"..")
+                        || gix::validate::path::component(BStr::new(part), None, NAMES).is_ok()
+                })
+        })
 }
 
 /// The id of the blob found, where one is there.

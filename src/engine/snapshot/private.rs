@@ -4,6 +4,17 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use gix::bstr::{BString, ByteSlice as _};
+use gix::config::Source;
+
+use super::gitdir::Located;
+use super::ordinary;
+
+/// Settings of a repository that count though it cannot be used itself.
+const SETTINGS: [&str; 5] =
+    ["core.excludesFile", "core.attributesFile", "core.autocrlf", "core.eol", "core.fileMode"];
+/// Largest file of rules that is taken over, in bytes.
+const RULES_BYTES_MAX: u64 = 1024 * 1024;
 /// Name of the private repository in the state folder.
 const FOLDER: &str = "repo.git";
 /// Its configuration: bare, so that nobody takes the state folder for a work tree.
@@ -27,8 +38,8 @@ pub fn repository(state: &Path) -> io::Result<PathBuf> {
     for folder in ["objects", "objects/pack", "objects/info", "refs", "refs/heads", "refs/tags"] {
         make_folder(&path.join(folder))?;
     }
-    write_new(&path.join("config"), CONFIG)?;
-    write_new(&path.join("HEAD"), HEAD)?;
+    write_new(&path.join("config"), CONFIG.as_bytes())?;
+    write_new(&path.join("HEAD"), HEAD.as_bytes())?;
     fs::File::open(&path)?.sync_all()?;
     Ok(path)
 }
@@ -37,6 +48,36 @@ pub fn repository(state: &Path) -> io::Result<PathBuf> {
 pub fn find(state: &Path) -> Option<PathBuf> {
     let path = state.join(FOLDER);
     (fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) && is_whole(&path)).then_some(path)
+}
+
+/// Takes over the rules of a repository that cannot be used itself: the files in its `info`, and
+/// the settings that name others, as overrides for opening the private one at `path`.
+///
+/// What cannot be read is passed over, as git passes over rules that are not there.
+pub fn adopt_rules(path: &Path, unusable: &Located) -> Vec<BString> {
+    let folder = unusable.common.as_ref().unwrap_or(&unusable.path);
+    let is_small = |metadata: fs::Metadata| metadata.is_file() && metadata.len() <= RULES_BYTES_MAX;
+    let read = |path: &Path| {
+        if fs::metadata(path).is_ok_and(is_small) { fs::read(path).ok() } else { None }
+    };
+    for name in ["info/exclude", "info/attributes"] {
+        let (rules, to) = (read(&folder.join(name)).unwrap_or_default(), path.join(name));
+        if fs::read(&to).unwrap_or_default() != rules {
+            let _ = fs::create_dir(path.join("info"));
+            let _ = write_new(&to, &rules);
+        }
+    }
+    let config = folder.join("config");
+    let parsed =
+        read(&config).and_then(|_| gix::config::File::from_path_no_includes(config, Source::Local).ok());
+    let Some(parsed) = parsed else { return Vec::new() };
+    let setting = |name: &str| {
+        let value = parsed.string(name)?;
+        let names_odd = name.ends_with("File")
+            && ordinary::is_odd(&ordinary::resolved(&folder.join("config"), &value.to_path_lossy()));
+        (!names_odd).then(|| BString::from(format!("{name}={value}")))
+    };
+    SETTINGS.iter().filter_map(|name| setting(name)).collect()
 }
 
 /// Whether the last thing that makes a folder a repository is there.
@@ -57,11 +98,11 @@ fn make_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Writes a file whole or not at all.
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let aside = path.with_extension("new");
     let _ = fs::remove_file(&aside);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&aside)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&aside, path)
 }

@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gix::bstr::ByteSlice as _;
+use gix::bstr::{BString, ByteSlice as _};
 use gix::config::Source;
 use gix::open::{Options, Permissions};
 use gix::sec::{Permission, Trust};
 
 use super::error::{Doing as _, SnapshotError};
 use super::gitdir::{self, GitDir, Located};
-use super::private;
+use super::{ordinary, private};
 
 /// Extensions that a repository of format 1 may use, in lower case.
 ///
@@ -61,20 +61,22 @@ fn open_with(
     private: impl FnOnce() -> Result<Option<PathBuf>, SnapshotError>,
 ) -> Result<Option<Opened>, SnapshotError> {
     let found = gitdir::locate(root).doing(|| format!("cannot look at `{}`", root.join(".git").display()))?;
-    let refusal = match found {
-        GitDir::Absent => None,
-        GitDir::Odd(why) => Some(why),
+    let (refusal, unusable) = match found {
+        GitDir::Absent => (None, None),
+        GitDir::Odd(why) => (Some(why), None),
         GitDir::Here(located) => match open_located(root, &located) {
             Ok(repo) => {
                 return Ok(Some(Opened { repo, worktree: located.worktree, private: false, warning: None }));
             }
-            Err(error) => Some(error.to_string()),
+            Err(error) => (Some(error.to_string()), Some(located)),
         },
     };
     let Some(path) = private()? else {
         return Ok(None);
     };
-    let repo = open_path(root, &path)?;
+    // Its rules for what is ignored, and how line endings are stored, count all the same.
+    let settings = unusable.map(|located| private::adopt_rules(&path, &located)).unwrap_or_default();
+    let repo = open_path(root, &path, settings)?;
     let warning = refusal.map(|why| {
         format!("snapshots go to the private repository `.lbx/repo.git`, since {}", lower_first(&why))
     });
@@ -83,16 +85,23 @@ fn open_with(
 
 /// Opens a repository that was found, and refuses what gix cannot serve.
 fn open_located(root: &Path, located: &Located) -> Result<gix::Repository, SnapshotError> {
-    let repo = open_path(root, &located.path)?;
+    ordinary::check_folder(&located.path)?;
+    if let Some(common) = &located.common {
+        ordinary::check_folder(common)?;
+    }
+    let repo = open_path(root, &located.path, Vec::new())?;
     check_extensions(&repo)?;
+    ordinary::check_rules(&repo)?;
     check_partial(&repo)?;
     check_home(root, &repo, located)?;
     Ok(repo)
 }
 
-/// Opens a git folder with `root` as its work tree.
-fn open_path(root: &Path, git_dir: &Path) -> Result<gix::Repository, SnapshotError> {
+/// Opens a git folder with `root` as its work tree, and with `settings` besides its own.
+fn open_path(root: &Path, git_dir: &Path, settings: Vec<BString>) -> Result<gix::Repository, SnapshotError> {
+    let settings = settings.into_iter().chain(["core.useReplaceRefs=false".into()]);
     let mut repo = options()
+        .config_overrides(settings)
         .open(git_dir)
         .doing(|| format!("the repository `{}` cannot be opened", git_dir.display()))?
         .to_thread_local();
@@ -113,12 +122,7 @@ fn options() -> Options {
     permissions.attributes.git = true;
     permissions.env.home = Permission::Allow;
     permissions.env.xdg_config_home = Permission::Allow;
-    Options::default()
-        .permissions(permissions)
-        .open_path_as_is(true)
-        .with(Trust::Full)
-        .lossy_config(true)
-        .config_overrides(["core.useReplaceRefs=false"])
+    Options::default().permissions(permissions).open_path_as_is(true).with(Trust::Full).lossy_config(true)
 }
 
 /// Refuses a reference storage, a format or an extension that gix would misread.

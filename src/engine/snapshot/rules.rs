@@ -1,7 +1,10 @@
 //! Git's rules for paths: what is ignored, how line endings are stored. No program is run.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use gix::ObjectId;
@@ -21,7 +24,7 @@ use super::error::{Doing as _, SnapshotError};
 use super::tree::{self, Lookup};
 
 /// The files that hold rules, in every folder.
-const RULE_FILES: [&str; 2] = [".gitignore", ".gitattributes"];
+pub const RULE_FILES: [&[u8]; 2] = [b".gitignore", b".gitattributes"];
 
 /// The rules of one repository, as its work tree has them now.
 pub struct Rules<'repo> {
@@ -69,9 +72,19 @@ impl<'repo> Rules<'repo> {
 
     /// Whether git ignores the file `path`, were it untracked.
     pub fn ignores(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
+        self.excludes(path, Mode::FILE)
+    }
+
+    /// Whether git ignores the folder `path` and whatever is in it, were it all untracked.
+    pub fn ignores_folder(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
+        self.excludes(path, Mode::DIR)
+    }
+
+    /// Whether something of the type `mode` is ignored at `path`.
+    fn excludes(&mut self, path: &[u8], mode: Mode) -> Result<bool, SnapshotError> {
         let platform = self
             .stack
-            .at_path(BStr::new(path), Some(Mode::FILE), &self.repo.objects)
+            .at_path(BStr::new(path), Some(mode), &self.repo.objects)
             .doing(|| format!("the ignore rules for `{}` cannot be read", path.to_str_lossy()))?;
         Ok(platform.is_excluded())
     }
@@ -97,12 +110,12 @@ impl<'repo> Rules<'repo> {
     /// The bytes that git would store for a file; `stored` is what it stores there now.
     ///
     /// An encoding that is not known leaves the bytes as they are, with a word about it.
-    pub fn stored_form(
+    pub fn stored_form<'b>(
         &mut self,
         path: &[u8],
-        bytes: &[u8],
+        bytes: &'b [u8],
         stored: Option<ObjectId>,
-    ) -> Result<(Vec<u8>, Option<String>), SnapshotError> {
+    ) -> Result<(Cow<'b, [u8]>, Option<String>), SnapshotError> {
         let objects = &self.repo.objects;
         let doing = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
         let platform = self.stack.at_path(BStr::new(path), Some(Mode::FILE), objects).doing(doing)?;
@@ -119,11 +132,11 @@ impl<'repo> Rules<'repo> {
             },
         );
         Ok(match converted {
-            Ok(ToGitOutcome::Buffer(buffer)) => (buffer.to_vec(), None),
-            Ok(ToGitOutcome::Unchanged(_) | ToGitOutcome::Process(_)) => (bytes.to_vec(), None),
+            Ok(ToGitOutcome::Buffer(buffer)) => (Cow::Owned(buffer.to_vec()), None),
+            Ok(ToGitOutcome::Unchanged(_) | ToGitOutcome::Process(_)) => (Cow::Borrowed(bytes), None),
             Err(error) => {
                 let path = path.to_str_lossy();
-                (bytes.to_vec(), Some(format!("`{path}` is stored as it is on disk, since {error}")))
+                (Cow::Borrowed(bytes), Some(format!("`{path}` is stored as it is on disk, since {error}")))
             }
         })
     }
@@ -162,7 +175,8 @@ pub fn obstacle(work_tree: &Path, path: &[u8]) -> Option<Reason> {
         }
         for name in RULE_FILES {
             let odd = |kind: fs::FileType| !(kind.is_file() || kind.is_symlink() || kind.is_dir());
-            if fs::symlink_metadata(on_disk.join(name)).is_ok_and(|metadata| odd(metadata.file_type())) {
+            let file = on_disk.join(OsStr::from_bytes(name));
+            if fs::symlink_metadata(file).is_ok_and(|metadata| odd(metadata.file_type())) {
                 return Some(Reason::Rules(joined(folder, name).to_string()));
             }
         }
@@ -170,7 +184,8 @@ pub fn obstacle(work_tree: &Path, path: &[u8]) -> Option<Reason> {
     None
 }
 
-/// An index with just the `.gitattributes` of `root` that lie on the way to `paths`.
+/// An index with just the rule files of `root` that lie on the way to `paths` and are not on disk:
+/// attributes, and in a sparse checkout, which may lack them, ignore rules.
 fn committed_rules<'p>(
     repo: &gix::Repository,
     root: ObjectId,
@@ -178,8 +193,14 @@ fn committed_rules<'p>(
 ) -> Result<State, SnapshotError> {
     let mut index = State::new(repo.object_hash());
     let on_the_way: BTreeSet<&[u8]> = paths.flat_map(folders).collect();
-    for folder in on_the_way {
-        let path = joined(folder, ".gitattributes");
+    let is_sparse = repo.config_snapshot().boolean("core.sparseCheckout").unwrap_or(false);
+    for (folder, name) in on_the_way.iter().flat_map(|folder| RULE_FILES.map(|name| (*folder, name))) {
+        let flags = match name {
+            b".gitattributes" => Flags::empty(),
+            _ if is_sparse => Flags::SKIP_WORKTREE | Flags::EXTENDED,
+            _ => continue,
+        };
+        let path = joined(folder, name);
         let on_disk =
             gix::path::from_bstr(path.as_bstr()).ok().and_then(|path| Some(repo.workdir()?.join(path)));
         if on_disk.is_some_and(|on_disk| fs::symlink_metadata(on_disk).is_ok()) {
@@ -188,13 +209,7 @@ fn committed_rules<'p>(
         if let Lookup::Entry(found) = tree::look_up(repo, root, &path)?
             && found.kind == EntryKind::Blob
         {
-            index.dangerously_push_entry(
-                Stat::default(),
-                found.id,
-                Flags::empty(),
-                Mode::FILE,
-                path.as_bstr(),
-            );
+            index.dangerously_push_entry(Stat::default(), found.id, flags, Mode::FILE, path.as_bstr());
         }
     }
     index.sort_entries();
@@ -208,11 +223,11 @@ fn folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The path of `name` in `folder`.
-fn joined(folder: &[u8], name: &str) -> BString {
+fn joined(folder: &[u8], name: &[u8]) -> BString {
     let mut path = BString::from(folder);
     if !path.is_empty() {
         path.push(b'/');
     }
-    path.extend_from_slice(name.as_bytes());
+    path.extend_from_slice(name);
     path
 }

@@ -1,34 +1,27 @@
 //! The full scan: whatever changed in the work tree, as one commit.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, SystemTime};
+use std::path::Path;
+use std::time::SystemTime;
 
 use gix::ObjectId;
-use gix::bstr::{BStr, BString, ByteSlice as _};
-use gix::dir::entry::{Kind, Status};
-use gix::dir::walk::EmissionMode;
-use gix::index::entry::{Mode, Stat};
-use gix::status::index_worktree::Options;
-use gix::status::plumbing::index_as_worktree::traits::{FastEq, SubmoduleStatus};
-use gix::status::plumbing::index_as_worktree::{Change as Differs, EntryStatus};
-use gix::status::plumbing::index_as_worktree_with_renames::{Entry, VisitEntry};
+use gix::bstr::{BString, ByteSlice as _};
+use rustix::io::Errno;
 
 use super::chain::{Chain, Stamp};
 use super::change::{LeftOut, Reason, Recorded};
 use super::disk::Root;
 use super::error::{Doing as _, SnapshotError};
-use super::prepare::{POLICY, Scanned};
+use super::prepare::Scanned;
+use super::racy::Clock;
+use super::rules::Rules;
 use super::scan_index::ScanIndex;
-use super::tree::Edit;
-use super::{Moved, Store, compare, prepare, seconds, tree};
+use super::tree::{Edit, Found};
+use super::untracked::{Untracked, may_enter};
+use super::{Moved, Store, compare, prepare, seconds, tree, untracked, walk};
 use crate::control::Control;
 
 /// Most paths that are compared for the subject of a scan's commit.
 const PATHS_MAX: usize = 100_000;
-/// How often a scan looks whether it should stop.
-const WATCH_NAP: Duration = Duration::from_millis(5);
 
 /// What the commit of a scan says.
 #[derive(Debug, Clone)]
@@ -108,10 +101,13 @@ impl Store {
         let moved_head = chain.newest();
         let began = SystemTime::now();
         let mut index = ScanIndex::load(&self.repo, state, chain.tree())?;
-        let seen = self.look(&index, scan.bounds, control)?;
-        let is_news = !seen.paths.is_empty() || !seen.updates.is_empty() || !index.is_settled();
-        let mut taken =
-            self.take_in(&Work { root, bounds: scan.bounds, control }, &chain, &mut index, seen)?;
+        let clock = index.clock(prepare::modes_count(&self.repo));
+        let folder =
+            Root::open(root, self.file_bytes_max).doing(|| format!("`{}` cannot be read", root.display()))?;
+        let work = Work { root: &folder, bounds: scan.bounds, control };
+        let found = self.look(&work, &chain, &index, clock)?;
+        let mut taken = self.take_in(&work, &chain, &mut index, found)?;
+        let is_news = taken.is_news || !index.is_settled(clock);
         let edits: Vec<Edit<'_>> = taken.edits.iter().map(|(path, to)| Edit { path, to: *to }).collect();
         let seen_tree = tree::apply(&self.repo, index.tree, &edits)?;
         let tree = self.keep_unjudged(root, &chain, index.tree, seen_tree)?;
@@ -137,84 +133,68 @@ impl Store {
         }))
     }
 
-    /// Finds what differs between the index and the work tree.
-    fn look(&self, index: &ScanIndex, bounds: Bounds, control: &Control) -> Result<Seen, SnapshotError> {
+    /// Finds what may differ between the index and the work tree.
+    fn look(
+        &self,
+        work: &Work<'_>,
+        chain: &Chain<'_>,
+        index: &ScanIndex,
+        clock: Clock,
+    ) -> Result<Looked, SnapshotError> {
         let doing = || "the work tree cannot be scanned".into();
-        let repo = without_programs(&self.repo)?;
-        let walk = repo.dirwalk_options().doing(doing)?.emit_untracked(EmissionMode::Matching);
-        let options =
-            Options { sorting: None, dirwalk_options: Some(walk), rewrites: None, thread_limit: None };
-        let mut seen = Seen::default();
-        let outcome = watched(control, |stop| {
-            repo.index_worktree_status(
-                &index.file,
-                None::<&BStr>,
-                &mut seen,
-                FastEq,
-                NoSubmodules,
-                &mut gix::progress::Discard,
-                stop,
-                options,
-            )
-        });
-        control.check().doing(doing)?;
-        outcome.doing(doing)?;
-        if seen.paths.len() > bounds.paths_max {
-            return Err(SnapshotError::new(format!(
-                "{} files differ, more than the {} that one scan takes in; \
-                 a line in `.gitignore` may be missing",
-                seen.paths.len(),
-                bounds.paths_max
-            )));
-        }
-        seen.paths.retain(|path| path == POLICY || (path != ".lbx" && !path.starts_with(b".lbx/")));
-        seen.paths.sort();
-        Ok(seen)
+        let seen = walk::walk(work.root, &index.file, clock, work.control);
+        work.control.check().doing(doing)?;
+        let mut seen = seen.doing(doing)?;
+        let doubtful = seen.doubtful.iter().filter_map(|at| index.found(*at)).collect();
+        let known = seen.files.iter().chain(&seen.folders).map(|path| path.as_slice());
+        let mut rules = Rules::new(&self.repo, chain.tree(), known)?;
+        let untracked = untracked::sort_out(work.root, &mut seen, &mut rules, work.control)?;
+        check_count(untracked.files.len(), work.bounds)?;
+        Ok(Looked { doubtful, untracked })
     }
 
-    /// Reads what was seen to differ, and brings the index up to date with it.
+    /// Reads what may differ, and brings the index up to date with it.
     fn take_in(
         &self,
         work: &Work<'_>,
         chain: &Chain<'_>,
         index: &mut ScanIndex,
-        seen: Seen,
+        looked: Looked,
     ) -> Result<Taken, SnapshotError> {
-        let Work { root, bounds, control } = *work;
-        let folder =
-            Root::open(root, self.file_bytes_max).doing(|| format!("`{}` cannot be read", root.display()))?;
+        let new = looked.untracked.files.into_iter().map(|path| (path, None));
+        let mut files: Vec<(BString, Option<Found>)> =
+            looked.doubtful.into_iter().map(|(path, known)| (path, Some(known))).chain(new).collect();
+        files.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let mut preparer = prepare::scanner(
             &self.repo,
             chain,
-            seen.paths.iter().map(|path| path.as_slice()),
+            files.iter().map(|(path, _)| path.as_slice()),
             self.file_bytes_max,
         )?;
-        let nested = |path: BString| LeftOut {
-            reason: Reason::NestedRepository(path.to_string()),
-            path: path.to_string(),
-        };
-        let mut taken = Taken { left_out: seen.nested.into_iter().map(nested).collect(), ..Taken::default() };
-        let mut bytes_left = bounds.bytes_max;
-        for (at, stat) in seen.updates {
-            if let Some(entry) = index.file.entries_mut().get_mut(at) {
-                entry.stat = stat;
-            }
-        }
-        for path in seen.paths {
-            control.check().doing(|| "the work tree cannot be scanned".into())?;
-            let stat = stat_of(root, &path);
-            let found = folder.read(&path).doing(|| format!("`{path}` cannot be read"))?;
-            match preparer.scanned(&path, found.as_ref(), &mut bytes_left)? {
+        let mut taken =
+            Taken { left_out: looked.untracked.left_out, is_news: !files.is_empty(), ..Taken::default() };
+        let mut bytes_left = work.bounds.bytes_max;
+        for (path, known) in files.into_iter().filter(|(path, _)| may_enter(path)) {
+            work.control.check().doing(|| "the work tree cannot be scanned".into())?;
+            let on_disk = match work.root.read(&path) {
+                Err(Errno::ACCESS | Errno::PERM) => {
+                    taken.left_out.push(LeftOut::new(&path, Reason::Unreadable));
+                    continue;
+                }
+                other => other.doing(|| format!("`{path}` cannot be read"))?,
+            };
+            let (stat, file) = (on_disk.as_ref().map(|it| it.stat), on_disk.as_ref().map(|it| &it.file));
+            match preparer.scanned(&path, file, known, &mut bytes_left)? {
                 Scanned::Is(found) => {
                     index.put(path.as_bstr(), found, stat);
                     taken.edits.push((path, found));
+                    check_count(taken.edits.len(), work.bounds)?;
                 }
+                Scanned::IsKnown => index.refresh(path.as_bstr(), stat),
                 Scanned::LeftOut(reason) => {
                     // What there was no room for is to be found again by the next scan.
-                    if let Some(stat) = stat.filter(|_| reason != Reason::NoRoom) {
-                        index.refresh(path.as_bstr(), stat);
-                    }
-                    taken.left_out.push(LeftOut { path: path.to_string(), reason });
+                    index.refresh(path.as_bstr(), stat.filter(|_| reason != Reason::NoRoom));
+                    taken.left_out.push(LeftOut::new(&path, reason));
                 }
             }
         }
@@ -258,136 +238,43 @@ impl Store {
 /// What a scan works on.
 struct Work<'a> {
     /// The work tree.
-    root: &'a Path,
+    root: &'a Root,
     /// How much may be taken in.
     bounds: Bounds,
     /// When to stop.
     control: &'a Control,
 }
 
+/// What may differ.
+struct Looked {
+    /// Files that the index has, with what it says of them.
+    doubtful: Vec<(BString, Found)>,
+    /// Files that it does not have.
+    untracked: Untracked,
+}
+
 /// What came of reading the files that differ.
 #[derive(Default)]
 struct Taken {
     /// The paths with what is there now.
-    edits: Vec<(BString, Option<tree::Found>)>,
+    edits: Vec<(BString, Option<Found>)>,
+    /// Whether the index knows more than before.
+    is_news: bool,
     /// What stays out.
     left_out: Vec<LeftOut>,
     /// What a person should know.
     warnings: Vec<String>,
 }
 
-/// Collects what a scan finds.
-#[derive(Default)]
-struct Seen {
-    /// Entries whose content is the same, with what the file system says of them now.
-    updates: Vec<(usize, Stat)>,
-    /// Paths that differ, in either direction.
-    paths: Vec<BString>,
-    /// Repositories within the work tree.
-    nested: Vec<BString>,
-}
-
-impl<'index> VisitEntry<'index> for Seen {
-    type ContentChange = ();
-    type SubmoduleStatus = ();
-
-    fn visit_entry(&mut self, found: Entry<'index, (), ()>) {
-        match found {
-            Entry::Modification { entry, entry_index, rela_path, status, .. } => match status {
-                EntryStatus::NeedsUpdate(stat) => self.updates.push((entry_index, stat)),
-                EntryStatus::Change(
-                    Differs::Removed | Differs::Type { .. } | Differs::Modification { .. },
-                ) if entry.mode != Mode::COMMIT => {
-                    self.paths.push(rela_path.to_owned());
-                }
-                EntryStatus::Change(_) | EntryStatus::Conflict { .. } | EntryStatus::IntentToAdd => {}
-            },
-            Entry::DirectoryContents { entry, .. } if entry.status == Status::Untracked => {
-                match entry.disk_kind {
-                    Some(Kind::File | Kind::Symlink) => self.paths.push(entry.rela_path),
-                    Some(Kind::Repository) => self.nested.push(entry.rela_path),
-                    Some(Kind::Untrackable | Kind::Directory) | None => {}
-                }
-            }
-            Entry::DirectoryContents { .. } | Entry::Rewrite { .. } => {}
-        }
+/// Refuses more files than one scan takes in.
+fn check_count(count: usize, bounds: Bounds) -> Result<(), SnapshotError> {
+    if count <= bounds.paths_max {
+        return Ok(());
     }
-}
-
-/// Runs `work` with a flag that becomes true when `control` says to stop.
-fn watched<T>(control: &Control, work: impl FnOnce(&AtomicBool) -> T) -> T {
-    let (stop, done) = (AtomicBool::new(control.should_stop()), AtomicBool::new(false));
-    thread::scope(|scope| {
-        let watch = || {
-            while !done.load(Ordering::Relaxed) {
-                thread::park_timeout(WATCH_NAP);
-                stop.fetch_or(control.should_stop(), Ordering::Relaxed);
-            }
-        };
-        let watcher = thread::Builder::new().spawn_scoped(scope, watch).ok();
-        let _end = End { done: &done, watcher: watcher.as_ref().map(thread::ScopedJoinHandle::thread) };
-        work(&stop)
-    })
-}
-
-/// Ends the watcher of a scan when dropped.
-struct End<'a> {
-    /// Tells the watcher that the work is done.
-    done: &'a AtomicBool,
-    /// The watcher, where there was a thread to be had.
-    watcher: Option<&'a thread::Thread>,
-}
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.done.store(true, Ordering::Relaxed);
-        self.watcher.inspect(|watcher| watcher.unpark());
-    }
-}
-
-/// Takes every submodule as unchanged: its files are its own repository's.
-#[derive(Clone)]
-struct NoSubmodules;
-
-impl SubmoduleStatus for NoSubmodules {
-    type Output = ();
-
-    fn status(&mut self, _: &gix::index::Entry, _: &BStr) -> gix::Result<Option<()>> {
-        Ok(None)
-    }
-}
-
-/// The same repository without any program in its settings, and with stat data that is fully compared.
-fn without_programs(repo: &gix::Repository) -> Result<gix::Repository, SnapshotError> {
-    let mut repo = repo.clone();
-    let doing = || "the settings of the repository cannot be changed in memory".into();
-    let mut config = repo.config_snapshot_mut();
-    let runs = |name: &BStr| {
-        ["filter", "diff", "merge"].iter().any(|section| name.eq_ignore_ascii_case(section.as_bytes()))
-    };
-    let ids: Vec<_> = config
-        .sections_and_ids()
-        .filter(|(section, _)| runs(BStr::new(section.header().name())))
-        .map(|(_, id)| id)
-        .collect();
-    for id in ids {
-        config.remove_section_by_id(id);
-    }
-    config
-        .append_config(
-            ["gitoxide.core.useNsec=true", "core.trustctime=true", "core.checkStat=default"],
-            gix::config::Source::Api,
-        )
-        .doing(doing)?;
-    config.commit().doing(doing)?;
-    Ok(repo)
-}
-
-/// What the file system says of a path, as an index keeps it.
-fn stat_of(root: &Path, path: &[u8]) -> Option<Stat> {
-    let path: PathBuf = root.join(gix::path::from_byte_slice(path).ok()?);
-    let metadata = gix::index::fs::Metadata::from_path_no_follow(&path).ok()?;
-    Stat::from_fs(&metadata).ok()
+    Err(SnapshotError::new(format!(
+        "{count} files differ, more than the {} that one scan takes in; a line in `.gitignore` may be missing",
+        bounds.paths_max
+    )))
 }
 
 /// The size of what is at a path, links not followed; `None` where nothing is.

@@ -13,6 +13,7 @@ use gix::objs::tree::EntryKind;
 
 use super::compare;
 use super::error::{Doing as _, SnapshotError};
+use super::racy::Clock;
 use super::tree::Found;
 
 /// Folder of the index, in the state folder.
@@ -33,6 +34,8 @@ pub struct ScanIndex {
     folder: PathBuf,
     /// Paths whose entries go at the next [`save`](Self::save).
     removed: BTreeSet<BString>,
+    /// Entries that come then.
+    added: Vec<(BString, Found, Stat)>,
     /// Whether it was read from its file.
     is_stored: bool,
 }
@@ -54,24 +57,42 @@ impl ScanIndex {
             _ => repo.open_index().ok(),
         };
         if let (Some((file, tree)), None) = (last, &users) {
-            return Ok(Self { file, tree, folder, removed: BTreeSet::new(), is_stored: true });
+            return Ok(Self::of(file, tree, folder, true));
+        }
+        if let Some(file) = users.as_ref().and_then(|users| as_it_is(users, tree)) {
+            return Ok(Self::of(file, tree, folder, false));
         }
         let mut file =
             repo.index_from_tree(&tree).doing(|| "the files of the last snapshot cannot be listed".into())?;
         if let Some(users) = &users {
             take_over(&mut file, users);
         }
-        Ok(Self { file, tree, folder, removed: BTreeSet::new(), is_stored: false })
+        Ok(Self::of(file, tree, folder, false))
+    }
+
+    /// An index that nothing has been noted in yet.
+    fn of(file: File, tree: ObjectId, folder: PathBuf, is_stored: bool) -> Self {
+        Self { file, tree, folder, removed: BTreeSet::new(), added: Vec::new(), is_stored }
+    }
+
+    /// Judges the stat data in it; `modes` says whether the bit to execute counts.
+    pub fn clock(&self, modes: bool) -> Clock {
+        let scanned = self.file.timestamp();
+        Clock::new(scanned.unix_seconds(), scanned.nanoseconds(), modes)
     }
 
     /// Whether its file serves the next scan as well as a new one would, where nothing has changed.
     ///
-    /// What was touched as late as the scan that it is of, is read again by each scan until a later
-    /// one is stored.
-    pub fn is_settled(&self) -> bool {
-        let scanned = self.file.timestamp().unix_seconds();
-        let is_early = |entry: &gix::index::Entry| i64::from(entry.stat.mtime.secs) < scanned;
-        self.is_stored && self.file.entries().iter().all(is_early)
+    /// Files whose stat data prove nothing are read again by each scan until a later one is stored.
+    pub fn is_settled(&self, clock: Clock) -> bool {
+        self.is_stored && !self.file.entries().iter().any(|entry| clock.is_racy(&entry.stat))
+    }
+
+    /// What it has at a place.
+    pub fn found(&self, at: usize) -> Option<(BString, Found)> {
+        let entry = self.file.entries().get(at)?;
+        let kind = entry.mode.to_tree_entry_mode()?.kind();
+        Some((entry.path(&self.file).to_owned(), Found { kind, id: entry.id }))
     }
 
     /// Notes that `path` is `found` now, and that the file system says `stat` of it.
@@ -85,16 +106,19 @@ impl ScanIndex {
         match at.ok().and_then(|at| self.file.entries_mut().get_mut(at)) {
             Some(entry) => {
                 (entry.id, entry.mode, entry.stat) = (found.id, mode, stat);
+                entry.flags.remove(Flags::SKIP_WORKTREE);
             }
-            None => self.file.dangerously_push_entry(stat, found.id, Flags::empty(), mode, path),
+            None => self.added.push((path.to_owned(), found, stat)),
         }
     }
 
     /// Notes what the file system says of `path`, whose entry stays as it is.
-    pub fn refresh(&mut self, path: &BStr, stat: Stat) {
+    pub fn refresh(&mut self, path: &BStr, stat: Option<Stat>) {
         let at = self.file.entry_index_by_path(path);
-        if let Some(entry) = at.ok().and_then(|at| self.file.entries_mut().get_mut(at)) {
+        let entry = at.ok().and_then(|at| self.file.entries_mut().get_mut(at));
+        if let (Some(entry), Some(stat)) = (entry, stat) {
             entry.stat = stat;
+            entry.flags.remove(Flags::SKIP_WORKTREE);
         }
     }
 
@@ -105,13 +129,20 @@ impl ScanIndex {
         let path = self.folder.join(tree.to_hex().to_string());
         let doing = || format!("cannot write `{}`", path.display());
         let removed = std::mem::take(&mut self.removed);
-        self.file.remove_entries(|_, path, _| removed.contains(path));
+        if !removed.is_empty() {
+            self.file.remove_entries(|_, path, _| removed.contains(path));
+        }
+        for (path, found, stat) in std::mem::take(&mut self.added) {
+            let mode = mode_of(found.kind);
+            self.file.dangerously_push_entry(stat, found.id, Flags::empty(), mode, path.as_bstr());
+        }
         self.file.sort_entries();
         self.file.remove_tree();
         self.file.set_path(&path);
         // The caller holds lbx's own lock, so whoever left this one is dead.
         let _ = fs::remove_file(path.with_extension("lock"));
-        self.file.write(write::Options::default()).doing(doing)?;
+        let options = write::Options { skip_hash: true, ..write::Options::default() };
+        self.file.write(options).doing(doing)?;
         let written = fs::OpenOptions::new().write(true).open(&path).doing(doing)?;
         written.set_modified(began).doing(doing)?;
         for other in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
@@ -137,6 +168,29 @@ fn hex_of(path: &Path) -> Option<ObjectId> {
     ObjectId::from_hex(path.file_name()?.to_str()?.as_bytes()).ok()
 }
 
+/// The user's own index as that of `tree`, where it says that it has just what `tree` has.
+///
+/// Nothing has to be read from the object store then, whatever the size of the repository.
+fn as_it_is(users: &File, tree: ObjectId) -> Option<File> {
+    let whole = users.tree().filter(|cached| cached.id == tree)?;
+    let has_all = usize::try_from(whole.num_entries?).ok()? == users.entries().len();
+    let is_plain = |entry: &gix::index::Entry| {
+        entry.stage_raw() == 0 && entry.mode != Mode::DIR && !entry.flags.contains(Flags::INTENT_TO_ADD)
+    };
+    if !has_all || !users.entries().iter().all(is_plain) {
+        return None;
+    }
+    let mut file = users.clone();
+    let trusted_until = file.timestamp().unix_seconds();
+    for entry in file.entries_mut() {
+        entry.flags &= skipped();
+        if !is_older(&entry.stat, trusted_until) {
+            entry.stat = Stat::default();
+        }
+    }
+    Some(file)
+}
+
 /// Takes over from the user's index what it knows of files whose content is the same.
 ///
 /// What was touched as late as that index itself is not believed, since a later change may
@@ -154,7 +208,7 @@ fn take_over(file: &mut File, users: &State) {
             Some(known) if known.flags.contains(Flags::SKIP_WORKTREE) => entry.flags.insert(skipped()),
             Some(known) => {
                 let same = known.id == entry.id && known.mode == entry.mode;
-                if same && i64::from(known.stat.mtime.secs) < trusted_until {
+                if same && is_older(&known.stat, trusted_until) {
                     entry.stat = known.stat;
                 }
             }
@@ -164,6 +218,11 @@ fn take_over(file: &mut File, users: &State) {
             None => {}
         }
     }
+}
+
+/// Whether a file was last touched before the second `until`.
+fn is_older(stat: &Stat, until: i64) -> bool {
+    i64::from(stat.mtime.secs.max(stat.ctime.secs)) < until
 }
 
 /// Marks an entry that is not checked out.

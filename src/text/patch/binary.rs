@@ -9,7 +9,7 @@ pub const BINARY_BYTES_MAX: usize = 256 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// The digits of base 85, in their order.
-const DIGITS: &[u8; 85] =
+pub const DIGITS: &[u8; 85] =
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
 
 /// A binary change, forward and, where the patch has it, back.

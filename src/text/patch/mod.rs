@@ -34,7 +34,7 @@
 
 mod anchor;
 mod apply;
-mod binary;
+pub(super) mod binary;
 mod blocks;
 mod codex;
 mod conflict;

@@ -1,0 +1,330 @@
+//! One pass over the work tree beside an index: what may have another content than it says.
+//!
+//! Folders with tracked files are gone through by several threads, each file looked at by its name
+//! in its opened folder. No rule and no file is read here: what is untracked is left to
+//! [`untracked`](super::untracked), which asks git's rules for it.
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use gix::bstr::{BString, ByteSlice as _};
+use gix::index::State;
+use gix::index::entry::{Flags, Mode};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::disk::{Folder, Listed, Root, in_order};
+use super::racy::Clock;
+use crate::control::Control;
+
+/// Most threads that walk at once; beyond, the kernel's own locks are what is waited for.
+const THREADS_MAX: usize = 8;
+/// Files that are worth a thread, as git has it.
+const FILES_A_THREAD: usize = 500;
+
+/// What a walk finds.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Entries of the index whose file is not known to have the content that the index says, or
+    /// is not there.
+    pub doubtful: Vec<usize>,
+    /// Files and links that the index does not have.
+    pub files: Vec<BString>,
+    /// Folders in which the index has nothing.
+    pub folders: Vec<BString>,
+    /// Files for rules that cannot be read, since they are no files.
+    pub unruled: Vec<BString>,
+    /// Folders that may not be looked into.
+    pub closed: Vec<BString>,
+}
+
+impl Seen {
+    /// Adds what another thread found.
+    fn add(&mut self, mut other: Self) {
+        self.doubtful.append(&mut other.doubtful);
+        self.files.append(&mut other.files);
+        self.folders.append(&mut other.folders);
+        self.unruled.append(&mut other.unruled);
+        self.closed.append(&mut other.closed);
+    }
+
+    /// Brings everything into one order, whichever thread was first.
+    fn sort(&mut self) {
+        self.doubtful.sort_unstable();
+        for paths in [&mut self.files, &mut self.folders, &mut self.unruled, &mut self.closed] {
+            paths.sort_unstable();
+        }
+    }
+}
+
+/// Walks over the work tree `root` beside `index`, whose stat data `clock` judges.
+///
+/// # Errors
+/// Where the file system fails. Where `control` says to stop, what was found so far is the answer,
+/// and the caller must ask `control`.
+pub fn walk(root: &Root, index: &State, clock: Clock, control: &Control) -> io::Result<Seen> {
+    let everything = Job { path: BString::default(), entries: 0..index.entries().len() };
+    let jobs =
+        Jobs { waiting: Mutex::new(Waiting { jobs: vec![everything], busy: 0 }), more: Condvar::new() };
+    let walker = Walker { root, index, clock, control, jobs };
+    let cores = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+    let helpers = (index.entries().len() / FILES_A_THREAD).min(cores.saturating_sub(1));
+    let mut seen = thread::scope(|scope| {
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, || walker.work()).ok();
+        let threads: Vec<_> = (0..helpers).filter_map(spawn).collect();
+        let mut seen = walker.work()?;
+        for thread in threads {
+            let ended = thread.join().map_err(|_| io::Error::other("a thread that scanned ended early"))?;
+            seen.add(ended?);
+        }
+        io::Result::Ok(seen)
+    })?;
+    seen.sort();
+    Ok(seen)
+}
+
+/// One folder that is to be looked at.
+#[derive(Debug)]
+struct Job {
+    /// Its path from the root, with a slash behind it; empty for the root.
+    path: BString,
+    /// The entries of the index below it.
+    entries: Range<usize>,
+}
+
+/// The folders that are still to be looked at, shared by all threads.
+#[derive(Debug)]
+struct Jobs {
+    /// What waits, and how many threads may still add to it.
+    waiting: Mutex<Waiting>,
+    /// Tells of more to do, or of the end.
+    more: Condvar,
+}
+
+/// What [`Jobs`] guards.
+#[derive(Debug)]
+struct Waiting {
+    /// The newest last, so that the walk goes down before it goes on.
+    jobs: Vec<Job>,
+    /// Threads at work.
+    busy: usize,
+}
+
+impl Jobs {
+    /// What waits, whatever became of a thread that held it.
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next folder, with the thread counted as busy; `None` when all is done.
+    fn next(&self) -> Option<Job> {
+        let mut waiting = self.lock();
+        loop {
+            if let Some(job) = waiting.jobs.pop() {
+                waiting.busy += 1;
+                return Some(job);
+            }
+            if waiting.busy == 0 {
+                self.more.notify_all();
+                return None;
+            }
+            waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Adds what a busy thread found to do, and counts it as done with its own.
+    fn done(&self, mut found: Vec<Job>) {
+        let mut waiting = self.lock();
+        waiting.busy = waiting.busy.saturating_sub(1);
+        let wake = found.len() > 1 || waiting.busy == 0;
+        waiting.jobs.append(&mut found);
+        drop(waiting);
+        if wake {
+            self.more.notify_all();
+        }
+    }
+
+    /// Throws away what waits.
+    fn give_up(&self) {
+        self.lock().jobs.clear();
+    }
+}
+
+/// A walk under way.
+struct Walker<'a> {
+    /// The work tree.
+    root: &'a Root,
+    /// What is compared with.
+    index: &'a State,
+    /// Judges stat data.
+    clock: Clock,
+    /// When to stop.
+    control: &'a Control,
+    /// What is to be done.
+    jobs: Jobs,
+}
+
+/// What the index has directly in a folder.
+struct Child<'a> {
+    /// Its name.
+    name: &'a [u8],
+    /// What it is.
+    kind: ChildKind,
+}
+
+/// What a [`Child`] is.
+enum ChildKind {
+    /// A file or link, with its place in the index.
+    File(usize),
+    /// A folder with the entries below it.
+    Folder(Range<usize>),
+    /// A commit of another repository.
+    Module,
+}
+
+impl Child<'_> {
+    /// Whether it should be a folder on disk.
+    fn is_folder(&self) -> bool {
+        !matches!(self.kind, ChildKind::File(_))
+    }
+}
+
+impl Walker<'_> {
+    /// Looks at folders until there are none left.
+    fn work(&self) -> io::Result<Seen> {
+        let mut seen = Seen::default();
+        while let Some(job) = self.jobs.next() {
+            let mut found = Vec::new();
+            let outcome = self.folder(job, &mut seen, &mut found);
+            self.jobs.done(found);
+            if outcome.is_err() || self.control.should_stop() {
+                self.jobs.give_up();
+            }
+            outcome?;
+        }
+        Ok(seen)
+    }
+
+    /// Looks at one folder.
+    fn folder(&self, job: Job, seen: &mut Seen, found: &mut Vec<Job>) -> io::Result<()> {
+        let folder = match self.root.folder(&job.path) {
+            Ok(folder) => folder,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+                self.missing(job.entries, seen);
+                return Ok(());
+            }
+            Err(Errno::ACCESS | Errno::PERM) => {
+                seen.closed.push(job.path);
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let listing = folder.list()?;
+        if let Some(name) = listing.odd_rules() {
+            seen.unruled.push([&job.path[..], name].concat().into());
+        }
+        let mut listed = listing.iter().peekable();
+        for child in self.children(&job) {
+            let is_before =
+                |it: &Listed<'_>| in_order(it.name, it.is_folder(), child.name, child.is_folder()).is_lt();
+            while let Some(stranger) = listed.next_if(is_before) {
+                note(&job.path, stranger, seen);
+            }
+            let is_there =
+                listed.next_if(|it| it.is_folder() == child.is_folder() && it.name == child.name).is_some();
+            match child.kind {
+                ChildKind::File(at) if is_there => self.file(&folder, child.name, at, seen)?,
+                ChildKind::File(at) => self.missing(at..at + 1, seen),
+                ChildKind::Folder(entries) if is_there => {
+                    let path = [&job.path[..], child.name, b"/"].concat().into();
+                    found.push(Job { path, entries });
+                }
+                ChildKind::Folder(entries) => self.missing(entries, seen),
+                ChildKind::Module => {}
+            }
+        }
+        listed.for_each(|stranger| note(&job.path, stranger, seen));
+        Ok(())
+    }
+
+    /// Looks at a file that the index has at `at`.
+    fn file(&self, folder: &Folder, name: &[u8], at: usize, seen: &mut Seen) -> io::Result<()> {
+        let Some(entry) = self.index.entries().get(at) else { return Ok(()) };
+        let is_same = match folder.stat(name) {
+            Ok(stat) => self.clock.is_same(entry, &stat),
+            Err(Errno::NOENT) => false,
+            Err(error) => return Err(error.into()),
+        };
+        if !is_same {
+            seen.doubtful.push(at);
+        }
+        Ok(())
+    }
+
+    /// Notes that nothing is there of some entries, save those that are not checked out.
+    fn missing(&self, entries: Range<usize>, seen: &mut Seen) {
+        for at in entries {
+            let is_awaited = |entry: &gix::index::Entry| {
+                entry.mode != Mode::COMMIT && !entry.flags.contains(Flags::SKIP_WORKTREE)
+            };
+            if self.index.entries().get(at).is_some_and(is_awaited) {
+                seen.doubtful.push(at);
+            }
+        }
+    }
+
+    /// What the index has directly in a folder, in the order of [`in_order`].
+    fn children(&self, job: &Job) -> Vec<Child<'_>> {
+        let entries = self.index.entries();
+        let name_at = |at: usize| entries.get(at)?.path(self.index).get(job.path.len()..);
+        let mut children = Vec::with_capacity(job.entries.len().min(256));
+        let mut at = job.entries.start;
+        while let Some(rest) = name_at(at).filter(|_| at < job.entries.end) {
+            let slash = rest.find_byte(b'/');
+            let name = slash.and_then(|end| rest.get(..end)).unwrap_or(rest);
+            let is_module = entries.get(at).is_some_and(|entry| entry.mode == Mode::COMMIT);
+            let mut end = at + 1;
+            if slash.is_some() {
+                let is_below = |at: &usize| name_at(*at).is_some_and(|other| is_below(other, name));
+                end = partition_point(at + 1, job.entries.end, is_below);
+            }
+            let kind = match slash {
+                Some(_) => ChildKind::Folder(at..end),
+                None if is_module => ChildKind::Module,
+                None => ChildKind::File(at),
+            };
+            children.push(Child { name, kind });
+            at = end;
+        }
+        // All but modules come in this order already.
+        children.sort_by(|one, other| in_order(one.name, one.is_folder(), other.name, other.is_folder()));
+        children
+    }
+}
+
+/// Notes something that the index does not have.
+fn note(folder: &BString, listed: Listed<'_>, seen: &mut Seen) {
+    let path = || BString::from([&folder[..], listed.name].concat());
+    match listed.kind {
+        FileType::RegularFile | FileType::Symlink => seen.files.push(path()),
+        FileType::Directory => seen.folders.push(path()),
+        _ => {}
+    }
+}
+
+/// Whether `path` lies in the folder `name`.
+fn is_below(path: &[u8], name: &[u8]) -> bool {
+    path.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"/"))
+}
+
+/// The first of `from..to` of which `is_it` is not true, where it is true of all before.
+fn partition_point(from: usize, to: usize, is_it: impl Fn(&usize) -> bool) -> usize {
+    let (mut low, mut high) = (from, to);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_it(&middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}

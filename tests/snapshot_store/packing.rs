@@ -1,0 +1,152 @@
+//! The private repository is packed in time, and nothing is lost on the way.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::place::{Place, record};
+
+/// Git in the private repository.
+fn git(place: &Place, args: &[&str]) -> String {
+    place.git(&[&["--git-dir=.lbx/repo.git"], args].concat())
+}
+
+/// Loose objects and packs.
+fn counts(place: &Place) -> (usize, usize) {
+    let said = git(place, &["count-objects", "-v"]);
+    let count = |key: &str| {
+        let line = said.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        line.trim_start_matches(':').trim().parse().unwrap()
+    };
+    (count("count"), count("packs"))
+}
+
+fn packs(place: &Place) -> Vec<PathBuf> {
+    let entries = fs::read_dir(place.path(".lbx/repo.git/objects/pack")).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Every object is there, and git finds nothing wrong with it.
+fn is_whole(place: &Place, snapshots: usize) {
+    assert_eq!(git(place, &["fsck", "--strict", "--full"]), "");
+    assert_eq!(git(place, &["rev-list", "--count", "lbx-snapshots"]), snapshots.to_string());
+    for path in packs(place).iter().filter(|path| path.extension().is_some_and(|it| it == "idx")) {
+        git(place, &["verify-pack", path.to_str().unwrap()]);
+    }
+}
+
+#[test]
+fn many_loose_objects_are_packed_a_few_at_a_time() {
+    let place = Place::bare_folder();
+    let mut most = 0;
+    for number in 0..420 {
+        place.put(&format!("a/b{}/f{}", number % 5, number % 50), format!("{number}\n"));
+        if number % 40 == 39 {
+            most = most.max(counts(&place).0);
+        }
+    }
+    let (loose, packs) = counts(&place);
+    assert!(packs > 0 && most < 3_000 && loose < 2_400, "{loose} loose, {most} at most, {packs} packs");
+    is_whole(&place, 420);
+    let store = place.open();
+    let log = store.log(&lbx::engine::snapshot::Query { limit: 1_000, ..Default::default() }).unwrap();
+    assert_eq!(log.snapshots.len(), 420);
+    let oldest = log.snapshots.last().unwrap();
+    assert_eq!(store.file_at(&oldest.id, b"a/b0/f0").unwrap().as_deref(), Some(&b"0\n"[..]));
+    assert!(store.pack().unwrap() > 0);
+    let (loose, packs) = counts(&place);
+    assert_eq!((loose, packs), (0, 1));
+    is_whole(&place, 420);
+    assert_eq!(place.open().file_at(&oldest.id, b"a/b0/f0").unwrap().as_deref(), Some(&b"0\n"[..]));
+    // And on it goes, on top of what git itself packs.
+    place.put("a/more", "more\n");
+    git(&place, &["gc", "-q", "--prune=now"]);
+    place.put("a/more", "and more\n");
+    assert_eq!(place.open().pack().unwrap(), 4);
+    is_whole(&place, 422);
+}
+
+#[test]
+fn every_kind_and_size_of_object_survives() {
+    let place = Place::bare_folder();
+    for size in [0, 1, 15, 16, 17, 2_047, 2_048, 300_000] {
+        place.put(&format!("size{size}"), vec![b'x'; size]);
+    }
+    let tree = git(&place, &["ls-tree", "-r", "lbx-snapshots"]);
+    place.open().pack().unwrap();
+    assert_eq!(counts(&place), (0, 1));
+    assert_eq!(git(&place, &["ls-tree", "-r", "lbx-snapshots"]), tree);
+    is_whole(&place, 8);
+}
+
+#[test]
+fn what_a_killed_call_left_is_cleared_and_a_damaged_object_stays() {
+    let place = Place::bare_folder();
+    place.put("a", "a\n");
+    let folder = place.path(".lbx/repo.git/objects/pack");
+    for name in ["tmp_lbx_pack", "tmp_lbx_idx", "pack-0123456789012345678901234567890123456789.pack"] {
+        fs::write(folder.join(name), "half").unwrap();
+    }
+    let lost = git(&place, &["hash-object", "-w", "--stdin-paths", "--no-filters"]);
+    assert_eq!(lost, "");
+    let damaged = place.path(".lbx/repo.git/objects/ab");
+    fs::create_dir_all(&damaged).unwrap();
+    fs::write(damaged.join("0".repeat(38)), "damaged").unwrap();
+    assert_eq!(place.open().pack().unwrap(), 3);
+    assert_eq!(packs(&place).len(), 2);
+    assert!(damaged.join("0".repeat(38)).exists());
+}
+
+/// Packs again and again until someone ends it; run by the test below.
+#[test]
+#[ignore = "needs the environment that its parent sets"]
+fn child() {
+    let Some(root) = std::env::var_os("LBX_TEST_ROOT").map(PathBuf::from) else { return };
+    for number in 0..10_000 {
+        let mut store =
+            lbx::engine::snapshot::Store::open(&root, &root.join(".lbx"), "lbx-snapshots").unwrap();
+        let text = format!("{number} {}\n", std::process::id());
+        let after =
+            Some(lbx::engine::snapshot::FileState::Regular { executable: false, bytes: text.as_bytes() });
+        let files = vec![lbx::engine::snapshot::FileChange { path: b"d/e/a.txt", before: None, after }];
+        record(&mut store, "write: d/e/a.txt", files).unwrap();
+        store.pack().unwrap();
+    }
+}
+
+#[test]
+fn killed_at_any_moment_nothing_is_lost() {
+    let place = Place::bare_folder();
+    place.put("b", "b\n");
+    for round in 0..10_u64 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "packing::child", "--ignored"])
+            .env("LBX_TEST_ROOT", &place.root)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        thread::sleep(Duration::from_millis(60 + round * 13 % 47));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(git(&place, &["fsck", "--strict", "--full", "--no-dangling"]), "", "{round}");
+        assert!(place.put("b", format!("{round}\n")).id.is_some());
+    }
+    place.open().pack().unwrap();
+    assert_eq!(counts(&place), (0, 1));
+    assert!(packs(&place).iter().all(|path| !path.to_string_lossy().contains("tmp_")));
+}
+
+#[test]
+fn the_developers_repository_is_left_to_git() {
+    let place = Place::with(&[("a", "a\n")]);
+    for number in 0..20 {
+        place.put("a", format!("{number}\n"));
+    }
+    assert_eq!(place.open().pack().unwrap(), 0);
+    assert_eq!(
+        place.git(&["count-objects", "-v"]).lines().find(|line| line.starts_with("packs")),
+        Some("packs: 0")
+    );
+}
