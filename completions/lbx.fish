@@ -43,6 +43,7 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "patch" -d 'Apply a patch to
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "append" -d 'Add text at the end of a file'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "prepend" -d 'Add text at the start of a file'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "insert" -d 'Insert lines after a line of a file'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "section" -d 'Replace a section of a Markdown file, or add to it'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "grep" -d 'Search the contents of files for a pattern'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "glob" -d 'Find files by name'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "ls" -d 'List what folders hold'
@@ -50,7 +51,7 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "delete" -d 'Delete files an
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "restore" -d 'Bring back what was deleted'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "move" -d 'Move or rename a file or folder'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "undo" -d 'Take back changes that this session made, the newest first'
-complete -c lbx -n "__fish_lbx_needs_command" -f -a "redo" -d 'Do again what undo took back, the newest first'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "redo" -d 'Do again what undo took back, the oldest change first'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "log" -d 'List the snapshots: what was changed, when, by which session and tool'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "diff" -d 'Show what changed between two snapshots, in one of them, or in this session'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "snapshot" -d 'Commit whatever changed in the work tree to the snapshot branch'
@@ -96,6 +97,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand write" -l sandbox -d 'Named work
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l create-only -d 'Refuse where the file exists already'
+complete -c lbx -n "__fish_lbx_using_subcommand write" -l allow-omission -d 'Accept content with a line that only says that something is left out'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l require-snapshot -d 'Count a change without a snapshot as failed'
@@ -107,11 +109,17 @@ complete -c lbx -n "__fish_lbx_using_subcommand write" -s h -l help -d 'Print he
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l old-string -d 'Text to find, exactly as it stands in the file' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l new-string -d 'Text to put in its place; may be empty' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l expected-replacements -d 'Replace every place, and refuse where there are not just as many' -r
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l match -d 'How `old_string` may match' -r -f -a "exact\t'Byte for byte, line endings aside'"
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l occurrence -d 'Replace the place of this number alone, from 1' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l start-line -d 'First line to look at, from 1, as the file was read' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l end-line -d 'Last line to look at' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l range-sha256 -d 'SHA-256 of the bytes of those lines, as read answers it; without `old_string` they are replaced whole' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l match -d 'How `old_string` may match' -r -f -a "exact\t'Byte for byte, line endings aside'
+flexible\t'Also where blanks at line ends, indentation, typographic characters, copied line numbers, escapes or blank lines differ, if that leaves one place alone'"
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l sketch -d 'The new text, with a line such as `// ... existing code ...` for all that stays between two parts; instead of `old_string`. On the command line, `-` takes it from stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; takes the place of a read' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l why -d 'Why, for whoever reviews the change' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l blocks -d 'SEARCH/REPLACE blocks, from stdin' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l blocks -d 'SEARCH/REPLACE blocks, from stdin; also a sketch, or the new lines of a range' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
@@ -119,6 +127,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand edit" -l set -d 'Setting of the 
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l word -d 'Replace whole words only'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l replace-all -d 'Replace every place instead of the only one'
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l allow-omission -d 'Accept new text with a line that only says that something is left out'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l rebase -d 'Where the file has changed since it was read, but not in the edited lines, edit it all the same'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l diff -d 'Answer with the diff'
@@ -201,6 +210,29 @@ complete -c lbx -n "__fish_lbx_using_subcommand insert" -s 0 -l null -d 'End ent
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l content -d 'Its new text, without the header; on the command line it may come on stdin' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l include-subsections -d 'Whether the sections below it belong to it; false leaves them alone' -r -f -a "true\t''
+false\t''"
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l level -d 'Level of the header, from 1 to 6; tells headers apart, and is that of a new one' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l occurrence -d 'Which of several such headers is meant, from 1' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; refuse where it is another' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l append -d 'Add the text at the end of the section instead'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l create -d 'Add the section where it is missing: at the end, or under the path\'s parent'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l diff -d 'Answer with the diff'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s g -l include -d 'Only files that match one of these globs; without a slash at any depth, with ! not' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l exclude -d 'No files that match one of these globs' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s t -l type -d 'Only files of these types of ripgrep\'s, such as rust, py, ts' -r

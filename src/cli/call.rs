@@ -95,7 +95,7 @@ impl Call {
     #[must_use]
     pub fn run_with(mut self, run: impl FnOnce(&mut Engine) -> Answered) -> Called {
         let answered = without_panic(|| run(&mut self.engine));
-        if self.tool.effect != Effect::Reads {
+        if self.tool.effect != Effect::Reads || self.engine.has_changed() {
             self.engine.audit(self.tool.name, answered.as_ref().err());
         }
         Called { answered, outcome: self.engine.finish() }

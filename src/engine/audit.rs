@@ -2,9 +2,14 @@
 //!
 //! `.lbx/audit/current.jsonl` holds one JSON object a line. Each has the SHA-256 of the record
 //! before it (`prev`) and of itself without that field (`hash`), so that a record which was altered
-//! or removed shows. A full file becomes `NNNNNN.jsonl`, and the chain goes on in the next.
+//! or removed shows. A full file becomes `NNNNNN.jsonl`, and the chain goes on in the next. `head`
+//! names the newest record, so that it shows where the end was cut off.
+//!
+//! The record of a change is on disk before the call is answered; that of a refusal may be lost in a
+//! power failure, since nothing depends on it.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -23,6 +28,12 @@ use crate::sha256::Sha256;
 const FOLDER: &str = "audit";
 /// The file that grows.
 const CURRENT: &str = "current.jsonl";
+/// The newest record, by count and hash.
+const HEAD: &str = "head";
+/// Version of the head that this code writes.
+const HEAD_VERSION: u32 = 1;
+/// Size of the head: it is always written whole, in place.
+const HEAD_BYTES: usize = 160;
 /// The lock that is held while it grows.
 const LOCK: &str = "lock";
 /// Size at which the file is set aside, in bytes.
@@ -65,6 +76,9 @@ pub struct Record {
     /// The commit that holds the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
+    /// The change's own name, by which a record is known to be there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<String>,
     /// What was wrong, of a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -98,58 +112,175 @@ fn hash_of(record: &Record, prev: &str) -> Result<String, Error> {
     Ok(Sha256::of(format!("{prev}\n{json}").as_bytes()).to_hex())
 }
 
+/// What the head says of the newest record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Head {
+    /// Version of the format.
+    version: u32,
+    /// Records in the log.
+    records: u64,
+    /// Hash of the newest.
+    hash: String,
+}
+
+impl Head {
+    /// Reads it; `None` where there is none, or a damaged one: a power failure may take it.
+    fn read(folder: &OwnedFd) -> Option<Self> {
+        let bytes = fs::read_at(folder.as_fd(), OsStr::new(HEAD), HEAD_BYTES as u64).ok()??;
+        serde_json::from_slice::<Self>(&bytes).ok().filter(|head| head.version <= HEAD_VERSION)
+    }
+
+    /// Writes it in place of the one before.
+    fn write(&self, folder: &OwnedFd) -> std::io::Result<()> {
+        let mut bytes = serde_json::to_vec(self)?;
+        bytes.resize(HEAD_BYTES, b' ');
+        open(folder, HEAD, OFlags::empty())?.write_all_at(&bytes, 0)
+    }
+}
+
+/// Opens a file of the log for reading and writing, made where it is missing.
+fn open(folder: &OwnedFd, name: &str, flags: OFlags) -> std::io::Result<File> {
+    let flags = flags | OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = || rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600));
+    Ok(File::from(rustix::io::retry_on_intr(open)?))
+}
+
+/// Whether a record must be on disk before the call goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durable {
+    /// That of a change.
+    Yes,
+    /// That of a refusal.
+    No,
+}
+
 /// Adds a record to the log.
 ///
 /// # Errors
-/// `lock_timeout`, or the system's.
-pub fn append(state: &State, record: Record) -> Result<(), Error> {
+/// `lock_timeout`, or the system's; then the log is as it was.
+pub fn append(state: &State, record: Record, durable: Durable) -> Result<(), Error> {
     let folder = state.folder(FOLDER)?;
     let _lock = state.lock(folder.as_fd(), LOCK)?;
     let io = |source: std::io::Error| Error::io("write", shown(FOLDER), source);
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let open = || rustix::fs::openat(&folder, CURRENT, flags, Mode::from_raw_mode(0o600));
-    let mut file = std::fs::File::from(rustix::io::retry_on_intr(open).map_err(|errno| io(errno.into()))?);
-    let (prev, is_cut) = last_hash(&file).map_err(io)?;
+    let head = Head::read(&folder);
+    let mut file = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
+    let mut end = End::of(&file, head.as_ref()).map_err(io)?;
     if file.metadata().map_err(io)?.len() >= FILE_BYTES {
         set_aside(&folder)?;
-        file = std::fs::File::from(rustix::io::retry_on_intr(open).map_err(|errno| io(errno.into()))?);
+        file = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
+        (end.start, end.is_cut) = (0, false);
     }
-    let prev = if prev.is_empty() { last_of_older(&folder)? } else { prev };
-    let line = serde_json::to_string(&Chained::new(record, prev)?)
-        .map_err(|error| Error::internal(error.to_string()))?;
-    // A record that a kill cut short stays, on a line of its own, for verify to name.
-    let start = if is_cut { "\n" } else { "" };
-    file.write_all(format!("{start}{line}\n").as_bytes()).map_err(io)
+    if end.hash.is_empty() {
+        let older = end_of_older(&folder, head.as_ref())?;
+        (end.hash, end.knows_head) = (older.hash, end.knows_head || older.knows_head);
+    }
+    if end.is_cut && end.knows_head {
+        // Half a record of a call that died, or of a power failure: it was never part of the log.
+        rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&file, end.start))
+            .map_err(|errno| io(errno.into()))?;
+        end.is_cut = false;
+    }
+    // Where the end was cut off, the chain goes on from what is missing, and so the gap shows.
+    let prev = match &head {
+        Some(head) if !end.knows_head => head.hash.clone(),
+        _ => end.hash,
+    };
+    let records = head.map_or(0, |head| head.records) + 1;
+    let chained = Chained::new(record, prev)?;
+    let line = serde_json::to_string(&chained).map_err(|error| Error::internal(error.to_string()))?;
+    let start = if end.is_cut { "\n" } else { "" };
+    let length = file.metadata().map_err(io)?.len();
+    let mut written = file.write_all(format!("{start}{line}\n").as_bytes());
+    if durable == Durable::Yes {
+        let folder = (length == 0).then_some(&folder);
+        written = written.and_then(|()| sync(&file, folder));
+    }
+    if let Err(source) = written {
+        // Half a record would look like damage.
+        let _ = rustix::fs::ftruncate(&file, length);
+        return Err(io(source));
+    }
+    Head { version: HEAD_VERSION, records, hash: chained.hash }.write(&folder).map_err(io)
 }
 
-/// The hash in the last whole record of a file, and whether it ends in half a one.
-fn last_hash(file: &std::fs::File) -> std::io::Result<(String, bool)> {
-    let size = file.metadata()?.len();
-    for tail in [TAIL_BYTES, FILE_BYTES_MAX] {
-        let start = size.saturating_sub(tail);
-        let mut bytes = vec![0; usize::try_from(size - start).unwrap_or(0)];
-        file.read_exact_at(&mut bytes, start)?;
-        let is_cut = bytes.last().is_some_and(|last| *last != b'\n');
-        let mut lines = bytes.split(|byte| *byte == b'\n').rev().filter(|line| !line.is_empty());
-        if let Some(hash) = lines.find_map(|line| serde_json::from_slice::<Chained>(line).ok()) {
-            return Ok((hash.hash, is_cut));
-        }
-        if start == 0 {
-            return Ok((String::new(), is_cut));
-        }
-    }
-    Ok((String::new(), false))
+/// Syncs the bytes of the log, and the folder of a new one.
+fn sync(file: &File, folder: Option<&OwnedFd>) -> std::io::Result<()> {
+    rustix::io::retry_on_intr(|| rustix::fs::fdatasync(file))?;
+    Ok(folder.map_or(Ok(()), |folder| rustix::io::retry_on_intr(|| rustix::fs::fsync(folder)))?)
 }
 
-/// The hash of the last record in the newest file that was set aside.
-fn last_of_older(folder: &OwnedFd) -> Result<String, Error> {
+/// The end of a file of the log.
+#[derive(Debug, Default)]
+struct End {
+    /// Hash of the last whole record; empty where there is none.
+    hash: String,
+    /// Where what follows the last line begins.
+    start: u64,
+    /// Whether half a record follows.
+    is_cut: bool,
+    /// Whether the record that the head names is there; true without a head.
+    knows_head: bool,
+}
+
+impl End {
+    /// Finds the end of a file.
+    fn of(file: &File, head: Option<&Head>) -> std::io::Result<Self> {
+        let size = file.metadata()?.len();
+        let mut end = Self { knows_head: head.is_none(), ..Self::default() };
+        for tail in [TAIL_BYTES, FILE_BYTES_MAX] {
+            let start = size.saturating_sub(tail);
+            let mut bytes = vec![0; usize::try_from(size - start).unwrap_or(0)];
+            file.read_exact_at(&mut bytes, start)?;
+            let last_line = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            (end.start, end.is_cut) = (start + last_line as u64, last_line < bytes.len());
+            for record in bytes.split(|byte| *byte == b'\n').filter_map(parse) {
+                end.knows_head |= head.is_some_and(|head| head.hash == record.hash);
+                end.hash = record.hash;
+            }
+            if start == 0 || (end.knows_head && !end.hash.is_empty()) {
+                break;
+            }
+        }
+        Ok(end)
+    }
+}
+
+/// The record in a line.
+fn parse(line: &[u8]) -> Option<Chained> {
+    serde_json::from_slice(line).ok()
+}
+
+/// The end of the newest file that was set aside.
+fn end_of_older(folder: &OwnedFd, head: Option<&Head>) -> Result<End, Error> {
     let Some(newest) = older(folder)?.pop() else {
-        return Ok(String::new());
+        return Ok(End { knows_head: head.is_none(), ..End::default() });
     };
     let io = |source: std::io::Error| Error::io("read", shown(FOLDER), source);
     let file =
         fs::open_at(folder.as_fd(), OsStr::new(&newest), fs::READ).map_err(|errno| io(errno.into()))?;
-    Ok(last_hash(&std::fs::File::from(file)).map_err(io)?.0)
+    End::of(&File::from(file), head).map_err(io)
+}
+
+/// Whether the log has the record of a change; of one that was made in the last call before this.
+///
+/// # Errors
+/// What the system says.
+pub fn has_change(state: &State, change: &str) -> Result<bool, Error> {
+    let Some(folder) = state.find_folder(FOLDER)? else {
+        return Ok(false);
+    };
+    let mut names = older(&folder)?.split_off(older(&folder)?.len().saturating_sub(1));
+    names.push(CURRENT.to_owned());
+    for name in names {
+        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX)
+            .map_err(|source| Error::io("read", shown(FOLDER), source))?;
+        let bytes = bytes.unwrap_or_default();
+        let records = bytes.split(|byte| *byte == b'\n').filter_map(parse);
+        if records.into_iter().any(|record| record.record.change.as_deref() == Some(change)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The files that were set aside, the oldest first.
@@ -194,25 +325,41 @@ pub fn read(
     let mut prev: Option<String> = None;
     let mut names = older(&folder)?;
     names.push(CURRENT.to_owned());
+    // Read first: what is added meanwhile is no gap.
+    let head = Head::read(&folder);
+    let (mut knows_head, mut count, mut next) = (head.is_none(), 0, 1);
     for name in names {
         let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX)
             .map_err(|source| Error::io("read", shown(FOLDER), source))?;
-        for (line, number) in bytes.unwrap_or_default().split(|byte| *byte == b'\n').zip(1..) {
+        let bytes = bytes.unwrap_or_default();
+        next = 1;
+        for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
             if line.is_empty() {
                 continue;
             }
+            let is_unfinished = name == CURRENT && knows_head && bytes.ends_with(line);
+            next = number + 1;
             let checked = check(line, prev.as_deref());
             if let Err(message) = &checked.1
                 && broken.is_none()
+                && !(is_unfinished && checked.0.is_none())
             {
                 let file = shown(&format!("{FOLDER}/{name}"));
                 broken = Some(Broken { file, line: number, message: message.clone() });
             }
             if let Some(chained) = checked.0 {
+                count += 1;
+                knows_head |= head.as_ref().is_some_and(|head| head.hash == chained.hash);
                 prev = Some(chained.hash);
                 records.extend(Some(chained.record).filter(|record| wanted(record)));
             }
         }
+    }
+    if let Some(head) = head.filter(|_| !knows_head && broken.is_none()) {
+        let file = shown(&format!("{FOLDER}/{CURRENT}"));
+        let message =
+            format!("the newest records are missing: there were {}, and {count} are left", head.records);
+        broken = Some(Broken { file, line: next, message });
     }
     Ok((records, broken))
 }

@@ -12,6 +12,7 @@ use rustix::fs::AtFlags;
 
 use super::fs;
 use super::state::{State, shown, unique_name};
+use super::transaction::stage;
 use crate::error::Error;
 use crate::sha256::Sha256;
 
@@ -25,8 +26,10 @@ const BYTES_MAX: u64 = u64::MAX - 1;
 pub struct Pending {
     /// Its bytes, to be synced.
     pub file: File,
-    /// The folder it is in.
+    /// The folder it belongs in.
     pub folder: OwnedFd,
+    /// The folder it is in so far.
+    staging: OwnedFd,
     /// Its name so far.
     temporary: OsString,
     /// Its name to be.
@@ -44,14 +47,17 @@ pub fn prepare(state: &State, sha256: Sha256, bytes: &[u8]) -> Result<Option<Pen
     if fs::stat_at(folder.as_fd(), &name).is_ok_and(|stat| fs::size_of(&stat) == bytes.len() as u64) {
         return Ok(None);
     }
-    let temporary = OsString::from(unique_name(".tmp"));
+    // Where the next call clears away what a dead one left.
+    let staging = state.folder(stage::FOLDER)?;
+    let temporary = OsString::from(unique_name("backup"));
     let io = |source: std::io::Error| Error::io("back up", shown(FOLDER), source);
-    let mut file = fs::create_at(folder.as_fd(), &temporary, 0o600).map_err(|errno| io(errno.into()))?;
-    match file.write_all(bytes) {
-        Ok(()) => Ok(Some(Pending { file, folder, temporary, name })),
+    let mut file = fs::create_at(staging.as_fd(), &temporary, 0o600).map_err(|errno| io(errno.into()))?;
+    let written = file.write_all(bytes);
+    let pending = Pending { file, folder, staging, temporary, name };
+    match written {
+        Ok(()) => Ok(Some(pending)),
         Err(source) => {
-            // Best effort: a temporary file left here is in nobody's way, and gc removes it.
-            let _ = fs::unlink_at(&folder, &temporary, AtFlags::empty());
+            pending.discard();
             Err(io(source))
         }
     }
@@ -63,14 +69,14 @@ impl Pending {
     /// # Errors
     /// What the system says.
     pub fn publish(&self) -> Result<(), Error> {
-        fs::rename_at(&self.folder, &self.temporary, &self.folder, &self.name)
+        fs::rename_at(&self.staging, &self.temporary, &self.folder, &self.name)
             .map_err(|errno| Error::io("back up", shown(FOLDER), errno))
     }
 
     /// Removes one that is not needed after all.
     pub fn discard(&self) {
-        // Best effort: gc removes what is left.
-        let _ = fs::unlink_at(&self.folder, &self.temporary, AtFlags::empty());
+        // Best effort: the next change removes what is left.
+        let _ = fs::unlink_at(&self.staging, &self.temporary, AtFlags::empty());
     }
 }
 

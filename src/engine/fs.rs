@@ -108,6 +108,23 @@ pub fn unlink_at(folder: impl AsFd, name: impl AsRef<OsStr>, flags: AtFlags) -> 
     rustix::io::retry_on_intr(|| rustix::fs::unlinkat(&folder, name.as_ref(), flags))
 }
 
+/// The names in an opened folder, dots aside.
+///
+/// # Errors
+/// What the system says.
+pub fn names_in(folder: &OwnedFd) -> Result<Vec<std::ffi::OsString>, Errno> {
+    use std::os::unix::ffi::OsStrExt;
+    let mut names = Vec::new();
+    for entry in rustix::io::retry_on_intr(|| rustix::fs::Dir::read_from(folder))? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
 /// The whole of `name` in `folder`, a regular file of at most `bytes_max` bytes; `None` where
 /// there is none.
 ///

@@ -1,28 +1,25 @@
-//! A session's changes as a stack: what undo and redo take next.
+//! A session's changes as two stacks: what undo takes back next, and what redo does again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::path::WorkspacePath;
 use super::state::State;
-use super::transaction::journal::{self, Entry};
+use super::transaction::journal::{self, Entry, Version};
+use super::transaction::replay::Direction;
 use crate::error::Error;
 
 /// The changes of a session that stand, and those that were taken back.
 #[derive(Debug, Default)]
 pub struct History {
-    /// Changes that stand, the oldest first.
+    /// Changes that stand, the one made or done again last at the end.
     done: Vec<Entry>,
-    /// Undos whose changes are taken back, the oldest first.
+    /// Changes that are taken back, the one taken back last at the end.
     undone: Vec<Entry>,
-    /// What each undo and redo moves along the stack.
+    /// What each undo and redo was about.
     reverts: BTreeMap<u64, Vec<u64>>,
-    /// Every other change.
-    originals: BTreeMap<u64, Entry>,
+    /// The files that the last undo or redo of them merged, with what it left there.
+    merged: BTreeMap<WorkspacePath, Option<Version>>,
 }
-
-/// Tool names of the changes that move along the stack.
-const UNDO: &str = "undo";
-/// The other one.
-const REDO: &str = "redo";
 
 impl History {
     /// Reads the history of `session`.
@@ -41,52 +38,57 @@ impl History {
 
     /// Takes in the next change.
     fn take(&mut self, entry: Entry) {
-        if entry.reverts.is_empty() {
-            self.originals.insert(entry.seq, entry.clone());
-        } else {
-            self.reverts.insert(entry.seq, entry.reverts.clone());
-        }
-        match entry.tool.as_str() {
-            UNDO => {
-                self.done.retain(|done| !entry.reverts.contains(&done.seq));
-                self.undone.push(entry);
-            }
-            REDO => {
-                self.undone.retain(|undone| !entry.reverts.contains(&undone.seq));
-                self.done.push(entry);
-            }
-            _ => {
-                // As in every editor: a new change ends what could have been redone.
-                self.undone.clear();
-                self.done.push(entry);
+        for file in &entry.files {
+            self.merged.remove(&file.path);
+            if entry.merged.contains(&file.path) {
+                self.merged.insert(file.path.clone(), file.after.clone());
             }
         }
-    }
-
-    /// The changes that an entry stands for: itself, or those that an undo or redo is about.
-    #[must_use]
-    pub fn originals(&self, entry: &Entry) -> Vec<&Entry> {
-        let mut found = Vec::new();
-        let mut waiting = vec![entry.seq];
-        while let Some(seq) = waiting.pop() {
-            match self.reverts.get(&seq) {
-                // The first of them is the newest: it is to come first here too.
-                Some(reverts) => waiting.extend(reverts.iter().rev().filter(|before| **before < seq)),
-                None => found.extend(self.originals.get(&seq)),
+        let direction = [Direction::Undo, Direction::Redo].into_iter().find(|way| way.name() == entry.tool);
+        let Some(direction) = direction else {
+            // As in every editor: a new change ends what could have been redone.
+            self.undone.clear();
+            self.done.push(entry);
+            return;
+        };
+        let about = self.originals(&entry.reverts);
+        let (from, to) = match direction {
+            Direction::Undo => (&mut self.done, &mut self.undone),
+            Direction::Redo => (&mut self.undone, &mut self.done),
+        };
+        for seq in &about {
+            if let Some(at) = from.iter().rposition(|known| known.seq == *seq) {
+                to.push(from.remove(at));
             }
         }
-        found
+        self.reverts.insert(entry.seq, about);
     }
 
-    /// The changes that undo takes back next, the newest first; of those that `wanted` picks.
-    #[must_use]
-    pub fn to_undo(&self, steps: usize, wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
-        self.done.iter().rev().filter(|entry| wanted(entry)).take(steps).cloned().collect()
+    /// The changes that numbers stand for: those of an undo or a redo stand for what it was about.
+    fn originals(&self, seqs: &[u64]) -> Vec<u64> {
+        seqs.iter().flat_map(|seq| self.reverts.get(seq).cloned().unwrap_or_else(|| vec![*seq])).collect()
     }
 
-    /// The undos that redo takes back next, the newest first; of those that `wanted` picks.
+    /// The next `steps` changes to go that way, in that order; of those that `wanted` picks.
     #[must_use]
-    pub fn to_redo(&self, steps: usize, wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
-        self.undone.iter().rev().filter(|entry| wanted(entry)).take(steps).cloned().collect()
+    pub fn next(&self, direction: Direction, steps: usize, wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+        let stack = match direction {
+            Direction::Undo => &self.done,
+            Direction::Redo => &self.undone,
+        };
+        stack.iter().rev().filter(|entry| wanted(entry)).take(steps).cloned().collect()
+    }
+
+    /// The folders that were made for changes that are taken back: nobody needs them once they are
+    /// empty.
+    #[must_use]
+    pub fn folders_of_undone(&self) -> BTreeSet<WorkspacePath> {
+        self.undone.iter().flat_map(|entry| entry.folders.iter().cloned()).collect()
+    }
+
+    /// What the session left at `path` when it last merged there, if it has not changed it since.
+    #[must_use]
+    pub fn merged(&self, path: &WorkspacePath) -> Option<&Version> {
+        self.merged.get(path).and_then(Option::as_ref)
     }
 }

@@ -31,7 +31,7 @@ use rustix::fs::Stat;
 use crate::control::Control;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-use audit::AuditFile;
+use audit::{AuditFile, Durable};
 use path::WorkspacePath;
 use policy::Policy;
 use session::{Lines, Mark, SessionId};
@@ -57,6 +57,10 @@ pub struct Engine {
     dry_run: bool,
     /// What the call has changed, for the audit log.
     changed: Vec<AuditFile>,
+    /// The change's own name, of a call that made one.
+    change: Option<String>,
+    /// Whether the audit log has the call already.
+    is_audited: bool,
     /// When the call began.
     begun: Instant,
     /// What was seen in this call, not yet in the state file.
@@ -89,6 +93,8 @@ impl Engine {
             is_session_named: false,
             dry_run: false,
             changed: Vec::new(),
+            change: None,
+            is_audited: false,
             begun: Instant::now(),
             seen: Vec::new(),
             warnings: Vec::new(),
@@ -131,21 +137,30 @@ impl Engine {
         self.dry_run = dry_run;
     }
 
-    /// Notes what the call has changed.
-    pub fn note_changed(&mut self, files: impl IntoIterator<Item = AuditFile>) {
+    /// Notes what the call has changed, and the change's own name where it has one.
+    pub fn note_changed(&mut self, files: impl IntoIterator<Item = AuditFile>, change: Option<&str>) {
         self.changed.extend(files);
+        self.change = change.map(str::to_owned);
+    }
+
+    /// Whether the call has changed anything.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        !self.changed.is_empty() || self.change.is_some()
     }
 
     /// Puts the call into the audit log: what it changed, or why it was refused.
     ///
     /// A call that changed nothing leaves no record; that the log cannot be written is a warning.
     pub fn audit(&mut self, tool: &str, refusal: Option<&Error>) {
-        if self.dry_run || (refusal.is_none() && self.changed.is_empty()) {
+        let is_silent = refusal.is_none() && !self.has_changed();
+        if self.dry_run || is_silent || std::mem::replace(&mut self.is_audited, true) {
             return;
         }
+        let durable = if self.has_changed() { Durable::Yes } else { Durable::No };
         let record = self.record_of(tool, refusal);
         let written = match State::find(&self.workspace) {
-            Ok(Some(state)) => audit::append(&state, record),
+            Ok(Some(state)) => audit::append(&state, record, durable),
             // A refusal alone is no reason to begin keeping a state.
             Ok(None) => Ok(()),
             Err(error) => Err(error),
@@ -172,6 +187,7 @@ impl Engine {
             outcome: refusal.map_or("ok", |error| error.kind().name()).to_owned(),
             files,
             snapshot: self.snapshot.clone(),
+            change: self.change.clone(),
             message: refusal.map(|error| error.message().to_owned()),
             duration_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
         }

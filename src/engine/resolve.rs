@@ -38,6 +38,12 @@ pub struct Place {
 }
 
 impl Place {
+    /// A place whose canonical path is known already.
+    #[must_use]
+    pub fn at(path: WorkspacePath, shown: String, stat: Option<Stat>) -> Self {
+        Self { path, shown, stat, protected: None }
+    }
+
     /// The canonical path.
     #[must_use]
     pub fn path(&self) -> &WorkspacePath {

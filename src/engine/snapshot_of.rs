@@ -56,21 +56,23 @@ pub fn record(engine: &mut Engine, record: &Record<'_>) -> Result<(), Error> {
     }
 }
 
-/// Commits a change that a dead call made, unless that call had come so far itself.
-pub fn record_late(engine: &mut Engine, record: &Record<'_>) {
+/// Commits a change that a dead call made, unless that call had come so far itself; answers the
+/// commit that holds it, where there is one.
+pub fn record_late(engine: &mut Engine, record: &Record<'_>) -> Option<String> {
     if !engine.policy().has_snapshots() {
-        return;
+        return None;
     }
     let entry = record.entry;
     let outcome = open(engine).and_then(|mut store| {
         if store.tip_is(&entry.session, entry.seq)? {
-            return Ok(Recorded::default());
+            return store.tip();
         }
-        store.record(&change_of(record))
+        Ok(store.record(&change_of(record))?.id)
     });
-    if let Err(error) = outcome {
+    outcome.unwrap_or_else(|error| {
         engine.warn(format!("no snapshot of an earlier change ({}): {error}", entry.subject));
-    }
+        None
+    })
 }
 
 /// Commits what was uncommitted before the first change of a session, so that the session's own

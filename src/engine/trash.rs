@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fs;
 use super::path::WorkspacePath;
-use super::state::{STATE_FOLDER, State, shown, unique_name};
+use super::state::{STATE_FOLDER, State, unique_name};
 use super::transaction::journal::names_in;
 use crate::error::Error;
 
@@ -60,31 +60,10 @@ impl TrashEntry {
         folder().join(self.id.as_ref()).join(CONTENT.as_ref())
     }
 
-    /// Writes the description, durably, before anything is moved.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn describe(&self, state: &State) -> Result<(), Error> {
-        let folder = state.folder(&format!("{FOLDER}/{}", self.id))?;
-        let bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
-        state.replace(folder.as_fd(), DESCRIPTION.as_ref(), &bytes)?;
-        let io = |errno: rustix::io::Errno| Error::io("sync", shown(FOLDER), errno);
-        let file = fs::open_at(folder.as_fd(), DESCRIPTION.as_ref(), fs::READ).map_err(io)?;
-        for fd in [file.as_fd(), folder.as_fd(), state.folder(FOLDER)?.as_fd()] {
-            rustix::io::retry_on_intr(|| rustix::fs::fsync(fd)).map_err(io)?;
-        }
-        Ok(())
-    }
-
-    /// Forgets the entry, whose content is gone or was never there.
-    pub fn discard(&self, state: &State) {
-        if let (Ok(trash), Ok(Some(folder))) =
-            (state.folder(FOLDER), state.find_folder(&format!("{FOLDER}/{}", self.id)))
-        {
-            // Best effort: an entry without content is listed nowhere, and gc removes it.
-            let _ = fs::unlink_at(&folder, DESCRIPTION, rustix::fs::AtFlags::empty());
-            let _ = fs::unlink_at(&trash, self.id.as_str(), rustix::fs::AtFlags::REMOVEDIR);
-        }
+    /// Where its description is kept.
+    #[must_use]
+    pub fn description(&self) -> WorkspacePath {
+        folder().join(self.id.as_ref()).join(DESCRIPTION.as_ref())
     }
 }
 

@@ -10,7 +10,6 @@ use super::{Effect, Text, Tool};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::session::seconds_now;
-use crate::engine::state::State;
 use crate::engine::transaction::Change;
 use crate::engine::trash::TrashEntry;
 use crate::engine::{Engine, resolve::Place};
@@ -87,23 +86,14 @@ impl Tool for Delete {
             return Err(Error::invalid("expected_sha256 is that of one file: delete the files one by one"));
         }
         let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
-        let (mut deleted, mut paths, mut entries) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut deleted, mut paths) = (Vec::new(), Vec::new());
         for path in &request.path {
-            let (answer, place, entry) = plan(&mut change, path, &request)?;
+            let (answer, place) = plan(&mut change, path, &request)?;
             must_be_apart(&place, &paths)?;
             paths.push(place.path().clone());
             deleted.push(answer);
-            entries.push(entry);
         }
-        if !request.trial.dry_run {
-            describe_all(&change, &entries)?;
-        }
-        if let Err(error) = change.commit(subject(Self::NAME, &paths), request.trial.why) {
-            if !error.is_applied() {
-                forget_all(engine, &entries);
-            }
-            return Err(error);
-        }
+        change.commit(subject(Self::NAME, &paths), request.trial.why)?;
         match deleted.pop() {
             Some(only) if deleted.is_empty() => Ok(Response::One(only)),
             last => {
@@ -129,11 +119,7 @@ impl Tool for Delete {
 }
 
 /// Plans the end of one path.
-fn plan(
-    change: &mut Change<'_>,
-    path: &Path,
-    request: &Request,
-) -> Result<(Deleted, Place, TrashEntry), Error> {
+fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Deleted, Place), Error> {
     let place = change.look_at_entry(path)?;
     let shown = place.shown().to_owned();
     let Some(stat) = place.stat() else {
@@ -151,7 +137,8 @@ fn plan(
     let sum = change.move_whole(place.path(), &entry.content())?;
     (entry.files, entry.bytes) = (sum.files, sum.bytes);
     let answer = Deleted { path: shown, trash_id: entry.id.clone(), files: sum.files, bytes: sum.bytes };
-    Ok((answer, place, entry))
+    change.describe(entry);
+    Ok((answer, place))
 }
 
 /// Refuses a path that is another's or lies within another.
@@ -165,20 +152,4 @@ fn must_be_apart(place: &Place, others: &[WorkspacePath]) -> Result<(), Error> {
                 .detail("field", "path"))
         }
     }
-}
-
-/// Removes the descriptions of what stays where it is after all.
-fn forget_all(engine: &Engine, entries: &[TrashEntry]) {
-    // Best effort: an entry without content is listed nowhere, and gc removes it.
-    if let Ok(Some(state)) = State::find(&engine.workspace) {
-        entries.iter().for_each(|entry| entry.discard(&state));
-    }
-}
-
-/// Writes the descriptions of all that goes to the trash.
-fn describe_all(change: &Change<'_>, entries: &[TrashEntry]) -> Result<(), Error> {
-    let Some(state) = change.state() else {
-        return Err(Error::internal("a deletion without a state"));
-    };
-    entries.iter().try_for_each(|entry| entry.describe(state))
 }

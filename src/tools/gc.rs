@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::engine::gc::{self, ByKind, Collected, Tally};
 use crate::engine::policy::settings::Key;
 use crate::engine::session::seconds_now;
+use crate::engine::state::unique_name;
 use crate::error::Error;
 
 /// Seconds in a day.
@@ -85,6 +86,9 @@ impl Tool for Gc {
             ));
         }
         let removed = collected.removed.sum();
+        if removed.files > 0 {
+            change.engine().note_changed([], Some(&unique_name(Self::NAME)));
+        }
         Ok(Response { kept: collected.kept, removed, freed_bytes: removed.bytes, by_kind: collected.removed })
     }
 

@@ -114,7 +114,7 @@ impl Tool for Glob {
             limit => engine.control.clone().within(Duration::from_millis(limit)),
         };
         let workspace = &engine.workspace;
-        let mut walk = Walk::new(workspace, roots, selection, control.clone());
+        let mut walk = Walk::new(workspace, roots, selection, control.clone()).reading_ahead();
         let mut page = Page::new(request.window(engine.policy()));
         let shown = |path: &WorkspacePath| workspace.shown(path);
         if request.sort == Some(Sort::Mtime) {

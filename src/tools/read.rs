@@ -163,6 +163,10 @@ pub struct TextRead {
     /// The column to go on at, where a line was cut
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_column: Option<usize>,
+    /// SHA-256 of the bytes of these lines on disk, where lines were asked for: edit takes it as
+    /// `range_sha256`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range_sha256: Option<Sha256>,
     /// utf-8, utf-16le, utf-16be, or bytes, which are shown lossily
     pub encoding: Encoding,
     /// How the lines end
@@ -209,6 +213,11 @@ impl Tool for Read {
 }
 
 impl Request {
+    /// Whether some lines were asked for, rather than whatever fits.
+    fn names_lines(&self) -> bool {
+        [self.offset, self.limit, self.start_line, self.end_line].iter().any(Option::is_some)
+    }
+
     /// The lines wanted.
     fn wanted(&self, policy: &Policy) -> Result<Wanted, Error> {
         if self.offset.is_some() && self.start_line.is_some() {
@@ -289,7 +298,10 @@ fn read(engine: &mut Engine, path: &Path, request: &Request, wanted: Wanted) -> 
         engine.mark_shown(place.path(), sha256, &stat, &[]);
         return Ok(FileRead { unchanged: true, ..FileRead::new(&place, sha256, size, &stat) });
     }
-    let text = TextRead::new(&slice, wanted, request.end_line.is_some());
+    let mut text = TextRead::new(&slice, wanted, request.end_line.is_some());
+    if request.names_lines() && slice.complete_lines > 0 && slice.cut_at.is_none() && wanted.skip_bytes == 0 {
+        text.range_sha256 = Some(Sha256::of(&on_disk(slice.bytes.clone(), &text, wanted)));
+    }
     let last_shown_whole = wanted.offset + slice.complete_lines;
     engine.mark_shown(place.path(), sha256, &stat, &[(text.start_line, last_shown_whole)]);
     warn_of_text(engine, &place, &slice, &text);
@@ -355,6 +367,7 @@ impl TextRead {
             truncated,
             next_offset: truncated.then_some(end),
             next_column: slice.cut_at.map(|cut| cut + 1),
+            range_sha256: None,
             encoding: slice.encoding,
             line_ending: slice.line_ending,
             bom: slice.bom,

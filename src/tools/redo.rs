@@ -1,13 +1,15 @@
 //! `redo`: what undo took back, done again.
 
-use super::undo::{self, Direction, Response};
+use super::undo::{self, Response};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
+use crate::engine::transaction::replay::Direction;
 use crate::error::Error;
 
-/// Do again what undo took back, the newest first
+/// Do again what undo took back, the oldest change first
 ///
-/// A change made after an undo ends what could be redone.
+/// Steps are changes: after an undo of three, one step does the oldest of them again. A change made
+/// after an undo ends what could be redone.
 #[derive(Debug, clap::Args, serde::Deserialize, schemars::JsonSchema)]
 #[group(skip)]
 #[serde(transparent)]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
+use crate::engine::audit::AuditFile;
 use crate::engine::state::State;
 use crate::engine::trash::{self, TrashEntry};
 use crate::error::{Error, ErrorKind};
@@ -151,6 +152,14 @@ fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
         }
     }
     drop(change);
+    if !request.dry_run {
+        let gone = |entry: &TrashEntry| AuditFile {
+            path: entry.path.to_string(),
+            old_sha256: None,
+            new_sha256: None,
+        };
+        engine.note_changed(entries.iter().map(gone), None);
+    }
     Ok(Response {
         total: entries.len(),
         bytes: entries.iter().map(|entry| entry.bytes).sum(),

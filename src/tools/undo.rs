@@ -1,6 +1,6 @@
 //! `undo`: a session's changes, taken back.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -10,17 +10,23 @@ use super::common::Trial;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::history::History;
 use crate::engine::path::WorkspacePath;
-use crate::engine::transaction::journal::{Entry, FileEntry, Version};
-use crate::engine::transaction::{Change, Current, Known};
+use crate::engine::protect::protected_component;
+use crate::engine::transaction::journal::{Entry, Version};
+use crate::engine::transaction::replay::{
+    Direction, Gone, Live, Misfit, Outcome, Piece, Replay, depth, placed, same,
+};
+use crate::engine::transaction::{Change, Current, Known, moves};
+use crate::engine::workspace::Workspace;
 use crate::engine::{Engine, fs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
 /// Take back changes that this session made, the newest first
 ///
-/// Works for every changing tool, over several files and calls. A file that has changed since is
-/// left alone (`stale_file`) unless merge is set and the changes do not touch each other. An undo is
-/// itself a change, which redo or another undo takes back.
+/// Works for every changing tool, over several files and calls; several changes are taken back
+/// together or not at all. A file that has changed since is left alone (`stale_file`) unless merge
+/// is set and the changes do not touch each other. Another undo goes further back; redo does the
+/// changes again, one by one.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Changes to take back
@@ -67,25 +73,6 @@ pub struct Undone {
     pub paths: Vec<String>,
 }
 
-/// Which way to go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// Back.
-    Undo,
-    /// Forth.
-    Redo,
-}
-
-impl Direction {
-    /// The tool's name.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Undo => "undo",
-            Self::Redo => "redo",
-        }
-    }
-}
-
 /// The tool.
 pub struct Undo;
 
@@ -116,7 +103,7 @@ pub fn as_text(response: &Response, tool: &str, text: &mut Text) {
     }
 }
 
-/// Takes changes back, or takes that back.
+/// Takes changes back, or does them again: as one change, whole or not at all.
 ///
 /// # Errors
 /// `not_found` where there is nothing to take back, `stale_file`.
@@ -124,80 +111,20 @@ pub fn run(engine: &mut Engine, request: &Request, direction: Direction) -> Resu
     if request.steps == 0 {
         return Err(Error::invalid("steps counts from 1").detail("field", "steps"));
     }
-    match at_once(engine, request, direction, request.steps)? {
-        Taken::Back(response) => Ok(response),
-        Taken::Apart(listed) => one_by_one(engine, request, direction, listed),
-    }
-}
-
-/// What came of taking several changes back as one.
-enum Taken {
-    /// It was done.
-    Back(Response),
-    /// One of them moved whole files or folders, so each goes in a change of its own; these are they.
-    Apart(Vec<Undone>),
-}
-
-/// Takes `steps` changes back as one change, where they are changes of content alone.
-fn at_once(
-    engine: &mut Engine,
-    request: &Request,
-    direction: Direction,
-    steps: usize,
-) -> Result<Taken, Error> {
     let path = match &request.path {
         Some(path) => Some(engine.workspace.resolve_entry(path)?.path().clone()),
         None => None,
     };
     let mut change = engine.begin(direction.name(), request.trial.dry_run)?;
-    let (history, entries) = entries(&mut change, steps, direction, path.as_ref())?;
-    let originals = entries.iter().flat_map(|entry| history.originals(entry));
-    let undone = originals.map(|entry| undone(change.engine(), entry)).collect();
-    let has_moves = entries.iter().any(|entry| !entry.moves.is_empty());
-    if has_moves && entries.len() > 1 {
-        return Ok(Taken::Apart(undone));
-    }
-    change.set_vacated(entries.iter().flat_map(|entry| entry.folders.iter().rev().cloned()).collect());
+    let (history, entries) = entries(&mut change, request.steps, direction, path.as_ref())?;
+    let listed = entries.iter().map(|entry| listed(change.engine(), entry)).collect();
     change.set_reverts(entries.iter().map(|entry| entry.seq).collect());
-    let paths = if has_moves {
-        take_back_moves(&mut change, &entries)?
-    } else {
-        take_back_files(&mut change, &entries, request.merge)?
-    };
+    let paths = plan(&mut change, &history, &entries, direction, request.merge)?;
     change.commit(super::common::subject(direction.name(), &paths), request.trial.why.clone())?;
-    Ok(Taken::Back(Response { undone }))
+    Ok(Response { undone: listed })
 }
 
-/// Takes changes back one after the other. Where one cannot be, those before it stay taken back, and
-/// the error says so.
-fn one_by_one(
-    engine: &mut Engine,
-    request: &Request,
-    direction: Direction,
-    listed: Vec<Undone>,
-) -> Result<Response, Error> {
-    if request.trial.dry_run {
-        // Only the first can be tried on the files as they are.
-        at_once(engine, request, direction, 1)?;
-        return Ok(Response { undone: listed });
-    }
-    let mut done: Vec<Undone> = Vec::new();
-    for _ in 0..request.steps {
-        match at_once(engine, request, direction, 1) {
-            Ok(Taken::Back(response)) => done.extend(response.undone),
-            Ok(Taken::Apart(_)) => return Err(Error::internal("one change is more than one")),
-            Err(error) if error.kind() == ErrorKind::NotFound && !done.is_empty() => break,
-            Err(error) if done.is_empty() => return Err(error),
-            Err(error) => {
-                let before: Vec<u64> = done.iter().map(|undone| undone.seq).collect();
-                return Err(error.applied().detail("undone", before));
-            }
-        }
-    }
-    Ok(Response { undone: done })
-}
-
-/// The changes to take back, the newest first.
+/// The changes to take back or do again, in that order.
 fn entries(
     change: &mut Change<'_>,
     steps: usize,
@@ -209,11 +136,7 @@ fn entries(
         Some(state) => History::load(state, &session)?,
         None => History::default(),
     };
-    let is_wanted = |entry: &Entry| path.is_none_or(|path| touches(entry, path));
-    let entries = match direction {
-        Direction::Undo => history.to_undo(steps, is_wanted),
-        Direction::Redo => history.to_redo(steps, is_wanted),
-    };
+    let entries = history.next(direction, steps, |entry| path.is_none_or(|path| touches(entry, path)));
     if entries.is_empty() {
         let what = match path {
             Some(path) => format!("session {session} has nothing to {} in {path}", direction.name()),
@@ -233,17 +156,10 @@ fn touches(entry: &Entry, path: &WorkspacePath) -> bool {
 }
 
 /// A change as answers show it.
-fn undone(engine: &Engine, entry: &Entry) -> Undone {
-    let is_own =
-        |path: &&WorkspacePath| crate::engine::protect::protected_component(path.as_path()).is_none();
-    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]).filter(is_own);
-    let paths: Vec<String> = entry
-        .files
-        .iter()
-        .map(|file| &file.path)
-        .chain(moved)
-        .map(|path| engine.workspace.shown(path))
-        .collect();
+fn listed(engine: &Engine, entry: &Entry) -> Undone {
+    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]).filter(|path| is_own(path));
+    let files = entry.files.iter().map(|file| &file.path);
+    let paths: Vec<String> = files.chain(moved).map(|path| engine.workspace.shown(path)).collect();
     let path = paths.first().cloned().unwrap_or_default();
     Undone {
         seq: entry.seq,
@@ -253,158 +169,299 @@ fn undone(engine: &Engine, entry: &Entry) -> Undone {
     }
 }
 
-/// Plans the old side of every file of several changes, as one change.
-fn take_back_files(
+/// Whether a path is the caller's and not one of lbx's own.
+fn is_own(path: &WorkspacePath) -> bool {
+    protected_component(path.as_path()).is_none()
+}
+
+/// Plans what several changes come to, taken back or done again; answers the paths concerned.
+fn plan(
     change: &mut Change<'_>,
+    history: &History,
     entries: &[Entry],
+    direction: Direction,
     merge: bool,
 ) -> Result<Vec<WorkspacePath>, Error> {
-    let mut planned: BTreeMap<WorkspacePath, Net> = BTreeMap::new();
-    for file in entries.iter().flat_map(|entry| &entry.files) {
-        match planned.get_mut(&file.path) {
-            // An older change of the same file: what it began with is what stands in the end.
-            Some(net) if same(net.target.as_ref(), file.after.as_ref()) => {
-                net.target.clone_from(&file.before);
-            }
-            Some(_) => return Err(stale_between(change, file)),
-            None => {
-                let net = Net { from: file.after.clone(), target: file.before.clone() };
-                planned.insert(file.path.clone(), net);
-            }
-        }
+    let outcome = {
+        let stands = |path: &WorkspacePath| moves::kind(change.workspace(), path);
+        // What was made for changes that are taken back already goes with the last of them.
+        let vacant = match direction {
+            Direction::Undo => history.folders_of_undone(),
+            Direction::Redo => BTreeSet::new(),
+        };
+        let mut replay = Replay::new(&stands, vacant);
+        entries
+            .iter()
+            .try_for_each(|entry| replay.play(entry, direction))
+            .map_err(|misfit| misfit_error(change.workspace(), &misfit))?;
+        replay.outcome()
+    };
+    let mut folders: Vec<WorkspacePath> =
+        outcome.vacant.iter().filter(|folder| is_own(folder)).cloned().collect();
+    innermost_first(&mut folders);
+    let outcome = without_empty(change.workspace(), outcome, &mut folders)?;
+    clear_the_way(change, &outcome, &mut folders)?;
+    let mut planner = Planner { change, history, merge, paths: Vec::new(), unchanged: Vec::new() };
+    for gone in &outcome.gone {
+        planner.remove(gone)?;
     }
-    let mut paths = Vec::new();
-    for (path, net) in planned {
-        if plan_file(change, &path, &net, merge)? {
-            paths.push(path);
-        }
+    for live in outcome.lives {
+        planner.put(live)?;
     }
+    let Planner { mut paths, unchanged, .. } = planner;
+    paths.retain(is_own);
+    let pieces: Vec<Piece> = outcome.pieces.into_iter().chain(unchanged).collect();
+    change.move_all(&pieces)?;
+    change.set_folders(outcome.made);
+    for Piece { real, at } in pieces {
+        paths.push(if is_own(&at) { at } else { real });
+    }
+    change.set_vacated(folders);
     Ok(paths)
 }
 
-/// What several changes together do to a file.
-struct Net {
-    /// What must stand there.
-    from: Option<Version>,
-    /// What shall stand there.
-    target: Option<Version>,
-}
-
-/// Whether two versions have the same bytes and mode.
-fn same(one: Option<&Version>, other: Option<&Version>) -> bool {
-    match (one, other) {
-        (None, None) => true,
-        (Some(one), Some(other)) => one.sha256 == other.sha256 && one.mode == other.mode,
-        _ => false,
-    }
-}
-
-/// The refusal where someone else changed a file between two of the changes.
-fn stale_between(change: &mut Change<'_>, file: &FileEntry) -> Error {
-    let shown = change.engine().workspace.shown(&file.path);
-    Error::new(ErrorKind::StaleFile, format!("{shown} was changed by someone else between these changes"))
-        .at(shown)
-        .suggest("Take the changes back one step at a time.")
-}
-
-/// Plans one file; whether anything is to be done.
-fn plan_file(change: &mut Change<'_>, path: &WorkspacePath, net: &Net, merge: bool) -> Result<bool, Error> {
-    let absolute = change.engine().workspace.root().join(path.as_path());
-    let current = change.look_at(&absolute)?;
-    let now = current.mode().map(|mode| Version {
-        sha256: current.sha256(),
-        size: current.bytes().len() as u64,
-        mode,
-    });
-    if same(now.as_ref(), net.target.as_ref()) {
-        return Ok(false);
-    }
-    let is_as_left = same(now.as_ref(), net.from.as_ref());
-    let target = match &net.target {
-        None => None,
-        Some(version) => Some((bytes_of(change, path, version)?, version.mode)),
+/// The refusal of changes that do not fit together or on what stands.
+fn misfit_error(workspace: &Workspace, misfit: &Misfit) -> Error {
+    let (path, what) = match misfit {
+        Misfit::Between(path) => (path, "was changed by someone else between these changes"),
+        Misfit::Missing(path) => (path, "is no longer there, so it cannot go back"),
+        Misfit::Taken(path) => (path, "cannot come back: something stands there"),
     };
-    match target {
-        _ if !is_as_left && !merge => return Err(stale(change, &current, path, net)),
-        None if is_as_left => change.remove(current.without_proof()),
-        None => return Err(stale(change, &current, path, net)),
-        Some((bytes, mode)) if is_as_left => {
-            change.put(current.without_proof(), bytes, Some(mode), Known::ChangedLines);
-        }
-        Some((bytes, mode)) => {
-            let merged = merged(change, &current, path, net, &bytes)?;
-            change.put(current.without_proof(), merged, Some(mode), Known::ChangedLines);
+    let shown = workspace.shown(path);
+    let suggestion = match misfit {
+        Misfit::Between(_) => "Take the changes back one step at a time.",
+        Misfit::Missing(_) => "Bring it back to where this session left it, and repeat the call.",
+        Misfit::Taken(_) => "Move what stands there out of the way, and repeat the call.",
+    };
+    Error::new(ErrorKind::StaleFile, format!("{shown} {what}")).at(shown).suggest(suggestion)
+}
+
+/// The outcome without the folders that would move only to vanish, which then vanish where they are.
+fn without_empty(
+    workspace: &Workspace,
+    mut outcome: Outcome,
+    folders: &mut Vec<WorkspacePath>,
+) -> Result<Outcome, Error> {
+    let pieces = outcome.pieces.clone();
+    for piece in pieces.iter().filter(|piece| folders.contains(&piece.at)).cloned().collect::<Vec<_>>() {
+        let vanishes = |real: &WorkspacePath| folders.contains(&placed(&pieces, real));
+        let held = emptied(workspace, &piece.real, &|real| leaves(&outcome, real), &vanishes)?;
+        if let Some(inner) = held {
+            outcome.pieces.retain(|other| *other != piece);
+            folders.retain(|folder| !folder.is_within(&piece.at));
+            folders.extend(inner);
         }
     }
-    Ok(true)
+    innermost_first(folders);
+    Ok(outcome)
 }
 
-/// The bytes of a version, which a backup has.
-fn bytes_of(change: &mut Change<'_>, path: &WorkspacePath, version: &Version) -> Result<Vec<u8>, Error> {
-    change.bytes_seen(path, version.sha256).ok_or_else(|| {
-        let shown = change.engine().workspace.shown(path);
-        Error::new(
-            ErrorKind::NotFound,
-            format!(
-                "the bytes of {shown} with sha256 {} are no longer kept: gc removed their backup",
-                version.sha256
-            ),
-        )
-        .at(shown)
-    })
-}
-
-/// The refusal of a file that has changed since.
-fn stale(change: &mut Change<'_>, current: &Current, path: &WorkspacePath, net: &Net) -> Error {
-    let shown = change.engine().workspace.shown(path);
-    let hex = |sha256: Option<Sha256>| sha256.map(Sha256::to_hex);
-    let same_bytes =
-        net.from.as_ref().map(|version| version.sha256) == current.exists().then(|| current.sha256());
-    let what = match (&net.from, current.mode()) {
-        (Some(from), Some(mode)) if same_bytes => {
-            format!("its mode is {} and was {}", fs::mode_text(mode), fs::mode_text(from.mode))
-        }
-        _ => "its bytes are others".to_owned(),
-    };
-    Error::new(ErrorKind::StaleFile, format!("{shown} has changed since this session changed it: {what}"))
-        .at(shown)
-        .suggest("Set merge to true to keep both where they do not touch each other, or read the file and edit it.")
-        .detail("expected_sha256", hex(net.from.as_ref().map(|version| version.sha256)))
-        .detail("actual_sha256", hex(current.exists().then(|| current.sha256())))
-}
-
-/// The file with the change taken back and what came since kept.
-fn merged(
+/// Has the folders cleared away in whose place something else comes to stand.
+fn clear_the_way(
     change: &mut Change<'_>,
-    current: &Current,
-    path: &WorkspacePath,
-    net: &Net,
-    target: &[u8],
-) -> Result<Vec<u8>, Error> {
-    let base = match &net.from {
-        Some(version) if current.exists() => bytes_of(change, path, version)?,
-        _ => return Err(stale(change, current, path, net)),
-    };
-    diffy::merge_bytes(&base, current.bytes(), target)
-        .map_err(|_| stale(change, current, path, net).detail("merge", "the changes touch the same lines"))
+    outcome: &Outcome,
+    folders: &mut Vec<WorkspacePath>,
+) -> Result<(), Error> {
+    let workspace = change.workspace();
+    let lives = outcome.lives.iter().filter(|live| live.real.as_ref() != Some(&live.at)).map(|live| &live.at);
+    let mut cleared = Vec::new();
+    for at in lives.chain(outcome.pieces.iter().map(|piece| &piece.at)) {
+        let moves_away = outcome.pieces.iter().any(|piece| at.is_within(&piece.real) && piece.at != *at);
+        if moves_away || leaves(outcome, at) || moves::inode(workspace, at).is_none() {
+            continue;
+        }
+        let vanishes = |real: &WorkspacePath| folders.contains(real);
+        match emptied(workspace, at, &|real| leaves(outcome, real), &vanishes)? {
+            Some(inner) if folders.contains(at) => cleared.extend(inner),
+            _ => return Err(misfit_error(workspace, &Misfit::Taken(at.clone()))),
+        }
+    }
+    folders.retain(|folder| !cleared.contains(folder));
+    innermost_first(&mut cleared);
+    change.set_cleared(cleared);
+    Ok(())
 }
 
-/// Plans the way back of everything that one change moved.
-fn take_back_moves(change: &mut Change<'_>, entries: &[Entry]) -> Result<Vec<WorkspacePath>, Error> {
-    let mut paths = Vec::new();
-    for moved in entries.iter().flat_map(|entry| entry.moves.iter().rev()) {
-        let back = moved.reversed();
-        let shown = change.engine().workspace.shown(&back.to);
-        if !change.can_move(&back) {
-            return Err(Error::new(
-                ErrorKind::StaleFile,
-                format!("{shown} cannot come back: something stands there, or what was moved is gone"),
-            )
-            .at(shown));
+/// Sorts folders so that each comes before the one that holds it.
+fn innermost_first(folders: &mut Vec<WorkspacePath>) {
+    folders.sort_by_cached_key(|folder| std::cmp::Reverse((depth(folder), folder.clone())));
+    folders.dedup();
+}
+
+/// Whether what stands at a path goes, or goes elsewhere.
+fn leaves(outcome: &Outcome, real: &WorkspacePath) -> bool {
+    let gone = outcome.gone.iter().any(|gone| gone.real.as_ref() == Some(real));
+    let put_elsewhere = |live: &Live| live.real.as_ref() == Some(real) && live.at != *real;
+    gone || outcome.lives.iter().any(put_elsewhere) || outcome.pieces.iter().any(|piece| piece.real == *real)
+}
+
+/// The folder and those in it, where all else in them leaves and all of them may vanish; `None` for
+/// anything else.
+fn emptied(
+    workspace: &Workspace,
+    folder: &WorkspacePath,
+    leaves: &dyn Fn(&WorkspacePath) -> bool,
+    may_vanish: &dyn Fn(&WorkspacePath) -> bool,
+) -> Result<Option<Vec<WorkspacePath>>, Error> {
+    let mut all = vec![folder.clone()];
+    let mut waiting = all.clone();
+    while let Some(folder) = waiting.pop() {
+        let Ok(opened) = workspace.open_folder(&folder) else {
+            return Ok(None);
+        };
+        let io = |errno| Error::io("list", workspace.shown(&folder), errno);
+        for name in fs::names_in(&opened).map_err(io)? {
+            let path = folder.join(&name);
+            if leaves(&path) {
+                continue;
+            }
+            if !may_vanish(&path) || workspace.open_folder(&path).is_err() {
+                return Ok(None);
+            }
+            all.push(path.clone());
+            waiting.push(path);
         }
-        change.move_whole(&back.from, &back.to)?;
-        let is_trash = crate::engine::protect::protected_component(back.to.as_path()).is_some();
-        paths.push(if is_trash { back.from } else { back.to });
     }
-    Ok(paths)
+    Ok(Some(all))
+}
+
+/// Plans file by file.
+struct Planner<'p, 'c> {
+    /// The change that it will be.
+    change: &'p mut Change<'c>,
+    /// What the session has done.
+    history: &'p History,
+    /// Whether to keep what others have changed since.
+    merge: bool,
+    /// The paths concerned so far.
+    paths: Vec<WorkspacePath>,
+    /// Files whose bytes are right already, and only their name is not.
+    unchanged: Vec<Piece>,
+}
+
+impl Planner<'_, '_> {
+    /// Plans the end of a file, unless there is none.
+    fn remove(&mut self, gone: &Gone) -> Result<(), Error> {
+        let Some(real) = &gone.real else {
+            return Ok(());
+        };
+        let current = self.look_at(real)?;
+        if !same(version(&current).as_ref(), gone.from.as_ref()) {
+            return Err(self.stale(&current, gone.from.as_ref()));
+        }
+        self.paths.push(real.clone());
+        self.change.remove(current.without_proof());
+        Ok(())
+    }
+
+    /// Plans a file's bytes, and perhaps another name for it.
+    fn put(&mut self, live: Live) -> Result<(), Error> {
+        let Live { at, real, from, target } = live;
+        let current = match &real {
+            Some(real) => self.look_at(real)?,
+            None => self.change.nothing_at(&at)?,
+        };
+        let now = version(&current);
+        let stays = real.as_ref().is_none_or(|real| *real == at);
+        if same(now.as_ref(), Some(&target)) {
+            self.unchanged.extend(real.filter(|_| !stays).map(|real| Piece { real, at }));
+            return Ok(());
+        }
+        let bytes = if same(now.as_ref(), from.as_ref()) {
+            self.bytes_of(&at, &target)?
+        } else {
+            self.merged(&current, from.as_ref(), &target)?
+        };
+        if !same(now.as_ref(), from.as_ref()) {
+            self.change.set_merged(at.clone());
+        }
+        self.paths.push(at.clone());
+        if stays {
+            self.change.put(current.without_proof(), bytes, Some(target.mode), Known::ChangedLines);
+        } else {
+            let place = self.change.nothing_at(&at)?.without_proof();
+            self.change.rename(current.without_proof(), place, bytes, Some(target.mode))?;
+        }
+        Ok(())
+    }
+
+    /// The file at a path.
+    fn look_at(&mut self, path: &WorkspacePath) -> Result<Current, Error> {
+        self.change.look_beneath(path).map_err(|error| match error.kind() {
+            ErrorKind::IsADirectory | ErrorKind::NotARegularFile => {
+                let shown = self.change.workspace().shown(path);
+                Error::new(
+                    ErrorKind::StaleFile,
+                    format!("{}, and this session left a file there", error.message()),
+                )
+                .at(shown)
+                .suggest("Move what stands there out of the way, and repeat the call.")
+            }
+            _ => error,
+        })
+    }
+
+    /// The bytes of a version, which a backup has.
+    fn bytes_of(&self, path: &WorkspacePath, version: &Version) -> Result<Vec<u8>, Error> {
+        self.change.bytes_seen(path, version.sha256).ok_or_else(|| {
+            let shown = self.change.workspace().shown(path);
+            Error::new(
+                ErrorKind::NotFound,
+                format!(
+                    "the bytes of {shown} with sha256 {} are no longer at hand: no backup and no snapshot has them",
+                    version.sha256
+                ),
+            )
+            .at(shown)
+        })
+    }
+
+    /// The file with the change taken back and what came since kept.
+    fn merged(
+        &mut self,
+        current: &Current,
+        from: Option<&Version>,
+        target: &Version,
+    ) -> Result<Vec<u8>, Error> {
+        let path = current.place().path();
+        // What the session itself merged there is no one else's, so nobody need ask for it again.
+        let is_own =
+            self.history.merged(path).is_some_and(|left| same(version(current).as_ref(), Some(left)));
+        let (true, Some(from), true) = (self.merge || is_own, from, current.exists()) else {
+            return Err(self.stale(current, from));
+        };
+        let (base, target) = (self.bytes_of(path, from)?, self.bytes_of(path, target)?);
+        let merged = diffy::merge_bytes(&base, current.bytes(), &target).map_err(|_| {
+            self.stale(current, Some(from)).detail("merge", "the changes touch the same lines")
+        })?;
+        // The way back needs them, and no version of the file is just these bytes any more.
+        self.change.keep(base);
+        Ok(merged)
+    }
+
+    /// The refusal of a file that has changed since.
+    fn stale(&self, current: &Current, from: Option<&Version>) -> Error {
+        let shown = current.place().shown();
+        let hex = |sha256: Option<Sha256>| sha256.map(Sha256::to_hex);
+        let same_bytes = from.map(|version| version.sha256) == current.exists().then(|| current.sha256());
+        let what = match (from, current.mode()) {
+            (Some(from), Some(mode)) if same_bytes => {
+                format!("its mode is {} and was {}", fs::mode_text(mode), fs::mode_text(from.mode))
+            }
+            (None, Some(_)) => "there was none, and now there is".to_owned(),
+            (Some(_), None) => "it is gone".to_owned(),
+            _ => "its bytes are others".to_owned(),
+        };
+        Error::new(ErrorKind::StaleFile, format!("{shown} has changed since this session changed it: {what}"))
+            .at(shown)
+            .suggest("Set merge to true to keep both where they do not touch each other, or read the file and edit it.")
+            .detail("expected_sha256", hex(from.map(|version| version.sha256)))
+            .detail("actual_sha256", hex(current.exists().then(|| current.sha256())))
+    }
+}
+
+/// What a file holds; `None` where there is none.
+fn version(current: &Current) -> Option<Version> {
+    let size = current.bytes().len() as u64;
+    current.mode().map(|mode| Version { sha256: current.sha256(), size, mode })
 }

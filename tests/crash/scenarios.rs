@@ -10,8 +10,8 @@ pub struct Scenario {
     pub before: Workspace,
     /// The change.
     pub call: Vec<String>,
-    /// The tool that takes it back.
-    pub back: &'static str,
+    /// The call that takes it back.
+    pub back: &'static [&'static str],
 }
 
 impl Scenario {
@@ -69,11 +69,30 @@ fn workspace() -> Workspace {
 }
 
 /// A change in a workspace.
-fn scenario(name: &'static str, before: Workspace, call: &[&str], back: &'static str) -> Scenario {
+fn scenario(name: &'static str, before: Workspace, call: &[&str], back: &'static [&'static str]) -> Scenario {
     Scenario { name, before, call: call.iter().map(|word| (*word).to_owned()).collect(), back }
 }
 
-/// All of them.
+/// Folders that have changed places and were changed besides, a file in the place of a folder, and
+/// one in the place of another.
+fn mixed() -> Workspace {
+    let ws = workspace();
+    for call in [
+        &["move", "d", "t"][..],
+        &["write", "d", "--content", "no folder\n"],
+        &["move", "t/e", "e"],
+        &["append", "e/f.txt", "--content", "ff\n"],
+        &["move", "a.txt", "old.txt"],
+        &["write", "a.txt", "--content", "another\n"],
+        &["delete", "b.txt"],
+        &["write", "b.txt/deep/h.txt", "--content", "h\n"],
+    ] {
+        ws.lbx(call).ok();
+    }
+    ws
+}
+
+/// All of them, or those whose names hold the words of `LBX_CRASH_ONLY`.
 pub fn all() -> Vec<Scenario> {
     let deleted = workspace();
     deleted.lbx(&["delete", "d", "--recursive"]).ok();
@@ -82,17 +101,21 @@ pub fn all() -> Vec<Scenario> {
     let moved = workspace();
     moved.lbx(&["move", "d", "x/y"]).ok();
     let untouched = Workspace::with(FILES);
-    vec![
-        scenario("first write", untouched, &["write", "n/new.txt", "--content", "new\n"], "undo"),
-        scenario("write a new file", workspace(), &["write", "n/m/new.txt", "--content", "new\n"], "undo"),
-        scenario("write over a file", workspace(), &["write", "a.txt", "--content", "new\n"], "undo"),
-        scenario("edit", workspace(), &["edit", "a.txt", "--old-string", "two", "--new-string", "2"], "undo"),
-        scenario("append", workspace(), &["append", "a.txt", "--content", "four\n"], "undo"),
-        scenario("patch", workspace(), &["patch", "--patch", PATCH], "undo"),
-        scenario("delete a folder", workspace(), &["delete", "d", "--recursive"], "undo"),
-        scenario("restore a folder", deleted, &["restore", "--path", "d"], "undo"),
-        scenario("move a folder", workspace(), &["move", "d", "x/y"], "undo"),
-        scenario("undo a patch", patched, &["undo"], "redo"),
-        scenario("undo a move", moved, &["undo"], "redo"),
-    ]
+    let undo = &["undo"];
+    let all = vec![
+        scenario("first write", untouched, &["write", "n/new.txt", "--content", "new\n"], undo),
+        scenario("write a new file", workspace(), &["write", "n/m/new.txt", "--content", "new\n"], undo),
+        scenario("write over a file", workspace(), &["write", "a.txt", "--content", "new\n"], undo),
+        scenario("edit", workspace(), &["edit", "a.txt", "--old-string", "two", "--new-string", "2"], undo),
+        scenario("append", workspace(), &["append", "a.txt", "--content", "four\n"], undo),
+        scenario("patch", workspace(), &["patch", "--patch", PATCH], undo),
+        scenario("delete a folder", workspace(), &["delete", "d", "--recursive"], undo),
+        scenario("restore a folder", deleted, &["restore", "--path", "d"], undo),
+        scenario("move a folder", workspace(), &["move", "d", "x/y"], undo),
+        scenario("undo a patch", patched, &["undo"], &["redo"]),
+        scenario("undo a move", moved, &["undo"], &["redo"]),
+        scenario("undo a mix", mixed(), &["undo", "--steps", "8"], &["redo", "--steps", "8"]),
+    ];
+    let only = std::env::var("LBX_CRASH_ONLY").unwrap_or_default();
+    all.into_iter().filter(|scenario| scenario.name.contains(&only)).collect()
 }

@@ -1,10 +1,12 @@
 //! What a session changed, it can take back, and do again.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::common::Workspace;
+use crate::common::{Standing, Workspace};
 
 /// A patch that changes, makes and removes a file.
 const PATCH: &str = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+1\n*** Add File: deep/new.txt\n+new\n*** Delete File: sub/b.txt\n*** End Patch\n";
@@ -123,8 +125,11 @@ fn steps_takes_several_changes_back_as_one() {
     assert_eq!(seqs, [4, 3, 2, 1]);
     assert_eq!(ws.tree(), before);
     assert_eq!(ws.snapshots().len(), 5);
-    // The undo was one change, and redo takes it back whole.
-    ws.lbx(&["redo"]).ok();
+    // Redo goes by the same steps, the oldest change first.
+    let data = ws.lbx(&["redo"]).ok();
+    assert_eq!(data["undone"], json!([{"seq": 1, "tool": "append", "path": "a.txt"}]));
+    ws.holds("a.txt", "one\ntwo\n1\n");
+    ws.lbx(&["redo", "--steps", "3"]).ok();
     assert_eq!(ws.tree(), after);
     ws.json("undo", &json!({"steps": 0})).error("invalid_request");
     ws.json("undo", &json!({"steps": -1})).error("invalid_request");
@@ -271,33 +276,250 @@ fn bytes_of_every_kind_come_back() {
     }
 }
 
-#[test]
-fn several_changes_are_taken_back_though_one_of_them_moved_files() {
-    let ws = read_workspace();
-    let first = ws.tree();
-    ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "1"]).ok();
-    ws.lbx(&["delete", "sub", "--recursive"]).ok();
-    ws.lbx(&["move", "a.txt", "new/a.txt"]).ok();
-    ws.lbx(&["append", "new/a.txt", "--content", "three\n"]).ok();
-    let last = ws.tree();
-    let undone = ws.lbx(&["undo", "--steps", "4"]).ok();
-    let tools: Vec<&str> =
-        undone["undone"].as_array().unwrap().iter().map(|it| it["tool"].as_str().unwrap()).collect();
-    assert_eq!(tools, ["append", "move", "delete", "edit"]);
-    assert_eq!(ws.tree(), first);
-    ws.lbx(&["redo", "--steps", "4"]).ok();
-    assert_eq!(ws.tree(), last);
+/// Calls one after the other, from the first tree to the last.
+fn play(ws: &Workspace, calls: &[Value]) -> Vec<BTreeMap<PathBuf, Standing>> {
+    let mut trees = vec![ws.tree()];
+    for call in calls {
+        let (tool, request) = call.as_object().unwrap().iter().next().unwrap();
+        if let Some(path) = request["path"].as_str().filter(|path| ws.path(path).is_file()) {
+            ws.lbx(&["read", path]).ok();
+        }
+        ws.json(tool, request).success();
+        trees.push(ws.tree());
+    }
+    trees
 }
 
 #[test]
-fn a_refusal_half_way_says_what_was_done() {
+fn several_changes_of_any_kind_are_taken_back_as_one() {
+    let cases: &[(&str, Value)] = &[
+        (
+            "edit, delete, move, append",
+            json!([
+                {"edit": {"path": "a.txt", "old_string": "one", "new_string": "1"}},
+                {"delete": {"path": "sub", "recursive": true}},
+                {"move": {"from": "a.txt", "to": "new/a.txt"}},
+                {"append": {"path": "new/a.txt", "content": "three\n"}},
+            ]),
+        ),
+        (
+            "another file in the old place",
+            json!([
+                {"move": {"from": "a.txt", "to": "old.txt"}},
+                {"write": {"path": "a.txt", "content": "another\n"}},
+                {"append": {"path": "old.txt", "content": "three\n"}},
+            ]),
+        ),
+        (
+            "two names exchanged",
+            json!([
+                {"move": {"from": "a.txt", "to": "t"}},
+                {"move": {"from": "sub/b.txt", "to": "a.txt"}},
+                {"move": {"from": "t", "to": "sub/b.txt"}},
+            ]),
+        ),
+        (
+            "two folders exchanged, and changed",
+            json!([
+                {"write": {"path": "other/c.txt", "content": "c\n"}},
+                {"move": {"from": "sub", "to": "t"}},
+                {"move": {"from": "other", "to": "sub"}},
+                {"append": {"path": "sub/c.txt", "content": "c\n"}},
+                {"move": {"from": "t", "to": "other"}},
+                {"append": {"path": "other/b.txt", "content": "b\n"}},
+                {"write": {"path": "other/c.txt", "content": "not c\n"}},
+            ]),
+        ),
+        (
+            "a file becomes a folder",
+            json!([
+                {"delete": {"path": "a.txt"}},
+                {"write": {"path": "a.txt/deep/c.txt", "content": "c\n"}},
+                {"write": {"path": "a.txt/d.txt", "content": "d\n"}},
+            ]),
+        ),
+        (
+            "a folder becomes a file",
+            json!([
+                {"delete": {"path": "sub", "recursive": true}},
+                {"write": {"path": "sub", "content": "no folder\n"}},
+                {"append": {"path": "sub", "content": "at all\n"}},
+            ]),
+        ),
+        (
+            "a file becomes a folder that moves, and a file again",
+            json!([
+                {"move": {"from": "a.txt", "to": "t"}},
+                {"move": {"from": "sub", "to": "a.txt"}},
+                {"append": {"path": "a.txt/b.txt", "content": "b\n"}},
+                {"move": {"from": "a.txt", "to": "x/y"}},
+                {"move": {"from": "t", "to": "a.txt"}},
+                {"prepend": {"path": "a.txt", "content": "zero\n"}},
+            ]),
+        ),
+        (
+            "made, moved and deleted",
+            json!([
+                {"write": {"path": "x/y/c.txt", "content": "c\n"}},
+                {"move": {"from": "x", "to": "z"}},
+                {"append": {"path": "z/y/c.txt", "content": "c\n"}},
+                {"move": {"from": "z/y/c.txt", "to": "c.txt"}},
+                {"delete": {"path": "z", "recursive": true}},
+            ]),
+        ),
+        (
+            "out of a folder, which then moves",
+            json!([
+                {"write": {"path": "sub/c.txt", "content": "c\n"}},
+                {"move": {"from": "sub/b.txt", "to": "b.txt"}},
+                {"move": {"from": "sub", "to": "bus"}},
+                {"move": {"from": "b.txt", "to": "bus/in/b.txt"}},
+                {"insert": {"path": "bus/in/b.txt", "line": 0, "content": "a\n"}},
+            ]),
+        ),
+        (
+            "deleted, written anew, deleted again",
+            json!([
+                {"delete": {"path": "a.txt"}},
+                {"write": {"path": "a.txt", "content": "anew\n"}},
+                {"delete": {"path": "a.txt"}},
+                {"restore": {"path": "a.txt"}},
+                {"restore": {"path": "a.txt", "to": "b/a.txt"}},
+            ]),
+        ),
+    ];
+    for (name, calls) in cases {
+        let ws = read_workspace();
+        ws.chmod("a.txt", 0o640);
+        ws.chmod("sub", 0o750);
+        let calls = calls.as_array().unwrap();
+        let trees = play(&ws, calls);
+        let (first, last) = (&trees[0], &trees[calls.len()]);
+        let before = ws.snapshots().len();
+        let steps = calls.len().to_string();
+        let preview = ws.unchanged(|| ws.lbx(&["undo", "--steps", &steps, "--dry-run"]).ok());
+        let undone = ws.lbx(&["undo", "--steps", &steps]).ok();
+        assert_eq!(preview, undone, "{name}");
+        assert!(ws.tree() == *first, "{name}: undone: {:?}", ws.tree());
+        assert_eq!(ws.snapshots().len(), before + 1, "{name}: {:?}", ws.snapshots());
+        assert_eq!(ws.git(&["rev-parse", "lbx-snapshots^{tree}"]), ws.tree_id(), "{name}");
+        ws.lbx(&["redo", "--steps", &steps]).ok();
+        assert!(ws.tree() == *last, "{name}: redone: {:?}", ws.tree());
+        assert_eq!(ws.git(&["rev-parse", "lbx-snapshots^{tree}"]), ws.tree_id(), "{name}");
+        // Back all at once, then forth one by one, and back by two.
+        ws.lbx(&["undo", "--steps", &steps]).ok();
+        for tree in &trees[1..] {
+            ws.lbx(&["redo"]).ok();
+            assert!(ws.tree() == *tree, "{name}: redone by one: {:?}", ws.tree());
+        }
+        ws.unchanged(|| ws.lbx(&["redo"]).error("not_found"));
+        for at in (0..calls.len() - 1).rev().step_by(2) {
+            ws.lbx(&["undo", "--steps", "2"]).ok();
+            assert!(ws.tree() == trees[at], "{name}: undone by two: {:?}", ws.tree());
+        }
+    }
+}
+
+#[test]
+fn a_refusal_among_several_changes_leaves_all_of_them() {
     let ws = read_workspace();
     ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "1"]).ok();
     ws.lbx(&["move", "sub/b.txt", "c.txt"]).ok();
     ws.write("a.txt", "someone else's\n");
-    let error = ws.lbx(&["undo", "--steps", "2"]).error("stale_file");
-    assert_eq!(error["applied"], true);
-    assert_eq!(error["details"]["undone"], json!([2]));
+    let error = ws.unchanged(|| ws.lbx(&["undo", "--steps", "2"]).error("stale_file"));
+    assert_eq!((&error["path"], &error["applied"]), (&json!("a.txt"), &Value::Null));
+    ws.lbx(&["undo"]).ok();
     ws.holds("sub/b.txt", "b\n");
-    ws.holds("a.txt", "someone else's\n");
+    // What stands in the way is named, and left alone.
+    ws.lbx(&["redo"]).ok();
+    ws.write("sub/b.txt", "mine\n");
+    let error = ws.unchanged(|| ws.lbx(&["undo"]).error("stale_file"));
+    assert_eq!(error["path"], "sub/b.txt");
+}
+
+#[test]
+fn redo_goes_by_the_steps_that_undo_went() {
+    let ws = read_workspace();
+    let append = |text: &str| ws.lbx(&["append", "a.txt", "--content", text]).ok();
+    for text in ["1\n", "2\n", "3\n", "4\n"] {
+        append(text);
+    }
+    let holds = |lines: &str| ws.holds("a.txt", format!("one\ntwo\n{lines}"));
+    ws.lbx(&["undo", "--steps", "3"]).ok();
+    holds("1\n");
+    ws.lbx(&["redo", "--steps", "2"]).ok();
+    holds("1\n2\n3\n");
+    ws.lbx(&["undo"]).ok();
+    ws.lbx(&["undo"]).ok();
+    holds("1\n");
+    ws.lbx(&["redo"]).ok();
+    holds("1\n2\n");
+    // More steps than there are: all there are.
+    let redone = ws.lbx(&["redo", "--steps", "9"]).ok();
+    assert_eq!(redone["undone"].as_array().unwrap().len(), 2);
+    holds("1\n2\n3\n4\n");
+    // A new change ends the chain of redo; undo goes on below it.
+    ws.lbx(&["undo", "--steps", "2"]).ok();
+    append("five\n");
+    ws.unchanged(|| ws.lbx(&["redo"]).error("not_found"));
+    ws.lbx(&["undo", "--steps", "2"]).ok();
+    holds("1\n");
+    ws.lbx(&["redo", "--steps", "2"]).ok();
+    holds("1\n2\nfive\n");
+}
+
+#[test]
+fn undo_and_redo_by_path_leave_the_others() {
+    let ws = read_workspace();
+    ws.lbx(&["append", "a.txt", "--content", "1\n"]).ok();
+    ws.lbx(&["append", "sub/b.txt", "--content", "1\n"]).ok();
+    ws.lbx(&["append", "a.txt", "--content", "2\n"]).ok();
+    ws.lbx(&["write", "new/c.txt", "--content", "c\n"]).ok();
+    ws.lbx(&["write", "new/d.txt", "--content", "d\n"]).ok();
+    ws.lbx(&["undo", "a.txt", "--steps", "2"]).ok();
+    ws.holds("a.txt", "one\ntwo\n");
+    ws.holds("sub/b.txt", "b\n1\n");
+    ws.lbx(&["undo", "new/c.txt"]).ok();
+    ws.lbx(&["undo", "new"]).ok();
+    assert!(!ws.path("new").exists(), "made for files that are gone");
+    ws.lbx(&["redo", "a.txt"]).ok();
+    ws.holds("a.txt", "one\ntwo\n1\n");
+    ws.lbx(&["redo", "sub"]).error("not_found");
+    ws.lbx(&["redo", "new", "--steps", "2"]).ok();
+    ws.holds("new/c.txt", "c\n");
+    ws.holds("new/d.txt", "d\n");
+    ws.lbx(&["redo"]).ok();
+    ws.holds("a.txt", "one\ntwo\n1\n2\n");
+}
+
+#[test]
+fn what_was_merged_is_done_again_without_asking() {
+    let lines: String = (1..=20).map(|number| format!("line {number}\n")).collect();
+    let ws = Workspace::with(&[("a.txt", &lines)]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "line 2\n", "--new-string", "TWO\n"]).ok();
+    let both = lines.replace("line 2\n", "TWO\n").replace("line 18\n", "MINE\n");
+    ws.write("a.txt", &both);
+    ws.lbx(&["undo", "--merge"]).ok();
+    ws.lbx(&["redo"]).ok();
+    ws.holds("a.txt", &both);
+    ws.lbx(&["undo"]).ok();
+    ws.holds("a.txt", lines.replace("line 18\n", "MINE\n"));
+    // What others change after that is theirs again.
+    ws.write("a.txt", lines.replace("line 18\n", "MINE AGAIN\n"));
+    ws.unchanged(|| ws.lbx(&["redo"]).error("stale_file"));
+    ws.lbx(&["redo", "--merge"]).ok();
+    ws.holds("a.txt", both.replace("MINE", "MINE AGAIN"));
+}
+
+#[test]
+fn an_undo_that_finds_all_undone_is_one_step_all_the_same() {
+    let ws = read_workspace();
+    ws.lbx(&["append", "a.txt", "--content", "three\n"]).ok();
+    ws.lbx(&["write", "c.txt", "--content", "c\n"]).ok();
+    fs::remove_file(ws.path("c.txt")).unwrap();
+    ws.lbx(&["undo"]).ok();
+    ws.lbx(&["undo"]).ok();
+    ws.holds("a.txt", "one\ntwo\n");
+    ws.lbx(&["undo"]).error("not_found");
 }

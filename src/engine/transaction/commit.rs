@@ -7,25 +7,30 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::journal::{Entry, FileEntry, PendingEntry, Version};
+use super::journal::{Description, Entry, FileEntry, HELD_FOLDER, MoveEntry, PendingEntry, Version};
 use super::stage::{New, Stage, Staged};
-use super::{Change, Planned, marks, moves, recover};
+use super::{Change, Planned, marks, moves, recover, replay};
 use crate::engine::audit::AuditFile;
 use crate::engine::backup;
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::policy::settings::Key;
+use crate::engine::protect::protected_component;
 use crate::engine::session;
 use crate::engine::snapshot_of::{self, Record};
 use crate::engine::state::{State, make_folder};
+use crate::engine::trash;
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
 
 /// Everything written aside for a change, not yet in force.
 #[derive(Default)]
 struct Prepared {
     /// New bytes, by the number of their file.
     staged: BTreeMap<usize, Staged>,
+    /// Descriptions of what goes to the trash.
+    descriptions: Vec<Staged>,
     /// Old bytes.
     backups: Vec<backup::Pending>,
     /// The journal entry.
@@ -35,7 +40,7 @@ struct Prepared {
 impl Prepared {
     /// Removes everything again.
     fn discard(&self) {
-        self.staged.values().for_each(Staged::discard);
+        self.staged.values().chain(&self.descriptions).for_each(Staged::discard);
         self.backups.iter().for_each(backup::Pending::discard);
         if let Some(entry) = &self.entry {
             entry.discard();
@@ -46,14 +51,16 @@ impl Prepared {
 impl Change<'_> {
     /// Makes the change, with `subject` as its line in the snapshot log.
     ///
-    /// Without any file planned, and in a dry run, nothing happens.
+    /// Without anything planned, and in a dry run, nothing happens.
     ///
     /// # Errors
     /// The system's, with nothing changed; where a step after the change failed, the error says
     /// that it was applied.
     pub fn commit(mut self, subject: String, why: Option<String>) -> Result<(), Error> {
         self.must_have_one_name()?;
-        if self.dry_run || (self.files.is_empty() && self.entry.moves.is_empty()) {
+        // An undo that finds all as it was before still is one: the next goes further back.
+        let is_empty = self.files.is_empty() && self.entry.moves.is_empty() && self.entry.reverts.is_empty();
+        if self.dry_run || is_empty {
             return Ok(());
         }
         let Some(state) = self.state.take() else {
@@ -61,7 +68,9 @@ impl Change<'_> {
         };
         self.entry.subject = subject;
         self.entry.why = why;
+        self.join_names();
         self.plan_folders()?;
+        self.settle_moves();
         if self.session.seq == 0 {
             // Now, while the files still have their old bytes and nothing lies beside them.
             snapshot_of::baseline(self.engine, &self.entry);
@@ -73,8 +82,13 @@ impl Change<'_> {
             return Err(error);
         }
         if let Err(error) = apply_entry(&self.engine.workspace, &self.entry) {
-            return Err(self.after_failure(&state, error));
+            let error = self.after_failure(&state, error);
+            if error.is_applied() {
+                self.note_changed();
+            }
+            return Err(error);
         }
+        self.note_changed();
         sync_folders_of(&self.engine.workspace, &self.entry).map_err(Error::applied)?;
         self.finish(&state)
     }
@@ -114,8 +128,9 @@ impl Change<'_> {
                 }
             }
         }
-        for moved in &self.entry.moves {
-            for folder in self.folders_to(&moved.to)?.1 {
+        let targets: Vec<WorkspacePath> = self.entry.moves.iter().map(|moved| moved.to.clone()).collect();
+        for target in targets {
+            for folder in self.folders_to(&target)?.1 {
                 if !self.entry.folders.contains(&folder) {
                     self.entry.folders.push(folder);
                 }
@@ -127,6 +142,9 @@ impl Change<'_> {
     /// Writes backups, new bytes and the journal entry aside.
     fn prepare(&mut self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
         let mut warnings = Vec::new();
+        for bytes in &self.kept {
+            prepared.backups.extend(backup::prepare(state, Sha256::of(bytes), bytes)?);
+        }
         for (number, file) in self.files.iter().enumerate() {
             let current = &file.seen.current;
             if current.exists() {
@@ -137,12 +155,13 @@ impl Change<'_> {
                 let stage = Stage { workspace: &self.engine.workspace, state, id: &self.entry.id };
                 let new = New { bytes: &after.bytes, mode: after.mode };
                 let origin = file.origin.as_ref().map(|origin| &origin.original);
-                let original = current.original.as_ref().or(origin);
+                let original = origin.or(current.original.as_ref());
                 let staged = stage.write(number, &nearest, original, &new, &mut warnings)?;
                 prepared.staged.insert(number, staged);
             }
             warn_of_links(file, &mut warnings);
         }
+        self.prepare_descriptions(state, prepared)?;
         let files: Vec<FileEntry> = self
             .files
             .iter()
@@ -150,6 +169,9 @@ impl Change<'_> {
             .map(|(number, file)| file_entry(file, prepared.staged.get(&number)))
             .collect();
         self.entry.files = files;
+        if self.entry.moves.iter().any(|moved| moved.via.is_some()) {
+            state.folder(HELD_FOLDER)?;
+        }
         prepared.entry = Some(self.entry.prepare(state)?);
         for warning in warnings {
             self.engine.warn(warning);
@@ -157,10 +179,28 @@ impl Change<'_> {
         Ok(())
     }
 
+    /// Writes the descriptions of what goes to the trash aside.
+    fn prepare_descriptions(&mut self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
+        if !self.described.is_empty() {
+            // Not by the change itself, which would let everyone look into it.
+            state.folder(trash::FOLDER)?;
+        }
+        for (number, entry) in self.described.iter().enumerate() {
+            let bytes = serde_json::to_vec(entry).map_err(|error| Error::internal(error.to_string()))?;
+            let stage = Stage { workspace: &self.engine.workspace, state, id: &self.entry.id };
+            let staged = stage.write_own(&format!("trash-{number}"), &bytes)?;
+            let (path, staged_path) = (entry.description(), staged.path.clone());
+            self.entry.descriptions.push(Description { staged: staged_path, path });
+            prepared.descriptions.push(staged);
+        }
+        Ok(())
+    }
+
     /// Makes everything prepared durable, then the journal entry binding.
     fn put_in_force(&self, state: &State, prepared: &Prepared) -> Result<(), Error> {
         let io = |source: std::io::Error| Error::io("sync", super::super::state::STATE_FOLDER, source);
-        let files = prepared.staged.values().map(|staged| &staged.file);
+        let staged = prepared.staged.values().chain(&prepared.descriptions);
+        let files = staged.map(|staged| &staged.file);
         let files = files.chain(prepared.backups.iter().map(|backup| &backup.file));
         let files: Vec<&File> = files.chain(prepared.entry.iter().map(|entry| &entry.file)).collect();
         sync_all(&files).map_err(io)?;
@@ -225,14 +265,20 @@ impl Change<'_> {
         }
     }
 
+    /// Notes for the audit log what the change did.
+    fn note_changed(&mut self) {
+        self.engine.note_changed(audit_files(&self.entry), Some(&self.entry.id));
+    }
+
     /// What follows a change that stands: marks, snapshot, history.
     fn finish(mut self, state: &State) -> Result<(), Error> {
-        self.engine.note_changed(audit_files(&self.entry));
         self.set_marks(state);
         let mut files = snapshot_files(&self.files, &self.entry);
         files.extend(self.moved.iter().map(moves::Moved::for_snapshot));
-        let record = Record { entry: &self.entry, files };
+        let record = Record { entry: &self.entry, files: moves::joined(files) };
         let outcome = snapshot_of::record(self.engine, &record);
+        // Before the entry is closed: whoever finds it open looks whether the record is there.
+        self.engine.audit(&self.entry.tool, outcome.as_ref().err());
         if let Err(error) = self.entry.close(state) {
             self.engine.warn(format!(
                 "the change stands, but its journal entry could not be closed: {}",
@@ -290,7 +336,8 @@ fn snapshot_files<'a>(files: &'a [Planned], entry: &'a Entry) -> Vec<snapshot_of
             .zip(entry.after.as_ref())
             .map(|(after, version)| (version.mode, after.bytes.as_slice())),
     };
-    files.iter().zip(&entry.files).map(sides).collect()
+    let is_own = |file: &FileEntry| protected_component(file.path.as_path()).is_none();
+    files.iter().zip(&entry.files).filter(|(_, file)| is_own(file)).map(sides).collect()
 }
 
 /// What the journal has of a planned file.
@@ -329,24 +376,70 @@ fn warn_of_links(file: &Planned, warnings: &mut Vec<String>) {
 }
 
 /// Carries out the renames and deletions of an entry that is in force; those done already are
-/// passed over. Deletions come first, so that a folder can take a file's place.
+/// passed over. What goes comes first, so that something else can take its name.
 ///
 /// # Errors
 /// The system's, at the first that fails.
 pub fn apply_entry(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
     for file in entry.files.iter().filter(|file| file.after.is_none()) {
-        delete(workspace, file)?;
+        if !recover::is_taken_over(workspace, entry, &file.path) {
+            delete(workspace, file)?;
+        }
     }
-    for folder in &entry.folders {
-        let io = |errno: Errno| Error::io("make", workspace.shown(folder), errno);
-        let parent = workspace.open_folder(&folder.parent().unwrap_or_default())?;
-        make_folder(parent.as_fd(), folder.name().unwrap_or_default(), 0o777).map_err(io)?;
+    let mut waiting: Vec<&MoveEntry> = entry.moves.iter().filter(|moved| moved.via.is_some()).collect();
+    waiting.sort_by_cached_key(|moved| std::cmp::Reverse(replay::depth(&moved.from)));
+    waiting.into_iter().try_for_each(|moved| moves::extract(workspace, moved))?;
+    for folder in &entry.cleared {
+        if !recover::is_taken_over(workspace, entry, folder) {
+            vacate(workspace, folder)?;
+        }
     }
+    let mut steps: Vec<Step<'_>> = entry.folders.iter().map(Step::Folder).collect();
+    steps.extend(entry.descriptions.iter().map(Step::Description));
+    steps.extend(entry.moves.iter().map(Step::Move));
+    if !entry.moves.is_empty() {
+        // What holds others comes before them.
+        steps.sort_by_cached_key(|step| replay::depth(step.path()));
+    }
+    steps.iter().try_for_each(|step| step.carry_out(workspace))?;
     for file in entry.files.iter().filter(|file| file.after.is_some()) {
         rename(workspace, file)?;
     }
-    entry.moves.iter().try_for_each(|moved| moves::carry_out(workspace, moved))?;
     entry.vacated.iter().try_for_each(|folder| vacate(workspace, folder))
+}
+
+/// Something that comes to stand at a path, before any file does.
+enum Step<'e> {
+    /// A folder that is made.
+    Folder(&'e WorkspacePath),
+    /// A description in the trash.
+    Description(&'e Description),
+    /// Something that was elsewhere.
+    Move(&'e MoveEntry),
+}
+
+impl Step<'_> {
+    /// Where it comes to stand.
+    fn path(&self) -> &WorkspacePath {
+        match self {
+            Self::Folder(path) => path,
+            Self::Description(description) => &description.path,
+            Self::Move(moved) => &moved.to,
+        }
+    }
+
+    /// Does it, unless it is done.
+    fn carry_out(&self, workspace: &Workspace) -> Result<(), Error> {
+        match self {
+            Self::Folder(folder) => {
+                let io = |errno: Errno| Error::io("make", workspace.shown(folder), errno);
+                let parent = workspace.open_folder(&folder.parent().unwrap_or_default())?;
+                make_folder(parent.as_fd(), folder.name().unwrap_or_default(), 0o777).map_err(io)
+            }
+            Self::Description(Description { staged, path }) => rename_staged(workspace, staged, path, true),
+            Self::Move(moved) => moves::place(workspace, moved),
+        }
+    }
 }
 
 /// Removes a folder that is empty.
@@ -385,26 +478,32 @@ fn delete(workspace: &Workspace, file: &FileEntry) -> Result<(), Error> {
 
 /// Renames the new bytes to their place; a new file never onto another.
 fn rename(workspace: &Workspace, file: &FileEntry) -> Result<(), Error> {
-    let Some(staged) = &file.staged else {
-        return Ok(());
-    };
+    match &file.staged {
+        Some(staged) => rename_staged(workspace, staged, &file.path, file.before.is_none()),
+        None => Ok(()),
+    }
+}
+
+/// Renames what waits at `staged` to `path`, where nothing may stand if it is `new`.
+fn rename_staged(
+    workspace: &Workspace,
+    staged: &WorkspacePath,
+    path: &WorkspacePath,
+    new: bool,
+) -> Result<(), Error> {
     let from = workspace.open_folder(&staged.parent().unwrap_or_default())?;
-    let to = workspace.open_folder(&file.path.parent().unwrap_or_default())?;
-    let (old, new) = (staged.name().unwrap_or_default(), file.path.name().unwrap_or_default());
-    let renamed = if file.before.is_some() {
-        fs::rename_at(&from, old, &to, new)
-    } else {
-        rename_new(&from, old, &to, new)
-    };
+    let to = workspace.open_folder(&path.parent().unwrap_or_default())?;
+    let (old, name) = (staged.name().unwrap_or_default(), path.name().unwrap_or_default());
+    let renamed = if new { rename_new(&from, old, &to, name) } else { fs::rename_at(&from, old, &to, name) };
     match renamed {
         Ok(()) => Ok(()),
         // Done by the call that died.
         Err(Errno::NOENT)
-            if fs::stat_at(from.as_fd(), old).is_err() && fs::stat_at(to.as_fd(), new).is_ok() =>
+            if fs::stat_at(from.as_fd(), old).is_err() && fs::stat_at(to.as_fd(), name).is_ok() =>
         {
             Ok(())
         }
-        Err(errno) => Err(Error::io("write", workspace.shown(&file.path), errno)),
+        Err(errno) => Err(Error::io("write", workspace.shown(path), errno)),
     }
 }
 
@@ -436,10 +535,16 @@ pub fn rename_new(
 /// # Errors
 /// The system's.
 pub fn sync_folders_of(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
-    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
-    let folders = entry.folders.iter().chain(&entry.vacated);
-    let touched = entry.files.iter().map(|file| &file.path).chain(folders).chain(moved);
-    let mut paths: Vec<WorkspacePath> = touched.filter_map(WorkspacePath::parent).collect();
+    let moved = entry.moves.iter().flat_map(|moved| [Some(&moved.from), Some(&moved.to), moved.via.as_ref()]);
+    let folders = entry.folders.iter().chain(&entry.vacated).chain(&entry.cleared);
+    let descriptions = entry.descriptions.iter().map(|description| &description.path);
+    let touched = entry.files.iter().map(|file| &file.path).chain(folders).chain(moved.flatten());
+    let mut paths: Vec<WorkspacePath> =
+        touched.chain(descriptions).filter_map(WorkspacePath::parent).collect();
+    if entry.moves.iter().any(|moved| moved.via.is_some()) || !entry.files.is_empty() {
+        // A folder that moved may have lost a name before, under the one that it had then.
+        paths.extend(entry.moves.iter().map(|moved| moved.to.clone()));
+    }
     paths.sort();
     paths.dedup();
     let mut folders = Vec::with_capacity(paths.len());

@@ -23,6 +23,8 @@ const ENTRY_BYTES_MAX: u64 = 64 << 20;
 pub const OPEN_FOLDER: &str = "journal/open";
 /// Where those of finished changes are, in a folder a session.
 pub const DONE_FOLDER: &str = "journal/done";
+/// Where things wait between two names.
+pub const HELD_FOLDER: &str = "journal/held";
 /// Where those are that neither could be completed nor rolled back.
 pub const STUCK_FOLDER: &str = "journal/stuck";
 
@@ -57,14 +59,29 @@ pub struct MoveEntry {
     pub from: WorkspacePath,
     /// Its canonical path after.
     pub to: WorkspacePath,
+    /// Where it waits between the two, where its new name is free only once other things have moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<WorkspacePath>,
+    /// Its inode, which tells it from whatever takes its old name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inode: Option<u64>,
 }
 
 impl MoveEntry {
-    /// The way back.
+    /// A move straight to the new name.
     #[must_use]
-    pub fn reversed(&self) -> Self {
-        Self { from: self.to.clone(), to: self.from.clone() }
+    pub fn new(from: WorkspacePath, to: WorkspacePath) -> Self {
+        Self { from, to, via: None, inode: None }
     }
+}
+
+/// The description of something in the trash, which comes to its place with the change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    /// Where it waits.
+    pub staged: WorkspacePath,
+    /// Where it belongs.
+    pub path: WorkspacePath,
 }
 
 /// One change.
@@ -90,17 +107,28 @@ pub struct Entry {
     /// Digest of the request, by which a repeated one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Sha256>,
-    /// The changes of the session that it takes back: those of an `undo`, or the undos of a `redo`.
+    /// The changes of the session that an `undo` takes back, the newest first, or that a `redo`
+    /// does again, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reverts: Vec<u64>,
-    /// The files it changes.
+    /// The files in which an `undo` or a `redo` kept what others had changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<WorkspacePath>,
+    /// The files it changes: those that go under their names before any move, the others under
+    /// their names after all moves.
     pub files: Vec<FileEntry>,
-    /// What it moves; a change that moves anything changes no file otherwise.
+    /// What it moves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<MoveEntry>,
+    /// The descriptions of what it moves to the trash.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub descriptions: Vec<Description>,
     /// The folders it makes, outermost first.
     #[serde(default)]
     pub folders: Vec<WorkspacePath>,
+    /// The folders it removes before something else takes their names, innermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cleared: Vec<WorkspacePath>,
     /// The folders it removes in the end where they are empty, innermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vacated: Vec<WorkspacePath>,
@@ -121,9 +149,12 @@ impl Entry {
             why: None,
             request: None,
             reverts: Vec::new(),
+            merged: Vec::new(),
             files: Vec::new(),
             moves: Vec::new(),
+            descriptions: Vec::new(),
             folders: Vec::new(),
+            cleared: Vec::new(),
             vacated: Vec::new(),
         }
     }

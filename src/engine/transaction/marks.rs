@@ -1,7 +1,7 @@
 //! What the caller knows of the files that it changed.
 
 use super::journal::MoveEntry;
-use super::{After, Known, Planned};
+use super::{After, Known, Planned, replay};
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
 use crate::engine::session::{Lines, Mark, SessionState};
@@ -15,6 +15,7 @@ pub fn after(files: &[Planned], session: &SessionState) -> (Vec<Mark>, Vec<Works
         let path = file.seen.current.place.path();
         match &file.after {
             None => forgotten.push(path.clone()),
+            Some(_) if protected_component(path.as_path()).is_some() => {}
             Some(after) => marks.extend(mark_after(file, after, session)),
         }
     }
@@ -29,15 +30,14 @@ pub fn after_moves(
     forgotten: &mut Vec<WorkspacePath>,
 ) {
     for mark in session.marks() {
-        let Some(moved) = moves.iter().find(|moved| mark.path.is_within(&moved.from)) else {
+        let holders = moves.iter().filter(|moved| mark.path.is_within(&moved.from));
+        let Some(moved) = holders.max_by_key(|moved| replay::depth(&moved.from)) else {
             continue;
         };
         forgotten.push(mark.path.clone());
-        let rest = mark.path.as_path().strip_prefix(moved.from.as_path());
-        if let Ok(rest) = rest
-            && protected_component(moved.to.as_path()).is_none()
-        {
-            let path = rest.iter().fold(moved.to.clone(), |path, name| path.join(name));
+        let path = replay::rebased(&mark.path, &moved.from, &moved.to);
+        let is_known = marks.iter().any(|known| known.path == path);
+        if !is_known && protected_component(moved.to.as_path()).is_none() {
             marks.push(Mark { path, ..mark.clone() });
         }
     }

@@ -12,6 +12,7 @@ pub mod journal;
 mod marks;
 pub mod moves;
 pub mod recover;
+pub mod replay;
 pub mod stage;
 
 use std::collections::BTreeSet;
@@ -26,9 +27,12 @@ use super::policy::settings::Key;
 use super::resolve::Place;
 use super::session::{self, SessionState, seconds_now};
 use super::state::{Lock, State, unique_name};
+use super::trash::TrashEntry;
+use super::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use journal::Entry;
+use replay::Piece;
 use stage::Original;
 
 /// The largest file that the policy may let be changed, in bytes: recovery reads no larger ones.
@@ -189,6 +193,10 @@ pub struct Change<'e> {
     files: Vec<Planned>,
     /// What the moves of the change look like to the snapshot.
     moved: Vec<moves::Moved>,
+    /// Other bytes to back up.
+    kept: Vec<Vec<u8>>,
+    /// What it moves to the trash.
+    described: Vec<TrashEntry>,
 }
 
 /// The state under the lock that every change holds.
@@ -250,6 +258,8 @@ impl Engine {
             entry,
             files: Vec::new(),
             moved: Vec::new(),
+            kept: Vec::new(),
+            described: Vec::new(),
         })
     }
 }
@@ -259,6 +269,12 @@ impl Change<'_> {
     #[must_use]
     pub fn engine(&mut self) -> &mut Engine {
         self.engine
+    }
+
+    /// The workspace that it is made in.
+    #[must_use]
+    pub fn workspace(&self) -> &Workspace {
+        &self.engine.workspace
     }
 
     /// Looks at the file at `path`, or at the place where there is none yet.
@@ -282,6 +298,42 @@ impl Change<'_> {
         }
         let (file, stat) = self.engine.workspace.open_file(&place)?;
         self.must_be_allowed(&place)?;
+        self.read_all(place, file, stat)
+    }
+
+    /// Looks at the file of that canonical path, or at the place where there is none.
+    ///
+    /// # Errors
+    /// `protected_path`, or as [`Self::look_at`]; a symlink on the way is an error of the system's.
+    pub fn look_beneath(&self, path: &WorkspacePath) -> Result<Current, Error> {
+        let absent = self.nothing_at(path)?;
+        let (file, stat) = match self.engine.workspace.open_regular(path, absent.place.shown()) {
+            Ok(opened) => opened,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(absent);
+            }
+            Err(error) => return Err(error),
+        };
+        let place = Place::at(path.clone(), absent.place.shown().to_owned(), Some(stat));
+        self.must_be_allowed(&place)?;
+        self.read_all(place, file, stat)
+    }
+
+    /// A place at which nothing will stand, whatever does now.
+    ///
+    /// # Errors
+    /// `protected_path`.
+    pub fn nothing_at(&self, path: &WorkspacePath) -> Result<Current, Error> {
+        let place = Place::at(path.clone(), self.engine.workspace.shown(path), None);
+        // What was deleted may change in the trash: an undo can go past the deletion.
+        if !path.is_within(&super::trash::folder()) {
+            self.must_be_writable(&place)?;
+        }
+        Ok(Current { place, original: None, bytes: Vec::new(), sha256: Sha256::of(b"") })
+    }
+
+    /// Reads the whole of an opened file.
+    fn read_all(&self, place: Place, file: std::fs::File, stat: rustix::fs::Stat) -> Result<Current, Error> {
         let reader = file.try_clone().map_err(|source| Error::io("read", place.shown(), source))?;
         let bytes = fs::read_to_end(reader, fs::size_of(&stat), self.file_bytes_max())
             .map_err(|source| Error::io("read", place.shown(), source))?;
@@ -551,19 +603,86 @@ impl Change<'_> {
         Ok(sha256)
     }
 
-    /// Says which changes of the session this one takes back.
+    /// Says which changes of the session this one takes back or does again.
     pub fn set_reverts(&mut self, reverts: Vec<u64>) {
         self.entry.reverts = reverts;
     }
 
+    /// Notes that a file keeps what others changed in it.
+    pub fn set_merged(&mut self, path: WorkspacePath) {
+        self.entry.merged.push(path);
+    }
+
+    /// Has bytes backed up that are those of no file now, but may be wanted again.
+    pub fn keep(&mut self, bytes: Vec<u8>) {
+        self.kept.push(bytes);
+    }
+
+    /// Has something described in the trash, to which it moves.
+    pub fn describe(&mut self, entry: TrashEntry) {
+        self.described.push(entry);
+    }
+
+    /// Says which folders are to be there in the end, outermost first.
+    pub fn set_folders(&mut self, folders: Vec<WorkspacePath>) {
+        self.entry.folders = folders.into_iter().filter(|folder| !self.is_folder(folder)).collect();
+    }
+
+    /// Says which folders go before something else takes their names, innermost first.
+    pub fn set_cleared(&mut self, folders: Vec<WorkspacePath>) {
+        self.entry.cleared = folders;
+    }
+
     /// Says which folders go in the end where they are empty, innermost first.
     pub fn set_vacated(&mut self, folders: Vec<WorkspacePath>) {
-        let root = self.engine.workspace.root_fd();
-        let stands = |folder: &WorkspacePath| {
-            fs::open_beneath(root, folder, fs::LOOK | rustix::fs::OFlags::DIRECTORY).is_ok()
-        };
         // One that is gone already must not come back when the change is rolled back.
-        self.entry.vacated = folders.into_iter().filter(stands).collect();
+        self.entry.vacated = folders.into_iter().filter(|folder| self.is_folder(folder)).collect();
+    }
+
+    /// Whether a folder stands at a path once everything has moved.
+    fn is_folder(&self, folder: &WorkspacePath) -> bool {
+        let flags = fs::LOOK | rustix::fs::OFlags::DIRECTORY;
+        self.standing(folder)
+            .is_some_and(|real| fs::open_beneath(self.engine.workspace.root_fd(), &real, flags).is_ok())
+    }
+
+    /// Where that stands which is to stand at `path` once everything has moved.
+    fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        if self.entry.moves.is_empty() {
+            return Some(path.clone());
+        }
+        let piece = |moved: &journal::MoveEntry| Piece { real: moved.from.clone(), at: moved.to.clone() };
+        let pieces: Vec<Piece> = self.entry.moves.iter().map(piece).collect();
+        replay::standing(&pieces, path)
+    }
+
+    /// The files that this change removes.
+    fn removed_paths(&self) -> BTreeSet<WorkspacePath> {
+        let removed = self.files.iter().filter(|file| file.after.is_none());
+        removed.map(|file| file.seen.current.place.path().clone()).collect()
+    }
+
+    /// Joins what is removed and what is put under one name: there it is one file that changes.
+    fn join_names(&mut self) {
+        let removed = self.removed_paths();
+        let is_both =
+            |file: &Planned| !file.seen.current.exists() && removed.contains(file.seen.current.place.path());
+        let both: Vec<WorkspacePath> = self
+            .files
+            .iter()
+            .filter(|file| file.after.is_some() && is_both(file))
+            .map(|file| file.seen.current.place.path().clone())
+            .collect();
+        for path in both {
+            let is_it = |file: &Planned| *file.seen.current.place.path() == path;
+            let old = self.files.iter().position(|file| is_it(file) && file.after.is_none());
+            let old = old.map(|at| self.files.remove(at));
+            if let Some(old) = old
+                && let Some(file) = self.files.iter_mut().find(|file| is_it(file))
+            {
+                file.seen = old.seen;
+            }
+        }
     }
 
     /// The state, which a dry run of a workspace that has none lacks.
@@ -592,12 +711,15 @@ impl Change<'_> {
         let mut missing = Vec::new();
         let mut folder = path.parent().unwrap_or_default();
         loop {
-            if !removed.contains(&folder) {
+            let real = self.standing(&folder);
+            if let Some(real) = real.filter(|real| !removed.contains(real)) {
                 match fs::open_beneath(
                     self.engine.workspace.root_fd(),
-                    &folder,
+                    &real,
                     fs::LOOK | rustix::fs::OFlags::DIRECTORY,
                 ) {
+                    // Nothing can wait in a folder that moves away meanwhile.
+                    Ok(_) if real != folder => return Ok((WorkspacePath::root(), reversed(missing))),
                     Ok(_) => break,
                     Err(rustix::io::Errno::NOENT) => {}
                     Err(rustix::io::Errno::NOTDIR) if removed.iter().any(|file| folder.is_within(file)) => {}
@@ -613,9 +735,14 @@ impl Change<'_> {
             missing.push(folder.clone());
             folder = folder.parent().unwrap_or_default();
         }
-        missing.reverse();
-        Ok((folder, missing))
+        Ok((folder, reversed(missing)))
     }
+}
+
+/// The same, from the other end.
+fn reversed(mut paths: Vec<WorkspacePath>) -> Vec<WorkspacePath> {
+    paths.reverse();
+    paths
 }
 
 /// The smallest read that would do, in words and as a command.

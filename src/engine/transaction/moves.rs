@@ -1,5 +1,6 @@
 //! Files and folders that get another name, whole.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -9,11 +10,13 @@ use rustix::io::Errno;
 
 use super::Change;
 use super::commit::rename_new;
-use super::journal::MoveEntry;
+use super::journal::{Entry, HELD_FOLDER, MoveEntry};
+use super::replay::{Kind, Piece, rebased};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::is_protected;
 use crate::engine::snapshot_of;
+use crate::engine::state::STATE_FOLDER;
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 
@@ -58,6 +61,33 @@ impl Change<'_> {
     /// # Errors
     /// `protected_path` where it holds a repository or lbx's state, or the system's.
     pub fn move_whole(&mut self, from: &WorkspacePath, to: &WorkspacePath) -> Result<Sum, Error> {
+        self.move_rest(from, to, &|_| false)
+    }
+
+    /// Plans other names for several things at once, of which some may lie in others.
+    ///
+    /// # Errors
+    /// As [`Self::move_whole`].
+    pub fn move_all(&mut self, pieces: &[Piece]) -> Result<(), Error> {
+        let gone = self.removed_paths();
+        for piece in pieces {
+            let inner = |path: &WorkspacePath| {
+                pieces.iter().any(|other| {
+                    other != piece && other.real.is_within(&piece.real) && path.is_within(&other.real)
+                })
+            };
+            self.move_rest(&piece.real, &piece.at, &|path| gone.contains(path) || inner(path))?;
+        }
+        Ok(())
+    }
+
+    /// Plans another name for what stands at `from`, save what goes a way of its own.
+    fn move_rest(
+        &mut self,
+        from: &WorkspacePath,
+        to: &WorkspacePath,
+        is_apart: &dyn Fn(&WorkspacePath) -> bool,
+    ) -> Result<Sum, Error> {
         let mut contents = Contents::default();
         contents.collect(&self.engine.workspace, from, &|old| self.must_be_free(from, to, old))?;
         if contents.is_cut {
@@ -66,14 +96,11 @@ impl Change<'_> {
                 self.engine.workspace.shown(from)
             ));
         }
-        for (path, mode, bytes) in contents.files {
-            let bytes = Arc::new(bytes);
-            self.add_side(from, path.clone(), (mode, Arc::clone(&bytes)), false);
-            let rest = path.as_path().strip_prefix(from.as_path()).unwrap_or(path.as_path());
-            let moved = rest.iter().fold(to.clone(), |path, name| path.join(name));
-            self.add_side(to, moved, (mode, bytes), true);
+        for (path, mode, bytes) in contents.files.into_iter().filter(|(path, ..)| !is_apart(path)) {
+            let moved = rebased(&path, from, to);
+            self.moved.extend(sides((from, path), (to, moved), (mode, Arc::new(bytes))));
         }
-        self.entry.moves.push(MoveEntry { from: from.clone(), to: to.clone() });
+        self.entry.moves.push(MoveEntry::new(from.clone(), to.clone()));
         Ok(contents.sum)
     }
 
@@ -93,22 +120,32 @@ impl Change<'_> {
             .try_for_each(|path| self.must_be_unprotected(path, &self.engine.workspace.shown(path)))
     }
 
-    /// Whether a move can be carried out as things stand.
-    #[must_use]
-    pub fn can_move(&self, moved: &MoveEntry) -> bool {
-        is_possible(&self.engine.workspace, moved)
-    }
-
-    /// Adds one side of a moved file, unless it lies in lbx's own folder.
-    fn add_side(
-        &mut self,
-        top: &WorkspacePath,
-        path: WorkspacePath,
-        content: (u32, Arc<Vec<u8>>),
-        appears: bool,
-    ) {
-        if !is_own(top) {
-            self.moved.push(Moved { path, content, appears });
+    /// Notes what tells the moved things from others, and lets them wait between their names where
+    /// one is in another's way.
+    pub(super) fn settle_moves(&mut self) {
+        let workspace = &self.engine.workspace;
+        let puts = self.files.iter().filter(|file| file.after.is_some());
+        let claimed: Vec<&WorkspacePath> = puts.map(|file| file.seen.current.place.path()).collect();
+        let moves = &self.entry.moves;
+        let is_in_the_way = moves.iter().enumerate().any(|(number, moved)| {
+            let others =
+                moves.iter().enumerate().filter(|(other, _)| *other != number).map(|(_, other)| other);
+            let taken =
+                claimed.iter().copied().chain(&self.entry.folders).any(|path| path.is_within(&moved.from))
+                    || claimed.iter().any(|path| moved.from.is_within(path));
+            taken
+                || others.into_iter().any(|other| {
+                    let touch = |one: &WorkspacePath| {
+                        one.is_within(&moved.from) || moved.from.is_within(one) || one.is_within(&moved.to)
+                    };
+                    touch(&other.from) || touch(&other.to)
+                })
+        });
+        let held = WorkspacePath::root().join(STATE_FOLDER.as_ref());
+        let held = HELD_FOLDER.split('/').fold(held, |path, name| path.join(name.as_ref()));
+        for (number, moved) in self.entry.moves.iter_mut().enumerate() {
+            moved.inode = inode(workspace, &moved.from);
+            moved.via = is_in_the_way.then(|| held.join(format!("{}-{number}", self.entry.id).as_ref()));
         }
     }
 }
@@ -116,6 +153,19 @@ impl Change<'_> {
 /// Whether a path lies in lbx's own folder.
 fn is_own(path: &WorkspacePath) -> bool {
     path.components().next().is_some_and(|name| is_protected(name.as_bytes()))
+}
+
+/// Both sides of a moved file, each unless it lies in lbx's own folder.
+fn sides(
+    (old_top, old): (&WorkspacePath, WorkspacePath),
+    (new_top, new): (&WorkspacePath, WorkspacePath),
+    content: (u32, Arc<Vec<u8>>),
+) -> impl Iterator<Item = Moved> {
+    let (mode, bytes) = content;
+    let side = |is_own: bool, path: WorkspacePath, appears: bool| {
+        (!is_own).then(|| Moved { path, content: (mode, Arc::clone(&bytes)), appears })
+    };
+    [side(is_own(old_top), old, false), side(is_own(new_top), new, true)].into_iter().flatten()
 }
 
 /// What stands at a path, for the snapshot.
@@ -192,59 +242,151 @@ impl Contents {
     }
 }
 
-/// Carries out a move, unless the call that died has done so.
+/// How far a move has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// It stands under its old name.
+    From,
+    /// It waits between its names.
+    Via,
+    /// It stands under its new name.
+    To,
+    /// It is nowhere.
+    Lost,
+}
+
+/// Where a moved thing is.
+#[must_use]
+pub fn whereabouts(workspace: &Workspace, moved: &MoveEntry) -> At {
+    if moved.via.as_ref().is_some_and(|via| inode(workspace, via).is_some()) {
+        return At::Via;
+    }
+    match (inode(workspace, &moved.from), inode(workspace, &moved.to)) {
+        (Some(_), None) => At::From,
+        (None, Some(_)) => At::To,
+        (None, None) => At::Lost,
+        // Something has taken one of its names.
+        (from, _) if moved.inode.is_none() || from == moved.inode => At::From,
+        (_, to) if to == moved.inode => At::To,
+        _ => At::Lost,
+    }
+}
+
+/// Whether a move can be carried out, or was.
+#[must_use]
+pub fn can_be_done(workspace: &Workspace, moved: &MoveEntry) -> bool {
+    match whereabouts(workspace, moved) {
+        At::To | At::Via => true,
+        At::From => moved.via.is_some() || inode(workspace, &moved.to).is_none(),
+        At::Lost => false,
+    }
+}
+
+/// Takes a thing from its old name, where it has to wait for its new one.
+///
+/// # Errors
+/// The system's.
+pub fn extract(workspace: &Workspace, moved: &MoveEntry) -> Result<(), Error> {
+    match &moved.via {
+        Some(via) if whereabouts(workspace, moved) == At::From => rename(workspace, &moved.from, via),
+        _ => Ok(()),
+    }
+}
+
+/// Gives a thing its new name, unless the call that died has done so.
 ///
 /// # Errors
 /// The system's; `already_exists` where the new name is taken.
-pub fn carry_out(workspace: &Workspace, moved: &MoveEntry) -> Result<(), Error> {
-    if is_done(workspace, moved) {
-        return Ok(());
+pub fn place(workspace: &Workspace, moved: &MoveEntry) -> Result<(), Error> {
+    match (whereabouts(workspace, moved), &moved.via) {
+        (At::To, _) => Ok(()),
+        (At::Via, Some(via)) => rename(workspace, via, &moved.to),
+        _ => rename(workspace, &moved.from, &moved.to),
     }
-    let from = workspace.open_folder(&moved.from.parent().unwrap_or_default())?;
-    let to = workspace.open_folder(&moved.to.parent().unwrap_or_default())?;
-    let (old, new) = (moved.from.name().unwrap_or_default(), moved.to.name().unwrap_or_default());
-    rename_new(&from, old, &to, new).map_err(|errno| Error::io("move", workspace.shown(&moved.from), errno))
 }
 
-/// Whether a move was carried out: nothing stands at the old name, something at the new.
+/// Takes back [`place`]: as far as where it waits, where there is such a place.
+///
+/// # Errors
+/// The system's.
+pub fn displace(workspace: &Workspace, moved: &MoveEntry) -> Result<(), Error> {
+    match (whereabouts(workspace, moved), &moved.via) {
+        (At::To, via) => rename(workspace, &moved.to, via.as_ref().unwrap_or(&moved.from)),
+        _ => Ok(()),
+    }
+}
+
+/// Takes back [`extract`].
+///
+/// # Errors
+/// The system's.
+pub fn put_back(workspace: &Workspace, moved: &MoveEntry) -> Result<(), Error> {
+    match (whereabouts(workspace, moved), &moved.via) {
+        (At::Via, Some(via)) => rename(workspace, via, &moved.from),
+        _ => Ok(()),
+    }
+}
+
+/// Gives a thing another name, which must be free.
+fn rename(workspace: &Workspace, from: &WorkspacePath, to: &WorkspacePath) -> Result<(), Error> {
+    let old_folder = workspace.open_folder(&from.parent().unwrap_or_default())?;
+    let new_folder = workspace.open_folder(&to.parent().unwrap_or_default())?;
+    let (old, new) = (from.name().unwrap_or_default(), to.name().unwrap_or_default());
+    rename_new(&old_folder, old, &new_folder, new)
+        .map_err(|errno| Error::io("move", workspace.shown(from), errno))
+}
+
+/// The inode of whatever stands at a path, itself and not what it may point to.
 #[must_use]
-pub fn is_done(workspace: &Workspace, moved: &MoveEntry) -> bool {
-    !exists(workspace, &moved.from) && exists(workspace, &moved.to)
+pub fn inode(workspace: &Workspace, path: &WorkspacePath) -> Option<u64> {
+    let folder = workspace.open_folder(&path.parent().unwrap_or_default()).ok()?;
+    fs::stat_at(folder.as_fd(), path.name().unwrap_or_default()).ok().map(|stat| stat.st_ino)
 }
 
-/// Whether a move can be carried out: something stands at the old name, nothing at the new.
+/// What stands at a path, if anything does.
 #[must_use]
-pub fn is_possible(workspace: &Workspace, moved: &MoveEntry) -> bool {
-    exists(workspace, &moved.from) && !exists(workspace, &moved.to)
+pub fn kind(workspace: &Workspace, path: &WorkspacePath) -> Option<Kind> {
+    let folder = workspace.open_folder(&path.parent().unwrap_or_default()).ok()?;
+    let stat = fs::stat_at(folder.as_fd(), path.name().unwrap_or_default()).ok()?;
+    Some(if fs::is_folder(&stat) { Kind::Folder } else { Kind::Other })
 }
 
-/// Whether anything stands at a path.
-fn exists(workspace: &Workspace, path: &WorkspacePath) -> bool {
-    let Ok(folder) = workspace.open_folder(&path.parent().unwrap_or_default()) else {
-        return false;
-    };
-    fs::stat_at(folder.as_fd(), path.name().unwrap_or_default()).is_ok()
+/// One file a path: what one part of a change takes from a name, another may put there.
+#[must_use]
+pub fn joined(files: Vec<snapshot_of::File<'_>>) -> Vec<snapshot_of::File<'_>> {
+    let mut by_path: BTreeMap<&WorkspacePath, snapshot_of::File<'_>> = BTreeMap::new();
+    for file in files {
+        match by_path.get_mut(file.path) {
+            Some(known) => {
+                known.before = known.before.or(file.before);
+                known.after = known.after.or(file.after);
+            }
+            None => {
+                by_path.insert(file.path, file);
+            }
+        }
+    }
+    by_path.into_values().collect()
 }
 
-/// What a completed move looks like to the snapshot.
+/// What a completed change's moves look like to the snapshot.
 ///
 /// # Errors
 /// As for reading what was moved.
-pub fn moved_files(workspace: &Workspace, moves: &[MoveEntry]) -> Result<Vec<Moved>, Error> {
+pub fn moved_files(workspace: &Workspace, entry: &Entry) -> Result<Vec<Moved>, Error> {
     let mut all = Vec::new();
-    for moved in moves {
+    for moved in &entry.moves {
         let mut contents = Contents::default();
         // It has been carried out, whatever the policy says since.
         contents.collect(workspace, &moved.to, &|_| Ok(()))?;
-        for (path, mode, bytes) in contents.files {
-            let bytes = Arc::new(bytes);
-            let rest = path.as_path().strip_prefix(moved.to.as_path()).unwrap_or(path.as_path());
-            let old = rest.iter().fold(moved.from.clone(), |path, name| path.join(name));
-            for (top, path, appears) in [(&moved.from, old, false), (&moved.to, path, true)] {
-                if !is_own(top) {
-                    all.push(Moved { path, content: (mode, Arc::clone(&bytes)), appears });
-                }
-            }
+        let is_apart = |path: &WorkspacePath| {
+            let inner = |other: &&MoveEntry| other.to != moved.to && other.to.is_within(&moved.to);
+            entry.files.iter().any(|file| file.after.is_some() && file.path == *path)
+                || entry.moves.iter().filter(inner).any(|other| path.is_within(&other.to))
+        };
+        for (path, mode, bytes) in contents.files.into_iter().filter(|(path, ..)| !is_apart(path)) {
+            let old = rebased(&path, &moved.to, &moved.from);
+            all.extend(sides((&moved.from, old), (&moved.to, path), (mode, Arc::new(bytes))));
         }
     }
     Ok(all)

@@ -4,15 +4,17 @@ use std::ffi::OsStr;
 use std::os::fd::AsFd;
 
 use super::commit::{apply_entry, audit_files, sync_folders_of};
-use super::journal::{self, Entry, FileEntry, OPEN_FOLDER, Version};
+use super::journal::{self, Entry, FileEntry, MoveEntry, OPEN_FOLDER, Version};
+use super::moves::At;
 use super::stage::{self, BESIDE_PREFIX, New, Stage};
-use super::{FILE_BYTES_MAX, Original, moves};
+use super::{FILE_BYTES_MAX, Original, moves, replay};
+use crate::engine::audit::Durable;
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
 use crate::engine::session;
 use crate::engine::snapshot_of::{self, Record};
-use crate::engine::state::{State, make_folder};
+use crate::engine::state::{STATE_FOLDER, State, make_folder};
 use crate::engine::workspace::Workspace;
 use crate::engine::{Engine, audit, backup, trash};
 use crate::error::{Error, ErrorKind};
@@ -49,15 +51,14 @@ enum Stand {
 
 /// Completes one entry, else rolls it back, else puts it aside with a warning.
 fn recover_entry(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Error> {
-    let stands: Vec<Stand> = entry.files.iter().map(|file| stand_of(&engine.workspace, file)).collect();
+    let stands: Vec<Stand> =
+        entry.files.iter().map(|file| stand_in(&engine.workspace, entry, file)).collect();
     let may_go_on = may_go_on(entry);
     let can_complete = entry.files.iter().zip(&stands).all(|(file, stand)| match stand {
         Stand::After | Stand::Either => true,
         Stand::Before => is_staged(&engine.workspace, file),
         Stand::Other => false,
-    }) && entry.moves.iter().all(|moved| {
-        moves::is_done(&engine.workspace, moved) || moves::is_possible(&engine.workspace, moved)
-    });
+    }) && entry.moves.iter().all(|moved| moves::can_be_done(&engine.workspace, moved));
     if may_go_on && can_complete {
         apply_entry(&engine.workspace, entry)?;
         sync_folders_of(&engine.workspace, entry)?;
@@ -79,7 +80,13 @@ fn may_go_on(entry: &Entry) -> bool {
     let is_free = |path: &WorkspacePath| protected_component(path.as_path()).is_none();
     let is_trash = |path: &WorkspacePath| path.is_within(&trash::folder());
     let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
-    entry.files.iter().all(|file| is_free(&file.path))
+    let is_held = |path: &WorkspacePath| {
+        let held = path.as_path().strip_prefix(STATE_FOLDER).ok();
+        held.is_some_and(|path| path.starts_with(journal::HELD_FOLDER))
+    };
+    entry.files.iter().all(|file| is_free(&file.path) || is_trash(&file.path))
+        && entry.descriptions.iter().all(|description| is_trash(&description.path))
+        && entry.moves.iter().filter_map(|moved| moved.via.as_ref()).all(is_held)
         && moved.into_iter().all(|path| is_free(path) || is_trash(path))
 }
 
@@ -96,11 +103,12 @@ fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Err
         .iter()
         .map(|file| both_sides(&engine.workspace, state, file))
         .collect::<Result<_, _>>()?;
-    let moved = moves::moved_files(&engine.workspace, &entry.moves)?;
+    let moved = moves::moved_files(&engine.workspace, entry)?;
     let files = entry
         .files
         .iter()
         .zip(&sides)
+        .filter(|(file, _)| protected_component(file.path.as_path()).is_none())
         .map(|(file, (before, after))| snapshot_of::File {
             path: &file.path,
             before: side(file.before.as_ref(), before.as_ref()),
@@ -108,14 +116,13 @@ fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Err
         })
         .chain(moved.iter().map(moves::Moved::for_snapshot))
         .collect();
-    snapshot_of::record_late(engine, &Record { entry, files });
-    entry.close(state)?;
-    audit_late(engine, state, entry);
-    Ok(())
+    let snapshot = snapshot_of::record_late(engine, &Record { entry, files: moves::joined(files) });
+    audit_late(engine, state, entry, snapshot);
+    entry.close(state)
 }
 
-/// Puts a dead call's change into the audit log, which it did not live to do.
-fn audit_late(engine: &mut Engine, state: &State, entry: &Entry) {
+/// Puts a dead call's change into the audit log, unless it lived to do so.
+fn audit_late(engine: &mut Engine, state: &State, entry: &Entry, snapshot: Option<String>) {
     let now = jiff::Timestamp::now();
     let mut files = audit_files(entry);
     files.truncate(audit::PATHS_MAX);
@@ -125,11 +132,17 @@ fn audit_late(engine: &mut Engine, state: &State, entry: &Entry) {
         tool: entry.tool.clone(),
         outcome: "ok".to_owned(),
         files,
-        snapshot: None,
+        snapshot,
+        change: Some(entry.id.clone()),
         message: Some("the call was killed half-way; the next call completed the change".to_owned()),
         duration_ms: 0,
     };
-    if let Err(error) = audit::append(state, record) {
+    let written = match audit::has_change(state, &entry.id) {
+        Ok(true) => Ok(()),
+        Ok(false) => audit::append(state, record, Durable::Yes),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = written {
         engine.warn(format!("the audit log could not be written: {}", error.message()));
     }
 }
@@ -154,28 +167,25 @@ fn both_sides(workspace: &Workspace, state: &State, file: &FileEntry) -> Result<
 
 /// Puts the old bytes back wherever the new ones stand, removes what waits aside, and drops the entry.
 ///
+/// Every step of the change is taken back, the last one first.
+///
 /// # Errors
 /// The system's; the entry stays open, for the next call.
 pub fn roll_back(workspace: &Workspace, state: &State, entry: &Entry) -> Result<(), Error> {
-    // The folders come first: files may have to go back into them.
-    for folder in entry.vacated.iter().rev() {
-        if let Ok(parent) = workspace.open_folder(&folder.parent().unwrap_or_default()) {
-            make_folder(parent.as_fd(), folder.name().unwrap_or_default(), 0o777)
-                .map_err(|errno| Error::io("make", workspace.shown(folder), errno))?;
-        }
-    }
+    remake(workspace, entry.vacated.iter().rev().filter(|folder| has_come(workspace, entry, folder)))?;
     let restore_all = |are_new: bool| {
         let files = entry.files.iter().enumerate().filter(|(_, file)| file.before.is_none() == are_new);
         for (number, file) in files {
-            if stand_of(workspace, file) == Stand::After {
+            if stand_in(workspace, entry, file) == Stand::After {
                 restore(workspace, state, entry, number, file)?;
             }
         }
         Ok(())
     };
     restore_all(true)?;
-    for moved in entry.moves.iter().rev().filter(|moved| moves::is_done(workspace, moved)) {
-        moves::carry_out(workspace, &moved.reversed())?;
+    entry.moves.iter().rev().try_for_each(|moved| moves::displace(workspace, moved))?;
+    for description in &entry.descriptions {
+        discard(workspace, &description.path);
     }
     for folder in entry.folders.iter().rev() {
         let parent = workspace.open_folder(&folder.parent().unwrap_or_default());
@@ -184,15 +194,43 @@ pub fn roll_back(workspace: &Workspace, state: &State, entry: &Entry) -> Result<
             let _ = fs::unlink_at(&parent, folder.name().unwrap_or_default(), rustix::fs::AtFlags::REMOVEDIR);
         }
     }
+    remake(workspace, entry.cleared.iter().rev())?;
+    let mut waiting: Vec<&MoveEntry> = entry.moves.iter().collect();
+    waiting.sort_by_cached_key(|moved| replay::depth(&moved.from));
+    waiting.into_iter().try_for_each(|moved| moves::put_back(workspace, moved))?;
     // Last, since a folder that was just removed may have had a file's name.
     restore_all(false)?;
     sync_folders_of(workspace, entry)?;
-    for file in &entry.files {
-        if let Some(staged) = &file.staged {
-            discard(workspace, staged);
-        }
+    let descriptions = entry.descriptions.iter().map(|description| &description.staged);
+    for staged in entry.files.iter().filter_map(|file| file.staged.as_ref()).chain(descriptions) {
+        discard(workspace, staged);
     }
     entry.discard(state)
+}
+
+/// Makes folders again that a change removed, outermost first.
+fn remake<'e>(workspace: &Workspace, folders: impl Iterator<Item = &'e WorkspacePath>) -> Result<(), Error> {
+    for folder in folders {
+        if let Ok(parent) = workspace.open_folder(&folder.parent().unwrap_or_default()) {
+            make_folder(parent.as_fd(), folder.name().unwrap_or_default(), 0o777)
+                .map_err(|errno| Error::io("make", workspace.shown(folder), errno))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a path is where the change put it: it was there before, or came with a folder that moved.
+fn has_come(workspace: &Workspace, entry: &Entry, path: &WorkspacePath) -> bool {
+    let bringing = entry.moves.iter().filter(|moved| path.is_within(&moved.to));
+    bringing.into_iter().all(|moved| moves::whereabouts(workspace, moved) == At::To)
+}
+
+/// Whether something that the change moved has taken a path.
+pub fn is_taken_over(workspace: &Workspace, entry: &Entry, path: &WorkspacePath) -> bool {
+    entry
+        .moves
+        .iter()
+        .any(|moved| path.is_within(&moved.to) && moves::whereabouts(workspace, moved) == At::To)
 }
 
 /// Puts one file back as it was before.
@@ -225,6 +263,21 @@ fn restore(
     staged.file.sync_all().map_err(|source| Error::io("sync", workspace.shown(&file.path), source))?;
     let from = workspace.open_folder(&staged.path.parent().unwrap_or_default())?;
     fs::rename_at(&from, staged.path.name().unwrap_or_default(), &folder, name).map_err(io)
+}
+
+/// Which side of a file stands, in the middle of a change that may move other things under its name.
+fn stand_in(workspace: &Workspace, entry: &Entry, file: &FileEntry) -> Stand {
+    let is_away = |moved: &MoveEntry| {
+        file.path.is_within(&moved.from) && moves::whereabouts(workspace, moved) == At::From
+    };
+    if file.after.is_none() && is_taken_over(workspace, entry, &file.path) {
+        return Stand::After;
+    }
+    let is_in_use = entry.cleared.contains(&file.path) || entry.moves.iter().any(is_away);
+    if file.before.is_none() && is_in_use && is_staged(workspace, file) {
+        return Stand::Before;
+    }
+    stand_of(workspace, file)
 }
 
 /// Which side of a file stands.

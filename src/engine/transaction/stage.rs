@@ -108,6 +108,28 @@ impl Stage<'_> {
         }
     }
 
+    /// Writes a file of lbx's own aside.
+    ///
+    /// # Errors
+    /// What the system says; then nothing is left behind.
+    pub fn write_own(&self, name: &str, bytes: &[u8]) -> Result<Staged, Error> {
+        let folder = self.state.folder(FOLDER)?;
+        let name = OsString::from(format!("{}-{name}", self.id));
+        let path = staging_folder().join(&name);
+        let shown = path.to_string();
+        let mut file = fs::create_at(folder.as_fd(), &name, 0o600)
+            .map_err(|errno| Error::io("write", shown.clone(), errno))?;
+        let written = file.write_all(bytes);
+        let staged = Staged { file, path, folder, name, mode: 0o600 };
+        match written {
+            Ok(()) => Ok(staged),
+            Err(source) => {
+                staged.discard();
+                Err(Error::io("write", shown, source))
+            }
+        }
+    }
+
     /// The folder in which a file for `nearest` waits, and how its name begins.
     fn folder_for(
         &self,
@@ -121,8 +143,7 @@ impl Stage<'_> {
             (rustix::fs::fstat(&staging).map_err(io)?, rustix::fs::fstat(&target).map_err(io)?);
         let gives_identity = !replaces && (fs::mode_of(&theirs) & 0o2000 != 0 || has_default_acl(&target));
         if ours.st_dev == theirs.st_dev && !gives_identity {
-            let path = WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(FOLDER.as_ref());
-            return Ok((path, staging, ""));
+            return Ok((staging_folder(), staging, ""));
         }
         self.note_beside(&staging, nearest)?;
         Ok((nearest.clone(), target, BESIDE_PREFIX))
@@ -138,6 +159,11 @@ impl Stage<'_> {
         }
         Ok(())
     }
+}
+
+/// Where new bytes wait, from the workspace root.
+fn staging_folder() -> WorkspacePath {
+    WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(FOLDER.as_ref())
 }
 
 /// The name of the note for the change `id`.

@@ -1,0 +1,467 @@
+//! What several changes come to when they are taken back, or done again, as one.
+//!
+//! The changes are played on a picture of the tree: which file or folder would stand where, and
+//! which files would hold other bytes. What differs between the picture and the tree in the end is
+//! the one change to make. Nothing here touches the disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::journal::{Entry, Version};
+use crate::engine::path::WorkspacePath;
+use crate::engine::protect::protected_component;
+
+/// Which way to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Back.
+    Undo,
+    /// Forth.
+    Redo,
+}
+
+impl Direction {
+    /// The tool's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Undo => "undo",
+            Self::Redo => "redo",
+        }
+    }
+}
+
+/// Something that gets another name, whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// Where it stands.
+    pub real: WorkspacePath,
+    /// Where it is to stand.
+    pub at: WorkspacePath,
+}
+
+/// A file that is to hold other bytes, or to be there at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Live {
+    /// Where it is to stand.
+    pub at: WorkspacePath,
+    /// Where it stands; `None` where there is nothing.
+    pub real: Option<WorkspacePath>,
+    /// What it must hold now; `None` where there must be nothing.
+    pub from: Option<Version>,
+    /// What it is to hold.
+    pub target: Version,
+}
+
+/// A file that is to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gone {
+    /// Where it would stand by now.
+    at: WorkspacePath,
+    /// Where it stands; `None` where there is nothing.
+    pub real: Option<WorkspacePath>,
+    /// What it must hold now.
+    pub from: Option<Version>,
+}
+
+impl Gone {
+    /// Where it stands, or should.
+    #[must_use]
+    pub fn path(&self) -> &WorkspacePath {
+        self.real.as_ref().unwrap_or(&self.at)
+    }
+}
+
+/// Why the changes do not fit together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Misfit {
+    /// The file does not hold what one change left when the next one began.
+    Between(WorkspacePath),
+    /// What was moved is not there.
+    Missing(WorkspacePath),
+    /// Something stands where it is to come back.
+    Taken(WorkspacePath),
+}
+
+/// What stands at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A folder.
+    Folder,
+    /// Anything else.
+    Other,
+}
+
+/// The picture.
+pub struct Replay<'s> {
+    /// What stands at a path in the tree, if anything does.
+    stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>,
+    /// What has moved.
+    pieces: Vec<Piece>,
+    /// Files with other bytes, by where they are to stand.
+    lives: BTreeMap<WorkspacePath, Live>,
+    /// Files that are gone.
+    gone: Vec<Gone>,
+    /// Folders that are made.
+    made: BTreeSet<WorkspacePath>,
+    /// Folders that nobody needs once they are empty.
+    vacant: BTreeSet<WorkspacePath>,
+}
+
+/// What differs in the end.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// What gets another name.
+    pub pieces: Vec<Piece>,
+    /// What gets other bytes.
+    pub lives: Vec<Live>,
+    /// What goes.
+    pub gone: Vec<Gone>,
+    /// Folders that are to be there, outermost first.
+    pub made: Vec<WorkspacePath>,
+    /// Folders that are to go where they are empty.
+    pub vacant: Vec<WorkspacePath>,
+}
+
+/// Whether two versions have the same bytes and mode.
+#[must_use]
+pub fn same(one: Option<&Version>, other: Option<&Version>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.sha256 == other.sha256 && one.mode == other.mode,
+        _ => false,
+    }
+}
+
+/// `path`, which lies in `old`, as it is called in `new`.
+#[must_use]
+pub fn rebased(path: &WorkspacePath, old: &WorkspacePath, new: &WorkspacePath) -> WorkspacePath {
+    let rest = path.as_path().strip_prefix(old.as_path()).unwrap_or(std::path::Path::new(""));
+    rest.iter().fold(new.clone(), |path, name| path.join(name))
+}
+
+impl<'s> Replay<'s> {
+    /// The tree as it stands, with folders in it that are to go once they are empty.
+    #[must_use]
+    pub fn new(stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>, vacant: BTreeSet<WorkspacePath>) -> Self {
+        let (pieces, lives, gone, made) = (Vec::new(), BTreeMap::new(), Vec::new(), BTreeSet::new());
+        Self { stands, pieces, lives, gone, made, vacant }
+    }
+
+    /// Plays one change.
+    ///
+    /// # Errors
+    /// Where it does not fit what those before it left.
+    pub fn play(&mut self, entry: &Entry, direction: Direction) -> Result<(), Misfit> {
+        for file in &entry.files {
+            let (from, target) = match direction {
+                Direction::Undo => (&file.after, &file.before),
+                Direction::Redo => (&file.before, &file.after),
+            };
+            self.change(&file.path, from.as_ref(), target.as_ref())?;
+        }
+        let removed = entry.cleared.iter().chain(&entry.vacated).cloned();
+        let (made, vacant): (Vec<_>, Vec<_>) = match direction {
+            Direction::Undo => (removed.collect(), entry.folders.clone()),
+            Direction::Redo => (entry.folders.clone(), removed.collect()),
+        };
+        let is_own = |folder: &WorkspacePath| protected_component(folder.as_path()).is_none();
+        for folder in made.into_iter().filter(is_own) {
+            if self.standing(&folder).is_none() {
+                self.made.insert(folder);
+            }
+        }
+        match direction {
+            Direction::Undo => {
+                entry.moves.iter().rev().try_for_each(|moved| self.rename(&moved.to, &moved.from))?;
+            }
+            Direction::Redo => {
+                entry.moves.iter().try_for_each(|moved| self.rename(&moved.from, &moved.to))?
+            }
+        }
+        for folder in vacant.into_iter().filter(is_own) {
+            if !self.made.remove(&folder) {
+                self.vacant.insert(folder);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a file other bytes.
+    fn change(
+        &mut self,
+        path: &WorkspacePath,
+        from: Option<&Version>,
+        target: Option<&Version>,
+    ) -> Result<(), Misfit> {
+        let live = match self.lives.remove(path) {
+            Some(live) if same(Some(&live.target), from) => Some((live.real, live.from)),
+            Some(_) => return Err(Misfit::Between(path.clone())),
+            None => None,
+        };
+        let (real, began) = live.unwrap_or_else(|| self.take_gone(path, from));
+        match target {
+            Some(target) => {
+                let live = Live { at: path.clone(), real, from: began, target: target.clone() };
+                self.lives.insert(path.clone(), live);
+            }
+            // What was neither there before nor is there after leaves no trace.
+            None if real.is_none() && began.is_none() => {}
+            None => {
+                self.pieces.retain(|piece| Some(&piece.real) != real.as_ref());
+                self.gone.push(Gone { at: path.clone(), real, from: began });
+            }
+        }
+        Ok(())
+    }
+
+    /// What stands at a path whose bytes have not changed so far; a file that went from there
+    /// is changed in its place.
+    fn take_gone(
+        &mut self,
+        path: &WorkspacePath,
+        from: Option<&Version>,
+    ) -> (Option<WorkspacePath>, Option<Version>) {
+        if from.is_none()
+            && let Some(at) = self.gone.iter().rposition(|gone| gone.at == *path)
+        {
+            let gone = self.gone.remove(at);
+            return (gone.real, gone.from);
+        }
+        // A folder in its place is for others to clear away.
+        let is_it = |real: &WorkspacePath| from.is_some() || (self.stands)(real) != Some(Kind::Folder);
+        (self.standing(path).filter(is_it), from.cloned())
+    }
+
+    /// Gives whatever is at `old` the name `new`.
+    fn rename(&mut self, old: &WorkspacePath, new: &WorkspacePath) -> Result<(), Misfit> {
+        if self.lives.contains_key(new) || self.pieces.iter().any(|piece| piece.at == *new) {
+            return Err(Misfit::Taken(new.clone()));
+        }
+        let is_made = self.lives.keys().chain(&self.made).any(|path| path.is_within(old));
+        if !self.lives.contains_key(old) {
+            match self.standing(old) {
+                Some(real) if !self.pieces.iter().any(|piece| piece.at == *old) => {
+                    self.pieces.push(Piece { real, at: old.clone() });
+                }
+                None if !is_made => return Err(Misfit::Missing(old.clone())),
+                _ => {}
+            }
+        }
+        for piece in self.pieces.iter_mut().filter(|piece| piece.at.is_within(old)) {
+            piece.at = rebased(&piece.at, old, new);
+        }
+        for gone in self.gone.iter_mut().filter(|gone| gone.at.is_within(old) && gone.at != *old) {
+            gone.at = rebased(&gone.at, old, new);
+        }
+        for folders in [&mut self.made, &mut self.vacant] {
+            let moved =
+                |path: WorkspacePath| if path.is_within(old) { rebased(&path, old, new) } else { path };
+            *folders = std::mem::take(folders).into_iter().map(moved).collect();
+        }
+        let moved: Vec<WorkspacePath> =
+            self.lives.keys().filter(|path| path.is_within(old)).cloned().collect();
+        for path in moved {
+            if let Some(mut live) = self.lives.remove(&path) {
+                live.at = rebased(&path, old, new);
+                self.lives.insert(live.at.clone(), live);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where that stands which is at `path` in the picture, bytes that changed aside.
+    fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        let mut changed =
+            self.lives.values().map(|live| &live.real).chain(self.gone.iter().map(|gone| &gone.real));
+        standing(&self.pieces, path).filter(|real| {
+            (self.stands)(real).is_some() && !changed.any(|other| other.as_ref() == Some(real))
+        })
+    }
+
+    /// What differs from the tree as it stands.
+    #[must_use]
+    pub fn outcome(self) -> Outcome {
+        let Self { mut pieces, lives, gone, made, vacant, .. } = self;
+        let (unchanged, lives): (Vec<Live>, Vec<Live>) =
+            lives.into_values().partition(|live| same(live.from.as_ref(), Some(&live.target)));
+        for Live { at, real, .. } in unchanged {
+            if let Some(real) = real
+                && placed(&pieces, &real) != at
+            {
+                pieces.retain(|piece| piece.real != real);
+                pieces.push(Piece { real, at });
+            }
+        }
+        let reals = lives.iter().map(|live| &live.real).chain(gone.iter().map(|gone| &gone.real));
+        let reals: Vec<&WorkspacePath> = reals.flatten().collect();
+        pieces.retain(|piece| !reals.contains(&&piece.real));
+        while let Some(at) = pieces.iter().position(|piece| is_needless(&pieces, piece)) {
+            pieces.remove(at);
+        }
+        let mut made: Vec<WorkspacePath> = made.into_iter().collect();
+        made.sort_by_cached_key(depth);
+        Outcome { pieces, lives, gone, made, vacant: vacant.into_iter().collect() }
+    }
+}
+
+/// Whether a piece comes to its place with the folder that it is in.
+fn is_needless(pieces: &[Piece], piece: &Piece) -> bool {
+    let others: Vec<Piece> = pieces.iter().filter(|other| *other != piece).cloned().collect();
+    placed(&others, &piece.real) == piece.at
+}
+
+/// Where something is to stand that stands at `real`.
+#[must_use]
+pub fn placed(pieces: &[Piece], real: &WorkspacePath) -> WorkspacePath {
+    let holder =
+        pieces.iter().filter(|piece| real.is_within(&piece.real)).max_by_key(|piece| depth(&piece.real));
+    holder.map_or_else(|| real.clone(), |piece| rebased(real, &piece.real, &piece.at))
+}
+
+/// Where that stands, if anywhere, which is to stand at `path`.
+#[must_use]
+pub fn standing(pieces: &[Piece], path: &WorkspacePath) -> Option<WorkspacePath> {
+    let holder = pieces.iter().filter(|piece| path.is_within(&piece.at)).max_by_key(|piece| depth(&piece.at));
+    let real = holder.map_or_else(|| path.clone(), |piece| rebased(path, &piece.at, &piece.real));
+    (placed(pieces, &real) == *path).then_some(real)
+}
+
+/// Components in a path.
+#[must_use]
+pub fn depth(path: &WorkspacePath) -> usize {
+    path.components().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::engine::transaction::journal::{FileEntry, MoveEntry};
+    use crate::sha256::Sha256;
+
+    /// A path.
+    fn path(text: &str) -> WorkspacePath {
+        WorkspacePath::new(Path::new(text)).unwrap()
+    }
+
+    /// A version; none for an empty text.
+    fn version(text: &str) -> Option<Version> {
+        let version = Version { sha256: Sha256::of(text.as_bytes()), size: text.len() as u64, mode: 0o644 };
+        (!text.is_empty()).then_some(version)
+    }
+
+    /// A change of bytes.
+    fn file(name: &str, before: &str, after: &str) -> Entry {
+        let mut entry = Entry::new("id".to_owned(), "s", "write", 1, 0);
+        let (before, after) = (version(before), version(after));
+        entry.files.push(FileEntry { path: path(name), before, after, staged: None });
+        entry
+    }
+
+    /// A change of a name.
+    fn moved(from: &str, to: &str) -> Entry {
+        let mut entry = Entry::new("id".to_owned(), "s", "move", 1, 0);
+        entry.moves.push(MoveEntry::new(path(from), path(to)));
+        entry
+    }
+
+    /// What changes come to, as text: `real>at` for what moves, `real>at=` for what is rewritten too,
+    /// `-real` for what goes.
+    fn comes_to(standing: &[&str], entries: &[Entry], direction: Direction) -> Vec<String> {
+        let stands = |wanted: &WorkspacePath| {
+            let kind = |known: &WorkspacePath| if known == wanted { Kind::Other } else { Kind::Folder };
+            standing
+                .iter()
+                .map(|known| path(known))
+                .find(|known| known.is_within(wanted))
+                .map(|known| kind(&known))
+        };
+        let mut replay = Replay::new(&stands, BTreeSet::new());
+        for entry in entries {
+            replay.play(entry, direction).unwrap();
+        }
+        let outcome = replay.outcome();
+        let name = |real: &Option<WorkspacePath>| real.as_ref().map_or_else(String::new, ToString::to_string);
+        let mut all: Vec<String> =
+            outcome.pieces.iter().map(|piece| format!("{}>{}", piece.real, piece.at)).collect();
+        all.extend(outcome.lives.iter().map(|live| format!("{}>{}=", name(&live.real), live.at)));
+        all.extend(outcome.gone.iter().map(|gone| format!("-{}", name(&gone.real))));
+        all.extend(outcome.made.iter().map(|folder| format!("{folder}/")));
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn many_changes_come_to_one() {
+        // The changes, the newest first, as they are taken back.
+        let cases: &[(&str, &[&str], Vec<Entry>, &[&str])] = &[
+            ("edits of one file", &["a"], vec![file("a", "2", "3"), file("a", "1", "2")], &["a>a="]),
+            ("a new file, edited", &["a"], vec![file("a", "1", "2"), file("a", "", "1")], &["-a"]),
+            ("moved, then edited", &["b"], vec![file("b", "1", "2"), moved("a", "b")], &["b>a="]),
+            ("edited, then moved", &["b"], vec![moved("a", "b"), file("a", "1", "2")], &["b>a="]),
+            ("made, then moved", &["b"], vec![moved("a", "b"), file("a", "", "1")], &["-b"]),
+            ("there and back", &["a"], vec![moved("b", "a"), moved("a", "b")], &[]),
+            ("a way round", &["c"], vec![moved("b", "c"), moved("a", "b")], &["c>a"]),
+            (
+                "edited in a folder before and after it moved",
+                &["e/x", "e/y"],
+                vec![file("e/x", "1", "2"), moved("d", "e"), file("d/y", "1", "2")],
+                &["e/x>d/x=", "e/y>d/y=", "e>d"],
+            ),
+            (
+                "out of a folder, which then moved",
+                &["e/y", "z"],
+                vec![moved("d", "e"), moved("d/x", "z")],
+                &["e>d", "z>d/x"],
+            ),
+            (
+                "two names exchanged",
+                &["a", "b"],
+                vec![moved("t", "b"), moved("b", "a"), moved("a", "t")],
+                &["a>b", "b>a"],
+            ),
+            (
+                "another file in the old place",
+                &["a", "b"],
+                vec![file("a", "", "2"), moved("a", "b")],
+                &["-a", "b>a"],
+            ),
+            (
+                "another in the old place, both edited",
+                &["a", "b"],
+                vec![file("b", "1", "2"), file("a", "", "2"), moved("a", "b")],
+                &["-a", "b>a="],
+            ),
+            (
+                "a file became a folder",
+                &["d/x"],
+                vec![file("d/x", "", "2"), file("d", "1", "")],
+                &["-d/x", ">d="],
+            ),
+            ("deleted and made anew", &["a"], vec![file("a", "", "2"), file("a", "1", "")], &["a>a="]),
+        ];
+        for (name, standing, entries, wanted) in cases {
+            assert_eq!(comes_to(standing, entries, Direction::Undo), *wanted, "{name}");
+        }
+        let mut first = file("d/x", "", "1");
+        first.folders.push(path("d"));
+        let forth = [first, moved("d", "e"), file("e/x", "1", "2")];
+        assert_eq!(comes_to(&[], &forth, Direction::Redo), [">e/x=", "e/"]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let play = |standing: &[&str], entries: &[Entry]| {
+            let stands = |wanted: &WorkspacePath| {
+                standing.iter().find(|known| path(known) == *wanted).map(|_| Kind::Other)
+            };
+            let mut replay = Replay::new(&stands, BTreeSet::new());
+            entries.iter().find_map(|entry| replay.play(entry, Direction::Undo).err())
+        };
+        let between = play(&["a"], &[file("a", "2", "3"), file("a", "1", "other")]);
+        assert_eq!(between, Some(Misfit::Between(path("a"))));
+        assert_eq!(play(&[], &[moved("a", "b")]), Some(Misfit::Missing(path("b"))));
+        assert_eq!(play(&["b"], &[file("a", "1", ""), moved("a", "b")]), Some(Misfit::Taken(path("a"))));
+    }
+}
