@@ -35,7 +35,7 @@ pub fn net<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<NetChange> {
     let mut ledger = Ledger::default();
     for entry in entries {
         ledger.folders.extend(entry.folders.iter().cloned());
-        entry.moves.iter().for_each(|moved| ledger.take_move(moved));
+        ledger.take_moves(&entry.moves);
         entry.files.iter().for_each(|file| ledger.take_file(file));
     }
     ledger.into_changes()
@@ -61,9 +61,20 @@ impl Ledger {
             .or_insert_with(|| (file.before.clone(), file.after.clone()));
     }
 
-    /// Takes in a move.
-    fn take_move(&mut self, moved: &MoveEntry) {
-        let (from, to) = (&moved.from, &moved.to);
+    /// Takes in the moves of one change: what waits for its new name goes out of the way first.
+    fn take_moves(&mut self, moves: &[MoveEntry]) {
+        for moved in moves {
+            self.take_move(&moved.from, moved.via.as_ref().unwrap_or(&moved.to));
+        }
+        for moved in moves {
+            if let Some(via) = &moved.via {
+                self.take_move(via, &moved.to);
+            }
+        }
+    }
+
+    /// Takes in one move.
+    fn take_move(&mut self, from: &WorkspacePath, to: &WorkspacePath) {
         let is_new =
             self.files.get(from).is_some_and(|(before, _)| before.is_none()) || self.folders.contains(from);
         self.files = std::mem::take(&mut self.files)
@@ -98,14 +109,16 @@ impl Ledger {
                 Some((before, after)) => (before.map_or_else(at, Side::Version), of(after)),
                 None => (at(), at()),
             };
-            changes.extend(match (is_own(&origin), is_own(&now)) {
+            // It went to the trash, or its bytes went otherwise.
+            let is_gone = is_own(&now) || after == Side::Nothing;
+            changes.extend(match (is_own(&origin), is_gone) {
                 (true, true) => None,
                 (true, false) => Some(NetChange { path: now, from: None, before: Side::Nothing, after }),
                 (false, false) => Some(NetChange { path: now, from: Some(origin), before, after }),
                 (false, true) => {
                     // Something new may have come in its place.
                     let after = self.files.remove(&origin).map_or(Side::Nothing, |(_, after)| of(after));
-                    Some(NetChange { path: origin, from: None, before, after })
+                    (before != after).then_some(NetChange { path: origin, from: None, before, after })
                 }
             });
         }
@@ -161,7 +174,7 @@ mod tests {
     fn entry(text: &str) -> Entry {
         let mut entry = Entry::new("id".to_owned(), "s", "t", 1, 0);
         if let Some((from, to)) = text.split_once('>') {
-            entry.moves.push(MoveEntry { from: at(from), to: at(to) });
+            entry.moves.push(MoveEntry::new(at(from), at(to)));
         } else {
             let parts: Vec<&str> = text.split(':').collect();
             let (before, after) = (version(parts[1]), version(parts[2]));
@@ -211,9 +224,23 @@ mod tests {
             (vec!["d>e", "e/a>f"], vec!["R d e", "R d/a f"]),
             (vec!["d>e", "e/a>f", "e>d"], vec!["R d/a f"]),
             (vec!["a>b", "a::1"], vec!["A a", "R a b"]),
+            (vec!["a>b", "b:1:2", "b:2:", "a::1"], vec![]),
+            (vec!["a>b", "b:1:2", "b:2:", "a::3"], vec!["M a"]),
+            (vec!["a>b", "b:1:"], vec!["D a"]),
         ] {
             assert_eq!(net_of(&changes), wanted, "{changes:?}");
         }
         assert!(is_own(&at(TRASH)));
+        // Two files that change places, and change them back.
+        let mut swap = Entry::new("id".to_owned(), "s", "t", 1, 0);
+        let via = Some(at(".lbx/waiting"));
+        swap.moves =
+            vec![MoveEntry { via, ..MoveEntry::new(at("a"), at("b")) }, MoveEntry::new(at("b"), at("a"))];
+        let moved = net([&swap]);
+        assert_eq!(
+            moved.iter().map(|change| change.from.clone().unwrap()).collect::<Vec<_>>(),
+            [at("b"), at("a")]
+        );
+        assert_eq!(net([&swap, &swap]), []);
     }
 }
