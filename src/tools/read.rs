@@ -192,6 +192,9 @@ pub struct RangeRead {
     pub end_line: u64,
     /// Its lines
     pub content: String,
+    /// SHA-256 of these lines on disk; an edit of them takes it as `range_sha256`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range_sha256: Option<Sha256>,
 }
 
 /// What the text of a file is like, and which part of it this is.
@@ -211,6 +214,10 @@ pub struct TextRead {
     /// The column to go on at, where a line was cut
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_column: Option<usize>,
+    /// SHA-256 of the bytes of these lines on disk, where lines were asked for: edit takes it as
+    /// `range_sha256`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range_sha256: Option<Sha256>,
     /// utf-8, utf-16le, utf-16be, or bytes, which are shown lossily
     pub encoding: Encoding,
     /// How the lines end
@@ -266,6 +273,13 @@ impl Request {
     /// How lines are shown.
     const fn form(&self) -> Form {
         Form { line_numbers: self.line_numbers, visible: self.show_whitespace }
+    }
+
+    /// Whether some lines were asked for, rather than whatever fits.
+    fn names_lines(&self) -> bool {
+        self.limit.is_some()
+            || self.around_line.is_some()
+            || [self.offset, self.start_line, self.end_line].iter().any(Option::is_some)
     }
 }
 
@@ -356,7 +370,10 @@ fn answer(
         Selection::Lines(span) => span.end.is_some(),
         _ => true,
     };
-    let text = TextRead::new(&pass.sliced, &parts, ends_where_asked);
+    let mut text = TextRead::new(&pass.sliced, &parts, ends_where_asked);
+    if request.names_lines() {
+        text.range_sha256 = parts.first().and_then(|part| range_sha256(part, &pass.sliced));
+    }
     warn_of_text(engine, place, &pass.sliced, &parts);
     let form = request.form();
     let is_plain = form == Form::default();
@@ -383,12 +400,19 @@ fn answer(
         let ranges = parts.into_iter().map(|part| RangeRead {
             start_line: part.first,
             end_line: part.last(),
+            range_sha256: range_sha256(&part, &pass.sliced),
             content: part.text,
         });
         FileRead { ranges: ranges.collect(), ..read }
     } else {
         FileRead { content: Some(parts.into_iter().map(|part| part.text).collect()), ..read }
     }
+}
+
+/// SHA-256 of a part as it is on disk, where it is of whole lines.
+fn range_sha256(part: &Part, text: &Sliced) -> Option<Sha256> {
+    let is_whole = part.complete_lines > 0 && part.cut_at.is_none() && part.skipped == 0;
+    is_whole.then(|| Sha256::of(&on_disk(part.bytes.clone(), text, part.is_start())))
 }
 
 /// Lines as they are on disk: in the file's encoding, with its byte-order mark where it begins.
@@ -455,6 +479,7 @@ impl TextRead {
             truncated,
             next_offset: truncated.then_some(next),
             next_column: stopped.and_then(|part| part.cut_at).map(|cut| cut + 1),
+            range_sha256: None,
             encoding: text.encoding,
             line_ending: text.line_ending,
             bom: text.bom,

@@ -14,6 +14,7 @@ mod audit;
 mod calling;
 mod content;
 mod edit;
+mod edit_cases;
 mod errors;
 mod gc;
 mod patch;
