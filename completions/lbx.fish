@@ -56,6 +56,7 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "log" -d 'List the snapshots
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "diff" -d 'Show what changed between two snapshots, in one of them, or in this session'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "snapshot" -d 'Commit whatever changed in the work tree to the snapshot branch'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "audit" -d 'Show the audit log, the newest first, or check that nobody has altered it'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "session" -d 'Tell what this session has seen and changed, or let it forget'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "trash" -d 'List what was deleted, or remove it for good'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "gc" -d 'Free the space of old backups, history and trash'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "config" -d 'Show every setting of the policy and where its value came from'
@@ -116,7 +117,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand edit" -l occurrence -d 'Replace 
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l start-line -d 'First line to look at, from 1, as the file was read' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l end-line -d 'Last line to look at' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l range-sha256 -d 'SHA-256 of the bytes of those lines, as read answers it; without `old_string` they are replaced whole' -r
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l match -d 'How `old_string` may match' -r -f -a "exact\t'Byte for byte, line endings aside'
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l match -d 'How `old_string` may match; exact unless the policy says otherwise' -r -f -a "exact\t'Byte for byte, line endings aside'
 flexible\t'Also where blanks at line ends, indentation, typographic characters, copied line numbers, escapes or blank lines differ, if that leaves one place alone'"
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l sketch -d 'The new text, with a line such as `// ... existing code ...` for all that stays between two parts; instead of `old_string`. On the command line, `-` takes it from stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; takes the place of a read' -r
@@ -470,6 +471,20 @@ complete -c lbx -n "__fish_lbx_using_subcommand audit" -s 0 -l null -d 'End entr
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l offset -d 'Entries to pass over, as `next_offset` says' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l max-bytes -d 'Bytes of the answer\'s lists; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l dry-run -d 'Answer what would be forgotten, and forget nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l trash-id -d 'Entry to purge; all of them without it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l limit -d 'Entries to show at most; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F

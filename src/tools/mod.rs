@@ -22,6 +22,7 @@ pub mod redo;
 pub mod restore;
 pub mod schema;
 pub mod section;
+pub mod session;
 pub mod snapshot;
 pub mod trash;
 pub mod undo;
@@ -282,6 +283,7 @@ pub const TOOLS: &[Entry] = &[
     entry::<diff::Diff>(),
     entry::<snapshot::Snapshot>(),
     entry::<audit::Audit>(),
+    entry::<session::Session>(),
     entry::<trash::Trash>(),
     entry::<gc::Gc>(),
     entry::<config::Config>(),

@@ -192,7 +192,7 @@ pub struct RangeRead {
     pub end_line: u64,
     /// Its lines
     pub content: String,
-    /// SHA-256 of these lines on disk; an edit of them takes it as `range_sha256`
+    /// SHA-256 of their bytes on disk, which edit takes as `range_sha256`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range_sha256: Option<Sha256>,
 }
@@ -265,6 +265,12 @@ impl Tool for Read {
 }
 
 impl Request {
+    /// Whether some lines were asked for, rather than whatever fits.
+    fn names_lines(&self) -> bool {
+        let names = self.offset.is_some() || self.start_line.is_some();
+        names || self.limit.is_some() || self.end_line.is_some() || self.around_line.is_some()
+    }
+
     /// Bytes of content in the answer; 0 for no bound.
     fn bytes_max(&self, policy: &Policy) -> usize {
         self.max_bytes.unwrap_or(policy.max_bytes())
@@ -273,13 +279,6 @@ impl Request {
     /// How lines are shown.
     const fn form(&self) -> Form {
         Form { line_numbers: self.line_numbers, visible: self.show_whitespace }
-    }
-
-    /// Whether some lines were asked for, rather than whatever fits.
-    fn names_lines(&self) -> bool {
-        self.limit.is_some()
-            || self.around_line.is_some()
-            || [self.offset, self.start_line, self.end_line].iter().any(Option::is_some)
     }
 }
 
@@ -371,8 +370,8 @@ fn answer(
         _ => true,
     };
     let mut text = TextRead::new(&pass.sliced, &parts, ends_where_asked);
-    if request.names_lines() {
-        text.range_sha256 = parts.first().and_then(|part| range_sha256(part, &pass.sliced));
+    if let ([part], true) = (&parts[..], request.names_lines()) {
+        text.range_sha256 = range_sha256(part, &pass.sliced);
     }
     warn_of_text(engine, place, &pass.sliced, &parts);
     let form = request.form();
@@ -409,7 +408,7 @@ fn answer(
     }
 }
 
-/// SHA-256 of a part as it is on disk, where it is of whole lines.
+/// SHA-256 of lines as they are on disk, where whole lines are shown.
 fn range_sha256(part: &Part, text: &Sliced) -> Option<Sha256> {
     let is_whole = part.complete_lines > 0 && part.cut_at.is_none() && part.skipped == 0;
     is_whole.then(|| Sha256::of(&on_disk(part.bytes.clone(), text, part.is_start())))

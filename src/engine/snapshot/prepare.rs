@@ -19,6 +19,9 @@ use super::tree::{self, Edit, Found, Lookup};
 const NAMES: component::Options =
     component::Options { protect_windows: false, protect_hfs: true, protect_ntfs: true };
 
+/// The one file in lbx's own folder that git does not ignore.
+pub const POLICY: &[u8] = b".lbx/config.toml";
+
 /// A change as edits of trees.
 #[derive(Default)]
 pub struct Prepared<'a> {
@@ -267,15 +270,17 @@ fn size_bytes(state: FileState<'_>) -> u64 {
     }
 }
 
-/// Whether git takes every part of the path, and none is lbx's own folder.
+/// Whether git takes every part of the path, and none is lbx's own folder: of that, only the policy
+/// enters, which git sees too.
 fn is_name(path: &[u8], is_link: bool) -> bool {
+    let is_policy = path == POLICY && !is_link;
     let last = path.rsplit(|byte| *byte == b'/').next();
     path.split(|byte| *byte == b'/').all(|name| {
         let mode = (is_link && Some(name) == last).then_some(component::Mode::Symlink);
         // Git reads a backslash as a separator where it checks a repository.
         let parts_ok = name.split(|byte| *byte == b'\\').filter(|part| !part.is_empty());
         !name.contains(&0)
-            && !name.eq_ignore_ascii_case(b".lbx")
+            && (is_policy || !name.eq_ignore_ascii_case(b".lbx"))
             && gix::validate::path::component(BStr::new(name), mode, NAMES).is_ok()
             && parts_ok.into_iter().all(|part| {
                 matches!(part, b"." | b"..")

@@ -19,7 +19,7 @@ use super::chain::{Chain, Stamp};
 use super::change::{LeftOut, Reason, Recorded};
 use super::disk::Root;
 use super::error::{Doing as _, SnapshotError};
-use super::prepare::Scanned;
+use super::prepare::{POLICY, Scanned};
 use super::scan_index::ScanIndex;
 use super::tree::Edit;
 use super::{Moved, Store, compare, prepare, seconds, tree};
@@ -167,7 +167,7 @@ impl Store {
                 bounds.paths_max
             )));
         }
-        seen.paths.retain(|path| path != ".lbx" && !path.starts_with(b".lbx/"));
+        seen.paths.retain(|path| path == POLICY || (path != ".lbx" && !path.starts_with(b".lbx/")));
         seen.paths.sort();
         Ok(seen)
     }

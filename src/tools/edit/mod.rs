@@ -15,7 +15,7 @@ use super::common::{self, DiffWanted, subject, unsupported_encoding};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::path::WorkspacePath;
-use crate::engine::policy::{Gate, Matching};
+use crate::engine::policy::Gate;
 use crate::engine::transaction::{Change, Current, Intent, Known, Seen};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
@@ -37,12 +37,8 @@ impl Tool for Edit {
     type Request = Request;
     type Response = Response;
 
-    fn run(engine: &mut Engine, mut request: Request) -> Result<Response, Error> {
-        request.r#match.get_or_insert(match engine.policy().match_default() {
-            Matching::Exact => Match::Exact,
-            Matching::Flexible => Match::Flexible,
-        });
-        let steps = request.steps()?;
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let steps = request.steps(engine.policy().match_default())?;
         let paths = request.files()?;
         let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
         if change.is_repeated(digest(&paths, &steps))? {

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::step::{Count, Named, Step};
+use crate::engine::policy::Matching;
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::line_range::LineSpan;
@@ -65,7 +66,7 @@ pub struct Request {
     /// SHA-256 of the bytes of those lines, as read answers it; without `old_string` they are replaced whole
     #[arg(long, value_name = "HEX")]
     pub range_sha256: Option<Sha256>,
-    /// How `old_string` may match
+    /// How `old_string` may match; exact unless the policy says otherwise
     #[arg(long = "match", value_name = "HOW", value_enum)]
     pub r#match: Option<Match>,
     /// Several edits, done in order, each on the result of the one before; instead of `old_string`
@@ -149,17 +150,11 @@ pub enum Match {
 }
 
 impl Request {
-    /// How edits match that do not say it themselves.
-    #[must_use]
-    pub fn how(&self) -> Match {
-        self.r#match.unwrap_or_default()
-    }
-
-    /// The edits, in order.
+    /// The edits, in order; `default` is how they match where the request does not say.
     ///
     /// # Errors
     /// `invalid_request`.
-    pub fn steps(&self) -> Result<Vec<Step>, Error> {
+    pub fn steps(&self, default: Matching) -> Result<Vec<Step>, Error> {
         if let Some(sketch) = self.sketch()? {
             return self
                 .must_be_a_sketch_alone()
@@ -185,7 +180,7 @@ impl Request {
         }
         let is_list = self.edits.is_some() || items.len() > 1;
         let total = items.len();
-        let flexible = self.how() == Match::Flexible;
+        let flexible = self.r#match.map_or(default == Matching::Flexible, |how| how == Match::Flexible);
         items
             .into_iter()
             .zip(1..)
