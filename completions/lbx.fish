@@ -229,6 +229,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand section" -l set -d 'Setting of t
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l append -d 'Add the text at the end of the section instead'
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l create -d 'Add the section where it is missing: at the end, or under the path\'s parent'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l allow-omission -d 'Accept a text with a line that only says that something is left out'
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l require-snapshot -d 'Count a change without a snapshot as failed'

@@ -64,6 +64,10 @@ pub struct Request {
     #[arg(long, value_name = "NUMBER")]
     #[schemars(range(min = 1))]
     pub occurrence: Option<usize>,
+    /// Accept a text with a line that only says that something is left out
+    #[arg(long)]
+    #[serde(default)]
+    pub allow_omission: bool,
     /// SHA-256 of the file's bytes as last seen; refuse where it is another
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
@@ -260,6 +264,9 @@ fn plan(
     let found = find::find(&headings, &request.header, request.level);
     let document_at = |at| document(Some(at));
     if found.is_empty() && request.create {
+        if !request.allow_omission {
+            common::must_leave_nothing_out(&text, b"", "content", shown)?;
+        }
         return create(shown, document(headings.len().checked_sub(1)), request, &text);
     }
     let at = the_one(shown, &document(None), request, &found)?;
@@ -267,6 +274,10 @@ fn plan(
     let Some(heading) = headings.get(at) else {
         return Err(Error::internal("a header was found and lost"));
     };
+    if !request.allow_omission {
+        let old = content.body.get(document.body(at, request.include_subsections)).unwrap_or_default();
+        common::must_leave_nothing_out(&text, old, "content", shown)?;
+    }
     let text = without_own_header(change, &text, heading);
     warn_of_headers(change, &text, heading, request);
     let with_subsections = request.include_subsections;

@@ -265,9 +265,9 @@ fn several_ranges_are_read_at_once() {
     let ws = Workspace::with(&[("a.txt", &numbered(100)), ("b.txt", "one\n")]);
     let data = ws.lbx(&["read", "a.txt", "--ranges", "10-11", "--range", "50,-2"]).ok();
     let wanted = json!([
-        {"start_line": 10, "end_line": 11, "content": "line 10\nline 11\n"},
-        {"start_line": 50, "end_line": 50, "content": "line 50\n"},
-        {"start_line": 99, "end_line": 100, "content": "line 99\nline 100\n"},
+        {"start_line": 10, "end_line": 11, "content": "line 10\nline 11\n", "range_sha256": sha256(b"line 10\nline 11\n")},
+        {"start_line": 50, "end_line": 50, "content": "line 50\n", "range_sha256": sha256(b"line 50\n")},
+        {"start_line": 99, "end_line": 100, "content": "line 99\nline 100\n", "range_sha256": sha256(b"line 99\nline 100\n")},
     ]);
     assert_eq!(data["ranges"], wanted);
     assert_eq!((&data["content"], &data["truncated"]), (&Value::Null, &json!(false)));
