@@ -82,6 +82,9 @@ _lbx() {
             lbx,schema)
                 cmd="lbx__subcmd__schema"
                 ;;
+            lbx,section)
+                cmd="lbx__subcmd__section"
+                ;;
             lbx,snapshot)
                 cmd="lbx__subcmd__snapshot"
                 ;;
@@ -101,7 +104,7 @@ _lbx() {
 
     case "${cmd}" in
         lbx)
-            opts="-t -0 -h -V --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help --version read write edit patch append prepend insert grep glob ls delete restore move undo redo log diff snapshot audit trash gc config apply_patch schema batch mcp"
+            opts="-t -0 -h -V --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help --version read write edit patch append prepend insert section grep glob ls delete restore move undo redo log diff snapshot audit trash gc config apply_patch schema batch mcp"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1295,6 +1298,68 @@ _lbx() {
                 return 0
             fi
             case "${prev}" in
+                --workspace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lbx__subcmd__section)
+            opts="-t -0 -h --content --append --include-subsections --create --level --occurrence --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --content)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --include-subsections)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --level)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --occurrence)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --expected-sha256)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --why)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --workspace)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

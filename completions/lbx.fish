@@ -43,6 +43,7 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "patch" -d 'Apply a patch to
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "append" -d 'Add text at the end of a file'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "prepend" -d 'Add text at the start of a file'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "insert" -d 'Insert lines after a line of a file'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "section" -d 'Replace a section of a Markdown file, or add to it'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "grep" -d 'Search the contents of files for a pattern'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "glob" -d 'Find files by name'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "ls" -d 'List what folders hold'
@@ -208,6 +209,29 @@ complete -c lbx -n "__fish_lbx_using_subcommand insert" -s 0 -l null -d 'End ent
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l content -d 'Its new text, without the header; on the command line it may come on stdin' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l include-subsections -d 'Whether the sections below it belong to it; false leaves them alone' -r -f -a "true\t''
+false\t''"
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l level -d 'Level of the header, from 1 to 6; tells headers apart, and is that of a new one' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l occurrence -d 'Which of several such headers is meant, from 1' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; refuse where it is another' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l append -d 'Add the text at the end of the section instead'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l create -d 'Add the section where it is missing: at the end, or under the path\'s parent'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l diff -d 'Answer with the diff'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s g -l include -d 'Only files that match one of these globs; without a slash at any depth, with ! not' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l exclude -d 'No files that match one of these globs' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s t -l type -d 'Only files of these types of ripgrep\'s, such as rust, py, ts' -r

@@ -6,6 +6,7 @@ pub mod flexible;
 pub mod git_diff;
 pub mod line_range;
 pub mod lines;
+pub mod markdown;
 pub mod nearest;
 pub mod omission;
 pub mod patch;

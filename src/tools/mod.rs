@@ -21,6 +21,7 @@ pub mod read;
 pub mod redo;
 pub mod restore;
 pub mod schema;
+pub mod section;
 pub mod snapshot;
 pub mod trash;
 pub mod undo;
@@ -268,6 +269,7 @@ pub const TOOLS: &[Entry] = &[
     entry::<append::Append>(),
     entry::<prepend::Prepend>(),
     entry::<insert::Insert>(),
+    entry::<section::Section>(),
     entry::<grep::Grep>(),
     entry::<glob::Glob>(),
     entry::<ls::Ls>(),

@@ -21,6 +21,8 @@ fn each_tool_does_its_work() {
     client.ok("prepend", &json!({ "path": "greet.txt", "content": "first\n" }));
     client.ok("insert", &json!({ "path": "greet.txt", "line": 1, "content": "second\n" }));
     workspace.holds("greet.txt", "first\nsecond\nhi\nlast\n");
+    let section = json!({ "path": "notes.md", "header": "# Notes", "create": true, "content": "one\n" });
+    assert_eq!(client.ok("section", &section)["match"], "created");
     let written = client.ok("write", &json!({ "path": "new/file.txt", "content": "new\n" }));
     assert_eq!(written["created"], true);
     workspace.holds("new/file.txt", "new\n");

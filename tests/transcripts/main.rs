@@ -23,6 +23,7 @@ mod plain_calls;
 mod policy;
 mod read;
 mod requests;
+mod section;
 mod session;
 mod session_on_a_real_repository;
 mod snapshots;

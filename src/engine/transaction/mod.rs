@@ -327,7 +327,7 @@ impl Change<'_> {
         let place = Place::at(path.clone(), self.engine.workspace.shown(path), None);
         // What was deleted may change in the trash: an undo can go past the deletion.
         if !path.is_within(&super::trash::folder()) {
-            place.must_be_writable()?;
+            self.must_be_writable(&place)?;
         }
         Ok(Current { place, original: None, bytes: Vec::new(), sha256: Sha256::of(b"") })
     }
