@@ -1,10 +1,12 @@
 //! What the changing tools share.
 
+use std::borrow::Cow;
+
 use crate::engine::path::WorkspacePath;
 use crate::engine::policy::Policy;
 use crate::engine::transaction::{Change, Current};
 use crate::error::{Error, ErrorKind};
-use crate::text::content::{Content, Unsupported};
+use crate::text::content::{Content, Unsupported, View};
 use crate::text::{diff, omission};
 
 /// Bytes of payload in an answer, where the request does not say.
@@ -77,12 +79,14 @@ impl DiffWanted {
             bytes.map_or_else(|| "/dev/null".to_owned(), |_| format!("{side}/{shown}"))
         };
         let (old_name, new_name) = (name("a", before), name("b", after));
-        let body = |bytes: Option<&[u8]>| {
-            let bytes = bytes.unwrap_or_default().to_vec();
-            Content::decode(bytes.clone()).map_or(bytes, |content| content.body)
-        };
-        Some(diff::unified(&old_name, &new_name, &body(before), &body(after), bytes_max))
+        let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+        Some(diff::unified(&old_name, &new_name, &body_of(before), &body_of(after), bytes_max))
     }
+}
+
+/// The text of a file; its bytes where they are none.
+fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
+    View::of(bytes).map_or(Cow::Borrowed(bytes), |view| view.body)
 }
 
 /// Decodes a file for changing it.
