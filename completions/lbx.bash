@@ -28,6 +28,9 @@ _lbx() {
             lbx,batch)
                 cmd="lbx__subcmd__batch"
                 ;;
+            lbx,config)
+                cmd="lbx__subcmd__config"
+                ;;
             lbx,delete)
                 cmd="lbx__subcmd__delete"
                 ;;
@@ -79,6 +82,9 @@ _lbx() {
             lbx,schema)
                 cmd="lbx__subcmd__schema"
                 ;;
+            lbx,session)
+                cmd="lbx__subcmd__session"
+                ;;
             lbx,snapshot)
                 cmd="lbx__subcmd__snapshot"
                 ;;
@@ -98,7 +104,7 @@ _lbx() {
 
     case "${cmd}" in
         lbx)
-            opts="-t -h -V --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help --version read write edit patch append prepend insert grep glob ls delete restore move undo redo log diff snapshot audit trash gc apply_patch schema batch mcp"
+            opts="-t -0 -h -V --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help --version read write edit patch append prepend insert grep glob ls delete restore move undo redo log diff snapshot audit session trash gc config apply_patch schema batch mcp"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -116,6 +122,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -128,7 +138,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__append)
-            opts="-t -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -162,6 +172,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -174,7 +188,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__apply_patch)
-            opts="-t -h --patch --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --patch --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -200,6 +214,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -212,7 +230,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__audit)
-            opts="-t -h --limit --offset --verify --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --limit --offset --verify --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -242,6 +260,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -254,7 +276,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__batch)
-            opts="-t -h --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -272,6 +294,44 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lbx__subcmd__config)
+            opts="-t -0 -h --explain --example --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --workspace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -284,7 +344,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__delete)
-            opts="-r -t -h --recursive --expected-sha256 --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-r -t -0 -h --recursive --expected-sha256 --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -310,6 +370,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -322,7 +386,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__diff)
-            opts="-t -h --from --to --of --stat --offset --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --from --to --of --stat --offset --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -360,6 +424,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -372,7 +440,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__edit)
-            opts="-t -h --old-string --new-string --word --replace-all --expected-replacements --match --expected-sha256 --rebase --dry-run --why --diff --max-bytes --blocks --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --old-string --new-string --word --replace-all --expected-replacements --match --expected-sha256 --rebase --dry-run --why --diff --max-bytes --blocks --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -422,6 +490,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -434,13 +506,17 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__gc)
-            opts="-t -h --dry-run --keep-days --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --dry-run --keep-days --keep-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --keep-days)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keep-bytes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -456,6 +532,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -468,7 +548,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__glob)
-            opts="-i -t -h --sort --type --ignore-case --hidden --no-ignore --limit --offset --max-bytes --timeout-ms --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-i -t -0 -h --sort --type --ignore-case --hidden --no-ignore --limit --offset --max-bytes --timeout-ms --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -510,6 +590,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -522,7 +606,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__grep)
-            opts="-g -t -F -i -S -w -U -v -o -B -A -C -m -n -e -l -c -h --include --exclude --type --literal --ignore-case --smart-case --word --multiline --invert --only-matching --before --after --context --output-mode --limit --offset --max-count --hidden --no-ignore --max-columns --max-bytes --total --sort --group --mark --timeout-ms --line-number --regexp --files-with-matches --count --color --text --workspace --session --sandbox --require-snapshot --json --null --pretty --exit-status --help"
+            opts="-g -t -T -F -i -S -w -x -U -v -o -B -A -C -m -d -. -a -M -n -e -l -c -u -j -0 -h --include --exclude --type --type-not --literal --ignore-case --smart-case --word --whole-line --multiline --invert --only-matching --before --after --context --output-mode --limit --offset --max-count --depth --hidden --no-ignore --binary --max-columns --max-bytes --total --sort --group --mark --timeout-ms --line-number --regexp --files-with-matches --count --count-matches --unrestricted --threads --color --text --workspace --session --sandbox --require-snapshot --set --json --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -545,6 +629,14 @@ _lbx() {
                     return 0
                     ;;
                 -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --type-not)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -T)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -573,7 +665,7 @@ _lbx() {
                     return 0
                     ;;
                 --output-mode)
-                    COMPREPLY=($(compgen -W "content files count files_with_matches" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "content files count count_matches files_with_matches" -- "${cur}"))
                     return 0
                     ;;
                 --limit)
@@ -592,7 +684,19 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --depth)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max-columns)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -M)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -616,6 +720,14 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --threads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -j)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -632,6 +744,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -644,7 +760,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__insert)
-            opts="-t -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -678,6 +794,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -690,7 +810,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__log)
-            opts="-n -t -h --limit --offset --since --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-n -t -0 -h --limit --offset --since --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -728,6 +848,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -740,7 +864,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__ls)
-            opts="-R -l -a -1 -t -h --recursive --depth --long --sums --hidden --no-ignore --limit --offset --max-bytes --timeout-ms --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-R -l -a -1 -t -0 --recursive --depth --sort --long --sums --hidden --no-ignore --limit --offset --max-bytes --timeout-ms --help --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -748,6 +872,10 @@ _lbx() {
             case "${prev}" in
                 --depth)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sort)
+                    COMPREPLY=($(compgen -W "path mtime" -- "${cur}"))
                     return 0
                     ;;
                 --limit)
@@ -778,6 +906,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -790,7 +922,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__mcp)
-            opts="-t -h --results --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --results --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -812,6 +944,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -824,7 +960,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__move)
-            opts="-t -h --expected-sha256 --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --expected-sha256 --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -850,6 +986,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -862,7 +1002,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__patch)
-            opts="-p -R -t -h --patch --path --strip --expected-sha256-by-path --fuzz --strict --reverse --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-p -R -t -0 -h --patch --path --strip --expected-sha256-by-path --fuzz --strict --reverse --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -912,6 +1052,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -924,7 +1068,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__prepend)
-            opts="-t -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --content --expected-sha256 --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -958,6 +1102,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -970,7 +1118,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__read)
-            opts="-n -t -h --offset --limit --start-line --end-line --column --line-numbers --if-sha256 --binary --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-n -t -0 -h --offset --limit --start-line --end-line --column --line-numbers --if-sha256 --binary --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1020,6 +1168,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1032,7 +1184,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__redo)
-            opts="-t -h --steps --merge --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --steps --merge --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1058,6 +1210,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1070,7 +1226,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__restore)
-            opts="-t -h --trash-id --to --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --trash-id --to --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1100,6 +1256,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1112,7 +1272,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__schema)
-            opts="-t -h --aliases --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --aliases --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1127,6 +1287,52 @@ _lbx() {
                     return 0
                     ;;
                 --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lbx__subcmd__session)
+            opts="-t -0 -h --offset --max-bytes --dry-run --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help status list forget compact brief end"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --offset)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --workspace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1142,7 +1348,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__snapshot)
-            opts="-t -h --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1160,6 +1366,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1172,7 +1382,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__trash)
-            opts="-t -h --trash-id --limit --dry-run --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help list purge"
+            opts="-t -0 -h --trash-id --limit --dry-run --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help list purge"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1198,6 +1408,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1210,7 +1424,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__undo)
-            opts="-t -h --steps --merge --dry-run --why --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --steps --merge --dry-run --why --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1236,6 +1450,10 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1248,7 +1466,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__write)
-            opts="-t -h --content --line-ending --expected-sha256 --create-only --mode --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --content --line-ending --expected-sha256 --create-only --mode --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1287,6 +1505,10 @@ _lbx() {
                     return 0
                     ;;
                 --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

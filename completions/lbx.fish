@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_lbx_global_optspecs
-    string join \n workspace= session= sandbox= require-snapshot json= t/text null pretty exit-status h/help V/version
+    string join \n workspace= session= sandbox= require-snapshot set= json= t/text 0/null pretty exit-status h/help V/version
 end
 
 function __fish_lbx_needs_command
@@ -27,10 +27,11 @@ end
 complete -c lbx -n "__fish_lbx_needs_command" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_needs_command" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_needs_command" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_needs_command" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_needs_command" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_needs_command" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_needs_command" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_needs_command" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_needs_command" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_needs_command" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_needs_command" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -42,6 +43,7 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "patch" -d 'Apply a patch to
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "append" -d 'Add text at the end of a file'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "prepend" -d 'Add text at the start of a file'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "insert" -d 'Insert lines after a line of a file'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "section" -d 'Replace a section of a Markdown file, or add to it'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "grep" -d 'Search the contents of files for a pattern'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "glob" -d 'Find files by name'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "ls" -d 'List what folders hold'
@@ -49,13 +51,15 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "delete" -d 'Delete files an
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "restore" -d 'Bring back what was deleted'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "move" -d 'Move or rename a file or folder'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "undo" -d 'Take back changes that this session made, the newest first'
-complete -c lbx -n "__fish_lbx_needs_command" -f -a "redo" -d 'Do again what undo took back, the newest first'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "redo" -d 'Do again what undo took back, the oldest change first'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "log" -d 'List the snapshots: what was changed, when, by which session and tool'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "diff" -d 'Show what changed between two snapshots, in one of them, or in this session'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "snapshot" -d 'Commit whatever changed in the work tree to the snapshot branch'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "audit" -d 'Show the audit log, the newest first, or check that nobody has altered it'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "session" -d 'Tell what this session has seen and changed, or let it forget'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "trash" -d 'List what was deleted, or remove it for good'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "gc" -d 'Free the space of old backups, history and trash'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "config" -d 'Show every setting of the policy and where its value came from'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "apply_patch" -d 'Apply a patch as Codex models call it'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "schema" -d 'Show the JSON Schema of a tool\'s request and answer, or of every tool\'s'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "batch" -d 'Carry out many requests, one JSON object a line on stdin'
@@ -71,11 +75,12 @@ complete -c lbx -n "__fish_lbx_using_subcommand read" -l max-bytes -d 'Bytes of 
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -s n -l line-numbers -d 'Put the line\'s number and a tab before each line'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand read" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -89,36 +94,46 @@ complete -c lbx -n "__fish_lbx_using_subcommand write" -l max-bytes -d 'Bytes of
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand write" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l create-only -d 'Refuse where the file exists already'
+complete -c lbx -n "__fish_lbx_using_subcommand write" -l allow-omission -d 'Accept content with a line that only says that something is left out'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand write" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand write" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l old-string -d 'Text to find, exactly as it stands in the file' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l new-string -d 'Text to put in its place; may be empty' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l expected-replacements -d 'Replace every place, and refuse where there are not just as many' -r
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l match -d 'How `old_string` may match' -r -f -a "exact\t'Byte for byte, line endings aside'"
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l occurrence -d 'Replace the place of this number alone, from 1' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l start-line -d 'First line to look at, from 1, as the file was read' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l end-line -d 'Last line to look at' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l range-sha256 -d 'SHA-256 of the bytes of those lines, as read answers it; without `old_string` they are replaced whole' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l match -d 'How `old_string` may match' -r -f -a "exact\t'Byte for byte, line endings aside'
+flexible\t'Also where blanks at line ends, indentation, typographic characters, copied line numbers, escapes or blank lines differ, if that leaves one place alone'"
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l sketch -d 'The new text, with a line such as `// ... existing code ...` for all that stays between two parts; instead of `old_string`. On the command line, `-` takes it from stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; takes the place of a read' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l why -d 'Why, for whoever reviews the change' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l blocks -d 'SEARCH/REPLACE blocks, from stdin' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l blocks -d 'SEARCH/REPLACE blocks, from stdin; also a sketch, or the new lines of a range' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l word -d 'Replace whole words only'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l replace-all -d 'Replace every place instead of the only one'
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l allow-omission -d 'Accept new text with a line that only says that something is left out'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l rebase -d 'Where the file has changed since it was read, but not in the edited lines, edit it all the same'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -132,6 +147,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand patch" -l max-bytes -d 'Bytes of
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand patch" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l strict -d 'Take line numbers, counts and white space at their word'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -s R -l reverse -d 'Undo the patch instead'
@@ -139,7 +155,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand patch" -l dry-run -d 'Answer wha
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand patch" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand patch" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -150,12 +166,13 @@ complete -c lbx -n "__fish_lbx_using_subcommand append" -l max-bytes -d 'Bytes o
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand append" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand append" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand append" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -166,12 +183,13 @@ complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l max-bytes -d 'Bytes 
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand prepend" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -182,57 +200,90 @@ complete -c lbx -n "__fish_lbx_using_subcommand insert" -l max-bytes -d 'Bytes o
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand insert" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand insert" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand insert" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l content -d 'Its new text, without the header; on the command line it may come on stdin' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l include-subsections -d 'Whether the sections below it belong to it; false leaves them alone' -r -f -a "true\t''
+false\t''"
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l level -d 'Level of the header, from 1 to 6; tells headers apart, and is that of a new one' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l occurrence -d 'Which of several such headers is meant, from 1' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; refuse where it is another' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l append -d 'Add the text at the end of the section instead'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l create -d 'Add the section where it is missing: at the end, or under the path\'s parent'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l diff -d 'Answer with the diff'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s g -l include -d 'Only files that match one of these globs; without a slash at any depth, with ! not' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l exclude -d 'No files that match one of these globs' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s t -l type -d 'Only files of these types of ripgrep\'s, such as rust, py, ts' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s T -l type-not -d 'No files of these types' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s B -l before -d 'Lines to show before each match' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s A -l after -d 'Lines to show after each match' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s C -l context -d 'Lines to show before and after each match' -r
-complete -c lbx -n "__fish_lbx_using_subcommand grep" -l output-mode -d 'content: matching lines; files: paths of files with matches; count: matches in each file' -r -f -a "content\t'Matching lines'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l output-mode -d 'content: matching lines; files: paths of files with matches; count: matching lines of each file; count_matches: matches in each file, several in a line too' -r -f -a "content\t'Matching lines'
 files\t'Paths of files with matches'
-count\t'Matches in each file'
+count\t'Matching lines of each file'
+count_matches\t'Matches in each file'
 files_with_matches\t'The same as files'"
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l limit -d 'Matches to show at most, or files, or counts, 250 by default; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l offset -d 'Matches, files or counts to pass over' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s m -l max-count -d 'Lines that match in one file, after which it is left' -r
-complete -c lbx -n "__fish_lbx_using_subcommand grep" -l max-columns -d 'Bytes of a line to show at most, round the match, 500 by default; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s d -l depth -d 'Levels of folders to search: 1 is the folder alone' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s M -l max-columns -d 'Bytes of a line to show at most, round the match, 500 by default; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l max-bytes -d 'Bytes of payload to show at most, 24576 by default; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l sort -d 'Order of the files: path, or mtime with the newest first' -r -f -a "path\t'By path, component by component'
 mtime\t'By time of change, the newest first'"
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l timeout-ms -d 'Milliseconds that the search may take, 30000 by default; 0 for no limit' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s e -l regexp -d 'A further pattern; any of them may match' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s j -l threads -d 'Accepted and without effect' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l color -d 'Accepted and without effect' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s F -l literal -d 'Take the pattern as plain text'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s i -l ignore-case -d 'Upper and lower case alike'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s S -l smart-case -d 'Upper and lower case alike, unless the pattern has an upper-case letter'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s w -l word -d 'Between word boundaries only'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s x -l whole-line -d 'Whole lines only'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s U -l multiline -d 'Let a match go across lines'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s v -l invert -d 'Lines that do not match'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s o -l only-matching -d 'Each match by itself instead of its line'
-complete -c lbx -n "__fish_lbx_using_subcommand grep" -l hidden -d 'Hidden files too'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s . -l hidden -d 'Hidden files too'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l no-ignore -d 'Files that git ignores too'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s a -l binary -d 'Files with NUL bytes too, as if they were text'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l total -d 'Count all matches, those behind the last one shown too'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l group -d 'Name each file once, with its matches in a list'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l mark -d 'Answer each file\'s sha256 and count the lines shown as read, so that edit may follow'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s n -l line-number -d 'Accepted and without effect: line numbers are always there'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s l -l files-with-matches -d 'Short for `--output-mode files`'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s c -l count -d 'Short for `--output-mode count`'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l count-matches -d 'Short for `--output-mode count_matches`'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s u -l unrestricted -d 'Once for --no-ignore, twice for --hidden too, three times for --binary too'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l require-snapshot -d 'Count a change without a snapshot as failed'
-complete -c lbx -n "__fish_lbx_using_subcommand grep" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -248,17 +299,20 @@ complete -c lbx -n "__fish_lbx_using_subcommand glob" -l timeout-ms -d 'Millisec
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -s i -l ignore-case -d 'Upper and lower case alike'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l hidden -d 'Hidden files too'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l no-ignore -d 'Files that git ignores too'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand glob" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l depth -d 'Levels to list: 1 is the folder alone' -r
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l sort -d 'Order of the entries: path, or mtime with the newest first' -r -f -a "path\t'By path, component by component'
+mtime\t'By time of change, the newest first'"
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l limit -d 'Entries to show at most, 1000 by default; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l offset -d 'Entries to pass over' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l max-bytes -d 'Bytes of payload to show at most, 24576 by default; 0 for all' -r
@@ -266,6 +320,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand ls" -l timeout-ms -d 'Millisecon
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s R -l recursive -d 'What lies in the folders inside too'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s l -l long -d 'Size, mode and time of each entry'
@@ -273,23 +328,24 @@ complete -c lbx -n "__fish_lbx_using_subcommand ls" -l sums -d 'How many files e
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s a -l hidden -d 'Hidden files too'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l no-ignore -d 'Files that git ignores too'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s 1 -d 'Accepted and without effect: there is one entry a line'
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l help -d 'Print help'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand ls" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
-complete -c lbx -n "__fish_lbx_using_subcommand ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; refuse where it is another' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l why -d 'Why, for whoever reviews the change' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand delete" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -s r -l recursive -d 'Delete a folder with all that it holds'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand delete" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand delete" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -299,11 +355,12 @@ complete -c lbx -n "__fish_lbx_using_subcommand restore" -l why -d 'Why, for who
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand restore" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand restore" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand restore" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -312,11 +369,12 @@ complete -c lbx -n "__fish_lbx_using_subcommand move" -l why -d 'Why, for whoeve
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand move" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand move" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand move" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -325,12 +383,13 @@ complete -c lbx -n "__fish_lbx_using_subcommand undo" -l why -d 'Why, for whoeve
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand undo" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l merge -d 'Where a file has changed since, merge'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand undo" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand undo" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -339,12 +398,13 @@ complete -c lbx -n "__fish_lbx_using_subcommand redo" -l why -d 'Why, for whoeve
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand redo" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l merge -d 'Where a file has changed since, merge'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand redo" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand redo" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -355,10 +415,11 @@ complete -c lbx -n "__fish_lbx_using_subcommand log" -l max-bytes -d 'Bytes of t
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand log" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand log" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand log" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand log" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -370,21 +431,23 @@ complete -c lbx -n "__fish_lbx_using_subcommand diff" -l max-bytes -d 'Bytes of 
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l stat -d 'Only how much changed in each file'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand diff" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -394,70 +457,104 @@ complete -c lbx -n "__fish_lbx_using_subcommand audit" -l max-bytes -d 'Bytes of
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l verify -d 'Check the chain of all records'
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand audit" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand audit" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l offset -d 'Entries to pass over, as `next_offset` says' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l max-bytes -d 'Bytes of the answer\'s lists; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l dry-run -d 'Answer what would be forgotten, and forget nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l trash-id -d 'Entry to purge; all of them without it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l limit -d 'Entries to show at most; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand trash" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand trash" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand trash" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand gc" -l keep-days -d 'Days for which everything is kept' -r
+complete -c lbx -n "__fish_lbx_using_subcommand gc" -l keep-days -d 'Days for which everything is kept, 30 unless the policy says otherwise' -r
+complete -c lbx -n "__fish_lbx_using_subcommand gc" -l keep-bytes -d 'Bytes to keep at most: the oldest goes too, save what is younger than a day; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand gc" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand gc" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand gc" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l explain -d 'Tell of each setting too what it is for, what it takes, and the variable that sets it'
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l example -d 'Print a policy file with every setting, explained, as it is by default'
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand config" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand config" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand config" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand config" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l patch -d 'The patch, from stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l why -d 'Why, for whoever reviews the change' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand schema" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l aliases -d 'List the other field names that are accepted, instead of the schemas'
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand schema" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand schema" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand schema" -s h -l help -d 'Print help'
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand batch" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand batch" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand batch" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -466,10 +563,11 @@ text\t'The text alone, as --text prints it'"
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
-complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand mcp" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -79,3 +79,49 @@ fn lines_that_a_marking_search_showed_may_be_edited() {
     data(&lbx(tree.path(), &edit));
     assert_eq!(std::fs::read(tree.path().join("b.txt")).unwrap(), b"new\n");
 }
+
+#[test]
+fn short_flags_are_those_of_rg_and_ls() {
+    let tree = tree();
+    std::fs::write(tree.path().join(".hidden"), "foo foo\n").unwrap();
+    std::fs::write(tree.path().join("c.bin"), "foo\0\n").unwrap();
+    let files = |args: &[&str]| data(&lbx(tree.path(), args))["files"].clone();
+    assert_eq!(files(&["grep", "-luu", "foo"]), serde_json::json!([".hidden", "b.txt", "sub/a.rs"]));
+    assert_eq!(
+        files(&["grep", "-luuu", "foo"]),
+        serde_json::json!([".hidden", "b.txt", "c.bin", "sub/a.rs"])
+    );
+    assert_eq!(files(&["grep", "-lx", "foo"]), serde_json::json!(["b.txt"]));
+    assert_eq!(files(&["grep", "-l", "-d1", "foo"]), serde_json::json!(["b.txt"]));
+    assert_eq!(files(&["grep", "-l", "-Trust", "foo", "-j4", "-N"]), serde_json::json!(["b.txt"]));
+    let counts = |args: &[&str]| data(&lbx(tree.path(), args))["counts"][0]["count"].clone();
+    assert_eq!(counts(&["grep", "-c", "foo", ".hidden"]), 1);
+    assert_eq!(counts(&["grep", "--count-matches", "foo", ".hidden"]), 2);
+    assert_eq!(
+        counts(&["grep", "--json", r#"{"pattern":"o","path":".hidden","output_mode":"count_matches"}"#]),
+        4
+    );
+    let long = data(&lbx(tree.path(), &["ls", "-lah"]));
+    assert_eq!((&long["entries"][0]["path"], &long["entries"][0]["size"]), (&".hidden".into(), &8.into()));
+}
+
+#[test]
+fn a_listing_by_time_has_the_newest_first() {
+    let tree = tree();
+    let time = |path: &str, seconds: u64| {
+        let file = std::fs::File::options().write(true).open(tree.path().join(path)).unwrap();
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        file.set_times(std::fs::FileTimes::new().set_modified(time)).unwrap();
+    };
+    std::fs::write(tree.path().join("a.txt"), "").unwrap();
+    time("a.txt", 1_000_000);
+    time("b.txt", 3_000_000);
+    time("sub/a.rs", 2_000_000);
+    let text = |args: &[&str]| String::from_utf8(lbx(tree.path(), args).stdout).unwrap();
+    assert_eq!(text(&["ls", "-R", "-t", "--sort", "mtime"]), "sub\nb.txt\nsub/a.rs\na.txt\n");
+    let listed = data(&lbx(
+        tree.path(),
+        &["ls", "--json", r#"{"sort":"mtime","recursive":true,"limit":1,"offset":1}"#],
+    ));
+    assert_eq!((&listed["entries"][0]["path"], &listed["next_offset"]), (&"b.txt".into(), &2.into()));
+}

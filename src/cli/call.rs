@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::options::Options;
 use super::without_panic;
 use crate::control::Control;
+use crate::engine::policy::Policy;
 use crate::engine::workspace::Workspace;
 use crate::engine::{Engine, Outcome};
 use crate::error::Error;
@@ -52,10 +53,15 @@ impl Call {
     /// A call by the options' session in a workspace that is known already.
     ///
     /// # Errors
-    /// Where there is no such session.
+    /// Where there is no such session, or the policy is not as it should be.
     pub fn within(workspace: Workspace, tool: &'static Entry, options: &Options) -> Result<Self, Error> {
+        let policy = match Policy::load(&workspace, &options.policy) {
+            Err(error) if tool.needs_policy => return Err(error),
+            loaded => loaded.unwrap_or_default(),
+        };
         let mut engine = Engine::new(workspace, options.session_id()?, Control::default());
-        engine.require_snapshot = options.require_snapshot;
+        engine.set_policy(policy);
+        engine.require_snapshot |= options.require_snapshot;
         if options.is_session_named {
             engine.set_session_named();
         }

@@ -13,7 +13,7 @@ use crate::request;
 use crate::tools::{Entry, TOOLS, find};
 
 /// Options of every tool that take a value, which is no tool's name.
-const WITH_VALUE: [&str; 4] = ["--workspace", "--session", "--sandbox", "--json"];
+const WITH_VALUE: [&str; 5] = ["--workspace", "--session", "--sandbox", "--set", "--json"];
 
 /// The option of `mcp` for the form of results.
 const RESULTS: &str = "results";

@@ -164,7 +164,13 @@ fn with_bulk(
     field: &str,
     unless: &[&str],
 ) -> Result<Source, Error> {
-    let is_given = |name: &str| matches.contains_id(name);
+    let is_dash = |name: &str| {
+        tool.dash.contains(&name)
+            && matches
+                .get_raw(name)
+                .is_some_and(|mut values| values.next() == Some(std::ffi::OsStr::new("-")))
+    };
+    let is_given = |name: &str| matches.contains_id(name) && !is_dash(name);
     if is_given(field) || unless.iter().any(|name| is_given(name)) {
         return Ok(Source::Flags(matches));
     }

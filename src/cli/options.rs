@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde_json::Value;
 
+use crate::engine::policy::sources::Sources;
 use crate::engine::session::SessionId;
 use crate::error::{Error, ErrorKind};
 use crate::request;
@@ -90,6 +91,9 @@ pub struct Flags {
     /// Count a change without a snapshot as failed
     #[arg(long, global = true)]
     pub require_snapshot: bool,
+    /// Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again
+    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
     /// Whole request as JSON: the text itself, - for stdin, or @FILE
     #[arg(long, global = true, value_name = "JSON", allow_hyphen_values = true)]
     pub json: Option<OsString>,
@@ -97,7 +101,7 @@ pub struct Flags {
     #[arg(long, short = 't', global = true)]
     pub text: bool,
     /// End entries of a list with NUL instead of a newline, in --text
-    #[arg(long, global = true)]
+    #[arg(long, short = '0', global = true)]
     pub null: bool,
     /// Spread the JSON over lines
     #[arg(long, global = true)]
@@ -120,6 +124,8 @@ pub struct Options {
     pub sandbox: Option<String>,
     /// Whether a change without a snapshot counts as failed.
     pub require_snapshot: bool,
+    /// Where the policy comes from, the workspace's own file aside.
+    pub policy: Sources,
     /// The whole request.
     pub json: Option<OsString>,
     /// Whether to print the payload alone.
@@ -173,6 +179,7 @@ impl Options {
             is_session_named,
             sandbox: flags.sandbox.or_else(|| variable("LBX_SANDBOX")),
             require_snapshot: flags.require_snapshot,
+            policy: Sources::of_process(flags.set),
             json: flags.json,
             json_output: variable("LBX_OUTPUT").is_some_and(|form| form == "json"),
             text: flags.text || variable("LBX_OUTPUT").is_some_and(|form| form == "text"),

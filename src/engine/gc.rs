@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
@@ -96,6 +97,29 @@ pub fn collect(state: &State, root: &Path, before: u64, dry_run: bool) -> Result
     collector.sessions()?;
     collector.temporary()?;
     Ok(collector.done)
+}
+
+/// The earliest time in `range`, in seconds since 1970, such that removing what is at least as old
+/// leaves at most `bytes_max` bytes; its end where even that leaves more, its start where that
+/// leaves no more.
+///
+/// # Errors
+/// What the system says.
+pub fn bound_for(state: &State, root: &Path, range: Range<u64>, bytes_max: u64) -> Result<u64, Error> {
+    let fits = |before| Ok::<_, Error>(collect(state, root, before, true)?.kept.bytes <= bytes_max);
+    let (mut too_much, mut enough) = (range.start, range.end.max(range.start));
+    if fits(too_much)? {
+        return Ok(too_much);
+    }
+    while too_much + 1 < enough {
+        let middle = too_much + (enough - too_much) / 2;
+        if fits(middle)? {
+            enough = middle;
+        } else {
+            too_much = middle;
+        }
+    }
+    Ok(enough)
 }
 
 /// What the changes that stay refer to.

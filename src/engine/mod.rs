@@ -1,7 +1,8 @@
 //! The engine: everything that knows the workspace, and nothing of who calls it.
 //!
 //! Its layers, each using only those before it: [`path`] and [`protect`] (names), [`fs`] (calls
-//! on opened folders), [`workspace`] and [`resolve`] (what lies inside), [`state`] (`.lbx/`),
+//! on opened folders), [`workspace`] and [`resolve`] (what lies inside), [`policy`] (what its
+//! owner has settled), [`state`] (`.lbx/`),
 //! [`session`] (what was seen), [`backup`], [`transaction`] (changes), [`snapshot_of`] (commits).
 
 pub mod audit;
@@ -10,7 +11,9 @@ pub mod fs;
 pub mod gc;
 pub mod history;
 mod near;
+pub mod net;
 pub mod path;
+pub mod policy;
 pub mod protect;
 pub mod resolve;
 pub mod session;
@@ -30,6 +33,7 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use audit::{AuditFile, Durable};
 use path::WorkspacePath;
+use policy::Policy;
 use session::{Lines, Mark, SessionId};
 use state::State;
 use workspace::Workspace;
@@ -43,6 +47,8 @@ pub struct Engine {
     pub control: Control,
     /// Whether a change without a snapshot counts as failed.
     pub require_snapshot: bool,
+    /// What is settled beforehand.
+    policy: Policy,
     /// Who calls.
     session: SessionId,
     /// Whether the call itself says who, rather than the environment.
@@ -82,6 +88,7 @@ impl Engine {
             workspace,
             control,
             require_snapshot: false,
+            policy: Policy::default(),
             session,
             is_session_named: false,
             dry_run: false,
@@ -93,6 +100,19 @@ impl Engine {
             warnings: Vec::new(),
             snapshot: None,
         }
+    }
+
+    /// What is settled beforehand.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Settles what holds for the call.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.workspace.set_lock_wait(policy.lock_wait());
+        self.require_snapshot |= policy.requires_snapshot();
+        self.policy = policy;
     }
 
     /// Who calls.

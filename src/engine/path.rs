@@ -87,6 +87,10 @@ impl WorkspacePath {
     /// The same file as seen from `base`, with `..` where it lies above; `.` for `base` itself.
     #[must_use]
     pub fn relative_to(&self, base: &Self) -> PathBuf {
+        // Most calls come from the root, and a walk asks for every entry.
+        if base.is_root() && !self.is_root() {
+            return self.0.clone();
+        }
         let shared = self.0.iter().zip(base.0.iter()).take_while(|(mine, theirs)| mine == theirs).count();
         let up = base.0.iter().skip(shared).map(|_| OsStr::new(".."));
         let path: PathBuf = up.chain(self.0.iter().skip(shared)).collect();

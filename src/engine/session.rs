@@ -4,6 +4,7 @@
 //! session's lock, reads the newest state, and replaces the file at once. Fields that this version
 //! does not know survive. A damaged file is set aside and says so; it is never trusted.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::fd::AsFd;
@@ -18,6 +19,7 @@ use serde_json::{Map, Value};
 use super::fs;
 use super::path::WorkspacePath;
 use super::state::{State, shown, unique_name};
+use super::transaction::journal::names_in;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
@@ -27,6 +29,8 @@ const ID_CHARACTERS_MAX: usize = 100;
 const VERSION: u32 = 1;
 /// Size of a state file: some 100,000 marks.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Paths that are remembered beyond a compaction.
+const COMPACTED_MAX: usize = 1000;
 /// Where the state files are.
 pub const FOLDER: &str = "sessions";
 /// How the name of a state file begins that waits to take another's place.
@@ -162,14 +166,40 @@ pub struct SessionState {
     /// What the session has seen, by path.
     #[serde(default)]
     marks: Vec<Mark>,
+    /// What it had seen before its context was compacted, by path.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    compacted: BTreeSet<WorkspacePath>,
+    /// Where an earlier session of this name ended, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    after: Option<Ended>,
+    /// Whether nothing has been seen or changed since then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    ended: bool,
     /// What a later version keeps here.
     #[serde(flatten)]
     other: Map<String, Value>,
 }
 
+/// The end of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// The number of its last change.
+    pub seq: u64,
+    /// When, seconds since 1970.
+    pub time: u64,
+}
+
 impl Default for SessionState {
     fn default() -> Self {
-        Self { version: VERSION, seq: 0, marks: Vec::new(), other: Map::new() }
+        Self {
+            version: VERSION,
+            seq: 0,
+            marks: Vec::new(),
+            compacted: BTreeSet::new(),
+            after: None,
+            ended: false,
+            other: Map::new(),
+        }
     }
 }
 
@@ -177,7 +207,8 @@ impl SessionState {
     /// What the session knows of `path`.
     #[must_use]
     pub fn mark(&self, path: &WorkspacePath) -> Option<&Mark> {
-        self.marks.iter().find(|mark| mark.path == *path)
+        let at = self.marks.binary_search_by(|mark| mark.path.cmp(path)).ok()?;
+        self.marks.get(at)
     }
 
     /// All marks, by path.
@@ -206,6 +237,62 @@ impl SessionState {
             }
         }
         self.set_mark(seen);
+    }
+
+    /// Where an earlier session of this name ended, if there was one.
+    #[must_use]
+    pub fn after(&self) -> Option<Ended> {
+        self.after
+    }
+
+    /// Whether it has ended and was not used since.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Ends it: what follows under its name begins anew, with a baseline of its own. The number of
+    /// its last change is `seq`.
+    pub fn end(&mut self, seq: u64) {
+        *self = Self {
+            after: Some(Ended { seq, time: seconds_now() }),
+            ended: true,
+            other: std::mem::take(&mut self.other),
+            ..Self::default()
+        };
+    }
+
+    /// What it had seen before its context was compacted, and not again since; by path.
+    pub fn compacted(&self) -> impl Iterator<Item = &WorkspacePath> {
+        self.compacted.iter().filter(|path| self.mark(path).is_none())
+    }
+
+    /// Whether it had seen `path` before its context was compacted, and not again since.
+    #[must_use]
+    pub fn was_compacted(&self, path: &WorkspacePath) -> bool {
+        self.compacted.contains(path) && self.mark(path).is_none()
+    }
+
+    /// Drops all marks, since what was read is no longer in the caller's context; that it was read
+    /// is remembered, of the newest.
+    pub fn compact(&mut self) {
+        let mut marks = std::mem::take(&mut self.marks);
+        marks.sort_by_key(|mark| std::cmp::Reverse(mark.time));
+        let room = COMPACTED_MAX.saturating_sub(marks.len());
+        self.compacted = std::mem::take(&mut self.compacted).into_iter().take(room).collect();
+        self.compacted.extend(marks.into_iter().take(COMPACTED_MAX).map(|mark| mark.path));
+    }
+
+    /// Forgets `path` and whatever lies below it; answers the paths that were known.
+    pub fn forget_below(&mut self, path: &WorkspacePath) -> Vec<WorkspacePath> {
+        let (gone, kept): (Vec<Mark>, Vec<Mark>) =
+            std::mem::take(&mut self.marks).into_iter().partition(|mark| mark.path.is_within(path));
+        self.marks = kept;
+        let (mut forgotten, kept): (BTreeSet<WorkspacePath>, BTreeSet<WorkspacePath>) =
+            std::mem::take(&mut self.compacted).into_iter().partition(|known| known.is_within(path));
+        self.compacted = kept;
+        forgotten.extend(gone.into_iter().map(|mark| mark.path));
+        forgotten.into_iter().collect()
     }
 
     /// Drops the mark for `path`; whether there was one.
@@ -258,6 +345,7 @@ pub fn update(
     let folder = state.folder(FOLDER)?;
     let _lock = state.lock(folder.as_fd(), &lock_name(id.as_str()))?;
     let (mut session, warning) = load(state, id)?;
+    session.ended = false;
     change(&mut session);
     let bytes = serde_json::to_vec(&session).map_err(|error| Error::internal(error.to_string()))?;
     let aside = format!("{ASIDE_PREFIX}{id}.{}", unique_name("new"));
@@ -282,6 +370,46 @@ pub fn is_in_use(state: &State, name: &str) -> bool {
         return false;
     };
     !matches!(state.try_lock(folder.as_fd(), &lock_name(id)), Ok(Some(_)))
+}
+
+/// A session that the workspace knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Its name.
+    pub id: SessionId,
+    /// When its state file was last written, seconds since 1970.
+    pub time: u64,
+}
+
+/// Every session that has a state file, the one used last first.
+///
+/// # Errors
+/// What the system says.
+pub fn list(state: &State) -> Result<Vec<Known>, Error> {
+    let Some(folder) = state.find_folder(FOLDER)? else {
+        return Ok(Vec::new());
+    };
+    let mut known = Vec::new();
+    for name in names_in(&folder)? {
+        let id = name.strip_suffix(".json").and_then(|id| id.parse().ok());
+        let stat = fs::stat_at(folder.as_fd(), OsStr::new(&name)).ok().filter(fs::is_regular);
+        if let (Some(id), Some(stat)) = (id, stat) {
+            known.push(Known { id, time: u64::try_from(stat.st_mtime).unwrap_or(0) });
+        }
+    }
+    known
+        .sort_by(|one, other| other.time.cmp(&one.time).then_with(|| one.id.as_str().cmp(other.id.as_str())));
+    Ok(known)
+}
+
+/// The session `id` as its file has it, for a look at others: a damaged or newer one is `None`, and
+/// stays as it is.
+#[must_use]
+pub fn peek(state: &State, id: &SessionId) -> Option<SessionState> {
+    let folder = state.find_folder(FOLDER).ok()??;
+    let name = format!("{id}.json");
+    let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok()??;
+    parse(&bytes, &name).ok()?
 }
 
 /// The state in `bytes`; `None` where they are damaged.

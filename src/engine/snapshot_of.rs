@@ -4,9 +4,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Engine;
 use super::path::WorkspacePath;
+use super::policy::settings::Key;
 use super::snapshot::{
-    BASELINE, BRANCH_DEFAULT, Bounds, Change, FileChange, FileState, LeftOut, Reason, Recorded, Scan,
-    SnapshotError, Store,
+    BASELINE, Bounds, Change, FileChange, FileState, LeftOut, Reason, Recorded, Scan, SnapshotError, Store,
 };
 use super::state::STATE_FOLDER;
 use super::transaction::journal::Entry;
@@ -18,8 +18,6 @@ const OWNER_MAY_EXECUTE: u32 = 0o100;
 const LEFT_OUT_NAMED: usize = 3;
 /// Longest time that a session's baseline may take; without it the change goes on all the same.
 const BASELINE_TIME_MAX: Duration = Duration::from_secs(2);
-/// Longest time that a full scan may take: others wait for the lock meanwhile.
-const SCAN_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// The bits of a mode that stand for a file's type.
 const TYPE_BITS: u32 = 0o170_000;
@@ -49,6 +47,9 @@ pub struct Record<'a> {
 /// # Errors
 /// `snapshot_failed` (applied) where the caller requires a snapshot; else a failure is a warning.
 pub fn record(engine: &mut Engine, record: &Record<'_>) -> Result<(), Error> {
+    if !engine.policy().has_snapshots() {
+        return if engine.require_snapshot { engine.snapshot_failed(&turned_off(engine)) } else { Ok(()) };
+    }
     match uninterrupted(|| open(engine)?.record(&change_of(record))) {
         Ok(recorded) => take(engine, recorded),
         Err(error) => engine.snapshot_failed(&error.to_string()),
@@ -58,6 +59,9 @@ pub fn record(engine: &mut Engine, record: &Record<'_>) -> Result<(), Error> {
 /// Commits a change that a dead call made, unless that call had come so far itself; answers the
 /// commit that holds it, where there is one.
 pub fn record_late(engine: &mut Engine, record: &Record<'_>) -> Option<String> {
+    if !engine.policy().has_snapshots() {
+        return None;
+    }
     let entry = record.entry;
     let outcome = uninterrupted(|| {
         let mut store = open(engine)?;
@@ -75,6 +79,9 @@ pub fn record_late(engine: &mut Engine, record: &Record<'_>) -> Option<String> {
 /// Commits what was uncommitted before the first change of a session, so that the session's own
 /// changes stand apart. What hinders it is a warning: no change waits for it or fails with it.
 pub fn baseline(engine: &mut Engine, entry: &Entry) {
+    if !engine.policy().has_snapshots() {
+        return;
+    }
     let scan = Scan {
         subject: Some(BASELINE.to_owned()),
         why: None,
@@ -82,9 +89,9 @@ pub fn baseline(engine: &mut Engine, entry: &Entry) {
         tool: BASELINE,
         seq: 0,
         time: UNIX_EPOCH + Duration::from_secs(entry.time),
-        bounds: Bounds::QUICK,
+        bounds: Bounds::QUICK.within(bounds_of(engine)),
     };
-    let control = engine.control.clone().within(BASELINE_TIME_MAX);
+    let control = engine.control.clone().within(BASELINE_TIME_MAX.min(scan_time(engine)));
     let state = engine.workspace.root().join(STATE_FOLDER);
     match uninterrupted(|| open(engine)?.scan(&state, &scan, &control)) {
         Ok(recorded) => {
@@ -105,8 +112,12 @@ pub fn baseline(engine: &mut Engine, entry: &Entry) {
 /// The caller holds the lock.
 ///
 /// # Errors
-/// `timeout`, or `snapshot_failed`.
+/// `timeout`, `snapshot_failed`, or `command_denied` where the policy has turned snapshots off.
 pub fn scan(engine: &mut Engine, subject: String, why: Option<&str>, tool: &str) -> Result<Recorded, Error> {
+    if !engine.policy().has_snapshots() {
+        return Err(Error::new(ErrorKind::CommandDenied, format!("no snapshot: {}", turned_off(engine)))
+            .suggest("Go on without: undo needs no snapshots. Only the user can turn them on."));
+    }
     let session = engine.session().to_string();
     let scan = Scan {
         subject: Some(subject),
@@ -115,9 +126,9 @@ pub fn scan(engine: &mut Engine, subject: String, why: Option<&str>, tool: &str)
         tool,
         seq: 0,
         time: SystemTime::now(),
-        bounds: Bounds::FULL,
+        bounds: bounds_of(engine),
     };
-    let control = engine.control.clone().within(SCAN_TIME_MAX);
+    let control = engine.control.clone().within(scan_time(engine));
     let state = engine.workspace.root().join(STATE_FOLDER);
     let scanned = uninterrupted(|| open(engine)?.scan(&state, &scan, &control));
     scanned.map_err(|error| refused(ErrorKind::SnapshotFailed, &error))
@@ -129,7 +140,7 @@ pub fn scan(engine: &mut Engine, subject: String, why: Option<&str>, tool: &str)
 /// `io_error` where they cannot be opened.
 pub fn find(engine: &Engine) -> Result<Option<Store>, Error> {
     let root = engine.workspace.root();
-    Store::find(root, &root.join(STATE_FOLDER), BRANCH_DEFAULT).map_err(|error| unreadable(&error))
+    Store::find(root, &root.join(STATE_FOLDER), engine.policy().branch()).map_err(|error| unreadable(&error))
 }
 
 /// The refusal where snapshots cannot be read.
@@ -174,7 +185,24 @@ fn uninterrupted<T>(work: impl Fn() -> Result<T, SnapshotError>) -> Result<T, Sn
 /// Opens the snapshots of the workspace.
 fn open(engine: &Engine) -> Result<Store, SnapshotError> {
     let root = engine.workspace.root();
-    Store::open(root, &root.join(STATE_FOLDER), BRANCH_DEFAULT)
+    let store = Store::open(root, &root.join(STATE_FOLDER), engine.policy().branch())?;
+    Ok(store.taking_files_of(engine.policy().number(Key::SnapshotFileBytes)))
+}
+
+/// Why there are no snapshots.
+fn turned_off(engine: &Engine) -> String {
+    format!("the policy has turned snapshots off ({})", engine.policy().source_of(Key::SnapshotEnabled))
+}
+
+/// How much a scan takes in.
+fn bounds_of(engine: &Engine) -> Bounds {
+    let policy = engine.policy();
+    Bounds { paths_max: policy.size(Key::ScanFiles), bytes_max: policy.number(Key::ScanBytes) }
+}
+
+/// Longest time that a scan may take: others wait for the lock meanwhile.
+fn scan_time(engine: &Engine) -> Duration {
+    Duration::from_secs(engine.policy().number(Key::ScanSeconds))
 }
 
 /// What the snapshot takes of a change.

@@ -19,8 +19,6 @@ use crate::error::{Error, ErrorKind};
 
 /// The folder at the workspace root.
 pub const STATE_FOLDER: &str = ".lbx";
-/// How long one holder may keep a lock before those who wait give up.
-const LOCK_WAIT: Duration = Duration::from_secs(10);
 /// Size of what a lock's file says of its holder.
 const HOLDER_BYTES_MAX: usize = 100;
 /// The file that tells git what not to see.
@@ -35,6 +33,8 @@ pub struct State {
     folder: OwnedFd,
     /// Folders that got a new one in this call, which is not durable yet.
     grown: RefCell<Vec<OwnedFd>>,
+    /// How long one holder may keep a lock before those who wait give up.
+    lock_wait: Duration,
 }
 
 impl State {
@@ -44,7 +44,10 @@ impl State {
     /// `not_a_directory` where something else has its name, or the system's.
     pub fn find(workspace: &Workspace) -> Result<Option<Self>, Error> {
         match fs::open_at(workspace.root_fd(), OsStr::new(STATE_FOLDER), fs::FOLDER) {
-            Ok(folder) => Ok(Some(Self { folder, grown: RefCell::default() })),
+            Ok(folder) => {
+                let (grown, lock_wait) = (RefCell::default(), workspace.lock_wait());
+                Ok(Some(Self { folder, grown, lock_wait }))
+            }
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::NOTDIR | Errno::LOOP) => Err(Error::new(
                 ErrorKind::NotADirectory,
@@ -195,7 +198,8 @@ impl State {
     /// Takes the exclusive lock `name` in `folder`, waiting until it is free.
     ///
     /// The lock is advisory (`flock`) and dies with its holder. It is handed on in the order of
-    /// waiting, so a long queue is no reason to give up; one holder that keeps it for 10 s is.
+    /// waiting, so a long queue is no reason to give up; one holder that keeps it for too long is
+    /// (10 s, unless the policy says otherwise).
     ///
     /// # Errors
     /// `lock_timeout`, or the system's.
@@ -206,11 +210,11 @@ impl State {
         match fs2::FileExt::try_lock_exclusive(&file) {
             Ok(()) => {}
             Err(source) if is_contended(&source) => {
-                let locked = wait_for(&file).map_err(io)?;
+                let locked = wait_for(&file, self.lock_wait).map_err(io)?;
                 let holder = locked.ok_or_else(|| {
                     Error::new(
                         ErrorKind::LockTimeout,
-                        format!("another lbx call held {} for {} s", shown(name), LOCK_WAIT.as_secs()),
+                        format!("another lbx call held {} for {} s", shown(name), self.lock_wait.as_secs()),
                     )
                 })?;
                 return Lock::held(holder).map_err(io);
@@ -223,7 +227,7 @@ impl State {
 
 /// Waits for a lock in a thread of its own, for as long as it goes from holder to holder; `None`
 /// where one kept it too long.
-fn wait_for(file: &File) -> std::io::Result<Option<File>> {
+fn wait_for(file: &File, patience: Duration) -> std::io::Result<Option<File>> {
     let waiting = file.try_clone()?;
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::Builder::new().spawn(move || {
@@ -238,7 +242,7 @@ fn wait_for(file: &File) -> std::io::Result<Option<File>> {
     })?;
     let mut holder = holder_of(file);
     loop {
-        if let Ok(locked) = receiver.recv_timeout(LOCK_WAIT) {
+        if let Ok(locked) = receiver.recv_timeout(patience) {
             return locked.map(Some);
         }
         let now = holder_of(file);

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -12,6 +13,8 @@ use super::path::WorkspacePath;
 use super::resolve::Place;
 use crate::error::{Error, ErrorKind};
 
+/// How long one holder may keep a lock, where nobody says.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
 /// Names in a folder that make it a workspace root.
 const ROOT_MARKS: [&str; 2] = [".lbx", ".git"];
 
@@ -24,6 +27,8 @@ pub struct Workspace {
     root_fd: OwnedFd,
     /// Where relative paths count from.
     base: WorkspacePath,
+    /// How long one holder may keep a lock before those who wait give up.
+    lock_wait: Duration,
 }
 
 impl Workspace {
@@ -59,7 +64,7 @@ impl Workspace {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root_fd = rustix::io::retry_on_intr(|| rustix::fs::open(&root, flags, Mode::empty()))
             .map_err(|errno| open_error(errno.into()))?;
-        Ok(Self { root, root_fd, base: WorkspacePath::root() })
+        Ok(Self { root, root_fd, base: WorkspacePath::root(), lock_wait: LOCK_WAIT })
     }
 
     /// The canonical absolute path of the root.
@@ -72,6 +77,17 @@ impl Workspace {
     #[must_use]
     pub fn root_fd(&self) -> BorrowedFd<'_> {
         self.root_fd.as_fd()
+    }
+
+    /// How long one holder may keep a lock before those who wait give up.
+    #[must_use]
+    pub fn lock_wait(&self) -> Duration {
+        self.lock_wait
+    }
+
+    /// Says how long one holder may keep a lock.
+    pub fn set_lock_wait(&mut self, lock_wait: Duration) {
+        self.lock_wait = lock_wait;
     }
 
     /// Where relative paths count from.

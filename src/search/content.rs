@@ -48,7 +48,7 @@ impl Target {
     /// Its path from the root.
     fn path(&self) -> WorkspacePath {
         match self {
-            Self::Found(found) => WorkspacePath::new(&found.path()).unwrap_or_default(),
+            Self::Found(found) => found.path(),
             Self::At(path) => path.clone(),
         }
     }

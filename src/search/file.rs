@@ -36,6 +36,8 @@ pub struct Manner {
     pub per_file_max: Option<u64>,
     /// Whether the SHA-256 of a file with matches is wanted.
     pub hash: bool,
+    /// Whether files with NUL bytes are taken for text.
+    pub binary: bool,
 }
 
 /// What came of one file.
@@ -129,6 +131,7 @@ impl<'m> FileSearcher<'m> {
 
 /// The searcher for `manner`.
 fn searcher(manner: &Manner, binary: BinaryDetection) -> Searcher {
+    let binary = if manner.binary { BinaryDetection::none() } else { binary };
     SearcherBuilder::new()
         .line_terminator(LineTerminator::crlf())
         .invert_match(manner.style.invert)

@@ -138,12 +138,12 @@ fn reason_of(error: &ignore::Error) -> String {
     }
 }
 
-/// The type of files of that name in ripgrep's table.
+/// The types of files that are wanted and not wanted, by their names in ripgrep's table.
 ///
 /// # Errors
 /// `invalid_request` with near names for an unknown one.
-pub fn types(names: &[String]) -> Result<Types, Error> {
-    if names.is_empty() {
+pub fn types(names: &[String], not: &[String]) -> Result<Types, Error> {
+    if names.is_empty() && not.is_empty() {
         return Ok(Types::empty());
     }
     let mut builder = TypesBuilder::new();
@@ -151,7 +151,10 @@ pub fn types(names: &[String]) -> Result<Types, Error> {
     for name in names {
         builder.select(name);
     }
-    builder.build().map_err(|_| unknown_type(&builder, names))
+    for name in not {
+        builder.negate(name);
+    }
+    builder.build().map_err(|_| unknown_type(&builder, &[names, not].concat()))
 }
 
 /// The refusal of a type that the table does not have.

@@ -9,6 +9,7 @@
 //! | `tracked` | what git tracks, though a rule may name it |
 //! | `selection` | what a search wants: hidden files, globs, types, depth |
 //! | `walk` | every entry in order, each folder opened from the one before |
+//! | `ahead` | folders read by a second thread before the walk comes to them |
 //! | `ordered` | work in parallel, results in order |
 //! | `pattern`, `globs` | compiled patterns, bounded |
 //! | `lines`, `clip` | what a match looks like in an answer |
@@ -21,6 +22,7 @@
 //! | `newest` | files by time |
 //! | `notes` | what could not be searched |
 
+pub mod ahead;
 pub mod clip;
 pub mod collect;
 pub mod content;

@@ -1,33 +1,31 @@
-//! Files by time of change, the newest first.
+//! Entries by time of change, the newest first.
 
 use super::walk::{Found, Walk};
 use crate::engine::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 
-/// Files that can be put in the order of their times: about 100 MB of paths.
-const FILES_MAX: usize = 1_000_000;
+/// Entries that can be put in the order of their times: about 100 MB of paths.
+const ENTRIES_MAX: usize = 1_000_000;
 
-/// Everything that `walk` finds, the newest first, by path where times are equal.
+/// Everything that `walk` finds with what is to be kept of it, the newest first, by path where
+/// times are equal.
 ///
 /// # Errors
-/// `too_large` beyond [`FILES_MAX`].
-pub fn first(walk: &mut Walk<'_>) -> Result<Vec<WorkspacePath>, Error> {
-    let mut files = Vec::new();
+/// `too_large` beyond [`ENTRIES_MAX`].
+pub fn first<T>(walk: &mut Walk<'_>, keep: impl Fn(&Found) -> T) -> Result<Vec<(WorkspacePath, T)>, Error> {
+    let mut entries = Vec::new();
     for found in walk {
-        if files.len() >= FILES_MAX {
+        if entries.len() >= ENTRIES_MAX {
             return Err(Error::new(
                 ErrorKind::TooLarge,
-                format!("more than {FILES_MAX} files to be sorted by time"),
+                format!("more than {ENTRIES_MAX} entries to be sorted by time"),
             )
             .suggest("Narrow the path or the pattern, or sort by path."));
         }
-        files.push((
-            std::cmp::Reverse(changed(&found)),
-            WorkspacePath::new(&found.path()).unwrap_or_default(),
-        ));
+        entries.push((std::cmp::Reverse(changed(&found)), found.path(), keep(&found)));
     }
-    files.sort_unstable();
-    Ok(files.into_iter().map(|(_, path)| path).collect())
+    entries.sort_unstable_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
+    Ok(entries.into_iter().map(|(_, path, kept)| (path, kept)).collect())
 }
 
 /// When an entry was changed last, in seconds and nanoseconds; 0 where it is gone by now.

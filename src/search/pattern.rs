@@ -25,6 +25,8 @@ pub struct Reading {
     pub smart_case: bool,
     /// Between word boundaries only.
     pub word: bool,
+    /// Whole lines only.
+    pub whole_line: bool,
     /// Across lines.
     pub multiline: bool,
 }
@@ -51,6 +53,7 @@ pub fn compile(patterns: &[String], reading: &Reading) -> Result<RegexMatcher, E
         .case_smart(reading.smart_case && !reading.ignore_case)
         .fixed_strings(reading.literal)
         .word(reading.word)
+        .whole_line(reading.whole_line)
         .size_limit(COMPILED_BYTES_MAX)
         .dfa_size_limit(AUTOMATON_BYTES_MAX)
         .nest_limit(NESTING_MAX);

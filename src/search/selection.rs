@@ -10,6 +10,9 @@ use super::globs::PathGlob;
 use super::listing::Kind;
 use super::rules::{Rules, Verdict};
 
+/// Levels below a path that are entered at most.
+const DEPTH_MAX: usize = 20_000;
+
 /// Which entries a search wants to see.
 #[derive(Debug, Clone)]
 pub struct Selection {
@@ -98,6 +101,12 @@ impl Selection {
             glob: None,
             kinds,
         }
+    }
+
+    /// Whether the folders are entered that lie in one `depth` levels below the path walked.
+    #[must_use]
+    pub fn goes_below(&self, depth: usize) -> bool {
+        depth < self.depth.map_or(DEPTH_MAX, |levels| levels.saturating_sub(1))
     }
 
     /// What becomes of the entry at `path`, which counts from the workspace root.

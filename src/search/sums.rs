@@ -1,6 +1,8 @@
 //! How much folders hold.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -52,12 +54,12 @@ impl Below {
     #[must_use]
     pub fn of(files: impl Iterator<Item = Found>) -> Self {
         let mut below = Self::default();
-        let mut at_hand: Option<(PathBuf, Held)> = None;
+        let mut at_hand: Option<(WorkspacePath, Held)> = None;
         for file in files {
             let folder = &file.folder().path;
             let held = Held { files: 1, bytes: file.stat().as_ref().map_or(0, fs::size_of) };
             match &mut at_hand {
-                Some((path, sum)) if path == folder => sum.add(held),
+                Some((path, sum)) if path.as_bytes() == folder.as_bytes() => sum.add(held),
                 _ => below.add(at_hand.replace((folder.clone(), held))),
             }
         }
@@ -72,9 +74,9 @@ impl Below {
     }
 
     /// Adds the files directly in one folder to it and to all those above it.
-    fn add(&mut self, folder: Option<(PathBuf, Held)>) {
+    fn add(&mut self, folder: Option<(WorkspacePath, Held)>) {
         let Some((path, held)) = folder else { return };
-        for above in path.ancestors() {
+        for above in Path::new(OsStr::from_bytes(path.as_bytes())).ancestors() {
             match self.0.get_mut(above) {
                 Some(sum) => sum.add(held),
                 None => {
@@ -97,9 +99,9 @@ pub fn largest_of(mut folders: Vec<FolderSum>) -> Vec<FolderSum> {
 #[derive(Debug, Default)]
 pub struct Sums {
     /// The folder at hand and its entries.
-    at_hand: Option<(PathBuf, u64)>,
+    at_hand: Option<(WorkspacePath, u64)>,
     /// The entries of each folder.
-    entries: BTreeMap<PathBuf, u64>,
+    entries: BTreeMap<WorkspacePath, u64>,
 }
 
 impl Sums {
@@ -107,7 +109,8 @@ impl Sums {
     pub fn add(&mut self, found: &Found) {
         let folder = &found.folder().path;
         match &mut self.at_hand {
-            Some((path, entries)) if path == folder => *entries += 1,
+            // By bytes: a comparison by components costs more than all the rest.
+            Some((path, entries)) if path.as_bytes() == folder.as_bytes() => *entries += 1,
             _ => {
                 self.put_down();
                 self.at_hand = Some((folder.clone(), 1));
@@ -127,13 +130,13 @@ impl Sums {
     pub fn largest(mut self, workspace: &Workspace) -> Vec<FolderSum> {
         self.put_down();
         let levels = self.entries.keys().map(|path| path.components().count()).min().unwrap_or(0) + 1;
-        let mut sums: BTreeMap<PathBuf, u64> = BTreeMap::new();
+        let mut sums: BTreeMap<WorkspacePath, u64> = BTreeMap::new();
         for (path, entries) in self.entries {
             let top: PathBuf = path.components().take(levels).collect();
-            *sums.entry(top).or_default() += entries;
+            *sums.entry(WorkspacePath::new(&top).unwrap_or_default()).or_default() += entries;
         }
         let folders = sums.into_iter().map(|(path, entries)| FolderSum {
-            path: workspace.shown(&WorkspacePath::new(&path).unwrap_or_default()),
+            path: workspace.shown(&path),
             entries,
             at_least: false,
         });

@@ -7,14 +7,15 @@
 
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
+use super::ahead::Ahead;
 use super::listing::{BUFFER_BYTES, Kind, Listing, RuleFiles};
 use super::notes::Notes;
 use super::rules::{Place, Rules};
@@ -27,14 +28,12 @@ use crate::engine::workspace::Workspace;
 
 /// Folders kept open at once on the way down; the others are opened anew when needed.
 const FOLDERS_OPEN_MAX: usize = 64;
-/// Levels below a path that are entered at most.
-const DEPTH_MAX: usize = 20_000;
 
 /// An opened folder of the walk.
 #[derive(Debug)]
 pub struct Folder {
-    /// Its path from the workspace root; empty for the root.
-    pub path: PathBuf,
+    /// Its path from the workspace root.
+    pub path: WorkspacePath,
     /// The folder itself.
     fd: OwnedFd,
 }
@@ -52,10 +51,16 @@ pub struct Found {
     pub named: bool,
 }
 
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 impl Found {
     /// Its path from the workspace root.
     #[must_use]
-    pub fn path(&self) -> PathBuf {
+    pub fn path(&self) -> WorkspacePath {
         self.folder.path.join(&self.name)
     }
 
@@ -156,6 +161,8 @@ pub struct Walk<'w> {
     pub notes: Notes,
     /// Called with each ignored folder, where someone wants to know.
     pub ignored_folders: Option<Vec<Found>>,
+    /// Reads folders beforehand, where that was asked for.
+    ahead: Option<Ahead>,
 }
 
 /// A folder on the way.
@@ -216,7 +223,17 @@ impl<'w> Walk<'w> {
             left_out: LeftOut::default(),
             notes: Notes::default(),
             ignored_folders: None,
+            ahead: None,
         }
+    }
+
+    /// The same walk, with a second thread that reads folders before the walk comes to them.
+    ///
+    /// For walks whose entries are not worked on by other threads anyway.
+    #[must_use]
+    pub fn reading_ahead(mut self) -> Self {
+        self.ahead = Some(Ahead::new(self.control.clone()));
+        self
     }
 
     /// The rules at the workspace root and above.
@@ -263,7 +280,7 @@ impl<'w> Walk<'w> {
                     self.path.extend_from_slice(root.path.as_bytes());
                     let entering =
                         Entering { fd, rules, depth: 0, only_named: false, only_tracked: false, in_state };
-                    self.enter(entering, None);
+                    self.enter(entering, None, None);
                 }
                 Err(errno) => self.note_folder(root.path.as_bytes(), errno),
             }
@@ -274,10 +291,9 @@ impl<'w> Walk<'w> {
         };
         match fs::open_beneath(self.workspace.root_fd(), &parent, fs::FOLDER) {
             Ok(fd) => {
-                let path = PathBuf::from(OsStr::from_bytes(parent.as_bytes()));
                 let stat = fs::stat_at(fd.as_fd(), name).ok()?;
                 Some(Found {
-                    folder: Arc::new(Folder { path, fd }),
+                    folder: Arc::new(Folder { path: parent, fd }),
                     name: name.to_owned(),
                     kind: Kind::of(fs::type_of(&stat)),
                     named: true,
@@ -291,11 +307,12 @@ impl<'w> Walk<'w> {
     }
 
     /// Reads a folder whose path stands in the buffer and puts it on the way.
-    fn enter(&mut self, entering: Entering, root_length: Option<usize>) {
+    fn enter(&mut self, entering: Entering, listing: Option<Listing>, root_length: Option<usize>) {
         let Entering { fd, rules, depth, only_named, only_tracked, in_state } = entering;
         let control = &self.control;
         let buffer = self.buffer.spare_capacity_mut();
-        let listing = match Listing::read(fd.as_fd(), buffer, || control.should_stop()) {
+        let listing = listing.map_or_else(|| Listing::read(fd.as_fd(), buffer, || control.should_stop()), Ok);
+        let listing = match listing {
             Ok(listing) => listing,
             Err(errno) => {
                 let path = std::mem::take(&mut self.path);
@@ -304,11 +321,12 @@ impl<'w> Walk<'w> {
                 return;
             }
         };
-        let path = PathBuf::from(OsStr::from_bytes(&self.path));
+        let path = WorkspacePath::new(Path::new(OsStr::from_bytes(&self.path))).unwrap_or_default();
         let rules = if self.selection.no_ignore {
             rules
         } else {
-            let place = Place { folder: fd.as_fd(), path: &path, above: None };
+            let path = Path::new(OsStr::from_bytes(path.as_bytes()));
+            let place = Place { folder: fd.as_fd(), path, above: None };
             Rules::extend(&rules, &place, listing.rule_files, &mut self.notes)
         };
         if !self.path.is_empty() {
@@ -327,7 +345,27 @@ impl<'w> Walk<'w> {
             only_tracked,
             in_state,
         });
+        self.look_ahead();
         self.close_one();
+    }
+
+    /// Has the folders in the one on top read, as far as they will be entered by the rules.
+    fn look_ahead(&mut self) {
+        let (Some(ahead), Some(frame)) = (&mut self.ahead, self.frames.last()) else { return };
+        let Some(folder) = &frame.folder else { return };
+        if frame.only_named || frame.only_tracked || !self.selection.goes_below(frame.depth) {
+            return;
+        }
+        let below = (0..frame.listing.len()).filter_map(|index| frame.listing.get(index)).filter_map(
+            |(name, kind)| {
+                let path = folder.path.join(OsStr::from_bytes(name));
+                let is_wanted = kind == Kind::Dir
+                    && !is_state(name)
+                    && self.selection.admit(&frame.rules, path.as_path(), name, kind) == Admission::Wanted;
+                is_wanted.then_some(path)
+            },
+        );
+        ahead.enter(folder, below);
     }
 
     /// Closes the folder that is now too far up.
@@ -346,20 +384,16 @@ impl<'w> Walk<'w> {
         if let Some(folder) = &frame.folder {
             return Some(Arc::clone(folder));
         }
-        let path = PathBuf::from(OsStr::from_bytes(self.path.get(..frame.path_length)?));
-        let opened = WorkspacePath::new(&path)
-            .ok_or(Errno::INVAL)
-            .and_then(|path| fs::open_beneath(self.workspace.root_fd(), &path, fs::FOLDER));
-        match opened {
+        let path = WorkspacePath::new(Path::new(OsStr::from_bytes(self.path.get(..frame.path_length)?)))?;
+        match fs::open_beneath(self.workspace.root_fd(), &path, fs::FOLDER) {
             Ok(fd) => {
-                let path = path.components().collect();
                 let folder = Arc::new(Folder { path, fd });
                 frame.folder = Some(Arc::clone(&folder));
                 Some(folder)
             }
             Err(errno) => {
                 frame.next = frame.listing.len();
-                self.note_folder(path.as_os_str().as_bytes(), errno);
+                self.note_folder(path.as_bytes(), errno);
                 None
             }
         }
@@ -446,7 +480,7 @@ impl<'w> Walk<'w> {
             wanted: shown && self.selection.kinds.has(kind) && glob.is_none_or(|glob| glob.matches(relative)),
             below: kind == Kind::Dir
                 && enter != Enter::Report
-                && frame.depth < self.selection.depth.map_or(DEPTH_MAX, |depth| depth.saturating_sub(1))
+                && self.selection.goes_below(frame.depth)
                 && glob.is_none_or(|glob| glob.may_lie_below(relative)),
             only_named: frame.only_named && naming != Naming::Itself || enter == Enter::OnlyNamed,
             in_state,
@@ -484,16 +518,24 @@ impl<'w> Walk<'w> {
         let Some(frame) = self.frames.last() else { return };
         let name = OsStr::from_bytes(self.path.get(frame.path_length..).unwrap_or_default());
         let root_length = frame.root_length;
-        let entering = fs::open_at(parent.fd.as_fd(), name, fs::FOLDER).map(|fd| Entering {
-            fd,
-            rules: Arc::clone(&frame.rules),
-            depth: frame.depth + 1,
-            only_named: entry.only_named,
-            only_tracked: entry.enter == Enter::OnlyTracked,
-            in_state: entry.in_state,
+        let read = self.ahead.as_mut().and_then(|ahead| ahead.take(&parent.path.join(name)));
+        let opened = match read {
+            Some(read) => read.map(|(fd, listing)| (fd, Some(listing))),
+            None => fs::open_at(parent.fd.as_fd(), name, fs::FOLDER).map(|fd| (fd, None)),
+        };
+        let entering = opened.map(|(fd, listing)| {
+            let entering = Entering {
+                fd,
+                rules: Arc::clone(&frame.rules),
+                depth: frame.depth + 1,
+                only_named: entry.only_named,
+                only_tracked: entry.enter == Enter::OnlyTracked,
+                in_state: entry.in_state,
+            };
+            (entering, listing)
         });
         match entering {
-            Ok(entering) => self.enter(entering, Some(root_length)),
+            Ok((entering, listing)) => self.enter(entering, listing, Some(root_length)),
             Err(errno) => {
                 let path = std::mem::take(&mut self.path);
                 self.note_folder(&path, errno);

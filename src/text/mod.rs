@@ -2,9 +2,14 @@
 
 pub mod content;
 pub mod diff;
+pub mod flexible;
 pub mod git_diff;
+pub mod line_range;
 pub mod lines;
+pub mod markdown;
 pub mod nearest;
+pub mod omission;
 pub mod patch;
 pub mod replace;
+pub mod sketch;
 pub mod slice;

@@ -82,8 +82,8 @@ pub fn add(engine: &mut Engine, tool: &'static str, request: Request, end: End) 
         let wanted = DiffWanted { asked: false, dry_run: false, max_bytes: None };
         return Ok(Response { already_applied: true, ..Response::of(&current, &bytes, wanted) });
     }
-    let seen = proof(&change, current, request.expected_sha256)?;
-    let wanted = DiffWanted::by(&request.trial, &request.shown);
+    let seen = proof(&mut change, current, request.expected_sha256)?;
+    let wanted = DiffWanted::by(&request.trial, &request.shown).within(change.engine().policy());
     let response = Response::of(seen.current(), &bytes, wanted);
     let subject = subject(tool, &[seen.current().place().path().clone()]);
     change.put(seen, bytes, None, Known::ChangedLines);
@@ -92,7 +92,7 @@ pub fn add(engine: &mut Engine, tool: &'static str, request: Request, end: End) 
 }
 
 /// No proof is needed, but one that is given is checked.
-fn proof(change: &Change<'_>, current: Current, expected: Option<Sha256>) -> Result<Seen, Error> {
+fn proof(change: &mut Change<'_>, current: Current, expected: Option<Sha256>) -> Result<Seen, Error> {
     match expected {
         Some(_) => change.prove(current, expected, Intent::Edit, |_| None),
         None => Ok(current.without_proof()),

@@ -6,15 +6,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::common::ANSWER_BYTES;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::audit::{self, Broken, Record};
+use crate::engine::policy::Policy;
+use crate::engine::policy::settings::Key;
 use crate::engine::state::State;
 use crate::error::Error;
-
-/// Records in an answer, where the request does not say.
-const RECORDS: usize = 50;
 
 /// Show the audit log, the newest first, or check that nobody has altered it
 ///
@@ -92,7 +90,7 @@ impl Tool for Audit {
             Some(state) => audit::read(&state, |record| is_of_path(record) && is_of_session(record))?,
             None => (Vec::new(), None),
         };
-        Ok(page(&records, &request, broken))
+        Ok(page(engine.policy(), &records, &request, broken))
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -115,9 +113,9 @@ impl Tool for Audit {
 }
 
 /// The part of the records that was asked for.
-fn page(records: &[Record], request: &Request, broken: Option<Broken>) -> Response {
-    let (offset, bytes_max) = (request.offset.unwrap_or(0), request.max_bytes.unwrap_or(ANSWER_BYTES));
-    let limit = match request.limit.unwrap_or(RECORDS) {
+fn page(policy: &Policy, records: &[Record], request: &Request, broken: Option<Broken>) -> Response {
+    let (offset, bytes_max) = (request.offset.unwrap_or(0), request.max_bytes.unwrap_or(policy.max_bytes()));
+    let limit = match request.limit.unwrap_or(policy.size(Key::AuditLimit)) {
         0 => usize::MAX,
         limit => limit,
     };

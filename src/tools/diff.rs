@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::ANSWER_BYTES;
 use super::log::{commit, no_snapshot};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -152,7 +151,8 @@ impl Tool for Diff {
         let filled = if request.stat {
             response.fill_stat(&store, &deltas, request.offset)
         } else {
-            let window = Window::new(request.offset, request.max_bytes.unwrap_or(ANSWER_BYTES));
+            let window =
+                Window::new(request.offset, request.max_bytes.unwrap_or(engine.policy().max_bytes()));
             response.fill_diff(&store, &deltas, window)
         };
         filled.map_err(|error| unreadable(&error))?;

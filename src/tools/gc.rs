@@ -6,12 +6,11 @@ use serde::{Deserialize, Serialize};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::gc::{self, ByKind, Collected, Tally};
+use crate::engine::policy::settings::Key;
 use crate::engine::session::seconds_now;
 use crate::engine::state::unique_name;
 use crate::error::Error;
 
-/// Days for which everything is kept, where the request does not say.
-const KEEP_DAYS: u64 = 30;
 /// Seconds in a day.
 const DAY: u64 = 24 * 60 * 60;
 /// Names that could not be removed, in the warning.
@@ -19,7 +18,7 @@ const FAILED_NAMED: usize = 3;
 
 /// Free the space of old backups, history and trash
 ///
-/// Removes what is older than `keep_days`: changes that undo could take back, the backups that no
+/// Removes what is older than `keep_days`, and the oldest beyond `keep_bytes`: changes that undo could take back, the backups that no
 /// younger change needs, trash entries, and files that killed calls left. What goes cannot be
 /// brought back; the snapshots in git stay. `dry_run` tells how much would go.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
@@ -29,15 +28,12 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub dry_run: bool,
-    /// Days for which everything is kept
-    #[arg(long, value_name = "DAYS", default_value_t = KEEP_DAYS)]
-    #[serde(default = "keep_days")]
-    pub keep_days: u64,
-}
-
-/// The default of `keep_days`.
-const fn keep_days() -> u64 {
-    KEEP_DAYS
+    /// Days for which everything is kept, 30 unless the policy says otherwise
+    #[arg(long, value_name = "DAYS")]
+    pub keep_days: Option<u64>,
+    /// Bytes to keep at most: the oldest goes too, save what is younger than a day; 0 for no bound
+    #[arg(long, value_name = "BYTES")]
+    pub keep_bytes: Option<u64>,
 }
 
 /// What stays and what went.
@@ -65,11 +61,20 @@ impl Tool for Gc {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let before = seconds_now().saturating_sub(request.keep_days.saturating_mul(DAY));
+        let now = seconds_now();
+        let keep_days = request.keep_days.unwrap_or(engine.policy().number(Key::KeepDays));
+        let keep_bytes = request.keep_bytes.unwrap_or(engine.policy().number(Key::KeepBytes));
+        let before = now.saturating_sub(keep_days.saturating_mul(DAY));
         let root = engine.workspace.root().to_owned();
         let mut change = engine.begin(Self::NAME, request.dry_run)?;
         let collected = match change.state() {
-            Some(state) => gc::collect(state, &root, before, request.dry_run)?,
+            Some(state) => {
+                let before = match keep_bytes {
+                    0 => before,
+                    most => gc::bound_for(state, &root, before..now.saturating_sub(DAY), most)?,
+                };
+                gc::collect(state, &root, before, request.dry_run)?
+            }
             None => Collected::default(),
         };
         if !collected.failed.is_empty() {

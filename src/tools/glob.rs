@@ -10,6 +10,8 @@ use super::grep::Sort;
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::path::WorkspacePath;
+use crate::engine::policy::Policy;
+use crate::engine::policy::settings::Key;
 use crate::error::{Error, ErrorKind};
 use crate::search::globs::PathGlob;
 use crate::search::newest;
@@ -17,13 +19,6 @@ use crate::search::page::{Page, Window};
 use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
 use crate::search::walk::Walk;
-
-/// Paths in an answer, where the request does not say.
-const LIMIT: u64 = 1000;
-/// Bytes of payload in an answer, where the request does not say.
-const ANSWER_BYTES: u64 = 24_576;
-/// How long a search may take, where the request does not say, in milliseconds.
-const TIMEOUT_MS: u64 = 30_000;
 
 /// Find files by name
 ///
@@ -114,22 +109,21 @@ impl Tool for Glob {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let selection = request.selection(engine)?;
         let roots = roots(&engine.workspace, &request.path, Beginning::Folders)?;
-        let control = match request.timeout_ms.unwrap_or(TIMEOUT_MS) {
+        let control = match request.timeout_ms.unwrap_or(engine.policy().number(Key::SearchMs)) {
             0 => engine.control.clone(),
             limit => engine.control.clone().within(Duration::from_millis(limit)),
         };
         let workspace = &engine.workspace;
-        let mut walk = Walk::new(workspace, roots, selection, control.clone());
-        let mut page = Page::new(request.window());
+        let mut walk = Walk::new(workspace, roots, selection, control.clone()).reading_ahead();
+        let mut page = Page::new(request.window(engine.policy()));
         let shown = |path: &WorkspacePath| workspace.shown(path);
         if request.sort == Some(Sort::Mtime) {
-            for path in newest::first(&mut walk)? {
+            for (path, ()) in newest::first(&mut walk, |_| ())? {
                 page.offer(|| shown(&path));
             }
         } else {
             for found in walk.by_ref() {
-                let path = || shown(&WorkspacePath::new(&found.path()).unwrap_or_default());
-                page.offer(path);
+                page.offer(|| shown(&found.path()));
             }
         }
         if control.should_stop() {
@@ -188,11 +182,11 @@ impl Request {
     }
 
     /// How much is shown.
-    fn window(&self) -> Window {
+    fn window(&self, policy: &Policy) -> Window {
         Window {
             offset: self.offset.unwrap_or(0),
-            limit: self.limit.unwrap_or(LIMIT),
-            bytes_max: self.max_bytes.unwrap_or(ANSWER_BYTES),
+            limit: self.limit.unwrap_or(policy.number(Key::GlobLimit)),
+            bytes_max: self.max_bytes.unwrap_or(policy.number(Key::MaxBytes)),
         }
     }
 }

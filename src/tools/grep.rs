@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
+use crate::engine::policy::Policy;
+use crate::engine::policy::settings::Key;
 use crate::error::{Error, ErrorKind};
 use crate::search::collect::{Style, Wanted};
 use crate::search::content::{Search, Target};
@@ -21,16 +23,8 @@ use crate::search::selection::{Kinds, Selection};
 use crate::search::walk::Walk;
 use crate::search::{globs, newest};
 
-/// Entries in an answer, where the request does not say.
-const LIMIT: u64 = 250;
-/// Bytes of payload in an answer, where the request does not say.
-const ANSWER_BYTES: u64 = 24_576;
-/// Bytes of a line that are shown, where the request does not say.
-const COLUMNS: usize = 500;
 /// Lines of context at most, on each side.
 const CONTEXT_LINES_MAX: usize = 10_000;
-/// How long a search may take, where the request does not say, in milliseconds.
-const TIMEOUT_MS: u64 = 30_000;
 
 /// Search the contents of files for a pattern
 ///
@@ -64,6 +58,11 @@ pub struct Request {
     #[serde(default)]
     #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["types", "file_type"]))]
     pub r#type: Vec<String>,
+    /// No files of these types
+    #[arg(long, short = 'T', value_name = "TYPE")]
+    #[serde(default)]
+    #[schemars(schema_with = "one_or_many")]
+    pub type_not: Vec<String>,
     /// Take the pattern as plain text
     #[arg(long, short = 'F', aliases = ["fixed-strings"])]
     #[serde(default)]
@@ -83,6 +82,11 @@ pub struct Request {
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["word_regexp", "whole_word", "-w"]))]
     pub word: bool,
+    /// Whole lines only
+    #[arg(long, short = 'x', aliases = ["line-regexp"])]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["line_regexp", "-x"]))]
+    pub whole_line: bool,
     /// Let a match go across lines
     #[arg(long, short = 'U')]
     #[serde(default)]
@@ -109,7 +113,8 @@ pub struct Request {
     #[arg(long, short = 'C', value_name = "LINES")]
     #[schemars(extend("x-aliases" = ["-C", "context_lines"]))]
     pub context: Option<usize>,
-    /// content: matching lines; files: paths of files with matches; count: matches in each file
+    /// content: matching lines; files: paths of files with matches; count: matching lines of each
+    /// file; count_matches: matches in each file, several in a line too
     #[arg(long, value_name = "MODE")]
     pub output_mode: Option<OutputMode>,
     /// Matches to show at most, or files, or counts, 250 by default; 0 for all
@@ -123,16 +128,24 @@ pub struct Request {
     #[arg(long, short = 'm', value_name = "NUMBER")]
     #[schemars(extend("x-aliases" = ["max_matches_per_file"]))]
     pub max_count: Option<u64>,
+    /// Levels of folders to search: 1 is the folder alone
+    #[arg(long, short = 'd', value_name = "LEVELS", alias = "max-depth")]
+    #[schemars(range(min = 1), extend("x-aliases" = ["max_depth"]))]
+    pub depth: Option<usize>,
     /// Hidden files too
-    #[arg(long)]
+    #[arg(long, short = '.')]
     #[serde(default)]
     pub hidden: bool,
     /// Files that git ignores too
     #[arg(long)]
     #[serde(default)]
     pub no_ignore: bool,
+    /// Files with NUL bytes too, as if they were text
+    #[arg(long, short = 'a')]
+    #[serde(default)]
+    pub binary: bool,
     /// Bytes of a line to show at most, round the match, 500 by default; 0 for all
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, short = 'M', value_name = "BYTES")]
     pub max_columns: Option<usize>,
     /// Bytes of payload to show at most, 24576 by default; 0 for all
     #[arg(long, value_name = "BYTES")]
@@ -158,7 +171,7 @@ pub struct Request {
     pub timeout_ms: Option<u64>,
     /// Accepted and without effect: line numbers are always there
     #[arg(long, short = 'n', hide = true, overrides_with = "line_number")]
-    #[arg(short_aliases = ['r', 'R', 'H', 'E', 'I', 's'])]
+    #[arg(short_aliases = ['r', 'R', 'H', 'E', 'I', 's', 'N', 'p'])]
     #[arg(aliases = ["recursive", "with-filename", "extended-regexp", "no-messages", "heading", "no-heading", "column"])]
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["-n", "line_numbers", "-r", "recursive"]))]
@@ -178,6 +191,21 @@ pub struct Request {
     #[serde(skip)]
     #[schemars(skip)]
     pub count: bool,
+    /// Short for `--output-mode count_matches`
+    #[arg(long, conflicts_with_all = ["output_mode", "count"])]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub count_matches: bool,
+    /// Once for --no-ignore, twice for --hidden too, three times for --binary too
+    #[arg(long, short = 'u', action = clap::ArgAction::Count)]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub unrestricted: u8,
+    /// Accepted and without effect
+    #[arg(long, short = 'j', hide = true, value_name = "NUMBER")]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub threads: Option<usize>,
     /// Accepted and without effect
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, value_name = "WHEN", alias = "colour")]
     #[serde(skip)]
@@ -194,8 +222,10 @@ pub enum OutputMode {
     Content,
     /// Paths of files with matches
     Files,
-    /// Matches in each file
+    /// Matching lines of each file
     Count,
+    /// Matches in each file
+    CountMatches,
     /// The same as files
     FilesWithMatches,
 }
@@ -222,7 +252,7 @@ pub struct Response {
     /// The files with matches
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<String>>,
-    /// How many matches each file has
+    /// How many matching lines, or matches, each file has
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Vec<Count>>,
     /// Matches found: all there are, or those so far where `truncated` and no total was asked for
@@ -252,10 +282,10 @@ impl Tool for Grep {
 
     fn run(engine: &mut Engine, mut request: Request) -> Result<Response, Error> {
         let patterns = request.take_patterns();
-        let manner = request.manner(&patterns)?;
+        let manner = request.manner(&patterns, engine.policy())?;
         let selection = request.selection(engine)?;
         let roots = roots(&engine.workspace, &request.path, Beginning::Searchable)?;
-        let control = match request.timeout_ms.unwrap_or(TIMEOUT_MS) {
+        let control = match request.timeout_ms.unwrap_or(engine.policy().number(Key::SearchMs)) {
             0 => engine.control.clone(),
             limit => engine.control.clone().within(Duration::from_millis(limit)),
         };
@@ -263,15 +293,15 @@ impl Tool for Grep {
         let search = Search {
             workspace: &engine.workspace,
             manner,
-            window: request.window(),
+            window: request.window(engine.policy()),
             total: request.total,
             group: request.group,
             control: control.clone(),
         };
         let mut outcome = match request.sort {
             Some(Sort::Mtime) => {
-                let files = newest::first(&mut walk)?;
-                search.run(files.into_iter().map(Target::At))
+                let files = newest::first(&mut walk, |_| ())?;
+                search.run(files.into_iter().map(|(path, ())| Target::At(path)))
             }
             Some(Sort::Path) | None => search.run(walk.by_ref().map(Target::Found)),
         };
@@ -313,23 +343,28 @@ impl Request {
 
     /// What an answer holds.
     fn wanted(&self) -> Wanted {
-        let given = self.output_mode.unwrap_or(OutputMode::Content);
-        match given {
-            _ if self.count => Wanted::Number,
+        match self.output_mode.unwrap_or(OutputMode::Content) {
+            _ if self.count || self.count_matches => Wanted::Number,
             _ if self.files_with_matches => Wanted::Presence,
             OutputMode::Content => Wanted::Lines,
             OutputMode::Files | OutputMode::FilesWithMatches => Wanted::Presence,
-            OutputMode::Count => Wanted::Number,
+            OutputMode::Count | OutputMode::CountMatches => Wanted::Number,
         }
     }
 
+    /// Whether each match of a line counts by itself.
+    fn is_each_match_wanted(&self) -> bool {
+        self.only_matching || self.count_matches || self.output_mode == Some(OutputMode::CountMatches)
+    }
+
     /// How files are searched.
-    fn manner(&self, patterns: &[String]) -> Result<Manner, Error> {
+    fn manner(&self, patterns: &[String], policy: &Policy) -> Result<Manner, Error> {
         let reading = Reading {
             literal: self.literal,
             ignore_case: self.ignore_case,
             smart_case: self.smart_case,
             word: self.word,
+            whole_line: self.whole_line,
             multiline: self.multiline,
         };
         let wanted = self.wanted();
@@ -341,35 +376,37 @@ impl Request {
             matcher: compile(patterns, &reading)?,
             style: Style {
                 wanted,
-                only_matching: self.only_matching,
+                only_matching: self.is_each_match_wanted(),
                 invert: self.invert,
-                line_bytes_max: self.max_columns.unwrap_or(COLUMNS),
+                line_bytes_max: self.max_columns.unwrap_or(policy.size(Key::MaxColumns)),
             },
             multiline: self.multiline,
             before: context(self.before),
             after: context(self.after),
             per_file_max: self.max_count.filter(|&count| count > 0),
             hash: self.mark,
+            binary: self.binary || self.unrestricted >= 3,
         })
     }
 
     /// Which files are searched.
     fn selection(&self, engine: &Engine) -> Result<Selection, Error> {
         Ok(Selection {
-            hidden: self.hidden,
-            no_ignore: self.no_ignore,
+            hidden: self.hidden || self.unrestricted >= 2,
+            no_ignore: self.no_ignore || self.unrestricted >= 1,
+            depth: self.depth,
             overrides: globs::overrides(engine.workspace.base(), &self.include, &self.exclude)?,
-            types: globs::types(&self.r#type)?,
+            types: globs::types(&self.r#type, &self.type_not)?,
             ..Selection::of(Kinds::FILES)
         })
     }
 
     /// How much is shown.
-    fn window(&self) -> Window {
+    fn window(&self, policy: &Policy) -> Window {
         Window {
             offset: self.offset.unwrap_or(0),
-            limit: self.limit.unwrap_or(LIMIT),
-            bytes_max: self.max_bytes.unwrap_or(ANSWER_BYTES),
+            limit: self.limit.unwrap_or(policy.number(Key::GrepLimit)),
+            bytes_max: self.max_bytes.unwrap_or(policy.number(Key::MaxBytes)),
         }
     }
 

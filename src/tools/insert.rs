@@ -83,7 +83,7 @@ impl Tool for Insert {
         }
         let (body, inserted) = inserted(&content, request.line, request.content.as_bytes());
         let bytes = Content { body, ..content }.encode();
-        let wanted = DiffWanted::by(&request.trial, &request.shown);
+        let wanted = DiffWanted::by(&request.trial, &request.shown).within(change.engine().policy());
         let diff = wanted.of(&shown, Some(seen.current().bytes()), Some(&bytes));
         let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);
         let sha256 = change.put(seen, bytes, None, Known::ChangedLines);

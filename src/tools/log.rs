@@ -6,17 +6,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::ANSWER_BYTES;
 use super::snapshot::Stat;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
+use crate::engine::policy::settings::Key;
 use crate::engine::session::SessionId;
 use crate::engine::snapshot::{Query, Snapshot, Store};
 use crate::engine::snapshot_of::{self, unreadable};
 use crate::error::{Error, ErrorKind};
 
-/// Snapshots in an answer, where the request does not say.
-const LIMIT: usize = 20;
 /// Paths listed of one snapshot.
 const PATHS_LISTED: usize = 20;
 /// Bytes of an entry beside its texts.
@@ -116,13 +114,13 @@ impl Tool for Log {
             since: since.as_ref().and_then(Since::time),
             after: since.as_ref().and_then(Since::snapshot),
             offset: request.offset,
-            limit: match request.limit.unwrap_or(LIMIT) {
+            limit: match request.limit.unwrap_or(engine.policy().size(Key::LogLimit)) {
                 0 => usize::MAX,
                 limit => limit,
             },
         };
         let log = store.log(&query).map_err(|error| unreadable(&error))?;
-        let bytes_max = request.max_bytes.unwrap_or(ANSWER_BYTES);
+        let bytes_max = request.max_bytes.unwrap_or(engine.policy().max_bytes());
         let found = log.snapshots.len();
         let snapshots = within(log.snapshots.iter().map(Entry::of), bytes_max);
         let truncated = log.truncated || snapshots.len() < found;

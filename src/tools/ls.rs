@@ -8,25 +8,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::glob::ran_out;
+use super::grep::Sort;
 use super::{Effect, Stdin, Text, Tool};
 use crate::control::Control;
-use crate::engine::path::WorkspacePath;
+use crate::engine::policy::Policy;
+use crate::engine::policy::settings::Key;
 use crate::engine::workspace::Workspace;
 use crate::engine::{Engine, fs};
 use crate::error::Error;
 use crate::search::listing::Kind;
+use crate::search::newest;
 use crate::search::page::{Page, Window};
 use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
 use crate::search::sums::{Below, FolderSum, Sums, largest_of};
 use crate::search::walk::{Found, Root, Walk};
 
-/// Entries in an answer, where the request does not say.
-const LIMIT: u64 = 1000;
-/// Bytes of payload in an answer, where the request does not say.
-const ANSWER_BYTES: u64 = 24_576;
-/// How long a listing may take, where the request does not say, in milliseconds.
-const TIMEOUT_MS: u64 = 30_000;
 /// Files counted in ignored folders by a listing of one folder: about a millisecond.
 const COUNTED_FLAT_MAX: u64 = 2_000;
 /// Files counted in ignored folders by a listing of a tree: about a tenth of a second.
@@ -38,6 +35,8 @@ const COUNTED_DEEP_MAX: u64 = 50_000;
 /// says how many. Where `truncated` is true, go on at `next_offset`.
 #[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+// `-h` is a flag of `ls -lah`.
+#[command(disable_help_flag = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the request")]
 pub struct Request {
     /// Folders or files to list; the current folder where there is none
@@ -52,6 +51,9 @@ pub struct Request {
     #[arg(long, value_name = "LEVELS")]
     #[schemars(range(min = 1), extend("x-aliases" = ["max_depth"]))]
     pub depth: Option<usize>,
+    /// Order of the entries: path, or mtime with the newest first
+    #[arg(long, value_name = "ORDER")]
+    pub sort: Option<Sort>,
     /// Size, mode and time of each entry
     #[arg(long, short = 'l')]
     #[serde(default)]
@@ -84,16 +86,21 @@ pub struct Request {
     #[schemars(extend("x-aliases" = ["timeout"]))]
     pub timeout_ms: Option<u64>,
     /// Accepted and without effect: there is one entry a line
-    #[arg(short = '1', short_aliases = ['F', 'p'], hide = true, overrides_with = "one_a_line")]
+    #[arg(short = '1', short_aliases = ['F', 'p', 'h', 'G'], hide = true, overrides_with = "one_a_line")]
     #[serde(skip)]
     #[schemars(skip)]
     pub one_a_line: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub help: Option<bool>,
 }
 
 /// What there is.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Response {
-    /// The entries, by path
+    /// The entries, in the order asked for
     pub entries: Vec<Entry>,
     /// How many there are in all
     pub total: u64,
@@ -111,7 +118,7 @@ pub struct Response {
 }
 
 /// One entry of a folder.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Entry {
     /// Its path, ready for the next request
     pub path: String,
@@ -161,7 +168,7 @@ impl Tool for Ls {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let roots = roots(&engine.workspace, &request.path, Beginning::Anything)?;
-        let control = match request.timeout_ms.unwrap_or(TIMEOUT_MS) {
+        let control = match request.timeout_ms.unwrap_or(engine.policy().number(Key::SearchMs)) {
             0 => engine.control.clone(),
             limit => engine.control.clone().within(Duration::from_millis(limit)),
         };
@@ -178,14 +185,21 @@ impl Tool for Ls {
             let files = Selection { depth: None, kinds: Kinds::FILES, ..selection.clone() };
             Below::of(Walk::new(workspace, roots.clone(), files, control.clone()))
         });
-        let mut walk = Walk::new(workspace, roots, selection, control.clone());
+        let mut walk = Walk::new(workspace, roots, selection, control.clone()).reading_ahead();
         walk.ignored_folders = Some(Vec::new());
-        let mut page = Page::new(request.window());
+        let mut page = Page::new(request.window(engine.policy()));
         let mut sums = Sums::default();
-        for found in walk.by_ref() {
-            page.offer(|| entry(workspace, &found, request.long, below.as_ref()));
-            if depth != Some(1) {
-                sums.add(&found);
+        let made = |found: &Found| entry(workspace, found, request.long, below.as_ref());
+        if request.sort == Some(Sort::Mtime) {
+            for (_, entry) in newest::first(&mut walk, made)? {
+                page.offer(|| entry.clone());
+            }
+        } else {
+            for found in walk.by_ref() {
+                page.offer(|| made(&found));
+                if depth != Some(1) {
+                    sums.add(&found);
+                }
             }
         }
         if control.should_stop() {
@@ -231,11 +245,11 @@ impl Tool for Ls {
 
 impl Request {
     /// How much is shown.
-    fn window(&self) -> Window {
+    fn window(&self, policy: &Policy) -> Window {
         Window {
             offset: self.offset.unwrap_or(0),
-            limit: self.limit.unwrap_or(LIMIT),
-            bytes_max: self.max_bytes.unwrap_or(ANSWER_BYTES),
+            limit: self.limit.unwrap_or(policy.number(Key::LsLimit)),
+            bytes_max: self.max_bytes.unwrap_or(policy.number(Key::MaxBytes)),
         }
     }
 }
@@ -250,8 +264,8 @@ fn told(sum: &FolderSum, what: &str) -> String {
 /// One entry as answers show it.
 fn entry(workspace: &Workspace, found: &Found, long: bool, below: Option<&Below>) -> Entry {
     let stat: Option<Stat> = if long { found.stat().ok() } else { None };
-    let path = WorkspacePath::new(&found.path()).unwrap_or_default();
-    let is_link = found.kind == Kind::Symlink;
+    let path = found.path();
+    let target = if found.kind == Kind::Symlink { found.target() } else { None };
     let held = below.filter(|_| found.kind == Kind::Dir).map(|below| below.at(path.as_path()));
     Entry {
         path: workspace.shown(&path),
@@ -263,7 +277,7 @@ fn entry(workspace: &Workspace, found: &Found, long: bool, below: Option<&Below>
             .map(|time| time.to_string()),
         files: held.map(|held| held.files),
         bytes: held.map(|held| held.bytes),
-        target: found.target().filter(|_| is_link).map(|target| target.to_string_lossy().into_owned()),
+        target: target.map(|target| target.to_string_lossy().into_owned()),
     }
 }
 
@@ -276,7 +290,7 @@ fn ignored(walk: &Walk<'_>, workspace: &Workspace, control: &Control, counted_ma
     let mut left = counted_max;
     let mut folders = Vec::new();
     for found in walk.ignored_folders.iter().flatten() {
-        let path = WorkspacePath::new(&found.path()).unwrap_or_default();
+        let path = found.path();
         let shown = workspace.shown(&path);
         let selection = Selection { hidden: true, no_ignore: true, ..Selection::of(Kinds::LEAVES) };
         let inside = Walk::new(workspace, vec![Root { path, is_folder: true }], selection, control.clone());

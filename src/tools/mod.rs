@@ -4,6 +4,7 @@ pub mod append;
 pub mod apply_patch;
 pub mod audit;
 pub mod common;
+pub mod config;
 pub mod delete;
 pub mod diff;
 pub mod edit;
@@ -20,6 +21,8 @@ pub mod read;
 pub mod redo;
 pub mod restore;
 pub mod schema;
+pub mod section;
+pub mod session;
 pub mod snapshot;
 pub mod trash;
 pub mod undo;
@@ -75,12 +78,16 @@ pub trait Tool {
     const EFFECT: Effect;
     /// What it takes from stdin.
     const STDIN: Stdin = Stdin::Request;
+    /// Fields whose value `-` stands for the bulk text on stdin.
+    const DASH: &'static [&'static str] = &[];
     /// Whether the bulk text alone on stdin, without any argument, is a request.
     const BULK_ALONE: bool = false;
     /// Whether it answers with its text, where nobody asks for JSON.
     const TEXT_BY_DEFAULT: bool = false;
     /// Whether MCP clients see it.
     const SERVED: bool = true;
+    /// Whether it works only where the policy is as it should be.
+    const NEEDS_POLICY: bool = true;
     /// The request: flags, JSON and schema derive from it.
     type Request: Args + DeserializeOwned + JsonSchema;
     /// The answer.
@@ -187,12 +194,16 @@ pub struct Entry {
     pub effect: Effect,
     /// What it takes from stdin.
     pub stdin: Stdin,
+    /// Fields whose value `-` stands for the bulk text on stdin.
+    pub dash: &'static [&'static str],
     /// Whether the bulk text alone on stdin, without any argument, is a request.
     pub takes_bulk_alone: bool,
     /// Whether it answers with its text, where nobody asks for JSON.
     pub text_by_default: bool,
     /// Whether MCP clients see it.
     pub served: bool,
+    /// Whether it works only where the policy is as it should be.
+    pub needs_policy: bool,
     /// Its flags.
     pub command: fn() -> Command,
     /// The schema of its request, with aliases.
@@ -228,9 +239,11 @@ const fn entry<T: Tool + 'static>() -> Entry {
         aliases: T::ALIASES,
         effect: T::EFFECT,
         stdin: T::STDIN,
+        dash: T::DASH,
         takes_bulk_alone: T::BULK_ALONE,
         text_by_default: T::TEXT_BY_DEFAULT,
         served: T::SERVED,
+        needs_policy: T::NEEDS_POLICY,
         command: || T::Request::augment_args(Command::new(T::NAME)),
         request_schema: request::schema_of::<T::Request>,
         response_schema: request::answer_schema_of::<T::Response>,
@@ -257,6 +270,7 @@ pub const TOOLS: &[Entry] = &[
     entry::<append::Append>(),
     entry::<prepend::Prepend>(),
     entry::<insert::Insert>(),
+    entry::<section::Section>(),
     entry::<grep::Grep>(),
     entry::<glob::Glob>(),
     entry::<ls::Ls>(),
@@ -269,8 +283,10 @@ pub const TOOLS: &[Entry] = &[
     entry::<diff::Diff>(),
     entry::<snapshot::Snapshot>(),
     entry::<audit::Audit>(),
+    entry::<session::Session>(),
     entry::<trash::Trash>(),
     entry::<gc::Gc>(),
+    entry::<config::Config>(),
     entry::<apply_patch::ApplyPatch>(),
     entry::<schema::Schema>(),
 ];

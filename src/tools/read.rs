@@ -10,9 +10,11 @@ use rustix::fs::Stat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{ANSWER_BYTES, unsupported_encoding};
+use super::common::unsupported_encoding;
 use super::{Effect, Text, Tool};
 use crate::control::Progress;
+use crate::engine::policy::Policy;
+use crate::engine::policy::settings::Key;
 use crate::engine::resolve::Place;
 use crate::engine::{Engine, fs};
 use crate::envelope::Refusal;
@@ -22,8 +24,6 @@ use crate::text::content::{self, BINARY_CHECK_BYTES, Content, Encoding};
 use crate::text::lines::LineEnding;
 use crate::text::slice::{Slice, Slicer, Wanted};
 
-/// Lines in an answer, where the request does not say.
-const LINES: u64 = 2000;
 /// Bytes between two reports of how far a read is.
 const REPORT_BYTES: u64 = 128 << 20;
 /// Bytes read at once.
@@ -163,6 +163,10 @@ pub struct TextRead {
     /// The column to go on at, where a line was cut
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_column: Option<usize>,
+    /// SHA-256 of the bytes of these lines on disk, where lines were asked for: edit takes it as
+    /// `range_sha256`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range_sha256: Option<Sha256>,
     /// utf-8, utf-16le, utf-16be, or bytes, which are shown lossily
     pub encoding: Encoding,
     /// How the lines end
@@ -182,7 +186,7 @@ impl Tool for Read {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let wanted = request.wanted()?;
+        let wanted = request.wanted(engine.policy())?;
         match (&request.path, &request.paths) {
             (Some(path), None) => {
                 read(engine, path, &request, wanted).map(|read| Response::One(Box::new(read)))
@@ -209,8 +213,13 @@ impl Tool for Read {
 }
 
 impl Request {
+    /// Whether some lines were asked for, rather than whatever fits.
+    fn names_lines(&self) -> bool {
+        [self.offset, self.limit, self.start_line, self.end_line].iter().any(Option::is_some)
+    }
+
     /// The lines wanted.
-    fn wanted(&self) -> Result<Wanted, Error> {
+    fn wanted(&self, policy: &Policy) -> Result<Wanted, Error> {
         if self.offset.is_some() && self.start_line.is_some() {
             return Err(Error::invalid("offset and start_line both say where to begin: give one of them"));
         }
@@ -236,9 +245,12 @@ impl Request {
                 )));
             }
             (None, Some(end)) => end - offset,
-            (None, None) => LINES,
+            (None, None) => match policy.number(Key::ReadLimit) {
+                0 => u64::MAX,
+                lines => lines,
+            },
         };
-        let bytes_max = self.max_bytes.unwrap_or(ANSWER_BYTES);
+        let bytes_max = self.max_bytes.unwrap_or(policy.max_bytes());
         Ok(Wanted { offset, lines_max, skip_bytes: self.column.unwrap_or(1) - 1, bytes_max })
     }
 }
@@ -286,7 +298,10 @@ fn read(engine: &mut Engine, path: &Path, request: &Request, wanted: Wanted) -> 
         engine.mark_shown(place.path(), sha256, &stat, &[]);
         return Ok(FileRead { unchanged: true, ..FileRead::new(&place, sha256, size, &stat) });
     }
-    let text = TextRead::new(&slice, wanted, request.end_line.is_some());
+    let mut text = TextRead::new(&slice, wanted, request.end_line.is_some());
+    if request.names_lines() && slice.complete_lines > 0 && slice.cut_at.is_none() && wanted.skip_bytes == 0 {
+        text.range_sha256 = Some(Sha256::of(&on_disk(slice.bytes.clone(), &text, wanted)));
+    }
     let last_shown_whole = wanted.offset + slice.complete_lines;
     engine.mark_shown(place.path(), sha256, &stat, &[(text.start_line, last_shown_whole)]);
     warn_of_text(engine, &place, &slice, &text);
@@ -352,6 +367,7 @@ impl TextRead {
             truncated,
             next_offset: truncated.then_some(end),
             next_column: slice.cut_at.map(|cut| cut + 1),
+            range_sha256: None,
             encoding: slice.encoding,
             line_ending: slice.line_ending,
             bom: slice.bom,

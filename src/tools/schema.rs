@@ -55,6 +55,7 @@ impl Tool for Schema {
     const EFFECT: Effect = Effect::Reads;
     const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
+    const NEEDS_POLICY: bool = false;
     type Request = Request;
     type Response = Response;
 

@@ -21,6 +21,8 @@ fn each_tool_does_its_work() {
     client.ok("prepend", &json!({ "path": "greet.txt", "content": "first\n" }));
     client.ok("insert", &json!({ "path": "greet.txt", "line": 1, "content": "second\n" }));
     workspace.holds("greet.txt", "first\nsecond\nhi\nlast\n");
+    let section = json!({ "path": "notes.md", "header": "# Notes", "create": true, "content": "one\n" });
+    assert_eq!(client.ok("section", &section)["match"], "created");
     let written = client.ok("write", &json!({ "path": "new/file.txt", "content": "new\n" }));
     assert_eq!(written["created"], true);
     workspace.holds("new/file.txt", "new\n");
@@ -54,6 +56,8 @@ fn each_tool_does_its_work() {
     assert_eq!(log["snapshots"][0]["tool"], "redo", "{log}");
     let diff = client.ok("diff", &json!({}));
     assert!(diff["diff"].as_str().unwrap().contains("+++ b/new/moved.txt"), "{diff}");
+    let session = client.ok("session", &json!({}));
+    assert_eq!(session["fresh"], json!(["greet.txt +4 -1"]), "{session}");
     // A tool that is new to the list needs its line here.
     let served = TOOLS.iter().filter(|tool| tool.served).map(|tool| tool.name);
     assert_eq!(client.succeeded, served.map(str::to_owned).collect());

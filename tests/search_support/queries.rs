@@ -136,6 +136,22 @@ pub const EVERYWHERE: &[&[&str]] = &[
     &["--hidden", "-i", "name:"],
     &["--hidden", "^\\*\\."],
     &["--no-ignore", "-w", "out"],
+    &["-u", "foo"],
+    &["-uu", "foo"],
+    &["-.", "name"],
+    // Files with NUL bytes.
+    &["-a", "foo"],
+    &["-a", "-i", "-w", "bar"],
+    &["-uu", "-a", "foo"],
+    // Whole lines.
+    &["-x", "foo"],
+    &["-x", "\\}"],
+    &["-x", "-i", "end"],
+    &["-x", "-F", "}"],
+    // Folders not too deep.
+    &["--max-depth", "1", "foo"],
+    &["--max-depth", "2", "-w", "return"],
+    &["--max-depth", "3", "foo", "sub", "src"],
     // Globs.
     &["-g", "*.rs", "foo"],
     &["-g", "*.rs", "-w", "mut"],
@@ -180,6 +196,9 @@ pub const EVERYWHERE: &[&[&str]] = &[
     &["-t", "toml", "-t", "json", "version"],
     &["-t", "make", "-t", "cmake", "-i", "install"],
     &["-t", "c", "-g", "!tests/**", "-w", "assert"],
+    &["-T", "rust", "-w", "error"],
+    &["-T", "c", "-T", "h", "foo"],
+    &["-t", "md", "-T", "md", "foo"],
     // Paths.
     &["foo", "sub"],
     &["foo", "nested", "sub"],

@@ -176,7 +176,7 @@ fn a_large_file_is_left_out_and_said() {
         fs::File::create(place.path("big")).unwrap().set_len(size).unwrap();
         place.write("other", "y\n");
     });
-    assert_eq!(recorded.left_out[0].reason, Reason::TooLarge(size));
+    assert_eq!(recorded.left_out[0].reason, Reason::TooLarge { size_bytes: size, bytes_max: FILE_BYTES_MAX });
     assert_eq!((place.shown("big"), place.shown("other")), ("small".into(), "y".into()));
 }
 

@@ -12,7 +12,7 @@ use gix::bstr::{BStr, ByteSlice as _};
 use gix::refs::{FullName, TargetRef};
 
 use super::error::{Doing as _, SnapshotError};
-use super::{message, objects};
+use super::{BRANCH_DEFAULT, message, objects};
 
 /// How often a lock that someone holds is tried again.
 const LOCK_TRIES: u32 = 100;
@@ -28,6 +28,8 @@ pub struct Branch {
     name: FullName,
     /// The folder that has `refs`, `objects` and `logs`, shared by all worktrees.
     common_dir: PathBuf,
+    /// Whether it has not the name of the default.
+    is_configured: bool,
 }
 
 /// What came of an attempt to move the branch.
@@ -43,10 +45,11 @@ impl Branch {
     /// The branch `name`, for a linked worktree `name-WORKTREE`.
     pub fn new(repo: &gix::Repository, name: &str, worktree: Option<&str>) -> Result<Self, SnapshotError> {
         let suffix = worktree.map(|worktree| format!("-{}", sanitised(worktree))).unwrap_or_default();
+        let is_configured = name != BRANCH_DEFAULT;
         let name = FullName::try_from(format!("refs/heads/{name}{suffix}"))
             .or_else(|_| FullName::try_from(format!("refs/heads/{name}{}", suffix.replace('.', "-"))))
             .doing(|| format!("`{name}{suffix}` cannot be the name of a branch"))?;
-        Ok(Self { name, common_dir: repo.common_dir().to_owned() })
+        Ok(Self { name, common_dir: repo.common_dir().to_owned(), is_configured })
     }
 
     /// The short name, for messages.
@@ -96,6 +99,20 @@ impl Branch {
         }
         let content = fs::read(path).unwrap_or_default();
         content.strip_prefix(b"ref:").is_some_and(|rest| rest.trim() == self.name.as_bstr().as_bytes())
+    }
+
+    /// Refuses a configured branch whose newest commit is no snapshot: it is someone's own. The
+    /// branch of the default name is lbx's, whatever was put on top of it.
+    pub fn check_ours(&self, repo: &gix::Repository, tip: Option<ObjectId>) -> Result<(), SnapshotError> {
+        let Some(tip) = tip.filter(|_| self.is_configured) else {
+            return Ok(());
+        };
+        let commit = repo.find_commit(tip).doing(|| format!("the commit {tip} cannot be read"))?;
+        let text = commit.message_raw().doing(|| format!("the commit {tip} is damaged"))?;
+        match message::trailers(text) {
+            Some(_) => Ok(()),
+            None => Err(self.refused("holds commits that are no snapshots")),
+        }
     }
 
     /// Refuses a new branch whose name is a folder of others, or lies below one.

@@ -77,8 +77,13 @@ pub struct LeftOut {
 pub enum Reason {
     /// Git ignores it, and it was never committed.
     Ignored,
-    /// It has this many bytes, more than [`FILE_BYTES_MAX`](super::FILE_BYTES_MAX).
-    TooLarge(u64),
+    /// It has more bytes than a snapshot takes.
+    TooLarge {
+        /// How many it has.
+        size_bytes: u64,
+        /// How many it may have.
+        bytes_max: u64,
+    },
     /// The scan had taken in as many bytes as it may.
     NoRoom,
     /// A program is configured to convert it, under this name; lbx runs none.
@@ -95,12 +100,8 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ignored => f.write_str("git ignores it"),
-            Self::TooLarge(size_bytes) => {
-                write!(
-                    f,
-                    "its {size_bytes} bytes are more than the {} that a snapshot takes",
-                    super::FILE_BYTES_MAX
-                )
+            Self::TooLarge { size_bytes, bytes_max } => {
+                write!(f, "its {size_bytes} bytes are more than the {bytes_max} that a snapshot takes")
             }
             Self::NoRoom => f.write_str("one scan takes in no more bytes"),
             Self::Filter(name) => write!(f, "the filter program `{name}` would have to convert it"),

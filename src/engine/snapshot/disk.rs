@@ -7,7 +7,6 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawMode, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::FILE_BYTES_MAX;
 use super::change::FileState;
 
 /// A file as it was read.
@@ -40,12 +39,18 @@ impl OnDisk {
 }
 
 /// The workspace, held open.
-pub struct Root(OwnedFd);
+pub struct Root {
+    /// Its folder.
+    folder: OwnedFd,
+    /// The largest file that is read, in bytes.
+    file_bytes_max: u64,
+}
 
 impl Root {
-    /// Opens the folder at `path`.
-    pub fn open(path: &std::path::Path) -> io::Result<Self> {
-        Ok(Self(openat(CWD, path, folder_flags(), Mode::empty())?))
+    /// Opens the folder at `path`, to read files of at most `file_bytes_max` bytes.
+    pub fn open(path: &std::path::Path, file_bytes_max: u64) -> io::Result<Self> {
+        let folder = openat(CWD, path, folder_flags(), Mode::empty())?;
+        Ok(Self { folder, file_bytes_max })
     }
 
     /// Reads the file at `path`; `None` where there is none, or a link leads there.
@@ -64,7 +69,7 @@ impl Root {
     fn read_as_is(&self, path: &[u8]) -> Result<Option<OnDisk>, Errno> {
         let mut names: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
         let last = names.pop().unwrap_or_default();
-        let mut folder = self.0.try_clone().map_err(|_| Errno::MFILE)?;
+        let mut folder = self.folder.try_clone().map_err(|_| Errno::MFILE)?;
         for name in names {
             folder = openat(&folder, name, folder_flags(), Mode::empty())?;
         }
@@ -73,14 +78,14 @@ impl Root {
             FileType::Symlink => {
                 Ok(Some(OnDisk::Symlink(readlinkat(&folder, last, Vec::new())?.into_bytes())))
             }
-            FileType::RegularFile => read_file(&folder, last).map(Some),
+            FileType::RegularFile => read_file(&folder, last, self.file_bytes_max).map(Some),
             _ => Ok(None),
         }
     }
 }
 
 /// Reads a regular file, whatever has become of it since it was looked at.
-fn read_file(folder: &OwnedFd, name: &[u8]) -> Result<OnDisk, Errno> {
+fn read_file(folder: &OwnedFd, name: &[u8], file_bytes_max: u64) -> Result<OnDisk, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(folder, name, flags, Mode::empty())?);
     let stat = rustix::fs::fstat(&file)?;
@@ -88,11 +93,11 @@ fn read_file(folder: &OwnedFd, name: &[u8]) -> Result<OnDisk, Errno> {
         return Err(Errno::NOENT);
     }
     let size = u64::try_from(stat.st_size).unwrap_or(0);
-    if size > FILE_BYTES_MAX {
+    if size > file_bytes_max {
         return Ok(OnDisk::TooLarge(size));
     }
     let mut bytes = Vec::new();
-    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    let read = file.take(file_bytes_max + 1).read_to_end(&mut bytes);
     read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     Ok(OnDisk::Regular { executable: stat.st_mode & 0o100 != 0, bytes })
 }

@@ -47,7 +47,7 @@ pub use self::history::{FileStat, Log, Query, Snapshot};
 pub use self::scan::{Bounds, Scan};
 pub use self::since::SessionChanges;
 
-/// Largest file that enters a snapshot, in bytes.
+/// Largest file that enters a snapshot where nothing else is configured, in bytes.
 pub const FILE_BYTES_MAX: u64 = 50 * 1024 * 1024;
 /// Name of the snapshot branch where nothing else is configured.
 pub const BRANCH_DEFAULT: &str = "lbx-snapshots";
@@ -64,6 +64,8 @@ pub struct Store {
     branch: Branch,
     /// Whether the repository is lbx's own.
     private: bool,
+    /// Largest file that enters a snapshot, in bytes.
+    file_bytes_max: u64,
     /// What opening found that a person should know; said with every snapshot.
     warnings: Vec<String>,
 }
@@ -92,7 +94,14 @@ impl Store {
     fn of(opened: repository::Opened, branch: &str) -> Result<Self, SnapshotError> {
         let branch = Branch::new(&opened.repo, branch, opened.worktree.as_deref())?;
         let repo = opened.repo.with_object_memory();
-        Ok(Self { repo, branch, private: opened.private, warnings: opened.warning.into_iter().collect() })
+        let warnings = opened.warning.into_iter().collect();
+        Ok(Self { repo, branch, private: opened.private, file_bytes_max: FILE_BYTES_MAX, warnings })
+    }
+
+    /// The same, taking in files of at most `file_bytes_max` bytes.
+    #[must_use]
+    pub fn taking_files_of(self, file_bytes_max: u64) -> Self {
+        Self { file_bytes_max, ..self }
     }
 
     /// The name of the snapshot branch; a linked worktree has its own.
@@ -138,9 +147,10 @@ impl Store {
     fn attempt(&self, change: &Change<'_>) -> Result<Option<Recorded>, SnapshotError> {
         let tip = self.branch.tip(&self.repo)?;
         self.branch.check_free(&self.repo)?;
+        self.branch.check_ours(&self.repo, tip)?;
         let stamp = Stamp { session: change.session, seq: change.seq, seconds: seconds(change.time) };
         let mut chain = Chain::begin(&self.repo, tip, stamp)?;
-        let prepared = prepare::prepare(&self.repo, &chain, &change.files)?;
+        let prepared = prepare::prepare(&self.repo, &chain, &change.files, self.file_bytes_max)?;
         self.commit_external(&mut chain, &prepared.external)?;
         let external = chain.newest();
         let tree = tree::apply(&self.repo, chain.tree(), &prepared.change)?;

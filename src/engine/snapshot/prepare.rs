@@ -8,7 +8,6 @@ use gix::objs::Kind;
 use gix::objs::tree::EntryKind;
 use gix::validate::path::component;
 
-use super::FILE_BYTES_MAX;
 use super::chain::Chain;
 use super::change::{FileChange, FileState, LeftOut, Reason};
 use super::disk::OnDisk;
@@ -19,6 +18,9 @@ use super::tree::{self, Edit, Found, Lookup};
 /// What the names of a snapshot are held to. Device names of Windows are none of git's business.
 const NAMES: component::Options =
     component::Options { protect_windows: false, protect_hfs: true, protect_ntfs: true };
+
+/// The one file in lbx's own folder that git does not ignore.
+pub const POLICY: &[u8] = b".lbx/config.toml";
 
 /// A change as edits of trees.
 #[derive(Default)]
@@ -38,11 +40,13 @@ pub fn prepare<'a>(
     repo: &gix::Repository,
     chain: &Chain<'_>,
     files: &[FileChange<'a>],
+    file_bytes_max: u64,
 ) -> Result<Prepared<'a>, SnapshotError> {
     let rules = Rules::new(repo, chain.tree(), files.iter().map(|file| file.path))?;
     let modes = repo.config_snapshot().boolean("core.fileMode").unwrap_or(true);
     let paths = files.iter().map(|file| file.path).collect();
-    let mut preparer = Preparer { repo, chain, rules, modes, paths, done: Prepared::default() };
+    let done = Prepared::default();
+    let mut preparer = Preparer { repo, chain, rules, modes, paths, file_bytes_max, done };
     for file in files {
         if let Some(reason) = preparer.file(file)? {
             let path = file.path.to_str_lossy().into_owned();
@@ -57,10 +61,12 @@ pub fn scanner<'r, 'p>(
     repo: &'r gix::Repository,
     chain: &'r Chain<'r>,
     paths: impl Iterator<Item = &'p [u8]>,
+    file_bytes_max: u64,
 ) -> Result<Preparer<'r, 'static>, SnapshotError> {
     let rules = Rules::new(repo, chain.tree(), paths)?;
     let modes = repo.config_snapshot().boolean("core.fileMode").unwrap_or(true);
-    Ok(Preparer { repo, chain, rules, modes, paths: BTreeSet::new(), done: Prepared::default() })
+    let (paths, done) = (BTreeSet::new(), Prepared::default());
+    Ok(Preparer { repo, chain, rules, modes, paths, file_bytes_max, done })
 }
 
 /// What a scan makes of a file.
@@ -83,6 +89,8 @@ pub struct Preparer<'r, 'a> {
     modes: bool,
     /// Every path of the change.
     paths: BTreeSet<&'a [u8]>,
+    /// The largest file that enters, in bytes.
+    file_bytes_max: u64,
     /// What came of it so far.
     done: Prepared<'a>,
 }
@@ -103,7 +111,8 @@ impl<'a> Preparer<'_, 'a> {
             None => false,
             refusal => return Ok(refusal),
         };
-        let knows_before = !filtered && file.before.is_none_or(|state| size_bytes(state) <= FILE_BYTES_MAX);
+        let fits = |state| size_bytes(state) <= self.file_bytes_max;
+        let knows_before = !filtered && file.before.is_none_or(fits);
         if knows_before {
             let before = file.before.map(|state| self.entry(file.path, state, found, false)).transpose()?;
             self.note_external(file.path, found, before);
@@ -122,7 +131,7 @@ impl<'a> Preparer<'_, 'a> {
     ) -> Result<Scanned, SnapshotError> {
         let state = match on_disk {
             None => return Ok(Scanned::Is(None)),
-            Some(OnDisk::TooLarge(size_bytes)) => return Ok(Scanned::LeftOut(Reason::TooLarge(*size_bytes))),
+            Some(OnDisk::TooLarge(size_bytes)) => return Ok(Scanned::LeftOut(self.too_large(*size_bytes))),
             Some(on_disk) => on_disk.state(),
         };
         let Some(state) = state else { return Ok(Scanned::Is(None)) };
@@ -142,7 +151,7 @@ impl<'a> Preparer<'_, 'a> {
 
     /// Whether a scan leaves out a file, whatever it has in it.
     pub fn leaves_out(&mut self, path: &[u8], size_bytes: u64) -> Result<bool, SnapshotError> {
-        Ok(size_bytes > FILE_BYTES_MAX || self.rules.program(path)?.is_some())
+        Ok(size_bytes > self.file_bytes_max || self.rules.program(path)?.is_some())
     }
 
     /// What a person should know of the files so far.
@@ -161,17 +170,22 @@ impl<'a> Preparer<'_, 'a> {
         if obstacle.is_some() {
             return Ok(obstacle);
         }
-        let too_large = file.after.map(size_bytes).filter(|size| *size > FILE_BYTES_MAX);
+        let too_large = file.after.map(size_bytes).filter(|size| *size > self.file_bytes_max);
         if !self.is_tracked(path, found)? && self.rules.ignores(path)? {
             return Ok(Some(Reason::Ignored));
         }
-        if too_large.is_some() {
-            return Ok(too_large.map(Reason::TooLarge));
+        if let Some(size_bytes) = too_large {
+            return Ok(Some(self.too_large(size_bytes)));
         }
         if matches!(file.after, Some(FileState::Symlink { .. })) {
             return Ok(None);
         }
         Ok(self.rules.program(path)?.map(Reason::Filter))
+    }
+
+    /// Why a file of that size does not enter.
+    fn too_large(&self, size_bytes: u64) -> Reason {
+        Reason::TooLarge { size_bytes, bytes_max: self.file_bytes_max }
     }
 
     /// Whether the last snapshot or HEAD has the path.
@@ -256,15 +270,17 @@ fn size_bytes(state: FileState<'_>) -> u64 {
     }
 }
 
-/// Whether git takes every part of the path, and none is lbx's own folder.
+/// Whether git takes every part of the path, and none is lbx's own folder: of that, only the policy
+/// enters, which git sees too.
 fn is_name(path: &[u8], is_link: bool) -> bool {
+    let is_policy = path == POLICY && !is_link;
     let last = path.rsplit(|byte| *byte == b'/').next();
     path.split(|byte| *byte == b'/').all(|name| {
         let mode = (is_link && Some(name) == last).then_some(component::Mode::Symlink);
         // Git reads a backslash as a separator where it checks a repository.
         let parts_ok = name.split(|byte| *byte == b'\\').filter(|part| !part.is_empty());
         !name.contains(&0)
-            && !name.eq_ignore_ascii_case(b".lbx")
+            && (is_policy || !name.eq_ignore_ascii_case(b".lbx"))
             && gix::validate::path::component(BStr::new(name), mode, NAMES).is_ok()
             && parts_ok.into_iter().all(|part| {
                 matches!(part, b"." | b"..")

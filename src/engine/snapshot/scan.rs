@@ -19,7 +19,7 @@ use super::chain::{Chain, Stamp};
 use super::change::{LeftOut, Reason, Recorded};
 use super::disk::Root;
 use super::error::{Doing as _, SnapshotError};
-use super::prepare::Scanned;
+use super::prepare::{POLICY, Scanned};
 use super::scan_index::ScanIndex;
 use super::tree::Edit;
 use super::{Moved, Store, compare, prepare, seconds, tree};
@@ -59,10 +59,17 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// For a scan that someone asked for.
+    /// For a scan that someone asked for, where nothing else is configured.
     pub const FULL: Self = Self { paths_max: 100_000, bytes_max: 512 * 1024 * 1024 };
     /// For one that nobody should wait for.
     pub const QUICK: Self = Self { paths_max: 2_000, bytes_max: 32 * 1024 * 1024 };
+
+    /// The narrower of these and others.
+    #[must_use]
+    pub fn within(self, other: Self) -> Self {
+        let paths_max = self.paths_max.min(other.paths_max);
+        Self { paths_max, bytes_max: self.bytes_max.min(other.bytes_max) }
+    }
 }
 
 impl Store {
@@ -95,6 +102,7 @@ impl Store {
     ) -> Result<Option<Recorded>, SnapshotError> {
         let tip = self.branch.tip(&self.repo)?;
         self.branch.check_free(&self.repo)?;
+        self.branch.check_ours(&self.repo, tip)?;
         let stamp = Stamp { session: scan.session, seq: scan.seq, seconds: seconds(scan.time) };
         let mut chain = Chain::begin(&self.repo, tip, stamp)?;
         let moved_head = chain.newest();
@@ -159,7 +167,7 @@ impl Store {
                 bounds.paths_max
             )));
         }
-        seen.paths.retain(|path| path != ".lbx" && !path.starts_with(b".lbx/"));
+        seen.paths.retain(|path| path == POLICY || (path != ".lbx" && !path.starts_with(b".lbx/")));
         seen.paths.sort();
         Ok(seen)
     }
@@ -173,9 +181,14 @@ impl Store {
         seen: Seen,
     ) -> Result<Taken, SnapshotError> {
         let Work { root, bounds, control } = *work;
-        let folder = Root::open(root).doing(|| format!("`{}` cannot be read", root.display()))?;
-        let mut preparer =
-            prepare::scanner(&self.repo, chain, seen.paths.iter().map(|path| path.as_slice()))?;
+        let folder =
+            Root::open(root, self.file_bytes_max).doing(|| format!("`{}` cannot be read", root.display()))?;
+        let mut preparer = prepare::scanner(
+            &self.repo,
+            chain,
+            seen.paths.iter().map(|path| path.as_slice()),
+            self.file_bytes_max,
+        )?;
         let nested = |path: BString| LeftOut {
             reason: Reason::NestedRepository(path.to_string()),
             path: path.to_string(),
@@ -223,8 +236,12 @@ impl Store {
     ) -> Result<ObjectId, SnapshotError> {
         let since = compare::trees(&self.repo, scanned, chain.tree(), PATHS_MAX)?.paths;
         let there: Vec<_> = since.iter().filter(|change| change.after.is_some()).collect();
-        let mut preparer =
-            prepare::scanner(&self.repo, chain, there.iter().map(|change| change.path.as_slice()))?;
+        let mut preparer = prepare::scanner(
+            &self.repo,
+            chain,
+            there.iter().map(|change| change.path.as_slice()),
+            self.file_bytes_max,
+        )?;
         let mut edits = Vec::new();
         for change in there {
             let path = change.path.as_slice();

@@ -14,6 +14,7 @@ use crate::engine::audit::AuditFile;
 use crate::engine::backup;
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
+use crate::engine::policy::settings::Key;
 use crate::engine::protect::protected_component;
 use crate::engine::session;
 use crate::engine::snapshot_of::{self, Record};
@@ -56,6 +57,7 @@ impl Change<'_> {
     /// The system's, with nothing changed; where a step after the change failed, the error says
     /// that it was applied.
     pub fn commit(mut self, subject: String, why: Option<String>) -> Result<(), Error> {
+        self.must_have_one_name()?;
         // An undo that finds all as it was before still is one: the next goes further back.
         let is_empty = self.files.is_empty() && self.entry.moves.is_empty() && self.entry.reverts.is_empty();
         if self.dry_run || is_empty {
@@ -89,6 +91,28 @@ impl Change<'_> {
         self.note_changed();
         sync_folders_of(&self.engine.workspace, &self.entry).map_err(Error::applied)?;
         self.finish(&state)
+    }
+
+    /// Refuses, where the policy says so, a file with several names. It is a path not to be
+    /// written, so the kind is `protected_path`: it is a regular file, and readable.
+    fn must_have_one_name(&self) -> Result<(), Error> {
+        if !self.engine.policy().refuses_hard_links() {
+            return Ok(());
+        }
+        match self.files.iter().find(|file| has_several_names(file)) {
+            None => Ok(()),
+            Some(file) => {
+                let shown = file.seen.current.place.shown();
+                let source = self.engine.policy().source_of(Key::HardLinks);
+                let message = format!(
+                    "{shown} has several hard links, and the policy refuses to change such a file (hard_links = \"refuse\", {source})"
+                );
+                Err(Error::new(ErrorKind::ProtectedPath, message).at(shown).suggest(format!(
+                    "Leave it as it is, or have the user give it bytes of its own (cp -p {0} {0}.new && mv {0}.new {0}).",
+                    super::quoted(shown)
+                )))
+            }
+        }
     }
 
     /// Notes the folders that the change will have to make.
@@ -337,13 +361,18 @@ fn file_entry(file: &Planned, staged: Option<&Staged>) -> FileEntry {
     }
 }
 
-/// Says that a file's other names keep the old bytes.
+/// Whether a file that is to be changed has other names.
+fn has_several_names(file: &Planned) -> bool {
+    file.after.is_some() && file.seen.current.original.as_ref().is_some_and(|it| it.stat.st_nlink > 1)
+}
+
+/// Says that the other names of a replaced file keep its old bytes.
 fn warn_of_links(file: &Planned, warnings: &mut Vec<String>) {
-    let links = file.seen.current.original.as_ref().map_or(1, |original| original.stat.st_nlink);
-    if links > 1 && file.after.is_some() {
+    if let Some(original) = file.seen.current.original.as_ref().filter(|_| has_several_names(file)) {
         warnings.push(format!(
-            "{} has {links} hard links: it was replaced, and its other names keep the old bytes",
-            file.seen.current.place.shown()
+            "{} has {} hard links: it was replaced, and its other names keep the old bytes",
+            file.seen.current.place.shown(),
+            original.stat.st_nlink
         ));
     }
 }

@@ -22,6 +22,8 @@ use rustix::fs::{Access, AtFlags};
 use super::Engine;
 use super::fs;
 use super::path::WorkspacePath;
+use super::policy::Gate;
+use super::policy::settings::Key;
 use super::resolve::Place;
 use super::session::{self, SessionState, seconds_now};
 use super::state::{Lock, State, unique_name};
@@ -33,8 +35,8 @@ use journal::Entry;
 use replay::Piece;
 use stage::Original;
 
-/// The largest file that is changed in memory, in bytes.
-pub const FILE_BYTES_MAX: u64 = 512 << 20;
+/// The largest file that the policy may let be changed, in bytes: recovery reads no larger ones.
+pub const FILE_BYTES_MAX: u64 = 4 << 30;
 /// The longest path of a new file, in bytes: beyond it no other program could open the file by its
 /// name (`PATH_MAX` of Linux, less the NUL).
 const PATH_BYTES_MAX: usize = 4095;
@@ -285,10 +287,10 @@ impl Change<'_> {
     ///
     /// # Errors
     /// `outside_workspace`, `protected_path`, `is_a_directory`, `not_a_regular_file`,
-    /// `permission_denied`, `too_large` above 512 MiB, or the system's.
+    /// `permission_denied`, `too_large` above 512 MiB or what the policy says, or the system's.
     pub fn look_at(&self, path: &std::path::Path) -> Result<Current, Error> {
         let place = self.engine.workspace.resolve(path)?;
-        place.must_be_writable()?;
+        self.must_be_writable(&place)?;
         if place.stat().is_none() {
             let length = place.path().as_bytes().len();
             if length > PATH_BYTES_MAX {
@@ -302,7 +304,7 @@ impl Change<'_> {
         }
         let (file, stat) = self.engine.workspace.open_file(&place)?;
         self.must_be_allowed(&place)?;
-        Self::read_all(place, file, stat)
+        self.read_all(place, file, stat)
     }
 
     /// Looks at the file or symlink of that canonical path, following nothing, or at the place where
@@ -321,7 +323,7 @@ impl Change<'_> {
         }
         let (file, stat) = self.engine.workspace.open_regular(path, place.shown())?;
         self.must_be_allowed(&place)?;
-        Self::read_all(place, file, stat)
+        self.read_all(place, file, stat)
     }
 
     /// A place at which nothing will stand, whatever does now.
@@ -332,15 +334,15 @@ impl Change<'_> {
         let place = Place::at(path.clone(), self.engine.workspace.shown(path), None);
         // What was deleted may change in the trash: an undo can go past the deletion.
         if !path.is_within(&super::trash::folder()) {
-            place.must_be_writable()?;
+            self.must_be_writable(&place)?;
         }
         Ok(Current { place, original: None, bytes: Vec::new(), sha256: Sha256::of(b"") })
     }
 
     /// Reads the whole of an opened file.
-    fn read_all(place: Place, file: std::fs::File, stat: rustix::fs::Stat) -> Result<Current, Error> {
+    fn read_all(&self, place: Place, file: std::fs::File, stat: rustix::fs::Stat) -> Result<Current, Error> {
         let reader = file.try_clone().map_err(|source| Error::io("read", place.shown(), source))?;
-        let bytes = fs::read_to_end(reader, fs::size_of(&stat), FILE_BYTES_MAX)
+        let bytes = fs::read_to_end(reader, fs::size_of(&stat), self.file_bytes_max())
             .map_err(|source| Error::io("read", place.shown(), source))?;
         let sha256 = Sha256::of(&bytes);
         Ok(Current { place, original: Some(Original { file, stat }), bytes, sha256 })
@@ -406,12 +408,33 @@ impl Change<'_> {
     /// `outside_workspace`, `protected_path`, or the system's.
     pub fn look_at_entry(&self, path: &std::path::Path) -> Result<Place, Error> {
         let place = self.engine.workspace.resolve_entry(path)?;
-        place.must_be_writable()?;
+        self.must_be_writable(&place)?;
         if place.path().is_root() {
             return Err(Error::new(ErrorKind::ProtectedPath, "the workspace root stays where it is")
                 .at(place.shown()));
         }
         Ok(place)
+    }
+
+    /// Refuses a place that no tool writes, or that the policy protects.
+    fn must_be_writable(&self, place: &Place) -> Result<(), Error> {
+        place.must_be_writable()?;
+        self.must_be_unprotected(place.path(), place.shown())
+    }
+
+    /// Refuses a path that the policy protects.
+    fn must_be_unprotected(&self, path: &WorkspacePath, shown: &str) -> Result<(), Error> {
+        match self.engine.policy().protects(&self.engine.workspace, path) {
+            None => Ok(()),
+            Some(why) => Err(Error::new(ErrorKind::ProtectedPath, format!("{shown} is protected: {why}"))
+                .at(shown)
+                .suggest("Leave it as it is, and tell the user what you would change there.")),
+        }
+    }
+
+    /// The largest file that is changed, in bytes.
+    fn file_bytes_max(&self) -> u64 {
+        self.engine.policy().number(Key::FileBytes).min(FILE_BYTES_MAX)
     }
 
     /// SHA-256 of the file at a place; `None` for anything else.
@@ -423,7 +446,7 @@ impl Change<'_> {
             return Ok(None);
         }
         let (file, stat) = self.engine.workspace.open_regular(place.path(), place.shown())?;
-        let bytes = fs::read_to_end(file, fs::size_of(&stat), FILE_BYTES_MAX)
+        let bytes = fs::read_to_end(file, fs::size_of(&stat), self.file_bytes_max())
             .map_err(|source| Error::io("read", place.shown(), source))?;
         Ok(Some(Sha256::of(&bytes)))
     }
@@ -470,12 +493,13 @@ impl Change<'_> {
 
     /// The gate: lets the caller go on only where it has seen the bytes that stand there.
     ///
-    /// `needed` tells, from the file's bytes, the lines whose reading would do.
+    /// `needed` tells, from the file's bytes, the lines whose reading would do. The policy may let
+    /// the caller go on without proof; a SHA-256 that it gives is checked all the same.
     ///
     /// # Errors
     /// `not_read` or `stale_file`.
     pub fn prove(
-        &self,
+        &mut self,
         current: Current,
         expected: Option<Sha256>,
         intent: Intent,
@@ -491,15 +515,39 @@ impl Change<'_> {
         if !current.exists() {
             return Ok(Seen { current, proved: true });
         }
-        match self.session.mark(current.place.path()) {
-            Some(mark) if mark.sha256 == current.sha256 => Ok(Seen { current, proved: true }),
-            Some(mark) => Err(self.stale(&current, mark.sha256)),
-            None => {
-                let message = format!("refusing to {} {shown}: Read it first", intent.verb());
-                let (what, command) = smallest_read(shown, &current.bytes, needed(&current.bytes));
-                let suggestion = format!("Read {what} ({command}), then repeat the call.");
-                Err(Error::new(ErrorKind::NotRead, message).at(shown).suggest(suggestion).command(command))
-            }
+        let mark = self.session.mark(current.place.path()).map(|mark| mark.sha256);
+        if mark.is_some_and(|seen| seen == current.sha256) {
+            return Ok(Seen { current, proved: true });
+        }
+        if self.gate() != Gate::Strict {
+            self.let_through(shown, mark.is_some(), intent);
+            return Ok(current.without_proof());
+        }
+        if let Some(seen) = mark {
+            return Err(self.stale(&current, seen));
+        }
+        let message = format!("refusing to {} {shown}: Read it first", intent.verb());
+        let (what, command) = smallest_read(shown, &current.bytes, needed(&current.bytes));
+        let suggestion = format!("Read {what} ({command}), then repeat the call.");
+        Err(Error::new(ErrorKind::NotRead, message).at(shown).suggest(suggestion).command(command))
+    }
+
+    /// What the policy makes of a change without proof.
+    #[must_use]
+    pub fn gate(&self) -> Gate {
+        self.engine.policy().gate()
+    }
+
+    /// Warns, where the policy wants that, of what the gate would have refused.
+    fn let_through(&mut self, shown: &str, is_stale: bool, intent: Intent) {
+        if self.gate() == Gate::Warn {
+            let what =
+                if is_stale { "has changed since it was read" } else { "was not read in this session" };
+            let source = self.engine.policy().source_of(Key::Gate);
+            let verb = intent.verb();
+            self.engine.warn(format!(
+                "{shown} {what}; the policy lets you {verb} it all the same (gate = \"warn\", {source})"
+            ));
         }
     }
 

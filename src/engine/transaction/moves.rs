@@ -89,7 +89,7 @@ impl Change<'_> {
         is_apart: &dyn Fn(&WorkspacePath) -> bool,
     ) -> Result<Sum, Error> {
         let mut contents = Contents::default();
-        contents.collect(&self.engine.workspace, from)?;
+        contents.collect(&self.engine.workspace, from, &|old| self.must_be_free(from, to, old))?;
         if contents.is_cut {
             self.engine.warn(format!(
                 "not all of {} is in the snapshot: it holds more than {SNAPSHOT_FILES_MAX} files or {SNAPSHOT_BYTES_MAX} bytes",
@@ -102,6 +102,22 @@ impl Change<'_> {
         }
         self.entry.moves.push(MoveEntry::new(from.clone(), to.clone()));
         Ok(contents.sum)
+    }
+
+    /// Refuses to take `old`, at or below `from`, to its place at or below `to`, where the policy
+    /// protects either.
+    fn must_be_free(
+        &self,
+        from: &WorkspacePath,
+        to: &WorkspacePath,
+        old: &WorkspacePath,
+    ) -> Result<(), Error> {
+        let rest = old.as_path().strip_prefix(from.as_path()).unwrap_or(old.as_path());
+        let new = rest.iter().fold(to.clone(), |path, name| path.join(name));
+        [old, &new]
+            .into_iter()
+            .filter(|path| !is_own(path))
+            .try_for_each(|path| self.must_be_unprotected(path, &self.engine.workspace.shown(path)))
     }
 
     /// Notes what tells the moved things from others, and lets them wait between their names where
@@ -134,14 +150,17 @@ impl Change<'_> {
     }
 }
 
+/// Whether a path lies in lbx's own folder.
+fn is_own(path: &WorkspacePath) -> bool {
+    path.components().next().is_some_and(|name| is_protected(name.as_bytes()))
+}
+
 /// Both sides of a moved file, each unless it lies in lbx's own folder.
 fn sides(
     (old_top, old): (&WorkspacePath, WorkspacePath),
     (new_top, new): (&WorkspacePath, WorkspacePath),
     content: (u32, Arc<Vec<u8>>),
 ) -> impl Iterator<Item = Moved> {
-    let is_own =
-        |top: &WorkspacePath| top.components().next().is_some_and(|name| is_protected(name.as_bytes()));
     let (mode, bytes) = content;
     let side = |is_own: bool, path: WorkspacePath, appears: bool| {
         (!is_own).then(|| Moved { path, content: (mode, Arc::clone(&bytes)), appears })
@@ -161,10 +180,16 @@ struct Contents {
 }
 
 impl Contents {
-    /// Takes in whatever stands at `path`.
-    fn collect(&mut self, workspace: &Workspace, path: &WorkspacePath) -> Result<(), Error> {
+    /// Takes in whatever stands at `path`; each path must pass `check`.
+    fn collect(
+        &mut self,
+        workspace: &Workspace,
+        path: &WorkspacePath,
+        check: &dyn Fn(&WorkspacePath) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let mut waiting = vec![path.clone()];
         while let Some(path) = waiting.pop() {
+            check(&path)?;
             let shown = workspace.shown(&path);
             let io = |errno: Errno| Error::io("look at", shown.clone(), errno);
             let fd = fs::open_beneath(workspace.root_fd(), &path, fs::LOOK).map_err(io)?;
@@ -373,7 +398,8 @@ pub fn moved_files(workspace: &Workspace, entry: &Entry) -> Result<Vec<Moved>, E
     let mut all = Vec::new();
     for moved in &entry.moves {
         let mut contents = Contents::default();
-        contents.collect(workspace, &moved.to)?;
+        // It has been carried out, whatever the policy says since.
+        contents.collect(workspace, &moved.to, &|_| Ok(()))?;
         let is_apart = |path: &WorkspacePath| {
             let inner = |other: &&MoveEntry| other.to != moved.to && other.to.is_within(&moved.to);
             entry.files.iter().any(|file| file.after.is_some() && file.path == *path)

@@ -274,7 +274,7 @@ impl<'e> Files<'e> {
     }
 
     /// The gate for one file.
-    fn prove(&self, current: Current, proof: Proof, exact_and_unique: bool) -> Result<Seen, Error> {
+    fn prove(&mut self, current: Current, proof: Proof, exact_and_unique: bool) -> Result<Seen, Error> {
         let expected = self.expected.as_ref().map(|expected| expected.get(current.place().path()).copied());
         let shown = current.place().shown().to_owned();
         match expected {

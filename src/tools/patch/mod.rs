@@ -12,6 +12,7 @@ use super::common::{DiffWanted, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::path::WorkspacePath;
+use crate::engine::policy::PatchGate;
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::patch::{Action, FileOutcome, Format, PlanError, Whole, compose, parse};
@@ -130,7 +131,7 @@ impl std::fmt::Display for FilePatched {
     }
 }
 
-/// Applies a patch, whole or not at all.
+/// Applies a patch, whole or not at all; `proof` counts where the policy says nothing of it.
 ///
 /// # Errors
 /// `patch_invalid`, `patch_conflict`, `already_exists`, `not_found`, the gate's and the paths'.
@@ -140,9 +141,15 @@ pub fn run(
     request: Request,
     proof: Proof,
 ) -> Result<Response, Error> {
+    let proof = match engine.policy().patch_gate() {
+        Some(PatchGate::Marks) => Proof::Read,
+        Some(PatchGate::Context) => Proof::Context,
+        None => proof,
+    };
     let text = request.patch.0.clone();
     let patch = parse(&text).map_err(|error| answer::invalid(&error))?;
     let options = request.plan_options()?;
+    let wanted = DiffWanted::by(&request.trial, &request.shown).within(engine.policy());
     let change = engine.begin(tool, request.trial.dry_run)?;
     let mut files =
         Files::new(change, Whole::of(&patch, &options), request.expected_sha256_by_path.as_ref())?;
@@ -155,7 +162,6 @@ pub fn run(
     let outcomes = if is_repeated { outcomes.into_iter().map(as_applied).collect() } else { outcomes };
     files.check_expected(&outcomes)?;
     files.check_result(&outcomes)?;
-    let wanted = DiffWanted::by(&request.trial, &request.shown);
     let mut done = Vec::with_capacity(outcomes.len());
     let mut changed: Vec<WorkspacePath> = Vec::new();
     for outcome in &outcomes {

@@ -1,0 +1,263 @@
+//! From the values that each source gives to the one that holds, with where it came from. Pure.
+
+use super::parse::{Given, Place};
+use super::settings::{ByWorkspace, Form, Setting, Value};
+
+/// From where a value comes; a later one is above those before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nothing says otherwise.
+    Default,
+    /// The file in the user's configuration folder.
+    User(Place),
+    /// The file in the workspace.
+    Workspace(Place),
+    /// An environment variable.
+    Environment(String),
+    /// A flag of the call, or of the server.
+    Flag,
+}
+
+/// A value with where it came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sourced {
+    /// The value.
+    pub value: Value,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// What a setting holds.
+#[derive(Debug, Clone)]
+pub struct Held {
+    /// The setting.
+    pub setting: &'static Setting,
+    /// The value that holds; of a list that has several sources, all of them together.
+    pub value: Value,
+    /// Where it came from; several where lists count together.
+    pub sources: Vec<Sourced>,
+    /// What a workspace's file says and the user's stricter value stands against.
+    pub overruled: Option<Sourced>,
+}
+
+impl Held {
+    /// A setting of which nothing is said.
+    #[must_use]
+    pub fn default_of(setting: &'static Setting) -> Self {
+        let value = setting.default.clone();
+        let sources = vec![Sourced { value: value.clone(), origin: Origin::Default }];
+        Self { setting, value, sources, overruled: None }
+    }
+
+    /// Takes in what a source above the others says.
+    ///
+    /// # Errors
+    /// What a workspace's file may not do.
+    pub fn take(&mut self, value: Value, origin: Origin) -> Result<(), String> {
+        let given = Sourced { value, origin };
+        if matches!(given.origin, Origin::Workspace(_)) {
+            if let Some(refusal) = refused_of_workspace(self.setting, &given.value) {
+                return Err(refusal);
+            }
+            let is_strict = self.setting.workspace == ByWorkspace::MoreStrictly;
+            if is_strict && is_looser(self.setting.form, &given.value, &self.value) {
+                self.overruled = Some(given);
+                return Ok(());
+            }
+        }
+        if let (Value::Globs(all), Value::Globs(more)) = (&mut self.value, &given.value) {
+            all.extend(more.iter().cloned());
+            self.sources.retain(|source| source.origin != Origin::Default);
+            self.sources.push(given);
+        } else {
+            self.value = given.value.clone();
+            self.sources = vec![given];
+        }
+        Ok(())
+    }
+}
+
+/// The settings with what a source says of them.
+///
+/// # Errors
+/// Where a workspace's file may not say so: the place, the key and why.
+pub fn take_all(
+    held: &mut [Held],
+    given: Vec<Given>,
+    origin: impl Fn(&Given) -> Origin,
+) -> Result<(), (Given, String)> {
+    for given in given {
+        let origin = origin(&given);
+        if let Some(held) = held.iter_mut().find(|held| held.setting.name == given.name) {
+            held.take(given.value.clone(), origin).map_err(|refusal| (given, refusal))?;
+        }
+    }
+    Ok(())
+}
+
+/// Why a workspace's file may not say so, whoever uses it.
+fn refused_of_workspace(setting: &Setting, value: &Value) -> Option<String> {
+    if setting.workspace == ByWorkspace::Freely {
+        return None;
+    }
+    if let (Form::Branch, Value::Text(name)) = (setting.form, value) {
+        let is_ours = name.starts_with("lbx-") || name.starts_with("lbx/");
+        return (!is_ours).then(|| {
+            format!(
+                "`{}`: a workspace's file may name only a branch that begins with lbx- or lbx/; another belongs in the user's own file",
+                setting.name
+            )
+        });
+    }
+    is_looser(setting.form, value, &setting.default).then(|| {
+        format!(
+            "`{}`: a workspace's file may only make it stricter than {}; a looser value belongs in the user's own file",
+            setting.name,
+            shown(&setting.default)
+        )
+    })
+}
+
+/// Whether a value is looser than another of the same setting.
+fn is_looser(form: Form, value: &Value, than: &Value) -> bool {
+    match (form, value, than) {
+        (Form::Choice(words), Value::Text(value), Value::Text(than)) => {
+            let rank = |text: &str| words.iter().position(|word| *word == text);
+            rank(value) > rank(than)
+        }
+        (Form::Switch, Value::Switch(value), Value::Switch(than)) => !value && *than,
+        (Form::Number { zero, .. }, Value::Number(value), Value::Number(than)) => {
+            // Where 0 lifts a bound, nothing is stricter: what is kept is what the user relies on.
+            let rank = |number: u64| if zero.is_some() && number == 0 { u64::MAX } else { number };
+            rank(*value) < rank(*than)
+        }
+        _ => false,
+    }
+}
+
+/// A value as a policy file has it.
+#[must_use]
+pub fn shown(value: &Value) -> String {
+    match value {
+        Value::Text(text) => quoted(text),
+        Value::Number(number) => number.to_string(),
+        Value::Switch(switch) => switch.to_string(),
+        Value::Globs(globs) => {
+            format!("[{}]", globs.iter().map(|glob| quoted(glob)).collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// A text as TOML has it: as it is between apostrophes, else with escapes.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    if text.contains('\\') && !text.contains(['\'', '\n']) && !text.contains(char::is_control) {
+        return format!("'{text}'");
+    }
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            control if control.is_control() => {
+                quoted.extend(format!("\\u{:04X}", u32::from(control)).chars());
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::policy::settings::{SETTINGS, find};
+
+    const AT: Place = Place { line: 3, column: 1 };
+
+    /// The value of a setting in which the user says `user` and the workspace `workspace`.
+    fn merged(name: &str, user: Option<Value>, workspace: Value) -> Result<(Value, bool), String> {
+        let mut held = Held::default_of(find(name).unwrap());
+        if let Some(user) = user {
+            held.take(user, Origin::User(AT)).unwrap();
+        }
+        held.take(workspace, Origin::Workspace(AT))?;
+        Ok((held.value, held.overruled.is_some()))
+    }
+
+    #[test]
+    fn a_workspace_sets_freely_or_only_more_strictly() {
+        let text = |text: &'static str| Value::Text(text.into());
+        let number = Value::Number;
+        for (name, user, workspace, wanted) in [
+            ("gate", None, text("off"), Ok((text("off"), false))),
+            ("gate", Some(text("warn")), text("strict"), Ok((text("strict"), false))),
+            ("patch_gate", Some(text("marks")), text("context"), Ok((text("context"), false))),
+            ("match", None, text("flexible"), Ok((text("flexible"), false))),
+            ("limits.read", Some(number(10)), number(0), Ok((number(0), false))),
+            ("hard_links", None, text("refuse"), Ok((text("refuse"), false))),
+            ("hard_links", Some(text("refuse")), text("replace"), Ok((text("refuse"), true))),
+            ("snapshot.enabled", None, Value::Switch(false), Err(())),
+            (
+                "snapshot.enabled",
+                Some(Value::Switch(false)),
+                Value::Switch(true),
+                Ok((Value::Switch(true), false)),
+            ),
+            ("snapshot.require", None, Value::Switch(true), Ok((Value::Switch(true), false))),
+            (
+                "snapshot.require",
+                Some(Value::Switch(true)),
+                Value::Switch(false),
+                Ok((Value::Switch(true), true)),
+            ),
+            ("snapshot.file_bytes", None, number(1), Err(())),
+            ("snapshot.file_bytes", None, number(1 << 30), Ok((number(1 << 30), false))),
+            ("gc.keep_days", None, number(29), Err(())),
+            ("gc.keep_days", Some(number(90)), number(60), Ok((number(90), true))),
+            ("gc.keep_days", Some(number(1)), number(60), Ok((number(60), false))),
+            ("gc.keep_bytes", None, number(5), Err(())),
+            ("gc.keep_bytes", Some(number(5)), number(0), Ok((number(0), false))),
+            ("snapshot.branch", None, text("main"), Err(())),
+            ("snapshot.branch", None, text("lbx/team"), Ok((text("lbx/team"), false))),
+        ] {
+            let found = merged(name, user.clone(), workspace.clone());
+            assert_eq!(found.clone().map_err(|_| ()), wanted, "{name} {user:?} {workspace:?} {found:?}");
+        }
+    }
+
+    #[test]
+    fn lists_of_all_sources_count_together() {
+        let mut held = Held::default_of(find("protect").unwrap());
+        let globs = |glob: &str| Value::Globs(vec![glob.to_owned()]);
+        held.take(globs("a"), Origin::User(AT)).unwrap();
+        held.take(Value::Globs(Vec::new()), Origin::Workspace(AT)).unwrap();
+        held.take(globs("b"), Origin::Flag).unwrap();
+        assert_eq!(held.value, Value::Globs(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(held.sources.len(), 3);
+    }
+
+    #[test]
+    fn environment_and_flags_set_everything() {
+        for setting in &SETTINGS {
+            if let Form::Switch = setting.form {
+                let mut held = Held::default_of(setting);
+                for value in [true, false] {
+                    held.take(Value::Switch(value), Origin::Flag).unwrap();
+                    assert_eq!(held.value, Value::Switch(value));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_shown_as_files_have_them() {
+        for value in [
+            Value::Text("it's \"x\"\\\u{1}".into()),
+            Value::Globs(vec![r"\!a".to_owned(), "b".to_owned()]),
+            Value::Number(7),
+        ] {
+            let text = format!("x = {}", shown(&value));
+            assert!(toml::de::DeTable::parse(&text).is_ok(), "{text}");
+        }
+    }
+}

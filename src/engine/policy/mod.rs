@@ -1,0 +1,320 @@
+//! The policy: what whoever owns the machine or the workspace has settled beforehand.
+//!
+//! `.lbx/config.toml` in the workspace over `lbx/config.toml` in the user's configuration folder,
+//! under environment variables and flags. [`settings`] has every setting, [`parse`] and
+//! [`layers`] are pure, [`sources`] reads. A file that is not as it should be is an error, and
+//! never half a policy.
+
+pub mod layers;
+pub mod parse;
+pub mod settings;
+pub mod sources;
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use globset::{Candidate, GlobSet, GlobSetBuilder};
+
+use crate::engine::path::WorkspacePath;
+use crate::engine::workspace::Workspace;
+use crate::error::Error;
+use layers::{Held, Origin};
+use settings::{Key, SETTINGS, Value};
+use sources::{Loaded, PolicyFile, Sources};
+
+/// What a change is whose caller has not seen the current bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// Refused.
+    Strict,
+    /// Let through with a warning.
+    Warn,
+    /// Let through.
+    Off,
+}
+
+/// What proves a hunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatchGate {
+    /// That the file was read.
+    Marks,
+    /// Its old lines, too, found exactly and in one place.
+    Context,
+}
+
+/// How `edit` finds its text where the request does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Matching {
+    /// As it is.
+    Exact,
+    /// In the forms that a person would take for the same.
+    Flexible,
+}
+
+/// What holds for one call.
+#[derive(Debug)]
+pub struct Policy {
+    /// Every setting, in the order of the list.
+    held: Vec<Held>,
+    /// The file in the user's configuration folder, as messages name it.
+    user: Option<PolicyFile>,
+    /// The file in the workspace.
+    workspace: PolicyFile,
+    /// Environment variables that look like the policy's and are not.
+    unknown_variables: Vec<String>,
+    /// Where the user's file would be.
+    user_path: Option<PathBuf>,
+    /// The globs of `protect`, compiled when they are first asked for.
+    globs: OnceLock<Option<GlobSet>>,
+    /// Where in the workspace the user's file is, found when it is first asked for.
+    own_paths: OnceLock<Vec<WorkspacePath>>,
+}
+
+impl Default for Policy {
+    /// The policy where no source says anything.
+    fn default() -> Self {
+        let workspace = PolicyFile { path: sources::workspace_file().to_string(), exists: false };
+        let held = SETTINGS.iter().map(Held::default_of).collect();
+        Self::of(Loaded { held, user: None, workspace, unknown_variables: Vec::new() }, None)
+    }
+}
+
+impl Policy {
+    /// The policy of a call in `workspace`.
+    ///
+    /// # Errors
+    /// `invalid_request` that names the file with line and column, the variable or the flag; the
+    /// system's where a file is there and cannot be read.
+    pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Self, Error> {
+        let loaded = sources::load(workspace, sources)?;
+        Ok(Self::of(loaded, sources.user_file.clone()))
+    }
+
+    /// The policy that was put together.
+    fn of(loaded: Loaded, user_path: Option<PathBuf>) -> Self {
+        let Loaded { held, user, workspace, unknown_variables } = loaded;
+        Self {
+            held,
+            user,
+            workspace,
+            unknown_variables,
+            user_path,
+            globs: OnceLock::new(),
+            own_paths: OnceLock::new(),
+        }
+    }
+
+    /// Every setting with its value and where that came from.
+    #[must_use]
+    pub fn held(&self) -> &[Held] {
+        &self.held
+    }
+
+    /// The file in the user's configuration folder; `None` where there is no such folder.
+    #[must_use]
+    pub fn user_file(&self) -> Option<&PolicyFile> {
+        self.user.as_ref()
+    }
+
+    /// The file in the workspace.
+    #[must_use]
+    pub fn workspace_file(&self) -> &PolicyFile {
+        &self.workspace
+    }
+
+    /// Environment variables that look like the policy's and are not.
+    #[must_use]
+    pub fn unknown_variables(&self) -> &[String] {
+        &self.unknown_variables
+    }
+
+    /// What a change without proof is.
+    #[must_use]
+    pub fn gate(&self) -> Gate {
+        match self.text(Key::Gate) {
+            "warn" => Gate::Warn,
+            "off" => Gate::Off,
+            _ => Gate::Strict,
+        }
+    }
+
+    /// What proves a hunk; `None` where no source says, and each tool has its own default.
+    #[must_use]
+    pub fn patch_gate(&self) -> Option<PatchGate> {
+        let held = self.held.get(Key::PatchGate as usize)?;
+        let is_said = held.sources.iter().any(|source| source.origin != Origin::Default);
+        is_said.then(|| match self.text(Key::PatchGate) {
+            "context" => PatchGate::Context,
+            _ => PatchGate::Marks,
+        })
+    }
+
+    /// How `edit` finds its text where the request does not say.
+    #[must_use]
+    pub fn match_default(&self) -> Matching {
+        if self.text(Key::Match) == "flexible" { Matching::Flexible } else { Matching::Exact }
+    }
+
+    /// Whether a file with several names is not changed.
+    #[must_use]
+    pub fn refuses_hard_links(&self) -> bool {
+        self.text(Key::HardLinks) == "refuse"
+    }
+
+    /// Bytes of payload in an answer where the request does not say.
+    #[must_use]
+    pub fn max_bytes(&self) -> usize {
+        self.size(Key::MaxBytes)
+    }
+
+    /// The `limit` of a tool where the request does not say: 0 for no bound.
+    #[must_use]
+    pub fn number(&self, key: Key) -> u64 {
+        match self.value(key) {
+            Some(Value::Number(number)) => *number,
+            _ => 0,
+        }
+    }
+
+    /// The same as a size in memory.
+    #[must_use]
+    pub fn size(&self, key: Key) -> usize {
+        usize::try_from(self.number(key)).unwrap_or(usize::MAX)
+    }
+
+    /// How long one holder may keep a lock before those who wait give up.
+    #[must_use]
+    pub fn lock_wait(&self) -> Duration {
+        Duration::from_secs(self.number(Key::LockSeconds))
+    }
+
+    /// Whether changes become snapshots.
+    #[must_use]
+    pub fn has_snapshots(&self) -> bool {
+        self.switch(Key::SnapshotEnabled)
+    }
+
+    /// Whether a change without a snapshot counts as failed.
+    #[must_use]
+    pub fn requires_snapshot(&self) -> bool {
+        self.switch(Key::SnapshotRequire)
+    }
+
+    /// The branch for the snapshots.
+    #[must_use]
+    pub fn branch(&self) -> &str {
+        self.text(Key::SnapshotBranch)
+    }
+
+    /// Why no tool writes `path`, where the policy says so: in words that follow its name.
+    #[must_use]
+    pub fn protects(&self, workspace: &Workspace, path: &WorkspacePath) -> Option<String> {
+        let own = self.own_paths.get_or_init(|| own_paths(workspace, self.user_path.as_deref()));
+        if own.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(path.as_bytes())) {
+            return Some("it is the policy of its user".to_owned());
+        }
+        let Some(Value::Globs(globs)) = self.value(Key::Protect) else {
+            return None;
+        };
+        if globs.is_empty() {
+            return None;
+        }
+        let Some(set) = self.globs.get_or_init(|| compiled(globs)) else {
+            return Some("the policy's globs are too many to be used together".to_owned());
+        };
+        let mut at = Some(path.clone());
+        while let Some(path) = at.filter(|path| !path.is_root()) {
+            let matching = set.matches_candidate(&Candidate::new(path.as_path()));
+            if let Some(glob) = matching.first().and_then(|&index| globs.get(index)) {
+                return Some(format!("the policy protects {glob:?} ({})", self.source_of_glob(glob)));
+            }
+            at = path.parent();
+        }
+        None
+    }
+
+    /// Where the glob of `protect` was written.
+    fn source_of_glob(&self, glob: &str) -> String {
+        let held = self.held.get(Key::Protect as usize);
+        let holds =
+            |value: &Value| matches!(value, Value::Globs(globs) if globs.iter().any(|known| known == glob));
+        let source = held.into_iter().flat_map(|held| &held.sources).find(|source| holds(&source.value));
+        source.map_or_else(|| "protect".to_owned(), |source| self.shown_origin(&source.origin))
+    }
+
+    /// Where a setting's value was written, for messages.
+    #[must_use]
+    pub fn source_of(&self, key: Key) -> String {
+        let source = self.held.get(key as usize).and_then(|held| held.sources.last());
+        source.map_or_else(|| "default".to_owned(), |source| self.shown_origin(&source.origin))
+    }
+
+    /// An origin in words: `FILE:LINE`, a variable, a flag.
+    #[must_use]
+    pub fn shown_origin(&self, origin: &Origin) -> String {
+        match origin {
+            Origin::Default => "default".to_owned(),
+            Origin::User(place) => {
+                let file = self.user.as_ref().map_or("the user's file", |file| file.path.as_str());
+                format!("{file}:{}", place.line)
+            }
+            Origin::Workspace(place) => format!("{}:{}", self.workspace.path, place.line),
+            Origin::Environment(name) => name.clone(),
+            Origin::Flag => "--set".to_owned(),
+        }
+    }
+
+    /// The value of a setting.
+    fn value(&self, key: Key) -> Option<&Value> {
+        self.held.get(key as usize).map(|held| &held.value)
+    }
+
+    /// A word or a name; nothing where the setting is neither.
+    fn text(&self, key: Key) -> &str {
+        match self.value(key) {
+            Some(Value::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    /// A switch; off where the setting is none.
+    fn switch(&self, key: Key) -> bool {
+        matches!(self.value(key), Some(Value::Switch(true)))
+    }
+}
+
+/// The globs as one, each at its own place; `None` where they are too much for that.
+fn compiled(globs: &[String]) -> Option<GlobSet> {
+    let mut builder = GlobSetBuilder::new();
+    for glob in globs {
+        builder.add(parse::glob(glob).ok()?);
+    }
+    builder.build().ok()
+}
+
+/// Where the user's file lies, or would lie, in a workspace that holds the user's configuration
+/// folder: the name itself, and where that leads.
+fn own_paths(workspace: &Workspace, user_file: Option<&Path>) -> Vec<WorkspacePath> {
+    let Some(file) = user_file else {
+        return Vec::new();
+    };
+    let name = file.file_name().unwrap_or_default();
+    let by_name = file.parent().map(|folder| canonical(folder).join(name));
+    let within = |path: PathBuf| WorkspacePath::new(path.strip_prefix(workspace.root()).ok()?);
+    let mut paths: Vec<WorkspacePath> =
+        by_name.into_iter().chain([canonical(file)]).filter_map(within).collect();
+    paths.dedup();
+    paths
+}
+
+/// A path with the links in its existing part followed.
+fn canonical(path: &Path) -> PathBuf {
+    for ancestor in path.ancestors() {
+        if let Ok(found) = std::fs::canonicalize(ancestor) {
+            let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
+            return rest.iter().fold(found, |path, name| path.join(name));
+        }
+    }
+    path.to_owned()
+}

@@ -1,0 +1,485 @@
+//! From the text of a policy file to the settings in it, each with its place. Pure: no I/O.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use gix::bstr::ByteSlice as _;
+use globset::{Glob, GlobBuilder};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::settings::{Form, SETTINGS, Setting, Value, find};
+
+/// Globs in one list.
+const GLOBS_MAX: usize = 1000;
+/// Bytes of one glob.
+const GLOB_BYTES_MAX: usize = 4096;
+/// Bytes of a branch's name: a file of that name must be possible.
+const BRANCH_BYTES_MAX: usize = 200;
+/// Characters of a value that a message repeats.
+const SHOWN_CHARACTERS_MAX: usize = 60;
+/// How alike a key must be to be named, 0 to 1.
+const LIKENESS_MIN: f32 = 0.6;
+
+/// Where something stands in a file; both count from 1, the column in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The line.
+    pub line: usize,
+    /// The byte in it.
+    pub column: usize,
+}
+
+/// A setting that a source gives a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// Which.
+    pub name: &'static str,
+    /// Its value.
+    pub value: Value,
+    /// Where in its file it stands.
+    pub place: Place,
+}
+
+/// What is wrong in a text, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where in its file, if that can be told.
+    pub place: Option<Place>,
+    /// The key concerned, if there is one.
+    pub key: Option<String>,
+    /// What is wrong and what was expected.
+    pub message: String,
+}
+
+/// The settings in the text of a policy file, in the order of the file.
+///
+/// # Errors
+/// The first fault: bytes that are no UTF-8 or no TOML, a key that is not known, a value of the
+/// wrong form or outside its range.
+pub fn parse(bytes: &[u8]) -> Result<Vec<Given>, Fault> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let place = place_of(bytes, error.valid_up_to());
+        Fault { place: Some(place), key: None, message: "the file is not UTF-8".to_owned() }
+    })?;
+    let table = DeTable::parse(text).map_err(|error| {
+        let place = error.span().map(|span| place_of(bytes, span.start));
+        let message = error.message().lines().collect::<Vec<_>>().join(", ");
+        Fault { place, key: None, message: format!("no TOML: {message}") }
+    })?;
+    let mut reader = Reader { bytes, found: Vec::new(), faults: Vec::new() };
+    reader.table("", table.get_ref());
+    if let Some((_, fault)) = reader.faults.into_iter().min_by_key(|(at, _)| *at) {
+        return Err(fault);
+    }
+    reader.found.sort_by_key(|(at, _)| *at);
+    Ok(reader.found.into_iter().map(|(_, given)| given).collect())
+}
+
+/// The value of a setting in a text from elsewhere, an environment variable or a flag: a list is
+/// separated by colons.
+///
+/// # Errors
+/// What was expected.
+pub fn parse_text(setting: &Setting, text: &str) -> Result<Value, String> {
+    let wrong = || wrong_form(setting, &format!("{:?}", clipped(text)));
+    match setting.form {
+        Form::Number { .. } => {
+            let number = text.trim().parse().map_err(|_| wrong())?;
+            checked(setting, Value::Number(number))
+        }
+        Form::Switch => match text.trim() {
+            "true" | "1" => Ok(Value::Switch(true)),
+            "false" | "0" => Ok(Value::Switch(false)),
+            _ => Err(wrong()),
+        },
+        Form::Globs => {
+            let globs = text.split(':').filter(|glob| !glob.is_empty()).map(str::to_owned).collect();
+            checked(setting, Value::Globs(globs))
+        }
+        Form::Choice(_) | Form::Branch => checked(setting, Value::Text(Cow::Owned(text.trim().to_owned()))),
+    }
+}
+
+/// Reads tables; what it finds and what is wrong is kept with its first byte.
+struct Reader<'a> {
+    /// The file.
+    bytes: &'a [u8],
+    /// The settings.
+    found: Vec<(usize, Given)>,
+    /// What is wrong.
+    faults: Vec<(usize, Fault)>,
+}
+
+impl Reader<'_> {
+    /// Takes in a table; `prefix` is its own name with a dot, or nothing.
+    fn table(&mut self, prefix: &str, table: &DeTable<'_>) {
+        for (key, value) in table {
+            let name = format!("{prefix}{}", key.get_ref());
+            match (find(&name), value.get_ref()) {
+                (Some(setting), _) => self.setting(setting, key.span(), value),
+                (None, DeValue::Table(inner)) if is_table(&name) => self.table(&format!("{name}."), inner),
+                (None, _) if is_table(&name) => {
+                    let message = format!("`{name}` is a table: write [{name}] and its keys below it");
+                    self.fault(key.span(), Some(name), message);
+                }
+                (None, _) => {
+                    let message = unknown(&name);
+                    self.fault(key.span(), Some(name), message);
+                }
+            }
+        }
+    }
+
+    /// Takes in a setting.
+    fn setting(&mut self, setting: &'static Setting, key: Range<usize>, value: &Spanned<DeValue<'_>>) {
+        match self.value(setting, value) {
+            Ok(found) => {
+                let place = place_of(self.bytes, key.start);
+                self.found.push((key.start, Given { name: setting.name, value: found, place }));
+            }
+            Err((span, message)) => self.fault(span, Some(setting.name.to_owned()), message),
+        }
+    }
+
+    /// The value of a setting, or what is wrong with it and where.
+    fn value(
+        &self,
+        setting: &Setting,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Value, (Range<usize>, String)> {
+        let at = |message| (value.span(), message);
+        let wrong = || at(wrong_form(setting, &self.shown(value.span())));
+        let found = match (setting.form, value.get_ref()) {
+            (Form::Choice(_) | Form::Branch, DeValue::String(text)) => {
+                Value::Text(Cow::Owned(text.clone().into_owned()))
+            }
+            (Form::Number { .. }, DeValue::Integer(number)) => {
+                let parsed = u64::from_str_radix(number.as_str().trim_start_matches('+'), number.radix());
+                Value::Number(parsed.map_err(|_| wrong())?)
+            }
+            (Form::Switch, DeValue::Boolean(switch)) => Value::Switch(*switch),
+            (Form::Globs, DeValue::Array(items)) => {
+                let mut globs = Vec::with_capacity(items.len());
+                for item in items {
+                    let DeValue::String(glob) = item.get_ref() else {
+                        let message = wrong_form(setting, &self.shown(item.span()));
+                        return Err((item.span(), message));
+                    };
+                    glob_fault(glob).map_or(Ok(()), |message| Err((item.span(), message)))?;
+                    globs.push(glob.clone().into_owned());
+                }
+                Value::Globs(globs)
+            }
+            _ => return Err(wrong()),
+        };
+        checked(setting, found).map_err(at)
+    }
+
+    /// A part of the file as messages repeat it.
+    fn shown(&self, span: Range<usize>) -> String {
+        clipped(&String::from_utf8_lossy(self.bytes.get(span).unwrap_or_default()))
+    }
+
+    /// Notes what is wrong.
+    fn fault(&mut self, span: Range<usize>, key: Option<String>, message: String) {
+        let place = Some(place_of(self.bytes, span.start));
+        self.faults.push((span.start, Fault { place, key, message }));
+    }
+}
+
+/// A value that has its form, if it lies within what the setting takes.
+fn checked(setting: &Setting, value: Value) -> Result<Value, String> {
+    let wrong = |shown: &str| Err(wrong_form(setting, shown));
+    match (setting.form, &value) {
+        (Form::Choice(words), Value::Text(text)) if !words.contains(&text.as_ref()) => {
+            let near = similar::get_close_matches(text.as_ref(), words, 1, LIKENESS_MIN);
+            let hint = near.first().map(|near| format!(", did you mean {near:?}?")).unwrap_or_default();
+            Err(wrong_form(setting, &format!("{:?}", clipped(text))) + &hint)
+        }
+        (Form::Number { min, max, .. }, Value::Number(number)) if !(min..=max).contains(number) => {
+            wrong(&number.to_string())
+        }
+        (Form::Branch, Value::Text(name)) => branch_fault(name).map_or(Ok(value), Err),
+        (Form::Globs, Value::Globs(globs)) if globs.len() > GLOBS_MAX => {
+            Err(format!("`{}` has {} globs, more than {GLOBS_MAX}", setting.name, globs.len()))
+        }
+        (Form::Globs, Value::Globs(globs)) => {
+            let fault = globs.iter().find_map(|glob| glob_fault(glob));
+            fault.map_or(Ok(value), Err)
+        }
+        _ => Ok(value),
+    }
+}
+
+/// The refusal of a value: what was expected, and what there was.
+fn wrong_form(setting: &Setting, got: &str) -> String {
+    format!("`{}`: expected {}, got {got}", setting.name, expected(setting.form))
+}
+
+/// What a form takes, in words.
+#[must_use]
+pub fn expected(form: Form) -> String {
+    match form {
+        Form::Choice(words) => words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" or "),
+        Form::Number { min, max, unit, zero } => {
+            let zero = zero.map(|zero| format!(" (0: {zero})")).unwrap_or_default();
+            format!("a number of {unit} from {min} to {max}{zero}")
+        }
+        Form::Switch => "true or false".to_owned(),
+        Form::Globs => "a list of globs".to_owned(),
+        Form::Branch => "the name of a branch".to_owned(),
+    }
+}
+
+/// The refusal of a key, with the nearest known one.
+#[must_use]
+pub fn unknown(name: &str) -> String {
+    let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
+    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+    // A key in the wrong table, or in none, is meant as the one of the same name elsewhere.
+    let misplaced = names.iter().find(|known| last(known) == last(name)).copied();
+    let tables = names.iter().filter_map(|known| known.split_once('.')).map(|(table, _)| table);
+    let known: Vec<&str> = names.iter().copied().chain(tables).collect();
+    let near = misplaced
+        .or_else(|| similar::get_close_matches(name, &known, 1, LIKENESS_MIN).first().copied())
+        .map(|near| format!("did you mean `{near}`?"));
+    let hint = near.unwrap_or_else(|| "`lbx config` lists the keys".to_owned());
+    format!("unknown key `{}`, {hint}", clipped(name))
+}
+
+/// Whether a name is that of a table.
+fn is_table(name: &str) -> bool {
+    SETTINGS.iter().any(|setting| setting.name.split_once('.').is_some_and(|(table, _)| table == name))
+}
+
+/// A glob for paths from the root: in any letter case; without a slash, at any depth.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn glob(pattern: &str) -> Result<Glob, String> {
+    let body = pattern.strip_suffix('/').unwrap_or(pattern);
+    let full = match body.strip_prefix('/') {
+        Some(anchored) => anchored.to_owned(),
+        None if body.contains('/') => body.to_owned(),
+        None => format!("**/{body}"),
+    };
+    GlobBuilder::new(&full)
+        .literal_separator(true)
+        .case_insensitive(true)
+        .backslash_escape(true)
+        .empty_alternates(true)
+        .build()
+        .map_err(|error| format!("`protect`: the glob {:?}: {}", clipped(pattern), error.kind()))
+}
+
+/// What is wrong with a glob.
+fn glob_fault(pattern: &str) -> Option<String> {
+    let shown = || clipped(pattern);
+    if pattern.trim_matches('/').is_empty() {
+        return Some(format!("`protect`: the glob {:?} names nothing", shown()));
+    }
+    if pattern.len() > GLOB_BYTES_MAX {
+        return Some(format!(
+            "`protect`: a glob is {} bytes long, more than {GLOB_BYTES_MAX}",
+            pattern.len()
+        ));
+    }
+    if pattern.starts_with('!') {
+        return Some(format!(
+            "`protect`: {:?}: nothing takes a path out again (write \\! for a name that begins with !)",
+            shown()
+        ));
+    }
+    let is_odd = |component: &str| component == "." || component == ".." || component.is_empty();
+    if pattern.trim_matches('/').split('/').any(is_odd) {
+        return Some(format!(
+            "`protect`: {:?}: a path counts from the root, without `.`, `..` or `//`",
+            shown()
+        ));
+    }
+    glob(pattern).err()
+}
+
+/// What is wrong with the short name of a branch.
+fn branch_fault(name: &str) -> Option<String> {
+    let refused = |why: &str| Some(format!("`snapshot.branch`: {:?} {why}", clipped(name)));
+    if name.len() > BRANCH_BYTES_MAX {
+        return refused(&format!("is longer than {BRANCH_BYTES_MAX} bytes"));
+    }
+    if name.starts_with("refs/") {
+        return refused("is a full name; give the short one, without refs/heads/");
+    }
+    // What a shell or another file system would take for something else is no name for everyone.
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
+    if !name.bytes().all(is_plain) {
+        return refused("is no name for everyone: expected letters, digits and . _ - /");
+    }
+    let full = format!("refs/heads/{name}");
+    let is_special = name.eq_ignore_ascii_case("head") || name.starts_with('-');
+    if is_special || gix::validate::reference::branch_name(full.as_bytes().as_bstr()).is_err() {
+        return refused("cannot be the name of a branch");
+    }
+    None
+}
+
+/// Line and column of a byte.
+fn place_of(bytes: &[u8], at: usize) -> Place {
+    let before = bytes.get(..at).unwrap_or(bytes);
+    let line = memchr::memchr_iter(b'\n', before).count() + 1;
+    let start = memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
+    Place { line, column: before.len() - start + 1 }
+}
+
+/// The beginning of a text, on one line.
+fn clipped(text: &str) -> String {
+    let mut characters = text.chars().map(|character| if character.is_control() { ' ' } else { character });
+    let mut shown: String = characters.by_ref().take(SHOWN_CHARACTERS_MAX).collect();
+    if characters.next().is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fault in a text, as `LINE:COLUMN MESSAGE`.
+    fn fault(text: &str) -> String {
+        let fault = parse(text.as_bytes()).expect_err(text);
+        let place = fault.place.expect(text);
+        format!("{}:{} {}", place.line, place.column, fault.message)
+    }
+
+    #[test]
+    fn settings_come_with_their_places() {
+        let text = "# ours\ngate = \"warn\"\nprotect = [\"*.key\", \"/dist/\"]\n[limits]\nread = 1_000\n\n[gc]\n  keep_days=0x10\n";
+        let found = parse(text.as_bytes()).unwrap();
+        let shown: Vec<String> = found
+            .iter()
+            .map(|given| format!("{} {}:{}", given.name, given.place.line, given.place.column))
+            .collect();
+        assert_eq!(shown, ["gate 2:1", "protect 3:1", "limits.read 5:1", "gc.keep_days 8:3"]);
+        assert_eq!(found[2].value, Value::Number(1000));
+        assert_eq!(found[3].value, Value::Number(16));
+        assert_eq!(parse(b"limits.read = 5\n").unwrap()[0].name, "limits.read");
+        assert_eq!(parse(b"limits = { read = 5 }").unwrap()[0].value, Value::Number(5));
+        assert_eq!(parse(b"").unwrap(), []);
+        assert_eq!(parse("\u{feff}gate = 'off'\r\n".as_bytes()).unwrap()[0].name, "gate");
+    }
+
+    #[test]
+    fn every_fault_has_its_place_and_says_what_was_expected() {
+        for (text, wanted) in [
+            ("gaet = \"off\"", "1:1 unknown key `gaet`, did you mean `gate`?"),
+            ("\n\n  max_bytes = 1", "3:3 unknown key `max_bytes`, did you mean `limits.max_bytes`?"),
+            ("[limits]\nraed = 1", "2:1 unknown key `limits.raed`, did you mean `limits.read`?"),
+            ("[snapshot]\ngate = 'off'", "2:1 unknown key `snapshot.gate`, did you mean `gate`?"),
+            ("[limts]\nread = 1", "1:2 unknown key `limts`, did you mean `limits`?"),
+            ("[other]\nx = 1", "1:2 unknown key `other`, `lbx config` lists the keys"),
+            ("limits = 7", "1:1 `limits` is a table: write [limits] and its keys below it"),
+            (
+                "gate = \"of\"",
+                "1:8 `gate`: expected \"strict\" or \"warn\" or \"off\", got \"of\", did you mean \"off\"?",
+            ),
+            ("gate = true", "1:8 `gate`: expected \"strict\" or \"warn\" or \"off\", got true"),
+            ("protect = 'x'", "1:11 `protect`: expected a list of globs, got 'x'"),
+            ("protect = [\n 'x',\n 7]", "3:2 `protect`: expected a list of globs, got 7"),
+            (
+                "protect = ['a', '!b']",
+                "1:17 `protect`: \"!b\": nothing takes a path out again (write \\! for a name that begins with !)",
+            ),
+            ("protect = ['']", "1:12 `protect`: the glob \"\" names nothing"),
+            (
+                "protect = ['../x']",
+                "1:12 `protect`: \"../x\": a path counts from the root, without `.`, `..` or `//`",
+            ),
+            ("protect = ['a[']", "1:12 `protect`: the glob \"a[\": unclosed character class; missing ']'"),
+            (
+                "[limits]\nmax_bytes = -1",
+                "2:13 `limits.max_bytes`: expected a number of bytes from 1024 to 1000000, got -1",
+            ),
+            (
+                "[limits]\nmax_bytes = 99999999999999999999",
+                "2:13 `limits.max_bytes`: expected a number of bytes from 1024 to 1000000, got 99999999999999999999",
+            ),
+            (
+                "[limits]\nread = 1.5",
+                "2:8 `limits.read`: expected a number of lines from 0 to 100000000 (0: all), got 1.5",
+            ),
+            ("[snapshot]\nenabled = 'no'", "2:11 `snapshot.enabled`: expected true or false, got 'no'"),
+        ] {
+            assert_eq!(fault(text), wanted);
+        }
+        for (text, begins) in [
+            ("gate = \"strict\"\ngate = \"off\"\n", "2:1 no TOML: duplicate key"),
+            ("gate = strict\n", "1:8 no TOML: "),
+            ("\n[limits\nread = 1\n", "2:8 no TOML: "),
+            ("gate", "1:5 no TOML: "),
+        ] {
+            let fault = fault(text);
+            assert!(fault.starts_with(begins), "{fault}");
+        }
+        assert_eq!(parse(b"# \xff\n").unwrap_err().place, Some(Place { line: 1, column: 3 }));
+    }
+
+    #[test]
+    fn hostile_branch_names_are_refused() {
+        for bad in [
+            "",
+            "HEAD",
+            "head",
+            "-x",
+            "a..b",
+            "a b",
+            "a~1",
+            "a^",
+            "a:b",
+            "x.lock",
+            "a//b",
+            "/a",
+            "a/",
+            ".a",
+            "a/.b",
+            "@",
+            "a@{1}",
+            "a\\b",
+            "refs/heads/x",
+            "a\nb",
+            "ä",
+            "a?",
+            "a*",
+            "a[",
+            "$(x)",
+            "a;b",
+            "..",
+            "a.",
+            &"x".repeat(201),
+        ] {
+            assert!(branch_fault(bad).is_some(), "{bad:?}");
+        }
+        for good in ["lbx-snapshots", "agents/lbx", "x", "a.b_c-9"] {
+            assert_eq!(branch_fault(good), None, "{good:?}");
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic() {
+        let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+        let words: [&[u8]; 14] = [
+            b"gate", b"=", b"\"off\"", b"[", b"]", b"\n", b"limits", b".", b"{", b"}", b"\xff", b"'''", b"9",
+            b"protect",
+        ];
+        for _ in 0..4000 {
+            let mut text = Vec::new();
+            for _ in 0..12 {
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                text.extend_from_slice(words[usize::try_from(seed % 14).unwrap()]);
+            }
+            let _ = parse(&text);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The sources of the policy: two files, the environment and flags.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::layers::{Held, Origin, take_all};
+use super::parse::{self, Fault, Given, Place};
+use super::settings::{SETTINGS, find};
+use crate::engine::fs;
+use crate::engine::path::WorkspacePath;
+use crate::engine::state::STATE_FOLDER;
+use crate::engine::workspace::Workspace;
+use crate::error::Error;
+
+/// The name of a policy file, below `.lbx/` and below `lbx/` in the configuration folder.
+pub const NAME: &str = "config.toml";
+/// Size of a policy file, in bytes.
+const FILE_BYTES_MAX: u64 = 256 << 10;
+/// The beginning of the names of lbx's environment variables.
+pub const VARIABLE_PREFIX: &str = "LBX_";
+/// Those that are no setting of the policy.
+const OTHER_VARIABLES: [&str; 4] = ["LBX_WORKSPACE", "LBX_SESSION", "LBX_SANDBOX", "LBX_OUTPUT"];
+
+/// What the front end knows of the policy: everything but the workspace's own file.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// The file in the user's configuration folder; `None` where there is no such folder.
+    pub user_file: Option<PathBuf>,
+    /// The environment's variables whose names begin with [`VARIABLE_PREFIX`].
+    pub environment: Vec<(String, String)>,
+    /// Flags, each `KEY=VALUE`.
+    pub flags: Vec<String>,
+}
+
+impl Sources {
+    /// Those of this process.
+    #[must_use]
+    pub fn of_process(flags: Vec<String>) -> Self {
+        let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let configuration =
+            folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")));
+        let user_file = configuration.map(|folder| folder.join("lbx").join(NAME));
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| {
+                let name = name.into_string().ok().filter(|name| name.starts_with(VARIABLE_PREFIX))?;
+                Some((name, value.to_string_lossy().into_owned()))
+            })
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
+        Self { user_file, environment, flags }
+    }
+}
+
+/// A file that may hold a part of the policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyFile {
+    /// Where it is, as messages name it.
+    pub path: String,
+    /// Whether it is there.
+    pub exists: bool,
+}
+
+/// What the sources say, put together.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Every setting.
+    pub held: Vec<Held>,
+    /// The file in the user's configuration folder.
+    pub user: Option<PolicyFile>,
+    /// The file in the workspace.
+    pub workspace: PolicyFile,
+    /// Environment variables that look like the policy's and are not.
+    pub unknown_variables: Vec<String>,
+}
+
+/// Puts together what the sources say.
+///
+/// # Errors
+/// `invalid_request` that names the file with line and column, the variable or the flag, or the
+/// system's where a file is there and cannot be read.
+pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
+    let mut held: Vec<Held> = SETTINGS.iter().map(Held::default_of).collect();
+    let mut user = None;
+    if let Some(path) = &sources.user_file {
+        let shown = path.display().to_string();
+        let bytes = read_user_file(path, &shown)?;
+        user = Some(PolicyFile { path: shown.clone(), exists: bytes.is_some() });
+        take_file(&mut held, &shown, bytes, |given| Origin::User(given.place))?;
+    }
+    let shown = workspace.shown(&workspace_file());
+    let bytes = read_workspace_file(workspace, &shown)?;
+    let own = PolicyFile { path: shown.clone(), exists: bytes.is_some() };
+    take_file(&mut held, &shown, bytes, |given| Origin::Workspace(given.place))?;
+    let unknown_variables = take_environment(&mut held, sources)?;
+    take_flags(&mut held, sources)?;
+    Ok(Loaded { held, user, workspace: own, unknown_variables })
+}
+
+/// The path of the workspace's own file.
+#[must_use]
+pub fn workspace_file() -> WorkspacePath {
+    WorkspacePath::root().join(OsStr::new(STATE_FOLDER)).join(OsStr::new(NAME))
+}
+
+/// Takes in a file, where there is one.
+fn take_file(
+    held: &mut [Held],
+    shown: &str,
+    bytes: Option<Vec<u8>>,
+    origin: impl Fn(&Given) -> Origin,
+) -> Result<(), Error> {
+    let Some(bytes) = bytes else {
+        return Ok(());
+    };
+    let given = parse::parse(&bytes).map_err(|fault| bad_file(shown, &fault))?;
+    take_all(held, given, origin).map_err(|(given, message)| {
+        let key = Some(given.name.to_owned());
+        bad_file(shown, &Fault { place: Some(given.place), key, message })
+    })
+}
+
+/// Takes in the environment; answers the variables that set nothing.
+fn take_environment(held: &mut [Held], sources: &Sources) -> Result<Vec<String>, Error> {
+    let mut unknown = Vec::new();
+    for (name, text) in &sources.environment {
+        let Some(held) = held.iter_mut().find(|held| held.setting.variable() == *name) else {
+            unknown.extend((!OTHER_VARIABLES.contains(&name.as_str())).then(|| name.clone()));
+            continue;
+        };
+        let value = parse::parse_text(held.setting, text).map_err(|message| {
+            Error::invalid(format!("the environment variable {name}: {message}"))
+                .suggest(format!("Set {name} to what is expected, or unset it."))
+                .detail("variable", name.clone())
+                .detail("key", held.setting.name)
+        })?;
+        // Only a workspace's file is ever refused.
+        let _ = held.take(value, Origin::Environment(name.clone()));
+    }
+    Ok(unknown)
+}
+
+/// Takes in the flags.
+fn take_flags(held: &mut [Held], sources: &Sources) -> Result<(), Error> {
+    let refused = |message: String| Error::invalid(format!("--set: {message}")).detail("field", "set");
+    for flag in &sources.flags {
+        let Some((name, text)) = flag.split_once('=') else {
+            return Err(refused(format!("expected KEY=VALUE, such as gate=warn, got {flag:?}")));
+        };
+        let setting = find(name.trim()).ok_or_else(|| refused(parse::unknown(name.trim())))?;
+        let value = parse::parse_text(setting, text).map_err(refused)?;
+        if let Some(held) = held.iter_mut().find(|held| held.setting.name == setting.name) {
+            let _ = held.take(value, Origin::Flag);
+        }
+    }
+    Ok(())
+}
+
+/// The refusal of every call while a policy file is not as it should be: what it was meant to
+/// forbid is not known.
+fn bad_file(shown: &str, fault: &Fault) -> Error {
+    let (at, where_to) = match fault.place {
+        Some(Place { line, column }) => {
+            (format!("{shown}:{line}:{column}"), format!("line {line} of {shown}"))
+        }
+        None => (shown.to_owned(), shown.to_owned()),
+    };
+    let mut error = Error::invalid(format!("the policy file {at}: {}", fault.message))
+        .at(shown)
+        .suggest(format!(
+            "Have {where_to} repaired by whoever keeps it: no tool writes it, and none works before, since the policy that was meant is not known. `lbx config` checks it."
+        ))
+        .detail("file", shown);
+    if let Some(Place { line, column }) = fault.place {
+        error = error.detail("line", line).detail("column", column);
+    }
+    match &fault.key {
+        Some(key) => error.detail("key", key.clone()),
+        None => error,
+    }
+}
+
+/// The bytes of the user's own file, which may be a symlink; `None` where there is none.
+fn read_user_file(path: &Path, shown: &str) -> Result<Option<Vec<u8>>, Error> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()));
+    match opened {
+        Ok(fd) => read_opened(File::from(fd), shown).map(Some),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        // A folder that this user may not enter is another's, as under sudo.
+        Err(Errno::ACCESS) if rustix::fs::statat(CWD, path, AtFlags::empty()).is_err() => Ok(None),
+        Err(errno) => Err(unreadable(shown, errno)),
+    }
+}
+
+/// The bytes of the workspace's own file, which is no symlink; `None` where there is none.
+fn read_workspace_file(workspace: &Workspace, shown: &str) -> Result<Option<Vec<u8>>, Error> {
+    let path = workspace_file();
+    match fs::open_beneath(workspace.root_fd(), &path, fs::READ) {
+        Ok(fd) => read_opened(File::from(fd), shown).map(Some),
+        // Where `.lbx` is no folder, there is no state either, and whoever needs it says so.
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(Errno::LOOP) if is_link(workspace, STATE_FOLDER) => Ok(None),
+        Err(Errno::LOOP) => Err(no_regular_file(shown, "a symlink")),
+        Err(Errno::ACCESS)
+            if rustix::fs::statat(workspace.root_fd(), path.as_path(), AtFlags::SYMLINK_NOFOLLOW)
+                .is_err() =>
+        {
+            Ok(None)
+        }
+        Err(errno) => Err(unreadable(shown, errno)),
+    }
+}
+
+/// Whether a name at the root is a symlink.
+fn is_link(workspace: &Workspace, name: &str) -> bool {
+    fs::stat_at(workspace.root_fd(), OsStr::new(name)).is_ok_and(|stat| fs::is_symlink(&stat))
+}
+
+/// The bytes of an opened file.
+fn read_opened(file: File, shown: &str) -> Result<Vec<u8>, Error> {
+    let stat = rustix::fs::fstat(&file).map_err(|errno| unreadable(shown, errno))?;
+    if !fs::is_regular(&stat) {
+        return Err(no_regular_file(
+            shown,
+            if fs::is_folder(&stat) { "a folder" } else { "no regular file" },
+        ));
+    }
+    fs::read_to_end(file, fs::size_of(&stat), FILE_BYTES_MAX).map_err(|source| {
+        if source.raw_os_error() == Some(Errno::FBIG.raw_os_error()) {
+            let message = format!("it has {} bytes, more than {FILE_BYTES_MAX}", fs::size_of(&stat));
+            return bad_file(shown, &Fault { place: None, key: None, message });
+        }
+        unreadable(shown, source)
+    })
+}
+
+/// The refusal of something else in the file's place.
+fn no_regular_file(shown: &str, what: &str) -> Error {
+    bad_file(shown, &Fault { place: None, key: None, message: format!("it is {what}") })
+}
+
+/// The refusal where a file is there and cannot be read.
+fn unreadable(shown: &str, source: impl Into<std::io::Error>) -> Error {
+    Error::io("read the policy file", shown, source).suggest(format!(
+        "Make {shown} readable, or remove it: no tool works before, since the policy that was meant is not known."
+    ))
+}

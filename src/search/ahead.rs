@@ -1,0 +1,185 @@
+//! Folders read by a second thread before the walk comes to them.
+//!
+//! The walk says which folders lie below the one that it has entered; the thread reads them in the
+//! order in which the walk will come to them. What it has not begun by then, the walk reads itself.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use rustix::io::Errno;
+
+use super::listing::{BUFFER_BYTES, Listing};
+use super::walk::Folder;
+use crate::control::Control;
+use crate::engine::fs;
+use crate::engine::path::WorkspacePath;
+
+/// Folders that the walk enters before a thread is started: below that, starting one costs more.
+const ENTERED_MIN: usize = 48;
+/// Folders that wait for the walk, each with an open descriptor.
+const READY_MAX: usize = 64;
+
+/// Folders to be read for which a sleeping thread is woken.
+const WAKE_MIN: usize = 8;
+
+/// A folder that was opened and read.
+pub type Opened = (OwnedFd, Listing);
+
+/// Reads folders for one walk.
+pub struct Ahead {
+    /// What the walk and the thread share.
+    shared: Arc<Shared>,
+    /// When to stop.
+    control: Control,
+    /// Folders that the walk has entered so far.
+    entered: usize,
+    /// The thread, once it has been started.
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the walk and the thread share.
+#[derive(Default)]
+struct Shared {
+    /// Folders on their way.
+    state: Mutex<State>,
+    /// Signalled whenever that changes.
+    changed: Condvar,
+}
+
+/// Folders on their way.
+#[derive(Default)]
+struct State {
+    /// Those to be read, with the folder that holds them.
+    wanted: BTreeMap<WorkspacePath, Arc<Folder>>,
+    /// The one that is being read.
+    reading: Option<WorkspacePath>,
+    /// Those that were read.
+    ready: BTreeMap<WorkspacePath, Result<Opened, Errno>>,
+    /// Whether the walk waits for the one that is being read.
+    awaited: bool,
+    /// Whether the thread has nothing to do.
+    idle: bool,
+    /// Set where the walk has ended.
+    over: bool,
+}
+
+impl Ahead {
+    /// Nothing read yet, and no thread.
+    #[must_use]
+    pub fn new(control: Control) -> Self {
+        Self { shared: Arc::default(), control, entered: 0, thread: None }
+    }
+
+    /// Takes note that the walk has entered `parent`, below which lie the folders of these `names`.
+    pub fn enter(&mut self, parent: &Arc<Folder>, names: impl Iterator<Item = WorkspacePath>) {
+        self.entered += 1;
+        if self.entered < ENTERED_MIN {
+            return;
+        }
+        let mut state = self.shared.lock();
+        state.wanted.extend(names.map(|path| (path, Arc::clone(parent))));
+        self.shared.wake(&state);
+        drop(state);
+        if self.thread.is_none()
+            && std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1)
+        {
+            let (shared, control) = (Arc::clone(&self.shared), self.control.clone());
+            // Without a thread the walk reads everything itself.
+            self.thread = std::thread::Builder::new().spawn(move || shared.read_all(&control)).ok();
+        }
+    }
+
+    /// The folder at `path`, if it has been read; those before it are no longer needed.
+    pub fn take(&mut self, path: &WorkspacePath) -> Option<Result<Opened, Errno>> {
+        self.thread.as_ref()?;
+        let mut state = self.shared.lock();
+        while state.reading.as_ref() == Some(path) {
+            state.awaited = true;
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.awaited = false;
+        while state.wanted.first_key_value().is_some_and(|(first, _)| first <= path) {
+            state.wanted.pop_first();
+        }
+        while state.ready.first_key_value().is_some_and(|(first, _)| first < path) {
+            state.ready.pop_first();
+        }
+        let read = state.ready.remove(path);
+        self.shared.wake(&state);
+        read
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.shared.lock().over = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has read nothing more; nothing else depends on it.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Reads what is wanted until the walk has ended.
+    fn read_all(&self, control: &Control) {
+        let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+        while let Some((path, parent)) = self.next() {
+            let _done = Done(self);
+            let read = match path.name() {
+                Some(name) => fs::open_at(parent.as_fd(), name, fs::FOLDER).and_then(|fd| {
+                    let listing =
+                        Listing::read(fd.as_fd(), buffer.spare_capacity_mut(), || control.should_stop())?;
+                    Ok((fd, listing))
+                }),
+                None => continue,
+            };
+            self.lock().ready.insert(path, read);
+        }
+    }
+
+    /// Waits for the next folder to be read; `None` where the walk has ended.
+    fn next(&self) -> Option<(WorkspacePath, Arc<Folder>)> {
+        let mut state = self.lock();
+        while !state.over && (state.wanted.is_empty() || state.ready.len() >= READY_MAX) {
+            state.idle = true;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.idle = false;
+        if state.over {
+            return None;
+        }
+        let (path, parent) = state.wanted.pop_first()?;
+        state.reading = Some(path.clone());
+        Some((path, parent))
+    }
+
+    /// Wakes the thread, if it sleeps and there is enough to do: to wake it for each folder would
+    /// cost more than it saves.
+    fn wake(&self, state: &State) {
+        if state.idle && state.wanted.len() >= WAKE_MIN && state.ready.len() < READY_MAX {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Locks, whatever happened to another holder: the maps are whole at each step.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says that nothing is being read any more, also where reading panicked.
+struct Done<'s>(&'s Shared);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.reading = None;
+        if state.awaited {
+            self.0.changed.notify_all();
+        }
+    }
+}

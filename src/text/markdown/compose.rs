@@ -1,0 +1,605 @@
+//! A text with a section put in place, and the blank lines about it as they should be.
+//!
+//! What is kept: every byte outside the section; inside it the header, the blank lines after it, and
+//! those before the next header. Where there were none to keep, one blank line stands on either
+//! side. Blank lines at both ends of the new text are left out.
+
+use std::ops::Range;
+
+use pulldown_cmark::{Event, Parser, Tag, TagEnd};
+
+use super::find::same;
+use super::outline::{self, Heading, end_of, outline};
+
+/// The new text of a file, and which of its bytes are the new ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Composed {
+    /// All of it.
+    pub text: Vec<u8>,
+    /// The bytes of the section's new content.
+    pub new: Range<usize>,
+    /// Where the old content was, in the old text.
+    pub old: Range<usize>,
+    /// Whether the old text holds it all already.
+    pub already_applied: bool,
+}
+
+/// Why a text cannot be put in place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// It leaves something open (a code fence, a comment), so that these headers would be none.
+    Swallows(Vec<usize>),
+    /// What stands before is left open, so that the new header would be none.
+    Swallowed,
+}
+
+/// A Markdown text and its headers.
+#[derive(Debug, Clone, Copy)]
+pub struct Document<'a> {
+    /// The text.
+    pub text: &'a [u8],
+    /// Its headers.
+    pub headings: &'a [Heading],
+    /// What ends the lines that are added.
+    pub ending: &'a [u8],
+    /// The byte at which lines are counted.
+    pub terminator: u8,
+}
+
+/// A part of a section: blank lines, content, blank lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Parts {
+    /// Where the content begins.
+    start: usize,
+    /// Where it ends: `start` where there is none.
+    end: usize,
+}
+
+impl Document<'_> {
+    /// The part of a section that is replaced: all after the header, or only what comes before the
+    /// first header below it.
+    #[must_use]
+    pub fn body(&self, at: usize, with_subsections: bool) -> Range<usize> {
+        let start = self.headings.get(at).map_or(0, |heading| heading.span.end);
+        let end = if with_subsections {
+            end_of(self.headings, at, self.text.len())
+        } else {
+            self.headings.get(at + 1).map_or(self.text.len(), |next| next.span.start)
+        };
+        start..end.max(start)
+    }
+
+    /// The line, from 1, in which a byte of the text is.
+    #[must_use]
+    pub fn line_of(&self, at: usize) -> u64 {
+        memchr::memchr_iter(self.terminator, self.text.get(..at).unwrap_or_default()).count() as u64 + 1
+    }
+
+    /// Puts `content` in the place of a section's body.
+    ///
+    /// # Errors
+    /// Where a header outside would no longer be one.
+    pub fn replace(&self, at: usize, with_subsections: bool, content: &[u8]) -> Result<Composed, Refused> {
+        let body = self.body(at, with_subsections);
+        let parts = parts(self.text, &body);
+        let given = content;
+        let content = trimmed(given);
+        let is_last = body.end == self.text.len();
+        let blank = |range: Range<usize>| self.text.get(range).unwrap_or_default().to_vec();
+        let (before, mut after) = if parts.start < parts.end {
+            (blank(body.start..parts.start), blank(parts.end..body.end))
+        } else if is_last {
+            let first = line_end(self.text, body.start).min(body.end);
+            let is_line = matches!(self.text.last(), Some(b'\n' | b'\r'));
+            // Blanks that no line end follows are no blank line.
+            if is_line { (blank(body.start..first), blank(first..body.end)) } else { Default::default() }
+        } else {
+            (Vec::new(), blank(body.clone()))
+        };
+        if content.is_empty() && parts.start == parts.end {
+            let text = self.text.to_vec();
+            let new = body.start..body.start;
+            return Ok(Composed { text, new, old: body, already_applied: true });
+        }
+        if content.is_empty() {
+            if after.is_empty() && !is_last {
+                after = before;
+            }
+            let head = if after.is_empty() { Vec::new() } else { self.line_closed(body.start) };
+            return self.checked(self.put(&body, &head, &[], &after), at, &body);
+        }
+        let before =
+            if before.is_empty() && parts.start == parts.end { self.ending.to_vec() } else { before };
+        if after.is_empty() && !is_last && parts.start == parts.end {
+            after = self.ending.to_vec();
+        }
+        let head = [self.line_closed(body.start), before].concat();
+        let closing = self.closing(given, is_last && after.is_empty());
+        let new = self.put(&body, &head, content, &[closing.as_slice(), &after].concat());
+        self.checked(new, at, &body).or_else(|refused| {
+            if !after.is_empty() || is_last {
+                return Err(refused);
+            }
+            // A blank line ends most of what would go on into the next header.
+            let tail = [closing.as_slice(), self.ending].concat();
+            self.checked(self.put(&body, &head, content, &tail), at, &body)
+        })
+    }
+
+    /// Adds `content` at the end of a section.
+    ///
+    /// # Errors
+    /// As [`Self::replace`].
+    pub fn append(&self, at: usize, with_subsections: bool, content: &[u8]) -> Result<Composed, Refused> {
+        let body = self.body(at, with_subsections);
+        let parts = parts(self.text, &body);
+        if parts.start == parts.end {
+            return self.replace(at, with_subsections, content);
+        }
+        let given = content;
+        let content = trimmed(given);
+        let old = self.text.get(parts.start..parts.end).unwrap_or_default();
+        if content.is_empty() || ends_with(old, content) {
+            let end = parts.end - old.len() + old.trim_ascii_end().len();
+            let new = end - content.len().min(old.len())..end;
+            return Ok(Composed { text: self.text.to_vec(), old: new.clone(), new, already_applied: true });
+        }
+        let place = parts.end..parts.end;
+        let is_last = body.end == self.text.len();
+        let mut before = self.line_closed(parts.end);
+        if !goes_on(old, content) {
+            before.extend_from_slice(self.ending);
+        }
+        let rest = self.text.get(parts.end..).unwrap_or_default();
+        let term = self.closing(given, is_last && rest.is_empty());
+        let new = self.put(&place, &before, content, &term);
+        self.checked(new, at, &body).or_else(|refused| {
+            if is_last || parts.end < body.end {
+                return Err(refused);
+            }
+            let term = [term.as_slice(), self.ending].concat();
+            self.checked(self.put(&place, &before, content, &term), at, &body)
+        })
+    }
+
+    /// Adds a section with a header of its own: at the end of the section `under`, else of the text.
+    ///
+    /// # Errors
+    /// Where the header would be none there, or another would no longer be one.
+    pub fn create(
+        &self,
+        under: Option<usize>,
+        level: u8,
+        title: &str,
+        content: &[u8],
+    ) -> Result<Composed, Refused> {
+        let end = under.map_or(self.text.len(), |at| end_of(self.headings, at, self.text.len()));
+        let parts = parts(self.text, &(0..end));
+        let trimmed = trimmed(content);
+        let mut before = Vec::new();
+        if parts.start < parts.end {
+            before.extend(self.line_closed(parts.end));
+            before.extend_from_slice(self.ending);
+        }
+        let header = format!("{} {title}", "#".repeat(usize::from(level)));
+        let mut section = header.into_bytes();
+        let header_bytes = section.len();
+        if !trimmed.is_empty() {
+            section.extend_from_slice(&[self.ending, self.ending, trimmed].concat());
+        }
+        let at = if parts.start < parts.end { parts.end } else { 0 };
+        let is_last = end == self.text.len();
+        let mut term = self.ending.to_vec();
+        if !is_last && at == end {
+            term.extend_from_slice(self.ending);
+        }
+        let new = self.put(&(at..at), &before, &section, &term);
+        let headings = outline(&new.text);
+        let place = headings.iter().position(|heading| heading.span.start == new.new.start);
+        let is_header = place.and_then(|at| headings.get(at)).is_some_and(|heading| {
+            heading.level == level && same(&heading.source, title) && header_bytes <= heading.span.len()
+        });
+        if !is_header {
+            return Err(Refused::Swallowed);
+        }
+        let before = self.headings.iter().take_while(|heading| heading.span.start < at).count();
+        self.all_stand(&new, &headings, before, &(at..at)).map(|()| new)
+    }
+
+    /// The text with `before`, `content` and `after` in place of `old`.
+    fn put(&self, old: &Range<usize>, before: &[u8], content: &[u8], after: &[u8]) -> Composed {
+        let head = self.text.get(..old.start).unwrap_or_default();
+        let rest = self.text.get(old.end..).unwrap_or_default();
+        let start = head.len() + before.len();
+        let text = [head, before, content, after, rest].concat();
+        let already_applied = text == self.text;
+        Composed { text, new: start..start + content.len(), old: old.clone(), already_applied }
+    }
+
+    /// What a section's last line ends in: nothing only where it is the file's last, which had no end
+    /// before, and the text given has none either.
+    fn closing(&self, given: &[u8], is_end: bool) -> Vec<u8> {
+        let is_open = self.text.last().is_some_and(|last| !matches!(last, b'\n' | b'\r'));
+        if is_end && is_open && !given.ends_with(b"\n") && !given.ends_with(b"\r") {
+            return Vec::new();
+        }
+        self.ending.to_vec()
+    }
+
+    /// What ends the line before `at`, where nothing does.
+    fn line_closed(&self, at: usize) -> Vec<u8> {
+        let before = self.text.get(..at).unwrap_or_default();
+        let is_open = before.last().is_some_and(|last| !matches!(last, b'\n' | b'\r'));
+        if is_open { self.ending.to_vec() } else { Vec::new() }
+    }
+
+    /// The composed text, where every header outside the section still stands.
+    fn checked(&self, new: Composed, at: usize, body: &Range<usize>) -> Result<Composed, Refused> {
+        let headings = outline(&new.text);
+        if !new.already_applied {
+            self.all_stand(&new, &headings, at + 1, body)?;
+        }
+        let already_applied = new.already_applied || self.stands(&new, &headings, at);
+        Ok(Composed { already_applied, ..new })
+    }
+
+    /// Whether the new content stands after the header already: it has headers that end the section,
+    /// and what it was to replace is its own beginning.
+    fn stands(&self, new: &Composed, headings: &[Heading], at: usize) -> bool {
+        let is_longer = end_of(headings, at, new.text.len()) < new.new.end;
+        let content = new.text.get(new.new.clone()).unwrap_or_default().trim_ascii_start();
+        let rest = self.text.get(new.old.start..).unwrap_or_default().trim_ascii_start();
+        let ends_line = |rest: &[u8]| rest.is_empty() || rest.starts_with(b"\n") || rest.starts_with(b"\r");
+        is_longer && rest.strip_prefix(content).is_some_and(ends_line)
+    }
+
+    /// Checks that the first `before` headers and those after the section stand as they did.
+    fn all_stand(
+        &self,
+        new: &Composed,
+        headings: &[Heading],
+        before: usize,
+        body: &Range<usize>,
+    ) -> Result<(), Refused> {
+        let mut lost = Vec::new();
+        for (at, heading) in self.headings.iter().enumerate() {
+            let start = heading.span.start;
+            let start = if at < before {
+                start
+            } else if start >= body.end {
+                (start + new.text.len()).saturating_sub(self.text.len())
+            } else {
+                continue;
+            };
+            let found = headings.binary_search_by_key(&start, |heading| heading.span.start).ok();
+            let is_same = found
+                .and_then(|found| headings.get(found))
+                .is_some_and(|found| found.level == heading.level && found.source == heading.source);
+            if !is_same {
+                lost.push(at);
+            }
+        }
+        if lost.is_empty() { Ok(()) } else { Err(Refused::Swallows(lost)) }
+    }
+}
+
+/// A text without blank lines at its ends, and without the last line's end.
+fn trimmed(text: &[u8]) -> &[u8] {
+    let parts = parts(text, &(0..text.len()));
+    let body = text.get(parts.start..parts.end).unwrap_or_default();
+    let body = body.strip_suffix(b"\n").unwrap_or(body);
+    body.strip_suffix(b"\r").unwrap_or(body)
+}
+
+/// Whether the last lines of `old` are those of `content`.
+fn ends_with(old: &[u8], content: &[u8]) -> bool {
+    let before = old.trim_ascii_end().strip_suffix(content.trim_ascii_end());
+    before.is_some_and(|before| before.is_empty() || before.ends_with(b"\n") || before.ends_with(b"\r"))
+}
+
+/// The content of a part of a text, without the blank lines at its ends.
+fn parts(text: &[u8], range: &Range<usize>) -> Parts {
+    let (mut first, mut last) = (None, range.end);
+    let mut at = range.start;
+    while at < range.end {
+        let end = line_end(text, at).min(range.end);
+        if !text.get(at..end).unwrap_or_default().trim_ascii().is_empty() {
+            first = first.or(Some(at));
+            last = end;
+        }
+        at = end;
+    }
+    Parts { start: first.unwrap_or(range.end), end: last }
+}
+
+/// Where the line ends in which `at` is: after LF, CR LF or CR, as CommonMark has it.
+fn line_end(text: &[u8], at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    let Some(end) = memchr::memchr2(b'\n', b'\r', rest) else {
+        return text.len();
+    };
+    let is_pair = rest.get(end) == Some(&b'\r') && rest.get(end + 1) == Some(&b'\n');
+    at + end + if is_pair { 2 } else { 1 }
+}
+
+/// The content without the section's own header, where it begins with that.
+#[must_use]
+pub fn without_own_header<'t>(content: &'t [u8], heading: &Heading) -> Option<&'t [u8]> {
+    let headings = outline(content);
+    let first = headings.first()?;
+    let is_first = content.get(..first.span.start)?.trim_ascii().is_empty();
+    let is_own = first.level == heading.level && same(&first.title, &heading.title);
+    (is_first && is_own).then(|| content.get(first.span.end..).unwrap_or_default())
+}
+
+/// The headers in a content that end the section they are put into.
+#[must_use]
+pub fn headers_that_end(content: &[u8], level: u8, with_subsections: bool) -> Vec<Heading> {
+    let mut headings = outline(content);
+    headings.retain(|heading| !with_subsections || heading.level <= level);
+    headings
+}
+
+/// What ends or begins a part of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Block {
+    /// A list without blank lines between its items; whether it is numbered.
+    TightList(bool),
+    /// A table.
+    Table,
+    /// Anything else.
+    Other,
+}
+
+/// Whether a content goes on with what stands before it without a blank line: items of a tight list,
+/// rows of a table.
+fn goes_on(before: &[u8], content: &[u8]) -> bool {
+    let last = blocks(before).pop();
+    match last {
+        Some(Block::TightList(numbered)) => {
+            blocks(content).first().is_some_and(|first| *first == Block::TightList(numbered))
+        }
+        Some(Block::Table) => {
+            let joined = [before.trim_ascii_end(), b"\n", content].concat();
+            content.starts_with(b"|") && blocks(&joined).len() == blocks(before).len()
+        }
+        Some(Block::Other) | None => false,
+    }
+}
+
+/// The outermost blocks of a text.
+fn blocks(text: &[u8]) -> Vec<Block> {
+    let parsed = outline::parseable(text);
+    let mut found: Vec<Block> = Vec::new();
+    let mut depth = 0_usize;
+    for event in Parser::new_ext(&parsed, outline::options()) {
+        match event {
+            Event::Start(tag) if is_block(&tag) => {
+                if depth == 0 {
+                    found.push(match tag {
+                        Tag::List(first) => Block::TightList(first.is_some()),
+                        Tag::Table(_) => Block::Table,
+                        _ => Block::Other,
+                    });
+                } else if depth == 2
+                    && matches!(tag, Tag::Paragraph)
+                    && let Some(list @ Block::TightList(_)) = found.last_mut()
+                {
+                    // The items of a loose list hold paragraphs.
+                    *list = Block::Other;
+                }
+                depth += 1;
+            }
+            Event::End(tag) if ends_block(tag) => depth = depth.saturating_sub(1),
+            Event::Rule if depth == 0 => found.push(Block::Other),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Whether a tag is that of a block which can stand by itself.
+const fn is_block(tag: &Tag<'_>) -> bool {
+    matches!(
+        tag,
+        Tag::Paragraph
+            | Tag::Heading { .. }
+            | Tag::BlockQuote(_)
+            | Tag::CodeBlock(_)
+            | Tag::HtmlBlock
+            | Tag::List(_)
+            | Tag::Item
+            | Tag::FootnoteDefinition(_)
+            | Tag::Table(_)
+    )
+}
+
+/// The end of what [`is_block`] begins.
+const fn ends_block(tag: TagEnd) -> bool {
+    matches!(
+        tag,
+        TagEnd::Paragraph
+            | TagEnd::Heading(_)
+            | TagEnd::BlockQuote(_)
+            | TagEnd::CodeBlock
+            | TagEnd::HtmlBlock
+            | TagEnd::List(_)
+            | TagEnd::Item
+            | TagEnd::FootnoteDefinition
+            | TagEnd::Table
+    )
+}
+
+/// The labels of link references that the replaced text defined, that nothing defines any more, and
+/// that are still used.
+#[must_use]
+pub fn lost_references(old: &[u8], new: &[u8]) -> Vec<String> {
+    if memchr::memmem::find(old, b"]:").is_none() {
+        return Vec::new();
+    }
+    let (old, new) = (outline::parseable(old), outline::parseable(new));
+    let before = Parser::new_ext(&old, outline::options());
+    let after = Parser::new_ext(&new, outline::options());
+    let definitions = after.reference_definitions();
+    let gone: Vec<String> = before
+        .reference_definitions()
+        .iter()
+        .filter(|(label, _)| definitions.get(label).is_none())
+        .map(|(label, _)| label.to_lowercase())
+        .collect();
+    if gone.is_empty() {
+        return Vec::new();
+    }
+    let mut used = std::collections::BTreeSet::new();
+    let note = |link: pulldown_cmark::BrokenLink<'_>| {
+        let label = link.reference.to_lowercase();
+        if gone.contains(&label) {
+            used.insert(label);
+        }
+        None
+    };
+    Parser::new_with_broken_link_callback(&new, outline::options(), Some(note)).for_each(drop);
+    used.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::lines::LineEnding;
+
+    /// Numbers that look random and are the same for the same seed.
+    struct Random(u64);
+
+    impl Random {
+        /// A number below `bound`.
+        fn below(&mut self, bound: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            usize::try_from(self.0 >> 33).unwrap() % bound
+        }
+
+        /// Some of the parts, one after the other.
+        fn text(&mut self, parts: &[&[u8]], most: usize) -> Vec<u8> {
+            (0..self.below(most)).flat_map(|_| parts[self.below(parts.len())].to_vec()).collect()
+        }
+    }
+
+    const PARTS: &[&[u8]] = &[
+        b"# A\n",
+        b"## B\r\n",
+        b"### \xff C ###\n",
+        b"# A",
+        b"\n",
+        b"\r\n",
+        b"\r",
+        b"text\n",
+        b"t\n===\n",
+        b"u\r\n---\r\n",
+        b"```\n",
+        b"~~~",
+        b"<!--\n",
+        b"-->\n",
+        b"- item\n",
+        b"  more\n",
+        b"> # Q\n",
+        b"> q\n",
+        b"[a]: /u\n",
+        b"[a]\n",
+        b"| a |\n|---|\n",
+        b"---\n",
+        b"\xfe\xed",
+        b"\xe2\x80\xa8",
+        b"    code\n",
+        b"\t",
+        b"<div>\n",
+        b"[^1]: n\n",
+        b"#",
+        b"\0",
+        b"1. one\n",
+        b"\\\n",
+        b"+++\n",
+        b"\xef\xbb\xbf",
+    ];
+
+    #[test]
+    fn bytes_outside_a_section_never_change() {
+        let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        let (mut landed, mut refused) = (0, 0);
+        for round in 0..8_000 {
+            let (text, content) = (random.text(PARTS, 14), random.text(PARTS, 6));
+            let headings = outline(&text);
+            let style = LineEnding::of(&text);
+            let ending = style.bytes().unwrap_or(b"\n");
+            let document =
+                Document { text: &text, headings: &headings, ending, terminator: style.terminator() };
+            if headings.is_empty() {
+                continue;
+            }
+            let at = random.below(headings.len());
+            let (all, append) = (random.below(2) == 0, random.below(3) == 0);
+            let make = |document: &Document<'_>, at: usize| {
+                if append { document.append(at, all, &content) } else { document.replace(at, all, &content) }
+            };
+            let body = document.body(at, all);
+            let Ok(composed) = make(&document, at) else {
+                refused += 1;
+                continue;
+            };
+            landed += 1;
+            let of = format!(
+                "round {round}: {:?} in {:?} of {:?}",
+                content.escape_ascii().to_string(),
+                body,
+                text.escape_ascii().to_string()
+            );
+            let new = &composed.text;
+            assert!(new.starts_with(&text[..body.start]), "{of}: before");
+            assert!(new.ends_with(&text[body.end..]), "{of}: after");
+            assert!(new.len() >= body.start + text.len() - body.end, "{of}: overlap");
+            assert_eq!(&new[..headings[at].span.start], &text[..headings[at].span.start], "{of}");
+            let after = outline(new);
+            assert_eq!(after[at].span.start, headings[at].span.start, "{of}: the header");
+            let outside = headings.iter().filter(|heading| heading.span.start >= body.end).count();
+            let kept = headings.iter().rev().zip(after.iter().rev()).take(outside);
+            kept.for_each(|(one, other)| assert_eq!(one.source, other.source, "{of}"));
+        }
+        assert!(landed > 2_000 && refused > 50, "{landed} landed, {refused} refused");
+    }
+
+    #[test]
+    fn a_repeated_replacement_is_seen_to_be_one() {
+        let mut random = Random(0xd1b5_4a32_d192_ed03);
+        for round in 0..8_000 {
+            let (text, content) = (random.text(PARTS, 12), random.text(&PARTS[4..10], 5));
+            let headings = outline(&text);
+            let style = LineEnding::of(&text);
+            let ending = style.bytes().unwrap_or(b"\n");
+            let document =
+                Document { text: &text, headings: &headings, ending, terminator: style.terminator() };
+            if headings.is_empty() {
+                continue;
+            }
+            let at = random.below(headings.len());
+            // As the tool does: line ends first, the own header out.
+            let content = crate::text::lines::with_ending(&content, ending);
+            let Ok(once) = document.replace(at, true, &content) else {
+                continue;
+            };
+            let after = outline(&once.text);
+            let twice =
+                Document { text: &once.text, headings: &after, ..document }.replace(at, true, &content);
+            let of = format!(
+                "round {round}: {:?} into {:?}: {:?}",
+                content.escape_ascii().to_string(),
+                text.escape_ascii().to_string(),
+                once.text.escape_ascii().to_string()
+            );
+            assert!(
+                twice.as_ref().is_ok_and(|twice| twice.already_applied),
+                "{of}: {:?}",
+                twice.map(|it| it.text.escape_ascii().to_string())
+            );
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! A header by the name that somebody gives it.
+
+use unicode_normalization::UnicodeNormalization as _;
+
+use super::outline::{Heading, on_one_line, outline, title_of};
+
+/// What separates the parts of a path of headers.
+const SEPARATOR: char = '>';
+/// Characters of a title that are compared in search of the nearest.
+const COMPARED_CHARACTERS: usize = 120;
+/// Headers that are compared in search of the nearest.
+const COMPARED_MAX: usize = 2000;
+
+/// A header as somebody names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    /// Its level, where the name has marks such as `##`.
+    pub level: Option<u8>,
+    /// Its title as given, on one line.
+    pub source: String,
+    /// Its title without markup.
+    title: String,
+}
+
+impl Name {
+    /// A name without marks: all of it is the title.
+    fn of_title(text: &str) -> Self {
+        Self { level: None, source: on_one_line(text), title: title_of(text) }
+    }
+
+    /// A name with marks, where the text is a header itself: `## Title`, or one that is underlined.
+    fn of_header(text: &str) -> Option<Self> {
+        let line = format!("{}\n", text.trim());
+        match outline(line.as_bytes()).as_slice() {
+            [only] if only.span == (0..line.len()) => {
+                Some(Self { level: Some(only.level), source: only.source.clone(), title: only.title.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    /// The name that a text is: a header where it can be one, else a title.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        Self::of_header(text).unwrap_or_else(|| Self::of_title(text))
+    }
+
+    /// Whether a header has this name, as it is written.
+    fn is_written(&self, heading: &Heading) -> bool {
+        self.has_level(heading) && same(&self.source, &heading.source)
+    }
+
+    /// Whether a header has this name, as it is shown.
+    fn is_shown(&self, heading: &Heading) -> bool {
+        self.has_level(heading) && (same(&self.source, &heading.title) || same(&self.title, &heading.title))
+    }
+
+    /// Whether a header has this name at all.
+    fn is(&self, heading: &Heading) -> bool {
+        self.is_written(heading) || self.is_shown(heading)
+    }
+
+    /// Whether a header has the level that the name asks for.
+    fn has_level(&self, heading: &Heading) -> bool {
+        self.level.is_none_or(|level| level == heading.level)
+    }
+}
+
+/// Whether two titles look the same.
+#[must_use]
+pub fn same(one: &str, other: &str) -> bool {
+    one == other || one.nfc().eq(other.nfc())
+}
+
+/// The headers that a text names: as indices of the outline, in order.
+///
+/// It may be a title, a header with its marks, or a path such as `Top > Sub`. What fits exactly goes
+/// before what fits but for markup, and a whole path before a part of one; more than one header in the
+/// answer means that the name tells them not apart.
+#[must_use]
+pub fn find(headings: &[Heading], text: &str, level: Option<u8>) -> Vec<usize> {
+    let has_level = |at: &usize| {
+        level.is_none_or(|level| headings.get(*at).is_some_and(|heading| heading.level == level))
+    };
+    let names = Name::of_header(text).into_iter().chain([Name::of_title(text)]);
+    for name in names {
+        for fits in [Name::is_written, Name::is_shown] {
+            let found: Vec<usize> = headings
+                .iter()
+                .enumerate()
+                .filter_map(|(at, heading)| fits(&name, heading).then_some(at))
+                .filter(has_level)
+                .collect();
+            if !found.is_empty() {
+                return found;
+            }
+        }
+    }
+    let names = path_of(text);
+    if names.len() < 2 {
+        return Vec::new();
+    }
+    for fits in [is_whole_path, is_end_of_path, is_among_path] {
+        let found: Vec<usize> =
+            (0..headings.len()).filter(|&at| fits(&names, &chain(headings, at))).filter(has_level).collect();
+        if !found.is_empty() {
+            return found;
+        }
+    }
+    Vec::new()
+}
+
+/// The names in a path such as `Top > Sub`; one where it is none.
+#[must_use]
+pub fn path_of(text: &str) -> Vec<Name> {
+    split(text).into_iter().map(Name::of).collect()
+}
+
+/// The path above the last name of a path, and that name.
+#[must_use]
+pub fn parent_of(text: &str) -> Option<(String, &str)> {
+    let parts = split(text);
+    let (last, above) = parts.split_last()?;
+    (!above.is_empty()).then(|| (above.join(" > "), *last))
+}
+
+/// A text cut at `>` between blanks.
+fn split(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for (at, _) in text.match_indices(SEPARATOR) {
+        let (before, after) = (text.get(..at).unwrap_or_default(), text.get(at + 1..).unwrap_or_default());
+        if before.ends_with(char::is_whitespace) && after.starts_with(char::is_whitespace) {
+            parts.push(text.get(start..at).unwrap_or_default().trim());
+            start = at + 1;
+        }
+    }
+    parts.push(text.get(start..).unwrap_or_default().trim());
+    if parts.iter().any(|part| part.is_empty()) { Vec::new() } else { parts }
+}
+
+/// A header and those it stands under, outermost first.
+fn chain(headings: &[Heading], at: usize) -> Vec<&Heading> {
+    let mut chain = Vec::new();
+    let mut next = Some(at);
+    while let Some(heading) = next.and_then(|at| headings.get(at)) {
+        chain.push(heading);
+        next = heading.parent;
+    }
+    chain.reverse();
+    chain
+}
+
+/// The path of a header, as it can be given.
+#[must_use]
+pub fn path_to(headings: &[Heading], at: usize) -> String {
+    chain(headings, at).iter().map(|heading| heading.source.as_str()).collect::<Vec<_>>().join(" > ")
+}
+
+/// Whether the names are those of the whole chain.
+fn is_whole_path(names: &[Name], chain: &[&Heading]) -> bool {
+    names.len() == chain.len() && is_end_of_path(names, chain)
+}
+
+/// Whether the names are those of the chain's end.
+fn is_end_of_path(names: &[Name], chain: &[&Heading]) -> bool {
+    names.len() <= chain.len()
+        && names.iter().rev().zip(chain.iter().rev()).all(|(name, heading)| name.is(heading))
+}
+
+/// Whether the last name is the last of the chain's, and the others are in it in order.
+fn is_among_path(names: &[Name], chain: &[&Heading]) -> bool {
+    let (Some((last, names)), Some((heading, above))) = (names.split_last(), chain.split_last()) else {
+        return false;
+    };
+    let mut above = above.iter();
+    last.is(heading) && names.iter().all(|name| above.any(|heading| name.is(heading)))
+}
+
+/// All headers, those first whose titles are most like `text`.
+#[must_use]
+pub fn nearest(headings: &[Heading], text: &str) -> Vec<usize> {
+    let last = split(text).pop().unwrap_or(text);
+    let wanted = comparable(&Name::of(last).source);
+    let mut likeness: Vec<(usize, f32)> = headings
+        .iter()
+        .enumerate()
+        .map(|(at, heading)| {
+            let ratio = if at < COMPARED_MAX {
+                similar::TextDiff::from_chars(wanted.as_str(), comparable(&heading.title).as_str()).ratio()
+            } else {
+                0.0
+            };
+            (at, ratio)
+        })
+        .collect();
+    likeness.sort_by(|one, other| other.1.total_cmp(&one.1));
+    likeness.into_iter().map(|(at, _)| at).collect()
+}
+
+/// A title as far as it is compared, in small letters.
+fn comparable(title: &str) -> String {
+    title.chars().take(COMPARED_CHARACTERS).flat_map(char::to_lowercase).collect()
+}
+
+/// Lines, from 1, that look like the header but are none: they stand in a code block, a list, a
+/// quotation or a comment.
+#[must_use]
+pub fn look_alikes(text: &[u8], terminator: u8, header: &str) -> Vec<u64> {
+    let wanted = Name::of(header);
+    let lines = text.split(|&byte| byte == terminator).zip(1_u64..);
+    let is_alike = |line: &[u8]| {
+        let line = line.trim_ascii();
+        let line = line.strip_prefix(b"> ").or_else(|| line.strip_prefix(b"- ")).unwrap_or(line);
+        line.starts_with(b"#")
+            && Name::of_header(&String::from_utf8_lossy(line))
+                .is_some_and(|name| same(&name.source, &wanted.source) || same(&name.title, &wanted.title))
+    };
+    lines.filter(|(line, _)| is_alike(line)).map(|(_, number)| number).take(5).collect()
+}

@@ -1,0 +1,318 @@
+//! The headers of a Markdown text, as CommonMark has them.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+
+use crate::text::content::UTF8_BOM;
+
+/// What stands for a byte that is no UTF-8 while the text is parsed: one byte, and nothing of
+/// Markdown's.
+const NO_TEXT: u8 = 0x1a;
+
+/// A header that stands in the text itself, and in no list, quotation or footnote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heading {
+    /// From 1, the highest, to 6.
+    pub level: u8,
+    /// Its title as written, markup and all, on one line.
+    pub source: String,
+    /// Its title as shown, without markup.
+    pub title: String,
+    /// Its lines, as bytes of the text: from the start of the first to the end of the last.
+    pub span: Range<usize>,
+    /// The header that it stands under, as an index of the outline.
+    pub parent: Option<usize>,
+}
+
+impl Heading {
+    /// As it could be written in the text: `## Title`.
+    #[must_use]
+    pub fn as_written(&self) -> String {
+        let marks = "#".repeat(usize::from(self.level));
+        if self.source.is_empty() { marks } else { format!("{marks} {}", self.source) }
+    }
+}
+
+/// The extensions of GitHub's dialect that decide what is a header and what it is called.
+pub(super) fn options() -> Options {
+    Options::ENABLE_TABLES
+        | Options::ENABLE_FOOTNOTES
+        | Options::ENABLE_STRIKETHROUGH
+        | Options::ENABLE_HEADING_ATTRIBUTES
+        | Options::ENABLE_GFM
+}
+
+/// The headers of a text in order.
+///
+/// `text` may be any bytes: those that are no UTF-8 count as characters of their own. Front matter
+/// at the start (between lines of `---` or `+++`) is passed over. Cost: one pass, and memory of a few
+/// times the text.
+#[must_use]
+pub fn outline(text: &[u8]) -> Vec<Heading> {
+    let start = front_matter(text);
+    let body = text.get(start..).unwrap_or_default();
+    let parsed = parseable(body);
+    let mut headings = Vec::new();
+    let mut depth = 0_usize;
+    let mut open: Option<Open> = None;
+    for (event, range) in Parser::new_ext(&parsed, options()).into_offset_iter() {
+        match event {
+            Event::Start(Tag::Heading { level, .. }) if depth == 0 => {
+                open = Some(Open { level: number(level), title: String::new(), range });
+            }
+            Event::End(TagEnd::Heading(_)) if depth == 0 => {
+                headings.extend(open.take().map(|open| open.heading(body, start)));
+            }
+            Event::Start(tag) if is_container(&tag) => depth += 1,
+            Event::End(tag) if ends_container(tag) => depth = depth.saturating_sub(1),
+            other => {
+                if let Some(open) = &mut open {
+                    open.take(&other);
+                }
+            }
+        }
+    }
+    add_parents(&mut headings);
+    headings
+}
+
+/// Where the section of a header ends: at the next one of its level or above, else at `end`.
+#[must_use]
+pub fn end_of(headings: &[Heading], at: usize, end: usize) -> usize {
+    let level = headings.get(at).map_or(0, |heading| heading.level);
+    let next = headings.iter().skip(at + 1).find(|heading| heading.level <= level);
+    next.map_or(end, |heading| heading.span.start)
+}
+
+/// The title that a header with such a title has: without markup, and on one line.
+#[must_use]
+pub fn title_of(source: &str) -> String {
+    let line = format!("# {}\n", on_one_line(source));
+    outline(line.as_bytes()).pop().map(|heading| heading.title).unwrap_or_default()
+}
+
+/// A text with each run of blanks and line ends as one space, and none at its ends.
+#[must_use]
+pub fn on_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Bytes of front matter at the start of a text.
+#[must_use]
+pub fn front_matter(text: &[u8]) -> usize {
+    let start = if text.starts_with(UTF8_BOM) { UTF8_BOM.len() } else { 0 };
+    let body = text.get(start..).unwrap_or_default();
+    let mut lines = crate::text::lines::lines(body);
+    let mut length = start;
+    let Some(first) = lines.next() else {
+        return start;
+    };
+    length += first.len();
+    let fence = first.trim_ascii_end();
+    if !matches!(fence, b"---" | b"+++") {
+        return start;
+    }
+    for (number, line) in lines.enumerate() {
+        length += line.len();
+        let line = line.trim_ascii_end();
+        if number == 0 && line.is_empty() {
+            // A thematic break and a paragraph.
+            return start;
+        }
+        if line == fence || (fence == b"---" && line == b"...") {
+            return length;
+        }
+    }
+    start
+}
+
+/// A text for the parser, byte for byte in the same places.
+pub(super) fn parseable(text: &[u8]) -> Cow<'_, str> {
+    let has_bare_cr =
+        memchr::memchr_iter(b'\r', text).any(|at| text.get(at + 1).is_none_or(|&next| next != b'\n'));
+    let Ok(valid) = std::str::from_utf8(text) else {
+        return Cow::Owned(with_line_feeds(without_invalid(text)));
+    };
+    if has_bare_cr { Cow::Owned(with_line_feeds(valid.to_owned())) } else { Cow::Borrowed(valid) }
+}
+
+/// A text in which each byte that is no UTF-8 is another one.
+fn without_invalid(text: &[u8]) -> String {
+    let mut valid = String::with_capacity(text.len());
+    for chunk in text.utf8_chunks() {
+        valid.push_str(chunk.valid());
+        valid.extend(chunk.invalid().iter().map(|_| char::from(NO_TEXT)));
+    }
+    valid
+}
+
+/// A text in which each CR alone, which ends a line in CommonMark too, is an LF.
+fn with_line_feeds(text: String) -> String {
+    let mut bytes = text.into_bytes();
+    for at in 0..bytes.len() {
+        if bytes.get(at) == Some(&b'\r')
+            && bytes.get(at + 1) != Some(&b'\n')
+            && let Some(byte) = bytes.get_mut(at)
+        {
+            *byte = b'\n';
+        }
+    }
+    // ASCII took the place of ASCII.
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Whether a header inside is none of the text itself.
+const fn is_container(tag: &Tag<'_>) -> bool {
+    matches!(tag, Tag::BlockQuote(_) | Tag::List(_) | Tag::FootnoteDefinition(_))
+}
+
+/// The end of what [`is_container`] begins.
+const fn ends_container(tag: TagEnd) -> bool {
+    matches!(tag, TagEnd::BlockQuote(_) | TagEnd::List(_) | TagEnd::FootnoteDefinition)
+}
+
+/// A level as a number.
+const fn number(level: HeadingLevel) -> u8 {
+    level as u8
+}
+
+/// A header whose end has not come yet.
+struct Open {
+    /// Its level.
+    level: u8,
+    /// Its title so far.
+    title: String,
+    /// Its bytes.
+    range: Range<usize>,
+}
+
+impl Open {
+    /// Takes a part of the title.
+    fn take(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Text(text) | Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
+                self.title.push_str(text);
+            }
+            Event::SoftBreak | Event::HardBreak => self.title.push(' '),
+            _ => {}
+        }
+    }
+
+    /// The header, in a text that begins at `start` of the whole one.
+    fn heading(self, text: &[u8], start: usize) -> Heading {
+        let span = whole_lines(text, &self.range);
+        let source = source_of(text.get(self.range).unwrap_or_default());
+        Heading {
+            level: self.level,
+            source,
+            title: shown(&on_one_line(&self.title)),
+            span: span.start + start..span.end + start,
+            parent: None,
+        }
+    }
+}
+
+/// The lines that a range of bytes is on.
+fn whole_lines(text: &[u8], range: &Range<usize>) -> Range<usize> {
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let before = text.get(..range.start).unwrap_or_default();
+    let start = before.iter().rposition(is_end).map_or(0, |at| at + 1);
+    let mut end = range.end;
+    // The parser's range ends before or after the line's end.
+    if !text.get(..end).and_then(<[u8]>::last).is_some_and(is_end) {
+        let rest = text.get(end..).unwrap_or_default();
+        end += rest.iter().position(is_end).map_or(rest.len(), |at| at + 1);
+    }
+    if text.get(..end).is_some_and(|head| head.ends_with(b"\r")) && text.get(end) == Some(&b'\n') {
+        end += 1;
+    }
+    start..end
+}
+
+/// The title of a header as written.
+fn source_of(lines: &[u8]) -> String {
+    let text = String::from_utf8_lossy(lines);
+    let text = text.trim();
+    if text.starts_with('#') {
+        let title = text.trim_start_matches('#').trim();
+        let open = title.trim_end_matches('#');
+        // Closing marks stand after a blank, or alone.
+        let is_closed = open.len() < title.len() && (open.is_empty() || open.ends_with([' ', '\t']));
+        return on_one_line(if is_closed { open } else { title });
+    }
+    let lines: Vec<&str> = text.lines().flat_map(|line| line.split('\r')).collect();
+    let title = lines.split_last().map(|(_, title)| title.join(" ")).unwrap_or_default();
+    on_one_line(&title)
+}
+
+/// A title in which what is no text looks as it does everywhere.
+fn shown(title: &str) -> String {
+    title.replace(char::from(NO_TEXT), "\u{fffd}")
+}
+
+/// Says of each header under which it stands.
+fn add_parents(headings: &mut [Heading]) {
+    let mut above: Vec<(u8, usize)> = Vec::new();
+    for (at, heading) in headings.iter_mut().enumerate() {
+        above.retain(|&(level, _)| level < heading.level);
+        heading.parent = above.last().map(|&(_, at)| at);
+        above.push((heading.level, at));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Level, title as written and title as shown of each header.
+    fn seen(text: &str) -> Vec<(u8, String, String)> {
+        outline(text.as_bytes()).into_iter().map(|it| (it.level, it.source, it.title)).collect()
+    }
+
+    #[test]
+    fn headers_are_those_of_commonmark() {
+        /// A text, and of each header its level, its title as written and as shown.
+        type Case = (&'static str, &'static [(u8, &'static str, &'static str)]);
+        let cases: &[Case] = &[
+            ("   ## B ##  \nx\n", &[(2, "B", "B")]),
+            ("Foo\nbar\n===\n", &[(1, "Foo bar", "Foo bar")]),
+            ("# A\r\n\r\nFoo\r\n---\r\nx", &[(1, "A", "A"), (2, "Foo", "Foo")]),
+            ("> # q\n\n- # l\n\n  # m\n\n# Z", &[(1, "Z", "Z")]),
+            ("#\n# #\n", &[(1, "", ""), (1, "", "")]),
+            ("[a]: /u\n===\n\n[b]: /u\nfoo\n===\n", &[(1, "foo", "foo")]),
+            ("x\r# A\ry\r", &[(1, "A", "A")]),
+            ("<!--\n# no\n-->\n# yes {#id .c}\n", &[(1, "yes {#id .c}", "yes")]),
+            ("---\na: b\n# c\n---\n# T\n", &[(1, "T", "T")]),
+            ("+++\n# c\n+++\n# T\n", &[(1, "T", "T")]),
+            ("---\n\n# T\n\n---\n", &[(1, "T", "T")]),
+            ("a\n\n---\n# T\n---\n", &[(1, "T", "T")]),
+            ("| a |\n|---|\n| b |\n===\n# x\n", &[(1, "x", "x")]),
+            ("```\n# a\n", &[]),
+            ("~~~ md\n# a\n```\n# b\n~~~\n# c\n", &[(1, "c", "c")]),
+            ("# `a` *b* \\# [l](u) &amp;\n", &[(1, "`a` *b* \\# [l](u) &amp;", "a b # l &")]),
+            ("    # code\n\t# code\n####### no\n#no\n", &[]),
+            ("[^1]: note\n\n    # in\n\n# out\n", &[(1, "out", "out")]),
+            ("<div>\n# no\n</div>\n\n# yes\n", &[(1, "yes", "yes")]),
+            ("# a \\#\n# a#\n", &[(1, "a \\#", "a #"), (1, "a#", "a#")]),
+            ("", &[]),
+        ];
+        for (text, wanted) in cases {
+            let wanted = wanted
+                .iter()
+                .map(|(level, source, title)| (*level, (*source).to_owned(), (*title).to_owned()));
+            assert_eq!(seen(text), wanted.collect::<Vec<_>>(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_keep_their_places() {
+        let text = b"\xef\xbb\xbf# caf\xe9\r\n\xff\xfe\r\n\r\nFoo\r\n---\r\nx";
+        let headings = outline(text);
+        let spans: Vec<&[u8]> = headings.iter().map(|it| text.get(it.span.clone()).unwrap()).collect();
+        assert_eq!(spans, [&b"# caf\xe9\r\n"[..], b"Foo\r\n---\r\n"]);
+        assert_eq!(headings.first().unwrap().title, "caf\u{fffd}");
+        assert_eq!(headings.last().unwrap().parent, Some(0));
+    }
+}

@@ -1,0 +1,323 @@
+//! `config`: what is settled beforehand, and where.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::policy::Policy;
+use crate::engine::policy::layers::{self, Held, Origin, Sourced};
+use crate::engine::policy::parse;
+use crate::engine::policy::settings::{ByWorkspace, SETTINGS, Setting, Value};
+use crate::error::{Error, ErrorKind};
+
+/// Show every setting of the policy and where its value came from
+///
+/// The policy is .lbx/config.toml in the workspace over lbx/config.toml in the user's configuration
+/// folder, under environment variables and --set. A fault in it is answered with its file and line.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Settings or tables to show, such as gate or limits; all of them without it
+    #[arg(value_name = "KEY")]
+    #[serde(default)]
+    pub keys: Vec<String>,
+    /// Tell of each setting too what it is for, what it takes, and the variable that sets it
+    #[arg(long)]
+    #[serde(default)]
+    pub explain: bool,
+    /// Print a policy file with every setting, explained, as it is by default
+    #[arg(long)]
+    #[serde(default)]
+    pub example: bool,
+}
+
+/// The policy.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// The files that may hold it, the lower one first
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<File>,
+    /// Every setting
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<Shown>,
+    /// A policy file with every setting
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub example: Option<String>,
+}
+
+/// A file that may hold a part of the policy.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct File {
+    /// `user` or `workspace`
+    pub from: &'static str,
+    /// Where it is
+    pub path: String,
+    /// Whether it is there
+    pub exists: bool,
+}
+
+/// A setting.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    /// Its name
+    pub key: &'static str,
+    /// What holds
+    pub value: Json,
+    /// Where that came from
+    #[serde(flatten)]
+    pub source: Source,
+    /// Each part with where it came from, where lists of several sources count together
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+    /// What the workspace's file says, where the user's stricter value stands against it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overruled: Option<Part>,
+    /// Its value where nothing says otherwise
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<Json>,
+    /// What it takes
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub takes: Option<String>,
+    /// The environment variable that sets it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
+    /// What a workspace's own file may do to it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<&'static str>,
+    /// What it is for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<&'static str>,
+}
+
+/// A part of a list, or a value that does not hold.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Part {
+    /// The part
+    pub value: Json,
+    /// Where it came from
+    #[serde(flatten)]
+    pub source: Source,
+}
+
+/// Where a value came from.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Source {
+    /// `default`, `user`, `workspace`, `environment` or `flag`
+    pub from: &'static str,
+    /// The file
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The line in it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// The environment variable
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variable: Option<String>,
+}
+
+/// The tool.
+pub struct Config;
+
+impl Tool for Config {
+    const NAME: &'static str = "config";
+    const EFFECT: Effect = Effect::Reads;
+    const STDIN: Stdin = Stdin::Ignored;
+    const SERVED: bool = false;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        if request.example {
+            return Ok(Response { files: Vec::new(), settings: Vec::new(), example: Some(example()) });
+        }
+        for key in &request.keys {
+            if !SETTINGS.iter().any(|setting| is_wanted(setting.name, key)) {
+                return Err(
+                    Error::new(ErrorKind::InvalidRequest, parse::unknown(key)).detail("field", "keys")
+                );
+            }
+        }
+        let unknown = unknown_variables(engine.policy());
+        unknown.into_iter().for_each(|warning| engine.warn(warning));
+        let policy = engine.policy();
+        let wanted = |held: &&Held| {
+            request.keys.is_empty() || request.keys.iter().any(|key| is_wanted(held.setting.name, key))
+        };
+        Ok(Response {
+            files: files(policy),
+            settings: policy
+                .held()
+                .iter()
+                .filter(wanted)
+                .map(|held| shown(policy, held, request.explain))
+                .collect(),
+            example: None,
+        })
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        if let Some(example) = &response.example {
+            text.out.extend_from_slice(example.as_bytes());
+        }
+        for shown in &response.settings {
+            text.entry(&shown.line());
+        }
+        for file in response.files.iter().filter(|file| !file.exists) {
+            text.note(format!("there is no {}", file.path));
+        }
+    }
+}
+
+impl Shown {
+    /// The setting as a line of a policy file, with where it came from.
+    fn line(&self) -> String {
+        let mut lines = vec![format!("{} = {}  # {}", self.key, toml_of(&self.value), self.source.words())];
+        for part in &self.parts {
+            lines.push(format!("#   {}  # {}", toml_of(&part.value), part.source.words()));
+        }
+        if let Some(Part { value, source }) = &self.overruled {
+            lines.push(format!("#   {} is not strict enough  # {}", toml_of(value), source.words()));
+        }
+        if let (Some(about), Some(takes)) = (self.about, &self.takes) {
+            lines.extend([format!("#   {about}"), format!("#   {takes}")]);
+        }
+        lines.join("\n")
+    }
+}
+
+impl Source {
+    /// Where it came from.
+    fn of(policy: &Policy, origin: &Origin) -> Self {
+        let at = |from, file: Option<String>, line| Self { from, file, line, variable: None };
+        match origin {
+            Origin::Default => at("default", None, None),
+            Origin::User(place) => {
+                at("user", policy.user_file().map(|file| file.path.clone()), Some(place.line))
+            }
+            Origin::Workspace(place) => {
+                at("workspace", Some(policy.workspace_file().path.clone()), Some(place.line))
+            }
+            Origin::Environment(name) => {
+                Self { variable: Some(name.clone()), ..at("environment", None, None) }
+            }
+            Origin::Flag => at("flag", None, None),
+        }
+    }
+
+    /// The same in words.
+    fn words(&self) -> String {
+        match (&self.file, self.line, &self.variable) {
+            (Some(file), Some(line), _) => format!("{file}:{line}"),
+            (_, _, Some(variable)) => variable.clone(),
+            _ => self.from.to_owned(),
+        }
+    }
+}
+
+/// Whether a setting is the one of that name, or in the table of that name.
+fn is_wanted(name: &str, key: &str) -> bool {
+    name == key || name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// The files that may hold the policy.
+fn files(policy: &Policy) -> Vec<File> {
+    let user = policy.user_file().map(|file| ("user", file));
+    let all = user.into_iter().chain([("workspace", policy.workspace_file())]);
+    all.map(|(from, file)| File { from, path: file.path.clone(), exists: file.exists }).collect()
+}
+
+/// A setting as answers show it.
+fn shown(policy: &Policy, held: &Held, explain: bool) -> Shown {
+    let part = |sourced: &Sourced| Part {
+        value: json_of(&sourced.value),
+        source: Source::of(policy, &sourced.origin),
+    };
+    let setting = held.setting;
+    let last = held.sources.last().map_or(&Origin::Default, |source| &source.origin);
+    Shown {
+        key: setting.name,
+        value: json_of(&held.value),
+        source: Source::of(policy, last),
+        parts: held.sources.iter().filter(|_| held.sources.len() > 1).map(part).collect(),
+        overruled: held.overruled.as_ref().map(part),
+        default: explain.then(|| json_of(&setting.default)),
+        takes: explain.then(|| parse::expected(setting.form)),
+        environment: explain.then(|| setting.variable()),
+        workspace: explain.then_some(match setting.workspace {
+            ByWorkspace::Freely => "freely",
+            ByWorkspace::MoreStrictly => "more strictly",
+        }),
+        about: explain.then_some(setting.about),
+    }
+}
+
+/// Warnings of variables that look like the policy's and are not.
+fn unknown_variables(policy: &Policy) -> Vec<String> {
+    let near = |name: &str| {
+        let names: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        similar::get_close_matches(name, &names, 1, 0.6).first().map(|near| (*near).to_owned())
+    };
+    let unknown = policy.unknown_variables().iter();
+    unknown
+        .map(|name| match near(name) {
+            Some(near) => format!("{name} sets nothing; did you mean {near}?"),
+            None => format!("{name} sets nothing"),
+        })
+        .collect()
+}
+
+/// A value as JSON.
+fn json_of(value: &Value) -> Json {
+    match value {
+        Value::Text(text) => text.clone().into_owned().into(),
+        Value::Number(number) => (*number).into(),
+        Value::Switch(switch) => (*switch).into(),
+        Value::Globs(globs) => globs.clone().into(),
+    }
+}
+
+/// A value as a policy file has it.
+fn toml_of(value: &Json) -> String {
+    match value {
+        Json::String(text) => layers::quoted(text),
+        Json::Array(items) => format!("[{}]", items.iter().map(toml_of).collect::<Vec<_>>().join(", ")),
+        other => other.to_string(),
+    }
+}
+
+/// A policy file with every setting as it is by default, each explained and commented out.
+#[must_use]
+pub fn example() -> String {
+    let mut lines = Vec::new();
+    let mut table = "";
+    for setting in &SETTINGS {
+        let (of, key) = setting.name.split_once('.').unwrap_or(("", setting.name));
+        if of != table {
+            lines.extend([String::new(), format!("[{of}]")]);
+            table = of;
+        }
+        lines.extend(wrapped(setting.about).into_iter().map(|line| format!("# {line}")));
+        lines.push(format!("# Takes {}.", parse::expected(setting.form)));
+        lines.push(format!("{key} = {}", layers::shown(&setting.default)));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// A text in lines of at most 98 characters.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + word.len() < 98 => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,521 @@
+//! `section`: a section of a Markdown file.
+
+use std::path::PathBuf;
+
+use clap::ArgAction;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::append::in_style_of;
+use super::common::{self, DiffWanted, Shown, Trial, subject};
+use super::edit::LineRange;
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::transaction::{Change, Current, Intent, Known};
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+use crate::text::content::Content;
+use crate::text::markdown::compose::{self, Composed, Document, Refused};
+use crate::text::markdown::find::{self, Name};
+use crate::text::markdown::outline::{self, Heading};
+use crate::text::{diff, lines};
+
+/// Headers that an answer lists.
+const HEADERS_LISTED: usize = 20;
+/// Characters of a header that an answer shows.
+const HEADER_CHARACTERS: usize = 120;
+
+/// Replace a section of a Markdown file, or add to it
+///
+/// The section is all that comes after its header, up to the next header of the same or a higher
+/// level; the header itself stays, as do the blank lines round the text. The file need not have been
+/// read: what is replaced is in the backup. LF in the text becomes the file's own line ending where
+/// that is uniform.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+pub struct Request {
+    /// Markdown file to change
+    #[schemars(extend("x-aliases" = ["file_path", "filename", "file"]))]
+    pub path: PathBuf,
+    /// The section's header: Title, ## Title, or a path such as Top > Sub
+    #[arg(value_name = "HEADER", allow_hyphen_values = true)]
+    #[schemars(extend("x-aliases" = ["section_header", "section", "heading", "title"]))]
+    pub header: String,
+    /// Its new text, without the header; on the command line it may come on stdin
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[schemars(extend("x-aliases" = ["new_content", "contents", "text"]))]
+    pub content: String,
+    /// Add the text at the end of the section instead
+    #[arg(long)]
+    #[serde(default)]
+    pub append: bool,
+    /// Whether the sections below it belong to it; false leaves them alone
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value_t = true, default_missing_value = "true")]
+    #[serde(default = "yes")]
+    pub include_subsections: bool,
+    /// Add the section where it is missing: at the end, or under the path's parent
+    #[arg(long)]
+    #[serde(default)]
+    pub create: bool,
+    /// Level of the header, from 1 to 6; tells headers apart, and is that of a new one
+    #[arg(long, value_name = "LEVEL")]
+    #[schemars(range(min = 1, max = 6))]
+    pub level: Option<u8>,
+    /// Which of several such headers is meant, from 1
+    #[arg(long, value_name = "NUMBER")]
+    #[schemars(range(min = 1))]
+    pub occurrence: Option<usize>,
+    /// SHA-256 of the file's bytes as last seen; refuse where it is another
+    #[arg(long, value_name = "HEX")]
+    pub expected_sha256: Option<Sha256>,
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub trial: Trial,
+    /// How much of it to show.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub shown: Shown,
+}
+
+/// The default of `include_subsections`.
+const fn yes() -> bool {
+    true
+}
+
+/// How the section was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Matched {
+    /// It stood there.
+    Exact,
+    /// It did not, and was added.
+    Created,
+    /// The text stands there already; nothing was touched.
+    AlreadyApplied,
+}
+
+/// What was changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// The file
+    pub path: String,
+    /// SHA-256 of its bytes now
+    pub sha256: Sha256,
+    /// The header, as it could be written
+    pub header: String,
+    /// Sections changed: 1, or 0 where nothing was touched
+    pub count: usize,
+    /// The lines of the new text, as lines of the file now; none where it is empty
+    pub replacements: Vec<LineRange>,
+    /// How the section was found
+    pub r#match: Matched,
+    /// Lines that are new
+    pub lines_added: u64,
+    /// Lines that are gone
+    pub lines_removed: u64,
+    /// What changed, as a unified diff
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+}
+
+/// The tool.
+pub struct Section;
+
+impl Tool for Section {
+    const NAME: &'static str = "section";
+    const ALIASES: &'static [&'static str] = &["update_markdown_section", "replace_section"];
+    const EFFECT: Effect = Effect::Writes;
+    const STDIN: Stdin = Stdin::Bulk { field: "content", unless: &[] };
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        request.check()?;
+        let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
+        let current = change.look_at(&request.path)?;
+        if !request.create {
+            common::must_exist(&mut change, &current)?;
+        }
+        let content = common::decode(&current)?;
+        let planned = plan(&mut change, &current, &content, &request)?;
+        let shown = current.place().shown().to_owned();
+        if planned.composed.already_applied {
+            if request.expected_sha256.is_some() {
+                change.prove(current, request.expected_sha256, Intent::Edit, |_| None)?;
+                return Ok(planned.answer(shown, Sha256::of(&content.encode()), None));
+            }
+            return Ok(planned.answer(shown, current.sha256(), None));
+        }
+        let seen = match request.expected_sha256 {
+            Some(_) => change.prove(current, request.expected_sha256, Intent::Edit, |_| None)?,
+            None => current.without_proof(),
+        };
+        let bytes = Content { body: planned.composed.text.clone(), ..content }.encode();
+        let wanted = DiffWanted::by(&request.trial, &request.shown);
+        let before = seen.current().exists().then(|| seen.current().bytes());
+        let diff = wanted.of(&shown, before, Some(&bytes));
+        let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);
+        let sha256 = change.put(seen, bytes, None, Known::ChangedLines);
+        change.commit(subject, request.trial.why)?;
+        Ok(planned.answer(shown, sha256, diff))
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        let what = match response.r#match {
+            Matched::AlreadyApplied => "already applied".to_owned(),
+            Matched::Created => format!("created, +{} lines", response.lines_added),
+            Matched::Exact => format!("+{} -{} lines", response.lines_added, response.lines_removed),
+        };
+        let line = format!("{}: {}: {} ({what})\n", Self::NAME, response.path, response.header);
+        text.out.extend_from_slice(line.as_bytes());
+        if let Some(diff) = &response.diff {
+            text.out.extend_from_slice(diff.as_bytes());
+        }
+    }
+}
+
+impl Request {
+    /// Refuses what cannot be meant.
+    fn check(&self) -> Result<(), Error> {
+        let wrong = |field: &str, message: &str| Err(Error::invalid(message).detail("field", field));
+        if self.header.trim().is_empty() {
+            return wrong("header", "header is empty: name the section, such as `## Title`");
+        }
+        if self.append && self.content.trim().is_empty() {
+            return wrong("content", "content is empty: there is nothing to add");
+        }
+        if self.level.is_some_and(|level| !(1..=6).contains(&level)) {
+            return wrong("level", "level counts from 1 to 6");
+        }
+        if self.occurrence == Some(0) {
+            return wrong("occurrence", "occurrence counts from 1");
+        }
+        Ok(())
+    }
+}
+
+/// What is to be done.
+struct Planned {
+    /// The header, as it could be written.
+    header: String,
+    /// The new text.
+    composed: Composed,
+    /// How the section was found.
+    matched: Matched,
+    /// The old text's lines against the new one's.
+    counts: diff::Counts,
+    /// The byte that ends a line.
+    terminator: u8,
+}
+
+impl Planned {
+    /// The answer.
+    fn answer(self, path: String, sha256: Sha256, diff: Option<String>) -> Response {
+        let is_applied = self.composed.already_applied;
+        let new = &self.composed.new;
+        let replacements = if is_applied || new.is_empty() {
+            Vec::new()
+        } else {
+            let (ending, terminator) = (&[][..], self.terminator);
+            let new_text = Document { text: &self.composed.text, headings: &[], ending, terminator };
+            let line = |at: usize| new_text.line_of(at);
+            vec![LineRange { start_line: line(new.start), end_line: line(new.end - 1) }]
+        };
+        Response {
+            path,
+            sha256,
+            header: shortened(&self.header),
+            count: usize::from(!is_applied),
+            replacements,
+            r#match: if is_applied { Matched::AlreadyApplied } else { self.matched },
+            lines_added: self.counts.added,
+            lines_removed: self.counts.removed,
+            diff,
+        }
+    }
+}
+
+/// Finds the section and puts the text in place.
+fn plan(
+    change: &mut Change<'_>,
+    current: &Current,
+    content: &Content,
+    request: &Request,
+) -> Result<Planned, Error> {
+    let shown = current.place().shown();
+    let headings = outline::outline(&content.body);
+    let style = content.line_ending();
+    let text = in_style_of(content, request.content.as_bytes());
+    let document = |at: Option<usize>| {
+        let ending = at
+            .and_then(|at| headings.get(at))
+            .map(|heading| lines::ending_of(content.body.get(heading.span.clone()).unwrap_or_default()));
+        Document {
+            text: &content.body,
+            headings: &headings,
+            ending: style.bytes().or(ending.filter(|ending| !ending.is_empty())).unwrap_or(b"\n"),
+            terminator: style.terminator(),
+        }
+    };
+    let found = find::find(&headings, &request.header, request.level);
+    let document_at = |at| document(Some(at));
+    if found.is_empty() && request.create {
+        return create(shown, document(headings.len().checked_sub(1)), request, &text);
+    }
+    let at = the_one(shown, &document(None), request, &found)?;
+    let document = document_at(at);
+    let Some(heading) = headings.get(at) else {
+        return Err(Error::internal("a header was found and lost"));
+    };
+    let text = without_own_header(change, &text, heading);
+    warn_of_headers(change, &text, heading, request);
+    let with_subsections = request.include_subsections;
+    let composed = if request.append {
+        document.append(at, with_subsections, &text)
+    } else {
+        document.replace(at, with_subsections, &text)
+    };
+    let composed = composed.map_err(|refused| swallowed(shown, &document, &refused))?;
+    if !composed.already_applied && !request.append {
+        warn_of_references(change, shown, &document, &composed);
+    }
+    Ok(Planned::new(heading.as_written(), &document, composed, Matched::Exact))
+}
+
+impl Planned {
+    /// What is to be done to a document.
+    fn new(header: String, document: &Document<'_>, composed: Composed, matched: Matched) -> Self {
+        let counts = if composed.already_applied {
+            diff::Counts::default()
+        } else {
+            diff::counts(document.text, &composed.text)
+        };
+        Self { header, composed, matched, counts, terminator: document.terminator }
+    }
+}
+
+/// The one header that is meant.
+fn the_one(shown: &str, document: &Document<'_>, request: &Request, found: &[usize]) -> Result<usize, Error> {
+    match (found, request.occurrence) {
+        ([], _) => Err(no_match(shown, document, &request.header)),
+        ([only], None | Some(1)) => Ok(*only),
+        (several, None) => Err(ambiguous(shown, document, &request.header, several)),
+        (several, Some(number)) => several.get(number - 1).copied().ok_or_else(|| {
+            let error = Error::new(
+                ErrorKind::NoMatch,
+                format!(
+                    "header {:?} stands {} times in {shown}: there is no occurrence {number}",
+                    shortened(&request.header),
+                    several.len()
+                ),
+            );
+            error
+                .at(shown)
+                .detail("places", places(document, several))
+                .suggest(format!("Give an occurrence from 1 to {}.", several.len()))
+        }),
+    }
+}
+
+/// Adds a section that is missing.
+fn create(shown: &str, document: Document<'_>, request: &Request, text: &[u8]) -> Result<Planned, Error> {
+    let (under, last) = parent(shown, &document, &request.header)?;
+    let name = Name::of(last);
+    if let (Some(level), Some(marked)) = (request.level, name.level)
+        && level != marked
+    {
+        return Err(Error::invalid(format!("header has level {marked} by its marks, and level is {level}"))
+            .detail("field", "level"));
+    }
+    let parent_level = under.and_then(|at| document.headings.get(at)).map(|heading| heading.level);
+    let level = request.level.or(name.level).or(parent_level.map(|level| level + 1));
+    let Some(level) = level.filter(|level| (1..=6).contains(level)) else {
+        return Err(Error::invalid("field `level` is missing: a new header needs one, from 1 to 6")
+            .detail("field", "level")
+            .suggest("Give level, or write the header with its marks, such as `## Title`."));
+    };
+    if parent_level.is_some_and(|above| level <= above) {
+        return Err(Error::invalid(format!(
+            "a header of level {level} cannot stand under one of level {}",
+            parent_level.unwrap_or_default()
+        ))
+        .detail("field", "level"));
+    }
+    if name.source.is_empty() {
+        return Err(Error::invalid("header has no title").detail("field", "header"));
+    }
+    let heading = Heading { level, source: name.source, title: String::new(), span: 0..0, parent: None };
+    let title = heading.source.clone();
+    let own =
+        compose::without_own_header(text, &Heading { title: outline::title_of(&title), ..heading.clone() });
+    let composed = document
+        .create(under, level, &title, own.unwrap_or(text))
+        .map_err(|refused| swallowed(shown, &document, &refused))?;
+    Ok(Planned::new(heading.as_written(), &document, composed, Matched::Created))
+}
+
+/// The header under which a new one is to stand, and the new one's name.
+fn parent<'r>(
+    shown: &str,
+    document: &Document<'_>,
+    header: &'r str,
+) -> Result<(Option<usize>, &'r str), Error> {
+    let Some((above, last)) = find::parent_of(header) else {
+        return Ok((None, header));
+    };
+    match find::find(document.headings, &above, None).as_slice() {
+        [only] => Ok((Some(*only), last)),
+        // With marks before it all of it may be a title.
+        [] if Name::of(header).level.is_some() => Ok((None, header)),
+        [] => Err(no_match(shown, document, &above)),
+        several => Err(ambiguous(shown, document, &above, several)),
+    }
+}
+
+/// The text without the section's own header, which a caller may have put before it.
+fn without_own_header(change: &mut Change<'_>, text: &[u8], heading: &Heading) -> Vec<u8> {
+    match compose::without_own_header(text, heading) {
+        Some(rest) => {
+            change.engine().warn(format!(
+                "content began with the header {}, which stands already and was left out",
+                shortened(&heading.as_written())
+            ));
+            rest.to_vec()
+        }
+        None => text.to_vec(),
+    }
+}
+
+/// Says where the text has headers after which it is no longer of this section.
+fn warn_of_headers(change: &mut Change<'_>, text: &[u8], heading: &Heading, request: &Request) {
+    let ending = compose::headers_that_end(text, heading.level, request.include_subsections);
+    if let Some(first) = ending.first() {
+        change.engine().warn(format!(
+            "content has the header {}, which ends the section {}: what follows it is a section of its own",
+            shortened(&first.as_written()),
+            shortened(&heading.as_written())
+        ));
+    }
+}
+
+/// Says where links have lost what they refer to.
+fn warn_of_references(change: &mut Change<'_>, shown: &str, document: &Document<'_>, composed: &Composed) {
+    let replaced = document.text.get(composed.old.clone()).unwrap_or_default();
+    let lost = compose::lost_references(replaced, &composed.text);
+    if !lost.is_empty() {
+        let labels: Vec<String> =
+            lost.iter().take(HEADERS_LISTED).map(|label| format!("[{}]", shortened(label))).collect();
+        change.engine().warn(format!(
+            "the replaced text defined link references that {shown} still uses: {}",
+            labels.join(", ")
+        ));
+    }
+}
+
+/// The refusal of a header that there is not, with those that there are.
+fn no_match(shown: &str, document: &Document<'_>, header: &str) -> Error {
+    let wanted = shortened(header);
+    let look_alikes = find::look_alikes(document.text, document.terminator, header);
+    let near = find::nearest(document.headings, header);
+    let nearest = near.first().and_then(|&at| document.headings.get(at)).map_or_else(
+        || ", which has no Markdown headers".to_owned(),
+        |first| {
+            let line = document.line_of(first.span.start);
+            format!("; nearest: {} (line {line})", shortened(&first.as_written()))
+        },
+    );
+    let look_alike = look_alikes.first().map_or_else(String::new, |line| {
+        format!("; line {line} looks like it but is none: it stands in a code block, a list, a quotation or a comment")
+    });
+    let message = format!("header {wanted:?} not found in {shown}{nearest}{look_alike}");
+    let listed: Vec<usize> = near.iter().copied().take(HEADERS_LISTED).collect();
+    Error::new(ErrorKind::NoMatch, message)
+        .at(shown)
+        .detail("headers", places(document, &listed))
+        .detail("headers_total", document.headings.len())
+        .suggest(if listed.is_empty() {
+            "Set create to true, with a level, to add the section."
+        } else {
+            "Repeat the call with one of these headers; or set create to true, with a level, to add it."
+        })
+}
+
+/// The refusal of a name that more than one header has.
+fn ambiguous(shown: &str, document: &Document<'_>, header: &str, found: &[usize]) -> Error {
+    let lines: Vec<String> = found
+        .iter()
+        .take(HEADERS_LISTED)
+        .filter_map(|&at| document.headings.get(at))
+        .map(|heading| document.line_of(heading.span.start).to_string())
+        .collect();
+    let more = if found.len() > HEADERS_LISTED { ", …" } else { "" };
+    Error::new(
+        ErrorKind::AmbiguousMatch,
+        format!(
+            "header {:?} appears {} times in {shown} (lines {}{more}). Say which of them.",
+            shortened(header),
+            found.len(),
+            lines.join(", ")
+        ),
+    )
+    .at(shown)
+    .detail("count", found.len())
+    .detail("places", places(document, found.get(..HEADERS_LISTED).unwrap_or(found)))
+    .suggest(format!(
+        "Give its path, its level as `## ` before the title, or an occurrence from 1 to {}.",
+        found.len()
+    ))
+}
+
+/// Headers with their lines and paths.
+fn places(document: &Document<'_>, found: &[usize]) -> Vec<serde_json::Value> {
+    let place = |&at: &usize| {
+        let heading = document.headings.get(at)?;
+        let mut place = serde_json::json!({
+            "line": document.line_of(heading.span.start),
+            "header": shortened(&heading.as_written()),
+        });
+        if heading.parent.is_some()
+            && let Some(object) = place.as_object_mut()
+        {
+            let path = shortened(&find::path_to(document.headings, at));
+            object.insert("path".to_owned(), path.into());
+        }
+        Some(place)
+    };
+    found.iter().filter_map(place).collect()
+}
+
+/// The refusal of a text that would change what stands outside its section.
+fn swallowed(shown: &str, document: &Document<'_>, refused: &Refused) -> Error {
+    let error = match refused {
+        Refused::Swallows(lost) => {
+            let lost_headers: Vec<String> = lost
+                .iter()
+                .take(HEADERS_LISTED)
+                .filter_map(|&at| document.headings.get(at))
+                .map(|heading| shortened(&heading.as_written()))
+                .collect();
+            Error::invalid(format!(
+                "content leaves a code fence, a comment or an HTML block open: {} header(s) outside the section would be none any more, the first of them {}",
+                lost.len(),
+                lost_headers.first().map_or("", String::as_str)
+            ))
+            .detail("headers", lost_headers)
+            .suggest("Close what the content opens, then repeat the call.")
+        }
+        Refused::Swallowed => Error::invalid(format!(
+            "no header can be added there: {shown} leaves a code fence, a comment or an HTML block open, or the title cannot be written in one line as it is"
+        ))
+        .suggest("Read the file's end, close what it leaves open, or escape the title."),
+    };
+    error.at(shown).detail("field", "content")
+}
+
+/// A header for a message, cut where it is long.
+fn shortened(header: &str) -> String {
+    match header.char_indices().nth(HEADER_CHARACTERS) {
+        Some((cut, _)) => format!("{}…", header.get(..cut).unwrap_or_default()),
+        None => header.to_owned(),
+    }
+}

@@ -1,0 +1,699 @@
+//! What is settled beforehand: the policy files, the environment and flags.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+
+use crate::common::{Answer, Workspace, make_fifo};
+
+const WRITE: [&str; 4] = ["write", "a.txt", "--content", "new\n"];
+
+/// A workspace with one file, and a policy in its own file.
+fn with_policy(policy: &str) -> Workspace {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.write(".lbx/config.toml", policy);
+    ws
+}
+
+/// The user's own policy file.
+fn user_policy(ws: &Workspace, policy: &str) {
+    let folder = ws.outside.join("home/.config/lbx");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("config.toml"), policy).unwrap();
+}
+
+/// What `config` shows of a setting.
+#[track_caller]
+fn setting(answer: &Answer, key: &str) -> Value {
+    let data = answer.success()["data"].clone();
+    let found = data["settings"].as_array().unwrap().iter().find(|setting| setting["key"] == key).cloned();
+    found.unwrap_or_else(|| panic!("no {key} in {data:#}"))
+}
+
+#[test]
+fn the_gate_is_strict_or_warns_or_is_off() {
+    for (policy, unread, stale) in [
+        ("", Err("not_read"), Err("stale_file")),
+        ("gate = \"strict\"", Err("not_read"), Err("stale_file")),
+        ("gate = \"warn\"", Ok(Some("was not read")), Ok(Some("has changed since it was read"))),
+        ("gate = \"off\"", Ok(None), Ok(None)),
+    ] {
+        let judge = |answer: Answer, wanted: Result<Option<&str>, &str>| match wanted {
+            Err(kind) => drop(answer.error(kind)),
+            Ok(Some(part)) => drop(answer.warned(part)),
+            Ok(None) => drop(answer.ok()),
+        };
+        for call in [
+            &WRITE[..],
+            &["edit", "a.txt", "--old-string", "one", "--new-string", "two"],
+            &["insert", "a.txt", "1", "--content", "x\n"],
+            &["patch", "--patch", "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"],
+        ] {
+            let ws = with_policy(policy);
+            judge(ws.lbx(call), unread);
+            let ws = with_policy(policy);
+            ws.lbx(&["read", "a.txt"]).ok();
+            ws.write("a.txt", "one\n\n");
+            judge(ws.lbx(call), stale);
+        }
+        // What the caller says it has seen is checked whatever the policy.
+        let ws = with_policy(policy);
+        let sha256 = "0".repeat(64);
+        for call in [&WRITE[..], &["edit", "a.txt", "--old-string", "one", "--new-string", "two"]] {
+            ws.call(call).arguments(&["--expected-sha256", &sha256]).run().error("stale_file");
+        }
+        let by_path = json!({"patch": "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n",
+            "expected_sha256_by_path": {"a.txt": sha256}});
+        ws.json("patch", &by_path).error("stale_file");
+        ws.holds("a.txt", "one\n");
+    }
+}
+
+#[test]
+fn a_change_let_through_leaves_no_more_marks_than_were_earned() {
+    let ws = with_policy("gate = \"off\"");
+    ws.lbx(&["edit", "a.txt", "--old-string", "one", "--new-string", "two"]).ok();
+    ws.write(".lbx/config.toml", "");
+    // The rest of the file was never seen.
+    ws.lbx(&["edit", "a.txt", "--old-string", "two", "--new-string", "three"]).error("not_read");
+    // A whole file that was written is known.
+    ws.write(".lbx/config.toml", "gate = \"off\"");
+    ws.lbx(&WRITE).ok();
+    ws.write(".lbx/config.toml", "");
+    ws.lbx(&["edit", "a.txt", "--old-string", "new", "--new-string", "three"]).ok();
+}
+
+#[test]
+fn the_context_of_a_patch_proves_it_where_the_policy_says_so() {
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n";
+    let envelope = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch\n";
+    for (policy, patches, applies) in
+        [("", false, true), ("patch_gate = 'marks'", false, false), ("patch_gate = 'context'", true, true)]
+    {
+        let ws = with_policy(policy);
+        let answer = ws.lbx(&["patch", "--patch", patch]);
+        if patches {
+            drop(answer.ok());
+        } else {
+            drop(answer.error("not_read"));
+        }
+        let ws = with_policy(policy);
+        let answer = ws.call(&["apply_patch", envelope]).env("LBX_OUTPUT", "json").run();
+        if applies { drop(answer.ok()) } else { drop(answer.error("not_read")) }
+    }
+    // Lines that stand in two places prove nothing.
+    let ws = with_policy("patch_gate = 'context'");
+    ws.write("a.txt", "one\nx\none\n");
+    ws.lbx(&["patch", "--patch", "--- a/a.txt\n+++ b/a.txt\n@@ -2,0 +3 @@\n+two\n"]).error("not_read");
+}
+
+#[test]
+fn a_protected_path_is_written_by_no_tool() {
+    let policy = "protect = ['*.key', '/dist', 'conf/*.toml', '.vscode/']";
+    let ws = with_policy(policy);
+    for path in [
+        "x.key",
+        "X.KEY",
+        "deep/er/x.key",
+        "dist",
+        "dist/a/b",
+        "conf/a.toml",
+        ".vscode/tasks.json",
+        "y.key/z",
+    ] {
+        let error = ws.lbx(&["write", path, "--content", "x"]).error("protected_path");
+        assert!(error["message"].as_str().unwrap().contains(".lbx/config.toml:1"), "{error}");
+    }
+    for path in ["key", "sub/dist", "conf/deep/a.toml", "a.keys", "sub/conf/a.toml"] {
+        ws.lbx(&["write", path, "--content", "x"]).ok();
+    }
+    ws.write("src/x.key", "secret");
+    ws.write("src/a.rs", "x");
+    ws.link("x.key", "src/plain");
+    ws.unchanged(|| {
+        for call in [
+            &["append", "src/x.key", "--content", "x"][..],
+            &["append", "src/plain", "--content", "x"],
+            &["delete", "src/x.key"],
+            &["delete", "src", "--recursive"],
+            &["move", "src", "other"],
+            &["move", "src/a.rs", "src/b.key"],
+            &["move", "src/x.key", "src/y.txt"],
+            &["move", "a.txt", "dist"],
+            &["patch", "--patch", "--- /dev/null\n+++ b/n.key\n@@ -0,0 +1 @@\n+x\n"],
+            &["patch", "--patch", "diff --git a/a.txt b/a.key\nrename from a.txt\nrename to a.key\n"],
+        ] {
+            ws.lbx(call).error("protected_path");
+            ws.call(call).arguments(&["--dry-run"]).run().error("protected_path");
+        }
+    });
+    ws.lbx(&["read", "src/x.key"]).ok();
+}
+
+#[test]
+fn what_became_protected_is_neither_undone_nor_restored() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), ("c/d.txt", "d\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["delete", "b.txt"]).ok();
+    ws.lbx(&["delete", "c", "--recursive"]).ok();
+    ws.lbx(&WRITE).ok();
+    ws.write(".lbx/config.toml", "protect = ['*.txt']");
+    ws.unchanged(|| {
+        ws.lbx(&["undo"]).error("protected_path");
+        ws.lbx(&["undo", "--steps", "3"]).error("protected_path");
+        ws.lbx(&["restore", "--path", "b.txt"]).error("protected_path");
+        ws.lbx(&["restore", "--path", "c"]).error("protected_path");
+    });
+    ws.write(".lbx/config.toml", "");
+    ws.lbx(&["undo", "--steps", "3"]).ok();
+    ws.holds("b.txt", "b\n");
+}
+
+#[test]
+fn lists_of_all_sources_protect_together_and_none_takes_a_path_out() {
+    let ws = with_policy("protect = ['w.txt']");
+    user_policy(&ws, "# mine\nprotect = ['u.txt']");
+    let write = |path: &str| {
+        ws.call(&["write", path, "--content", "x", "--set", "protect=f.txt:g.txt"])
+            .env("LBX_PROTECT", "e.txt")
+            .run()
+    };
+    for path in ["u.txt", "w.txt", "e.txt", "f.txt", "g.txt"] {
+        write(path).error("protected_path");
+    }
+    write("x.txt").ok();
+    ws.write(".lbx/config.toml", "protect = []");
+    let error = ws.lbx(&["write", "u.txt", "--content", "x"]).error("protected_path");
+    assert!(error["message"].as_str().unwrap().contains("/home/.config/lbx/config.toml:2"), "{error}");
+}
+
+#[test]
+fn the_user_s_own_policy_is_protected_where_the_workspace_holds_it() {
+    let ws = Workspace::with(&[("dotfiles/lbx/config.toml", "gate = \"strict\"\n"), ("a.txt", "one\n")]);
+    fs::create_dir_all(ws.path(".config")).unwrap();
+    let call = |arguments: &[&str]| ws.call(arguments).env("HOME", &ws.root).run();
+    call(&["write", ".config/lbx/config.toml", "--content", "gate = 'off'"]).error("protected_path");
+    // A home folder as a workspace has no baseline, which is a warning.
+    call(&["write", ".config/lbx/other.toml", "--content", "x"]).success();
+    fs::remove_dir_all(ws.path(".config/lbx")).unwrap();
+    symlink("../dotfiles/lbx", ws.path(".config/lbx")).unwrap();
+    for path in [".config/lbx/config.toml", "dotfiles/lbx/config.toml"] {
+        call(&["append", path, "--content", "gate = 'off'"]).error("protected_path");
+    }
+    call(&["delete", "dotfiles", "--recursive"]).error("protected_path");
+    call(&["move", "dotfiles/lbx", "elsewhere"]).error("protected_path");
+    // With another home it is a file as any other.
+    ws.lbx(&["append", "dotfiles/lbx/config.toml", "--content", "#"]).ok();
+}
+
+#[test]
+fn a_file_with_several_names_is_refused_where_the_policy_says_so() {
+    let ws = with_policy("hard_links = \"refuse\"");
+    fs::hard_link(ws.path("a.txt"), ws.path("b.txt")).unwrap();
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.unchanged(|| {
+        for call in [
+            &WRITE[..],
+            &["append", "a.txt", "--content", "x"],
+            &["write", "a.txt", "--content", "x", "--dry-run"],
+        ] {
+            let error = ws.lbx(call).error("protected_path");
+            assert!(
+                error["message"].as_str().unwrap().contains("hard_links = \"refuse\", .lbx/config.toml:1"),
+                "{error}"
+            );
+        }
+    });
+    // Another name for it changes no bytes.
+    ws.lbx(&["move", "b.txt", "c.txt"]).ok();
+    fs::remove_file(ws.path("c.txt")).unwrap();
+    ws.lbx(&WRITE).ok();
+    ws.write(".lbx/config.toml", "");
+    fs::hard_link(ws.path("a.txt"), ws.path("d.txt")).unwrap();
+    ws.lbx(&["append", "a.txt", "--content", "x"]).warned("hard links");
+}
+
+#[test]
+fn limits_stand_in_for_what_a_request_leaves_out() {
+    let many: String = (0..50).map(|number| format!("line {number}\n")).collect();
+    let ws = Workspace::with(&[("a.txt", &many), ("b.txt", "line\n"), ("c.txt", "line\n")]);
+    ws.write(
+        ".lbx/config.toml",
+        "limits = { read = 3, grep = 2, glob = 1, ls = 1, max_columns = 4, log = 1, audit = 1 }",
+    );
+    assert_eq!(ws.lbx(&["read", "a.txt"]).ok()["end_line"], 3);
+    assert_eq!(ws.lbx(&["read", "a.txt", "--limit", "0"]).ok()["end_line"], 50);
+    let grep = ws.lbx(&["grep", "line"]).ok();
+    assert_eq!(grep["matches"].as_array().unwrap().len(), 2);
+    assert!(grep["matches"][0]["text"].as_str().unwrap().len() < 12, "{grep}");
+    assert_eq!(ws.lbx(&["grep", "line", "--limit", "5"]).ok()["matches"].as_array().unwrap().len(), 5);
+    assert_eq!(ws.lbx(&["glob", "*.txt"]).ok()["paths"], json!(["a.txt"]));
+    assert_eq!(ws.lbx(&["ls"]).ok()["entries"].as_array().unwrap().len(), 1);
+    for name in ["x", "y"] {
+        ws.lbx(&["write", name, "--content", "x"]).ok();
+    }
+    assert_eq!(ws.lbx(&["log"]).ok()["snapshots"].as_array().unwrap().len(), 1);
+    assert_eq!(ws.lbx(&["audit"]).ok()["records"].as_array().unwrap().len(), 1);
+    ws.write(".lbx/config.toml", "[limits]\nmax_bytes = 1024\nfile_bytes = 100\n");
+    ws.write("long.txt", "x".repeat(60).repeat(60) + "\n");
+    let read = ws.lbx(&["read", "long.txt"]).ok();
+    assert_eq!(read["content"].as_str().unwrap().len(), 1024);
+    ws.lbx(&["append", "long.txt", "--content", "x"]).error("too_large");
+    let diff =
+        ws.json("write", &json!({"path": "new.txt", "content": "y\n".repeat(2000), "diff": true})).ok();
+    assert!(diff["diff"].as_str().unwrap().len() < 1500, "{diff}");
+}
+
+#[test]
+fn a_lock_is_waited_for_as_long_as_the_policy_says() {
+    let ws = with_policy("limits.lock_seconds = 1");
+    ws.lbx(&["write", "b.txt", "--content", "b"]).ok();
+    let lock = fs::File::open(ws.path(".lbx/lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let begun = std::time::Instant::now();
+    let error = ws.lbx(&["write", "c.txt", "--content", "c"]).error("lock_timeout");
+    assert!(error["message"].as_str().unwrap().contains("for 1 s"), "{error}");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(9));
+}
+
+#[test]
+fn snapshots_can_be_turned_off_by_the_user() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    user_policy(&ws, "[snapshot]\nenabled = false\n");
+    let envelope = ws.lbx(&["write", "b.txt", "--content", "b"]).success();
+    assert_eq!(envelope.get("snapshot"), None);
+    assert_eq!(ws.snapshots(), Vec::<String>::new());
+    let error = ws.lbx(&["snapshot"]).error("command_denied");
+    assert!(error["message"].as_str().unwrap().contains("config.toml:2"), "{error}");
+    let error = ws.lbx(&["write", "c.txt", "--content", "c", "--require-snapshot"]).error("snapshot_failed");
+    assert_eq!(error["applied"], true);
+    assert_eq!(ws.lbx(&["log"]).ok()["snapshots"], json!([]));
+    // Undo needs none.
+    ws.lbx(&["undo", "--steps", "2"]).ok();
+    assert!(!ws.path("b.txt").exists());
+    // A workspace that wants them has them.
+    ws.write(".lbx/config.toml", "snapshot.enabled = true");
+    assert!(ws.lbx(&["write", "d.txt", "--content", "d"]).success()["snapshot"].is_string());
+}
+
+#[test]
+fn snapshots_go_to_the_branch_that_is_configured() {
+    let ws = with_policy("snapshot.branch = \"lbx/team\"");
+    ws.lbx(&["write", "b.txt", "--content", "b"]).ok();
+    assert_eq!(ws.snapshots(), Vec::<String>::new());
+    let log = ws.git(&["log", "--format=%s", "lbx/team", "--not", "HEAD"]);
+    assert!(log.starts_with("write: b.txt"), "{log}");
+    assert_eq!(ws.lbx(&["log", "--limit", "1"]).ok()["snapshots"][0]["paths"], json!(["b.txt"]));
+    // Where the user says so, any free name will do.
+    ws.write(".lbx/config.toml", "");
+    user_policy(&ws, "snapshot.branch = 'agents'");
+    ws.lbx(&["write", "c.txt", "--content", "c"]).ok();
+    ws.git(&["rev-parse", "agents"]);
+}
+
+#[test]
+fn a_branch_that_holds_no_snapshots_is_never_moved() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.git(&["branch", "release"]);
+    ws.git(&["branch", "lbx-release"]);
+    let before = ws.git(&["rev-parse", "release", "lbx-release", "main"]);
+    user_policy(&ws, "snapshot.branch = 'release'");
+    ws.lbx(&["write", "b.txt", "--content", "b"]).warned("`release` holds commits that are no snapshots");
+    ws.write(".lbx/config.toml", "snapshot.branch = 'lbx-release'");
+    ws.lbx(&["write", "b.txt", "--content", "bb"])
+        .warned("`lbx-release` holds commits that are no snapshots");
+    ws.lbx(&["snapshot"]).error("snapshot_failed");
+    user_policy(&ws, "snapshot.branch = 'main'");
+    ws.write(".lbx/config.toml", "");
+    ws.lbx(&["write", "b.txt", "--content", "b"]).warned("`main` is checked out");
+    assert_eq!(ws.git(&["rev-parse", "release", "lbx-release", "main"]), before);
+}
+
+#[test]
+fn a_snapshot_takes_in_what_the_policy_says() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    user_policy(&ws, "[snapshot]\nfile_bytes = 10\nscan_files = 2\n");
+    ws.lbx(&["write", "large.txt", "--content", "0123456789x"])
+        .warned("more than the 10 that a snapshot takes");
+    ws.lbx(&["write", "small.txt", "--content", "0123456789"]).ok();
+    assert!(!ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]).contains("large.txt"));
+    for name in ["x", "y", "z"] {
+        ws.write(name, "x");
+    }
+    let error = ws.lbx(&["snapshot"]).error("snapshot_failed");
+    assert!(error["message"].as_str().unwrap().contains('2'), "{error}");
+}
+
+#[test]
+fn a_required_snapshot_is_required_of_every_call() {
+    let ws = with_policy("[snapshot]\nrequire = true\n");
+    ws.git(&["checkout", "-q", "-b", "lbx-snapshots"]);
+    let error = ws.lbx(&["write", "b.txt", "--content", "b"]).error("snapshot_failed");
+    assert_eq!(error["applied"], true);
+    ws.json("write", &json!({"path": "c.txt", "content": "c", "require_snapshot": false}))
+        .error("snapshot_failed");
+}
+
+#[test]
+fn a_source_is_above_those_before_it() {
+    let ws = Workspace::with(&[]);
+    let config = |set: &[&str], environment: Option<&str>| {
+        let call = ws.call(&["config"]).arguments(set);
+        let call = match environment {
+            Some(gate) => call.env("LBX_GATE", gate),
+            None => call,
+        };
+        setting(&call.run(), "gate")
+    };
+    assert_eq!(config(&[], None), json!({"key": "gate", "value": "strict", "from": "default"}));
+    user_policy(&ws, "\n\ngate = 'warn'\n");
+    let file = ws.outside.join("home/.config/lbx/config.toml");
+    assert_eq!(
+        config(&[], None),
+        json!({"key": "gate", "value": "warn", "from": "user", "file": file, "line": 3})
+    );
+    ws.write(".lbx/config.toml", "# ours\ngate = 'off'\n");
+    assert_eq!(
+        config(&[], None),
+        json!({"key": "gate", "value": "off", "from": "workspace", "file": ".lbx/config.toml", "line": 2})
+    );
+    assert_eq!(
+        config(&[], Some("warn")),
+        json!({"key": "gate", "value": "warn", "from": "environment", "variable": "LBX_GATE"})
+    );
+    assert_eq!(
+        config(&["--set", "gate=strict"], Some("warn")),
+        json!({"key": "gate", "value": "strict", "from": "flag"})
+    );
+    // The folder of the configuration is the one that the environment names, where it is absolute.
+    let other = ws.outside.join("xdg");
+    fs::create_dir_all(other.join("lbx")).unwrap();
+    fs::write(other.join("lbx/config.toml"), "match = 'flexible'").unwrap();
+    let found = setting(&ws.call(&["config"]).env("XDG_CONFIG_HOME", &other).run(), "match");
+    assert_eq!((&found["value"], &found["from"]), (&json!("flexible"), &json!("user")));
+    let found = setting(&ws.call(&["config"]).env("XDG_CONFIG_HOME", "xdg").run(), "match");
+    assert_eq!(found["from"], "default");
+}
+
+#[test]
+fn every_setting_can_be_set_from_every_source() {
+    let ws = Workspace::with(&[]);
+    let all = ws.lbx(&["config", "--explain"]).ok();
+    for known in all["settings"].as_array().unwrap() {
+        let key = known["key"].as_str().unwrap();
+        // A value other than the default, which a workspace may set too.
+        let value = match key {
+            "gate" => json!("warn"),
+            "patch_gate" => json!("context"),
+            "match" => json!("flexible"),
+            "hard_links" => json!("refuse"),
+            "protect" => json!(["x"]),
+            "snapshot.branch" => json!("lbx-other"),
+            "snapshot.enabled" | "snapshot.require" => json!(true),
+            "gc.keep_bytes" => json!(0),
+            _ => json!(known["default"].as_u64().unwrap() + 1),
+        };
+        let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let plain = if key == "protect" { "x".to_owned() } else { plain };
+        let is = |from: &str, answer: Answer| {
+            let found = setting(&answer, key);
+            assert_eq!((&found["value"], found["from"].as_str().unwrap()), (&value, from), "{key}");
+        };
+        user_policy(&ws, &format!("{key} = {value}\n"));
+        is("user", ws.lbx(&["config", key]));
+        user_policy(&ws, "");
+        ws.write(".lbx/config.toml", format!("{key} = {value}\n"));
+        is("workspace", ws.lbx(&["config", key]));
+        ws.write(".lbx/config.toml", "");
+        let variable = known["environment"].as_str().unwrap();
+        is("environment", ws.call(&["config", key]).env(variable, &plain).run());
+        is("flag", ws.lbx(&["config", key, "--set", &format!("{key}={plain}")]));
+    }
+}
+
+#[test]
+fn a_workspace_loosens_gate_matching_and_limits_only() {
+    for (line, loosens) in [
+        ("gate = 'off'", true),
+        ("patch_gate = 'context'", true),
+        ("match = 'flexible'", true),
+        ("limits.read = 0", true),
+        ("limits.max_bytes = 1000000", true),
+        ("limits.file_bytes = 4294967296", true),
+        ("snapshot.enabled = false", false),
+        ("snapshot.branch = 'main'", false),
+        ("snapshot.branch = 'agents'", false),
+        ("snapshot.file_bytes = 1", false),
+        ("snapshot.scan_seconds = 1", false),
+        ("snapshot.scan_files = 1", false),
+        ("snapshot.scan_bytes = 1", false),
+        ("gc.keep_days = 1", false),
+        ("gc.keep_bytes = 1", false),
+    ] {
+        let ws = with_policy(&format!("# by the workspace\n{line}\n"));
+        let answer = ws.lbx(&["ls"]);
+        if loosens {
+            answer.ok();
+        } else {
+            let error = answer.error("invalid_request");
+            assert_eq!((&error["details"]["line"], &error["path"]), (&json!(2), &json!(".lbx/config.toml")));
+            assert!(error["message"].as_str().unwrap().contains("a workspace's file may"), "{error}");
+        }
+        // Whoever uses the machine may say the same.
+        let ws = Workspace::with(&[]);
+        user_policy(&ws, line);
+        ws.lbx(&["ls"]).ok();
+    }
+    // What the user has set more strictly than the workspace stays.
+    let ws = with_policy("hard_links = 'replace'\ngc.keep_days = 40\n");
+    user_policy(&ws, "hard_links = 'refuse'\ngc.keep_days = 50\n");
+    let found = setting(&ws.lbx(&["config"]), "hard_links");
+    assert_eq!((&found["value"], &found["from"]), (&json!("refuse"), &json!("user")));
+    assert_eq!(
+        found["overruled"],
+        json!({"value": "replace", "from": "workspace", "file": ".lbx/config.toml", "line": 1})
+    );
+    assert_eq!(setting(&ws.lbx(&["config"]), "gc.keep_days")["value"], 50);
+}
+
+#[test]
+fn a_fault_in_a_policy_file_stops_every_tool_and_is_told_with_its_line() {
+    let ws = with_policy("gate = \"warn\"\n\n[limits]\nraed = 3\n");
+    for call in [&["read", "a.txt"][..], &["ls"], &WRITE, &["undo"], &["config"], &["grep", "one"]] {
+        let error = ws.lbx(call).error("invalid_request");
+        let message = error["message"].as_str().unwrap();
+        assert_eq!(
+            message,
+            "the policy file .lbx/config.toml:4:1: unknown key `limits.raed`, did you mean `limits.read`?"
+        );
+        assert_eq!(error["path"], ".lbx/config.toml");
+        assert_eq!(
+            error["details"],
+            json!({"file": ".lbx/config.toml", "line": 4, "column": 1, "key": "limits.raed"})
+        );
+        assert!(
+            error["suggested_action"].as_str().unwrap().contains("line 4 of .lbx/config.toml"),
+            "{error}"
+        );
+    }
+    ws.holds("a.txt", "one\n");
+    ws.lbx(&["schema", "read"]).ok();
+    // The user's own file likewise, by its whole path.
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    user_policy(&ws, "gate = 'of'\n");
+    let error = ws.lbx(&["read", "a.txt"]).error("invalid_request");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("home/.config/lbx/config.toml:1:8: `gate`: expected"), "{message}");
+    assert!(message.ends_with("did you mean \"off\"?"), "{message}");
+}
+
+#[test]
+fn a_fault_in_a_variable_or_flag_is_named() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    for (name, value) in [
+        ("LBX_GATE", "loose"),
+        ("LBX_LIMITS_READ", "many"),
+        ("LBX_LIMITS_MAX_BYTES", "3"),
+        ("LBX_SNAPSHOT_ENABLED", "maybe"),
+        ("LBX_SNAPSHOT_BRANCH", "a..b"),
+        ("LBX_PROTECT", "a["),
+        ("LBX_GC_KEEP_DAYS", "-1"),
+    ] {
+        let error = ws.call(&["read", "a.txt"]).env(name, value).run().error("invalid_request");
+        assert!(error["message"].as_str().unwrap().contains(name), "{error}");
+        assert_eq!(error["details"]["variable"], name);
+        ws.call(&["read", "a.txt"]).env(name, "").run().ok();
+    }
+    for flag in ["gate", "gate=loose", "gaet=off", "=", "", "limits=3", "snapshot.branch=HEAD"] {
+        let error = ws.lbx(&["read", "a.txt", "--set", flag]).error("invalid_request");
+        assert!(error["message"].as_str().unwrap().starts_with("--set: "), "{error}");
+    }
+    ws.lbx(&["--set", "gate=off", "write", "a.txt", "--content", "x", "--set", "limits.log=3"]).ok();
+    // A request has no such field: what is settled is not the caller's to change.
+    ws.json("write", &json!({"path": "a.txt", "content": "y", "set": ["gate=off"]})).error("invalid_request");
+    ws.json("write", &json!({"path": "a.txt", "content": "y", "gate": "off"})).error("invalid_request");
+    // A variable that sets nothing is told by config.
+    let answer = ws.call(&["config"]).env("LBX_GAET", "off").env("LBX_SESSION", "x").run();
+    answer.warned("LBX_GAET sets nothing; did you mean LBX_GATE?");
+}
+
+#[test]
+fn whatever_stands_in_a_policy_file_s_place_is_refused_and_never_waited_for() {
+    let say = |ws: &Workspace, part: &str, kind: &str| {
+        let error = ws.lbx(&["read", "a.txt"]).error(kind);
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("config.toml") && message.contains(part), "{message}");
+    };
+    for of_user in [false, true] {
+        let place = |ws: &Workspace| {
+            let folder = if of_user { ws.outside.join("home/.config/lbx") } else { ws.path(".lbx") };
+            fs::create_dir_all(&folder).unwrap();
+            folder.join("config.toml")
+        };
+        let ws = || Workspace::with(&[("a.txt", "one\n"), ("other.toml", "gate = 'off'\n")]);
+        let one = ws();
+        make_fifo(&place(&one));
+        say(&one, "no regular file", "invalid_request");
+        let one = ws();
+        fs::create_dir(place(&one)).unwrap();
+        say(&one, "it is a folder", "invalid_request");
+        let one = ws();
+        symlink(one.path("other.toml"), place(&one)).unwrap();
+        if of_user {
+            // As programs that manage dotfiles do.
+            assert_eq!(setting(&one.lbx(&["config"]), "gate")["value"], "off");
+        } else {
+            say(&one, "it is a symlink", "invalid_request");
+        }
+        let one = ws();
+        fs::write(place(&one), "# x\n".repeat(100_000)).unwrap();
+        say(&one, "400000 bytes, more than 262144", "invalid_request");
+        let one = ws();
+        fs::write(place(&one), b"# \xe4\n").unwrap();
+        say(&one, ":1:3: the file is not UTF-8", "invalid_request");
+        let one = ws();
+        fs::write(place(&one), "gate = 'off'\ngate = 'strict'\n").unwrap();
+        say(&one, ":2:1: no TOML: duplicate key", "invalid_request");
+    }
+    // A link for the whole folder is no state either, and whoever needs one says so.
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("other/config.toml", "gate = 'off'\n")]);
+    ws.link("other", ".lbx");
+    ws.lbx(&["read", "a.txt"]).success();
+    ws.lbx(&WRITE).error("not_a_directory");
+}
+
+#[test]
+fn the_policy_is_written_by_no_tool_and_seen_by_git() {
+    let ws = with_policy("gate = \"off\"\n");
+    for path in [".lbx/config.toml", ".LBX/config.toml", "sub/../.lbx/config.toml"] {
+        ws.lbx(&["write", path, "--content", "x"]).error("protected_path");
+    }
+    ws.lbx(&["read", ".lbx/config.toml"]).ok();
+    ws.lbx(&WRITE).ok();
+    assert_eq!(ws.git(&["status", "--short", "-uall", ".lbx"]), "?? .lbx/config.toml");
+}
+
+#[test]
+fn config_shows_what_holds_as_a_policy_file_would_say_it() {
+    let ws = with_policy("gate = \"warn\"\n");
+    let text = ws.call(&["config", "gate", "limits.read", "gc", "-t"]).run();
+    let lines = text.stdout_text();
+    assert_eq!(
+        lines,
+        "gate = \"warn\"  # .lbx/config.toml:1\nlimits.read = 2000  # default\ngc.keep_days = 30  # default\ngc.keep_bytes = 0  # default\n"
+    );
+    // What it prints is a policy.
+    let all = ws.lbx(&["config", "-t"]).stdout_text();
+    user_policy(&ws, &all);
+    ws.lbx(&["config"]).ok();
+    let example = ws.lbx(&["config", "--example", "-t"]).stdout_text();
+    user_policy(&ws, &example);
+    let shown = ws.lbx(&["config"]).ok();
+    assert!(
+        shown["settings"].as_array().unwrap().iter().all(|setting| setting["from"] != "default"),
+        "{shown}"
+    );
+    ws.lbx(&["config", "gat"]).error("invalid_request");
+    assert!(ws.lbx(&["config", "--explain"]).ok()["settings"][0]["about"].is_string());
+}
+
+#[test]
+fn gc_keeps_what_the_policy_says() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&WRITE).ok();
+    let removed = |arguments: &[&str]| {
+        ws.call(&["gc", "--dry-run"]).arguments(arguments).run().ok()["removed"]["files"].as_u64().unwrap()
+    };
+    assert_eq!(removed(&[]), 0);
+    user_policy(&ws, "gc.keep_days = 0");
+    assert!(removed(&[]) > 0);
+    assert_eq!(removed(&["--keep-days", "30"]), 0);
+    // For size alone nothing of the last day goes.
+    user_policy(&ws, "gc.keep_bytes = 1");
+    assert_eq!(removed(&[]), 0);
+}
+
+/// The TOML blocks of the README.
+fn blocks_of_the_readme() -> Vec<&'static str> {
+    let readme = include_str!("../../README.md");
+    readme.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[test]
+fn the_example_of_the_readme_is_the_policy_that_holds_anyway() {
+    let ws = Workspace::with(&[]);
+    let before = ws.lbx(&["config"]).ok();
+    let blocks = blocks_of_the_readme();
+    // Printed by `lbx config --example -t`.
+    assert_eq!(blocks[0], ws.lbx(&["config", "--example", "-t"]).stdout_text());
+    ws.write(".lbx/config.toml", blocks[0]);
+    let after = ws.lbx(&["config"]).ok();
+    let values = |data: &Value| -> Vec<Value> {
+        data["settings"].as_array().unwrap().iter().map(|setting| setting["value"].clone()).collect()
+    };
+    assert_eq!(values(&before), values(&after));
+    // What the README suggests to protect is taken, and protects.
+    ws.write(".lbx/config.toml", blocks[1]);
+    for path in [".mcp.json", "sub/.vscode/tasks.json", ".claude/settings.json", ".bashrc"] {
+        ws.lbx(&["write", path, "--content", "x"]).error("protected_path");
+    }
+}
+
+#[test]
+fn a_policy_that_a_team_shares_enters_the_snapshots_as_git_would_add_it() {
+    let ws = with_policy("gate = \"warn\"\n");
+    ws.lbx(&["snapshot"]).success();
+    assert_eq!(ws.git(&["show", "lbx-snapshots:.lbx/config.toml"]), "gate = \"warn\"");
+    let names = ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots", ".lbx"]);
+    assert_eq!(names, ".lbx/config.toml");
+    assert_eq!(
+        ws.git(&["ls-tree", "-r", "lbx-snapshots"]).lines().count(),
+        ws.git(&["ls-files", "-co", "--exclude-standard"]).lines().count()
+    );
+}
+
+#[test]
+fn a_server_settles_its_flags_once_and_reads_the_files_for_each_call() {
+    let ws = with_policy("");
+    let requests = [
+        json!({"tool": "write", "request": {"path": "a.txt", "content": "x"}}),
+        json!({"tool": "config", "request": {"keys": ["gate"]}}),
+    ];
+    let lines: String = requests.iter().map(|request| format!("{request}\n")).collect();
+    let answers = ws.lbx_stdin(&["batch", "--set", "gate=warn"], lines).lines();
+    assert!(answers[0]["warnings"][0].as_str().unwrap().contains("gate = \"warn\", --set"), "{}", answers[0]);
+    assert_eq!(answers[1]["data"]["settings"][0]["from"], "flag");
+}
+
+#[test]
+fn a_linked_worktree_has_a_configured_branch_of_its_own() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let other = ws.outside.join("linked");
+    ws.git(&["worktree", "add", "-q", other.to_str().unwrap()]);
+    user_policy(&ws, "snapshot.branch = 'agents'");
+    ws.call(&["write", "b.txt", "--content", "b"]).in_folder(&other).run().ok();
+    let log = ws.git(&["log", "--format=%s", "agents-linked", "--not", "HEAD"]);
+    assert!(log.starts_with("write: b.txt"), "{log}");
+}
