@@ -161,7 +161,7 @@ mod tests {
     fn entry(text: &str) -> Entry {
         let mut entry = Entry::new("id".to_owned(), "s", "t", 1, 0);
         if let Some((from, to)) = text.split_once('>') {
-            entry.moves.push(MoveEntry { from: at(from), to: at(to) });
+            entry.moves.push(MoveEntry::new(at(from), at(to)));
         } else {
             let parts: Vec<&str> = text.split(':').collect();
             let (before, after) = (version(parts[1]), version(parts[2]));
