@@ -121,3 +121,33 @@ fn an_altered_or_removed_record_is_named() {
         assert_eq!(ws.lbx(&["audit", "--verify"]).ok()["broken"]["line"], *line, "{name}");
     }
 }
+
+#[test]
+fn a_log_whose_end_is_cut_off_says_so() {
+    for cut in [1, 2, 4] {
+        let ws = audited();
+        let path = ws.path(".lbx/audit/current.jsonl");
+        let lines: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
+        let left: String = lines[..4 - cut].iter().map(|line| format!("{line}\n")).collect();
+        fs::write(&path, left).unwrap();
+        let data = ws.lbx(&["audit", "--verify"]).ok();
+        assert_eq!((&data["verified"], &data["broken"]["line"]), (&json!(false), &json!(5 - cut)), "{cut}");
+        assert!(data["broken"]["message"].as_str().unwrap().contains("there were 4"), "{data:#}");
+        // It goes on, and the gap still shows.
+        ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
+        assert_eq!(ws.lbx(&["audit", "--verify"]).ok()["broken"]["line"], 5 - cut, "{cut}");
+    }
+}
+
+#[test]
+fn half_a_record_of_a_dead_call_is_no_damage() {
+    let ws = audited();
+    let path = ws.path(".lbx/audit/current.jsonl");
+    let mut text = fs::read_to_string(&path).unwrap();
+    text += "{\"time\":\"2026";
+    fs::write(&path, text).unwrap();
+    assert_eq!(ws.lbx(&["audit", "--verify"]).ok()["verified"], true);
+    ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
+    let data = ws.lbx(&["audit", "--verify"]).ok();
+    assert_eq!((&data["verified"], &data["total"]), (&json!(true), &json!(5)));
+}
