@@ -345,7 +345,7 @@ impl Change<'_> {
         let place = Place::at(path.clone(), self.engine.workspace.shown(path), None);
         // What was deleted may change in the trash: an undo can go past the deletion.
         if !path.is_within(&super::trash::folder()) {
-            place.must_be_writable()?;
+            self.must_be_writable(&place)?;
         }
         Ok(Current { place, original: None, bytes: Vec::new(), sha256: Sha256::of(b"") })
     }
@@ -370,7 +370,7 @@ impl Change<'_> {
 
     /// Looks at a symlink itself.
     fn look_at_link(&self, place: Place) -> Result<Current, Error> {
-        place.must_be_writable()?;
+        self.must_be_writable(&place)?;
         let io = |errno| Error::io("read", place.shown(), errno);
         let link = fs::open_beneath(self.engine.workspace.root_fd(), place.path(), fs::LOOK).map_err(io)?;
         let stat = rustix::fs::fstat(&link).map_err(io)?;
