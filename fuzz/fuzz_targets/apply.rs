@@ -4,6 +4,7 @@
 #[path = "../entry.rs"]
 mod entry;
 // The module alone, so that not all of lbx is built with a sanitizer.
+#[allow(dead_code, unused_imports)]
 #[path = "../../src/text/patch/mod.rs"]
 mod patch;
 

@@ -144,14 +144,14 @@ fn from_stdin(tool: &'static Entry, matches: ArgMatches, arguments: &[OsString])
         Input::None => return Ok(Source::Flags(matches)),
         Input::Text(text) => text,
     };
-    if text.trim_ascii().is_empty() {
-        return Ok(Source::Json(Value::Object(serde_json::Map::new())));
-    }
     if let Stdin::Bulk { field, .. } = tool.stdin
         && tool.takes_bulk_alone
         && !text.trim_ascii_start().starts_with(b"{")
     {
         return commands::parse_with(tool, arguments, field, text).map(Source::Flags);
+    }
+    if text.trim_ascii().is_empty() {
+        return Ok(Source::Json(Value::Object(serde_json::Map::new())));
     }
     request::read_json(&text).map(Source::Json)
 }

@@ -18,7 +18,7 @@ impl OpenFiles {
         if before.current == before.maximum {
             return Self { before: None };
         }
-        let raised = Rlimit { current: before.maximum, ..before.clone() };
+        let raised = Rlimit { current: before.maximum, ..before };
         Self { before: setrlimit(Resource::Nofile, raised).is_ok().then_some(before) }
     }
 }

@@ -80,6 +80,18 @@ fn diff_as_a_switch_asks_for_the_diff_and_as_a_text_is_the_patch() {
 }
 
 #[test]
+fn an_empty_pipe_is_a_patch_without_a_hunk() {
+    let ws = numbers();
+    ws.unchanged(|| {
+        for text in ["", "\n"] {
+            let error = ws.lbx_stdin(&["patch"], text).error("patch_invalid");
+            assert!(error["message"].as_str().unwrap().contains("there is no hunk"), "{error:#}");
+        }
+        ws.lbx_stdin(&["patch"], "{}").error("invalid_request");
+    });
+}
+
+#[test]
 fn path_names_the_one_file_meant() {
     let without_name = "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
     let blocks_without_name = "<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n";

@@ -369,7 +369,7 @@ impl Change<'_> {
 
     /// Looks at a symlink itself.
     fn look_at_link(&self, place: Place) -> Result<Current, Error> {
-        place.must_be_writable()?;
+        self.must_be_writable(&place)?;
         self.read_link(place)
     }
 

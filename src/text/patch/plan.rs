@@ -322,6 +322,11 @@ struct Entry {
     exact_and_unique: bool,
 }
 
+/// Refuses where a symlink stands and the patch speaks of a file, or the other way round.
+fn must_be_of_type(file: &FilePatch<'_>, is_symlink: bool) -> Result<(), RefusalReason> {
+    if file.speaks_of_symlink() == is_symlink { Ok(()) } else { Err(RefusalReason::OtherType { is_symlink }) }
+}
+
 /// What a step leaves at a path.
 struct Change {
     /// The bytes; `None` where the file goes away.
@@ -436,14 +441,6 @@ impl<'r, E> Tree<'r, E> {
         self.entries.get(path).map(|entry| entry.is_symlink).or_else(original).unwrap_or(false)
     }
 
-    /// Refuses where a symlink stands and the patch speaks of a file, or the other way round.
-    fn must_be_of_type(&self, file: &FilePatch<'_>, is_symlink: bool) -> Result<(), RefusalReason> {
-        if file.speaks_of_symlink() == is_symlink {
-            return Ok(());
-        }
-        Err(RefusalReason::OtherType { is_symlink })
-    }
-
     /// What a new file at `path` would collide with.
     fn obstacle(&self, path: &[u8]) -> Option<&[u8]> {
         let is_leaving = self.leaving.contains(path) && !self.entries.contains_key(path);
@@ -502,7 +499,7 @@ impl<'r, E> Tree<'r, E> {
         let is_symlink = self.is_symlink(path);
         let applied = match self.now(path) {
             Some(bytes) => {
-                self.must_be_of_type(file, is_symlink)?;
+                must_be_of_type(file, is_symlink)?;
                 self.apply(file, bytes)?
             }
             None if starts_empty => self.apply(file, b"")?,
@@ -520,10 +517,7 @@ impl<'r, E> Tree<'r, E> {
                 if file.body != Body::Unseen {
                     let original = self.originals.get(path).and_then(Option::as_ref);
                     let was_symlink = original.is_some_and(Before::is_symlink);
-                    self.must_be_of_type(
-                        file,
-                        if self.is_git { was_symlink } else { self.is_symlink(path) },
-                    )?;
+                    must_be_of_type(file, if self.is_git { was_symlink } else { self.is_symlink(path) })?;
                 }
                 Change { bytes: None, ..Change::applied(self.apply(file, bytes)?, None, false) }
             }
@@ -547,7 +541,7 @@ impl<'r, E> Tree<'r, E> {
             self.is_symlink(old)
         };
         if !file.keeps_content() {
-            self.must_be_of_type(file, is_symlink)?;
+            must_be_of_type(file, is_symlink)?;
         }
         let applied = self.apply(file, source)?;
         let obstacle = self.obstacle(new);

@@ -295,13 +295,11 @@ impl<'e> Files<'e> {
 
     /// Takes a file that was looked at; one that is needed twice is looked at again.
     fn take(&mut self, path: &[u8]) -> Result<Current, Error> {
-        match self.known.remove(path) {
-            Some(current) => Ok(current),
-            None => {
-                let look = self.found.get(path).map_or(Look::Through, |(look, _)| *look);
-                self.look_at(path, look)
-            }
+        if let Some(current) = self.known.remove(path) {
+            return Ok(current);
         }
+        let look = self.found.get(path).map_or(Look::Through, |(look, _)| *look);
+        self.look_at(path, look)
     }
 
     /// Plans what happens to one path.
