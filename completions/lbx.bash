@@ -85,6 +85,9 @@ _lbx() {
             lbx,section)
                 cmd="lbx__subcmd__section"
                 ;;
+            lbx,session)
+                cmd="lbx__subcmd__session"
+                ;;
             lbx,snapshot)
                 cmd="lbx__subcmd__snapshot"
                 ;;
@@ -104,7 +107,7 @@ _lbx() {
 
     case "${cmd}" in
         lbx)
-            opts="-t -0 -h -V --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help --version read write edit patch append prepend insert section grep glob ls delete restore move undo redo log diff snapshot audit trash gc config apply_patch schema batch mcp"
+            opts="-t -0 -h -V --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help --version read write edit patch append prepend insert section grep glob ls delete restore move undo redo log diff snapshot audit session trash gc config apply_patch schema batch mcp"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -440,7 +443,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__edit)
-            opts="-t -0 -h --old-string --new-string --word --replace-all --expected-replacements --match --expected-sha256 --rebase --dry-run --why --diff --max-bytes --blocks --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --old-string --new-string --word --replace-all --expected-replacements --occurrence --start-line --end-line --range-sha256 --match --sketch --allow-omission --expected-sha256 --rebase --dry-run --why --diff --max-bytes --blocks --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -458,8 +461,28 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --occurrence)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --start-line)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --end-line)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --range-sha256)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --match)
-                    COMPREPLY=($(compgen -W "exact" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "exact flexible" -- "${cur}"))
+                    return 0
+                    ;;
+                --sketch)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --expected-sha256)
@@ -1118,7 +1141,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__read)
-            opts="-n -t -0 -h --offset --limit --start-line --end-line --column --line-numbers --if-sha256 --binary --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
+            opts="-n -t -0 -h --offset --limit --start-line --end-line --ranges --around-line --column --line-numbers --show-whitespace --cell --if-sha256 --binary --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1140,7 +1163,19 @@ _lbx() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --ranges)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --around-line)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --column)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cell)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1367,6 +1402,48 @@ _lbx() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        lbx__subcmd__session)
+            opts="-t -0 -h --offset --max-bytes --dry-run --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help status list forget compact brief end"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --offset)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --workspace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         lbx__subcmd__snapshot)
             opts="-t -0 -h --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1486,7 +1563,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__write)
-            opts="-t -0 -h --content --line-ending --expected-sha256 --create-only --mode --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --content --line-ending --expected-sha256 --create-only --allow-omission --mode --dry-run --why --diff --max-bytes --workspace --session --sandbox --require-snapshot --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

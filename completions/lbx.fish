@@ -56,6 +56,7 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "log" -d 'List the snapshots
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "diff" -d 'Show what changed between two snapshots, in one of them, or in this session'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "snapshot" -d 'Commit whatever changed in the work tree to the snapshot branch'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "audit" -d 'Show the audit log, the newest first, or check that nobody has altered it'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "session" -d 'Tell what this session has seen and changed, or let it forget'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "trash" -d 'List what was deleted, or remove it for good'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "gc" -d 'Free the space of old backups, history and trash'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "config" -d 'Show every setting of the policy and where its value came from'
@@ -63,11 +64,14 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "apply_patch" -d 'Apply a pa
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "schema" -d 'Show the JSON Schema of a tool\'s request and answer, or of every tool\'s'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "batch" -d 'Carry out many requests, one JSON object a line on stdin'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "mcp" -d 'Serve the tools over MCP on stdin and stdout'
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l offset -d 'Lines to pass over, from 0' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l offset -d 'Lines to pass over, from 0; -20 for the last 20' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l limit -d 'Lines to show at most; 0 for all' -r
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l start-line -d 'First line to show, from 1; instead of offset' -r
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l end-line -d 'Last line to show; instead of limit' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l start-line -d 'First line to show, from 1, or from the end where negative; instead of offset' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l end-line -d 'Last line to show, -1 being the file\'s last; instead of limit' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l ranges -d 'Several ranges of lines: 10-20, 50-, -20 for the last 20' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l around-line -d 'Show the block round this line, by indentation' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l column -d 'Byte of the first line to begin at, from 1, as `next_column` says' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l cell -d 'Show a notebook\'s cell, from 1, and its outputs in short; 0 for all cells' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l if-sha256 -d 'Answer `unchanged` and no content where the file still has this sha256' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l binary -d 'How to show a file that is no text; without it such a file is refused' -r -f -a "base64\t'All of it, encoded as base64, with its MIME type'"
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l max-bytes -d 'Bytes of content in the answer; 0 for no bound' -r
@@ -77,6 +81,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand read" -l sandbox -d 'Named works
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -s n -l line-numbers -d 'Put the line\'s number and a tab before each line'
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l show-whitespace -d 'Make blanks at line ends, tabs, CR and characters that look like others visible'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
@@ -96,6 +101,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand write" -l sandbox -d 'Named work
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l create-only -d 'Refuse where the file exists already'
+complete -c lbx -n "__fish_lbx_using_subcommand write" -l allow-omission -d 'Accept content with a line that only says that something is left out'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l require-snapshot -d 'Count a change without a snapshot as failed'
@@ -107,11 +113,17 @@ complete -c lbx -n "__fish_lbx_using_subcommand write" -s h -l help -d 'Print he
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l old-string -d 'Text to find, exactly as it stands in the file' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l new-string -d 'Text to put in its place; may be empty' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l expected-replacements -d 'Replace every place, and refuse where there are not just as many' -r
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l match -d 'How `old_string` may match' -r -f -a "exact\t'Byte for byte, line endings aside'"
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l occurrence -d 'Replace the place of this number alone, from 1' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l start-line -d 'First line to look at, from 1, as the file was read' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l end-line -d 'Last line to look at' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l range-sha256 -d 'SHA-256 of the bytes of those lines, as read answers it; without `old_string` they are replaced whole' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l match -d 'How `old_string` may match; exact unless the policy says otherwise' -r -f -a "exact\t'Byte for byte, line endings aside'
+flexible\t'Also where blanks at line ends, indentation, typographic characters, copied line numbers, escapes or blank lines differ, if that leaves one place alone'"
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l sketch -d 'The new text, with a line such as `// ... existing code ...` for all that stays between two parts; instead of `old_string`. On the command line, `-` takes it from stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; takes the place of a read' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l why -d 'Why, for whoever reviews the change' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l blocks -d 'SEARCH/REPLACE blocks, from stdin' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l blocks -d 'SEARCH/REPLACE blocks, from stdin; also a sketch, or the new lines of a range' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
@@ -119,6 +131,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand edit" -l set -d 'Setting of the 
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l word -d 'Replace whole words only'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l replace-all -d 'Replace every place instead of the only one'
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l allow-omission -d 'Accept new text with a line that only says that something is left out'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l rebase -d 'Where the file has changed since it was read, but not in the edited lines, edit it all the same'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l dry-run -d 'Answer what would be done, and do nothing'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l diff -d 'Answer with the diff'
@@ -458,6 +471,20 @@ complete -c lbx -n "__fish_lbx_using_subcommand audit" -s 0 -l null -d 'End entr
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand audit" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l offset -d 'Entries to pass over, as `next_offset` says' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l max-bytes -d 'Bytes of the answer\'s lists; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l dry-run -d 'Answer what would be forgotten, and forget nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand session" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l trash-id -d 'Entry to purge; all of them without it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l limit -d 'Entries to show at most; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F

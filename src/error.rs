@@ -269,7 +269,13 @@ impl Error {
         let errno = source.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
         let text = source.to_string();
         let text = text.split(" (os error").next().unwrap_or_default();
-        let mut error = Self::new(kind_of(&source), format!("cannot {doing} {path}: {text}")).at(path);
+        // A file is too large to be read by a bound of lbx's own, to be written by the system's limit.
+        let is_limit = errno == Some(rustix::io::Errno::FBIG) && !doing.starts_with("read");
+        let kind = if is_limit { ErrorKind::IoError } else { kind_of(&source) };
+        let mut error = Self::new(kind, format!("cannot {doing} {path}: {text}")).at(path);
+        if is_limit {
+            error = error.suggest("Raise the limit on the size of files (ulimit -f), and repeat the call.");
+        }
         if let Some(errno) = errno {
             error = error.detail("errno", errno_name(errno));
         }

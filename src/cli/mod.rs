@@ -9,6 +9,8 @@ pub mod output;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::ArgMatches;
 use serde_json::Value;
@@ -29,6 +31,7 @@ use options::Options;
 pub fn main(arguments: Vec<OsString>) -> u8 {
     // A panic is answered as `internal`; its own words are of no use to the caller.
     std::panic::set_hook(Box::new(|_| {}));
+    outlive_size_limits();
     let arguments = with_tool_of_name(arguments);
     let named = commands::named(&arguments);
     let arguments = commands::with_positionals(&named, arguments);
@@ -36,6 +39,15 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
     ran.unwrap_or_else(|panic| {
         output::refuse(named.name(), &Options::from_arguments(&arguments), &panicked(panic.as_ref()))
     })
+}
+
+/// Lets a write beyond the file size limit (`ulimit -f`) fail with `EFBIG`, which is answered, where
+/// the signal that comes with it would end the process. A program that is run from here has the
+/// default again.
+fn outlive_size_limits() {
+    let limit_met = Arc::new(AtomicBool::new(false));
+    // Best effort: without it the change is whole all the same, and only the answer is missing.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, limit_met);
 }
 
 /// Parses the arguments and carries out what they ask for.
@@ -152,7 +164,13 @@ fn with_bulk(
     field: &str,
     unless: &[&str],
 ) -> Result<Source, Error> {
-    let is_given = |name: &str| matches.contains_id(name);
+    let is_dash = |name: &str| {
+        tool.dash.contains(&name)
+            && matches
+                .get_raw(name)
+                .is_some_and(|mut values| values.next() == Some(std::ffi::OsStr::new("-")))
+    };
+    let is_given = |name: &str| matches.contains_id(name) && !is_dash(name);
     if is_given(field) || unless.iter().any(|name| is_given(name)) {
         return Ok(Source::Flags(matches));
     }

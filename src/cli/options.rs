@@ -47,13 +47,13 @@ pub const COMMON_FIELDS: [CommonField; 4] = [
         name: "session",
         scope: Scope::Call,
         kind: "string",
-        description: "Session, in place of this connection's own",
+        description: "Another session than the connection's",
     },
     CommonField {
         name: "require_snapshot",
         scope: Scope::Change,
         kind: "boolean",
-        description: "Fail where the change gets no snapshot",
+        description: "Fail without a snapshot",
     },
 ];
 

@@ -42,6 +42,8 @@ const FILE_BYTES: u64 = 16 << 20;
 const FILE_BYTES_MAX: u64 = 256 << 20;
 /// How much of the end of the file is read to find the last record; a longer one reads all of it.
 const TAIL_BYTES: u64 = 64 << 10;
+/// How much of the end of the log is looked at for the newest records, in bytes.
+const NEWEST_BYTES: u64 = 256 << 10;
 /// Paths in a record; beyond these only their number.
 pub const PATHS_MAX: usize = 1000;
 
@@ -360,6 +362,31 @@ pub fn read(
         broken = Some(Broken { file, line: next, message });
     }
     Ok((records, broken))
+}
+
+/// The newest records that `wanted` picks, the newest first, as far as the last 256 KiB of the log
+/// hold them: cheap however long the log is.
+///
+/// # Errors
+/// What the system says.
+pub fn newest(state: &State, wanted: impl Fn(&Record) -> bool) -> Result<Vec<Record>, Error> {
+    let io = |source: std::io::Error| Error::io("read", shown(FOLDER), source);
+    let Some(folder) = state.find_folder(FOLDER)? else {
+        return Ok(Vec::new());
+    };
+    let file = match fs::open_at(folder.as_fd(), OsStr::new(CURRENT), fs::READ) {
+        Ok(fd) => std::fs::File::from(fd),
+        Err(rustix::io::Errno::NOENT) => return Ok(Vec::new()),
+        Err(errno) => return Err(io(errno.into())),
+    };
+    let stat = rustix::fs::fstat(&file).map_err(|errno| io(errno.into()))?;
+    let size = if fs::is_regular(&stat) { fs::size_of(&stat) } else { 0 };
+    let start = size.saturating_sub(NEWEST_BYTES);
+    let mut bytes = vec![0; usize::try_from(size - start).unwrap_or(0)];
+    file.read_exact_at(&mut bytes, start).map_err(io)?;
+    let records = bytes.split(|byte| *byte == b'\n').rev();
+    let records = records.filter_map(|line| serde_json::from_slice::<Record>(line).ok());
+    Ok(records.filter(wanted).collect())
 }
 
 /// A line of the log, and whether it is whole and follows the one before.

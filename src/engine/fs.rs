@@ -159,6 +159,38 @@ pub fn read_to_end(file: File, expected: u64, bytes_max: u64) -> io::Result<Vec<
     Ok(bytes)
 }
 
+/// The type bits that stand for a symlink in a mode.
+pub const SYMLINK_MODE: u32 = 0o120_000;
+
+/// Whether a mode is that of a symlink, whose bytes are its target.
+#[must_use]
+pub const fn is_symlink_mode(mode: u32) -> bool {
+    mode & 0o170_000 == SYMLINK_MODE
+}
+
+/// The mode of a file or symlink as the journal and the snapshots have it: permission bits, or the
+/// type bits of a symlink, which has none of its own.
+#[must_use]
+pub fn recorded_mode(stat: &Stat) -> u32 {
+    if is_symlink(stat) { SYMLINK_MODE } else { mode_of(stat) }
+}
+
+/// Creates the symlink `name` in `folder`; there must be nothing of that name.
+///
+/// # Errors
+/// What the system says; `EEXIST` where something stands there.
+pub fn create_link_at(folder: BorrowedFd<'_>, name: &OsStr, target: &[u8]) -> Result<(), Errno> {
+    rustix::io::retry_on_intr(|| rustix::fs::symlinkat(target, folder, name))
+}
+
+/// What a symlink that was opened to be looked at leads to.
+///
+/// # Errors
+/// What the system says.
+pub fn target_of(link: &OwnedFd) -> Result<Vec<u8>, Errno> {
+    Ok(rustix::fs::readlinkat(link, "", Vec::new())?.into_bytes())
+}
+
 /// The type that a `stat` names.
 #[must_use]
 pub fn type_of(stat: &Stat) -> FileType {

@@ -17,6 +17,8 @@ pub struct History {
     undone: Vec<Entry>,
     /// What each undo and redo was about.
     reverts: BTreeMap<u64, Vec<u64>>,
+    /// Folders that were made for changes that are taken back, and still stand since others use them.
+    vacant: BTreeSet<WorkspacePath>,
     /// The files that the last undo or redo of them merged, with what it left there.
     merged: BTreeMap<WorkspacePath, Option<Version>>,
 }
@@ -48,6 +50,7 @@ impl History {
         let Some(direction) = direction else {
             // As in every editor: a new change ends what could have been redone.
             self.undone.clear();
+            self.vacant.clear();
             self.done.push(entry);
             return;
         };
@@ -58,9 +61,19 @@ impl History {
         };
         for seq in &about {
             if let Some(at) = from.iter().rposition(|known| known.seq == *seq) {
-                to.push(from.remove(at));
+                let moved = from.remove(at);
+                match direction {
+                    Direction::Undo => self.vacant.extend(moved.folders.iter().cloned()),
+                    Direction::Redo => self.vacant.retain(|folder| !moved.folders.contains(folder)),
+                }
+                to.push(moved);
             }
         }
+        // What came back with the rest of it was there before any of these changes.
+        let came_back = |folder: &WorkspacePath| {
+            entry.folders.contains(folder) || entry.moves.iter().any(|moved| folder.is_within(&moved.to))
+        };
+        self.vacant.retain(|folder| !came_back(folder));
         self.reverts.insert(entry.seq, about);
     }
 
@@ -82,8 +95,8 @@ impl History {
     /// The folders that were made for changes that are taken back: nobody needs them once they are
     /// empty.
     #[must_use]
-    pub fn folders_of_undone(&self) -> BTreeSet<WorkspacePath> {
-        self.undone.iter().flat_map(|entry| entry.folders.iter().cloned()).collect()
+    pub fn vacant(&self) -> BTreeSet<WorkspacePath> {
+        self.vacant.clone()
     }
 
     /// What the session left at `path` when it last merged there, if it has not changed it since.

@@ -11,6 +11,7 @@ pub mod fs;
 pub mod gc;
 pub mod history;
 mod near;
+pub mod net;
 pub mod path;
 pub mod policy;
 pub mod protect;

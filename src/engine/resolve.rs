@@ -104,6 +104,20 @@ impl Workspace {
         Ok(Place { path: canonical, shown, stat, protected })
     }
 
+    /// The very place of a canonical path, whatever is on the way to it now.
+    ///
+    /// # Errors
+    /// The system's, save that a file or symlink on the way counts as nothing there.
+    pub fn place_of(&self, path: &WorkspacePath) -> Result<Place, Error> {
+        let shown = self.shown(path);
+        let stat = match fs::open_beneath(self.root_fd(), path, fs::LOOK).and_then(rustix::fs::fstat) {
+            Ok(stat) => Some(stat),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
+            Err(errno) => return Err(path_error(&shown, errno)),
+        };
+        Ok(Place { path: path.clone(), shown, stat, protected: None })
+    }
+
     /// Where `path` leads, its last component not followed: a symlink is itself.
     ///
     /// # Errors

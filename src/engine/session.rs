@@ -4,6 +4,7 @@
 //! session's lock, reads the newest state, and replaces the file at once. Fields that this version
 //! does not know survive. A damaged file is set aside and says so; it is never trusted.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::fd::AsFd;
@@ -17,7 +18,8 @@ use serde_json::{Map, Value};
 
 use super::fs;
 use super::path::WorkspacePath;
-use super::state::{State, shown};
+use super::state::{State, shown, unique_name};
+use super::transaction::journal::names_in;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
@@ -27,8 +29,12 @@ const ID_CHARACTERS_MAX: usize = 100;
 const VERSION: u32 = 1;
 /// Size of a state file: some 100,000 marks.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Paths that are remembered beyond a compaction.
+const COMPACTED_MAX: usize = 1000;
 /// Where the state files are.
 pub const FOLDER: &str = "sessions";
+/// How the name of a state file begins that waits to take another's place.
+const ASIDE_PREFIX: &str = "session.";
 
 /// The name of a session: 1 to 100 of `A-Za-z0-9._-`, not beginning with a dot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -160,14 +166,40 @@ pub struct SessionState {
     /// What the session has seen, by path.
     #[serde(default)]
     marks: Vec<Mark>,
+    /// What it had seen before its context was compacted, by path.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    compacted: BTreeSet<WorkspacePath>,
+    /// Where an earlier session of this name ended, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    after: Option<Ended>,
+    /// Whether nothing has been seen or changed since then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    ended: bool,
     /// What a later version keeps here.
     #[serde(flatten)]
     other: Map<String, Value>,
 }
 
+/// The end of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// The number of its last change.
+    pub seq: u64,
+    /// When, seconds since 1970.
+    pub time: u64,
+}
+
 impl Default for SessionState {
     fn default() -> Self {
-        Self { version: VERSION, seq: 0, marks: Vec::new(), other: Map::new() }
+        Self {
+            version: VERSION,
+            seq: 0,
+            marks: Vec::new(),
+            compacted: BTreeSet::new(),
+            after: None,
+            ended: false,
+            other: Map::new(),
+        }
     }
 }
 
@@ -175,7 +207,8 @@ impl SessionState {
     /// What the session knows of `path`.
     #[must_use]
     pub fn mark(&self, path: &WorkspacePath) -> Option<&Mark> {
-        self.marks.iter().find(|mark| mark.path == *path)
+        let at = self.marks.binary_search_by(|mark| mark.path.cmp(path)).ok()?;
+        self.marks.get(at)
     }
 
     /// All marks, by path.
@@ -206,6 +239,62 @@ impl SessionState {
         self.set_mark(seen);
     }
 
+    /// Where an earlier session of this name ended, if there was one.
+    #[must_use]
+    pub fn after(&self) -> Option<Ended> {
+        self.after
+    }
+
+    /// Whether it has ended and was not used since.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Ends it: what follows under its name begins anew, with a baseline of its own. The number of
+    /// its last change is `seq`.
+    pub fn end(&mut self, seq: u64) {
+        *self = Self {
+            after: Some(Ended { seq, time: seconds_now() }),
+            ended: true,
+            other: std::mem::take(&mut self.other),
+            ..Self::default()
+        };
+    }
+
+    /// What it had seen before its context was compacted, and not again since; by path.
+    pub fn compacted(&self) -> impl Iterator<Item = &WorkspacePath> {
+        self.compacted.iter().filter(|path| self.mark(path).is_none())
+    }
+
+    /// Whether it had seen `path` before its context was compacted, and not again since.
+    #[must_use]
+    pub fn was_compacted(&self, path: &WorkspacePath) -> bool {
+        self.compacted.contains(path) && self.mark(path).is_none()
+    }
+
+    /// Drops all marks, since what was read is no longer in the caller's context; that it was read
+    /// is remembered, of the newest.
+    pub fn compact(&mut self) {
+        let mut marks = std::mem::take(&mut self.marks);
+        marks.sort_by_key(|mark| std::cmp::Reverse(mark.time));
+        let room = COMPACTED_MAX.saturating_sub(marks.len());
+        self.compacted = std::mem::take(&mut self.compacted).into_iter().take(room).collect();
+        self.compacted.extend(marks.into_iter().take(COMPACTED_MAX).map(|mark| mark.path));
+    }
+
+    /// Forgets `path` and whatever lies below it; answers the paths that were known.
+    pub fn forget_below(&mut self, path: &WorkspacePath) -> Vec<WorkspacePath> {
+        let (gone, kept): (Vec<Mark>, Vec<Mark>) =
+            std::mem::take(&mut self.marks).into_iter().partition(|mark| mark.path.is_within(path));
+        self.marks = kept;
+        let (mut forgotten, kept): (BTreeSet<WorkspacePath>, BTreeSet<WorkspacePath>) =
+            std::mem::take(&mut self.compacted).into_iter().partition(|known| known.is_within(path));
+        self.compacted = kept;
+        forgotten.extend(gone.into_iter().map(|mark| mark.path));
+        forgotten.into_iter().collect()
+    }
+
     /// Drops the mark for `path`; whether there was one.
     pub fn forget(&mut self, path: &WorkspacePath) -> bool {
         let before = self.marks.len();
@@ -225,6 +314,11 @@ pub fn load(state: &State, id: &SessionId) -> Result<(SessionState, Option<Strin
     let name = format!("{id}.json");
     let bytes = match fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
         Ok(None) => return Ok((SessionState::default(), None)),
+        // What a power failure leaves of a file that was not synced: what was read is to be read
+        // again, and the gate says so.
+        Ok(Some(bytes)) if bytes.iter().all(|byte| *byte == 0) => {
+            return Ok((SessionState::default(), None));
+        }
         Ok(Some(bytes)) => bytes,
         Err(source) if is_no_state_file(&source) => {
             return Ok((SessionState::default(), Some(set_aside(&folder, &name))));
@@ -249,12 +343,73 @@ pub fn update(
     change: impl FnOnce(&mut SessionState),
 ) -> Result<Option<String>, Error> {
     let folder = state.folder(FOLDER)?;
-    let _lock = state.lock(folder.as_fd(), &format!("{id}.lock"))?;
+    let _lock = state.lock(folder.as_fd(), &lock_name(id.as_str()))?;
     let (mut session, warning) = load(state, id)?;
+    session.ended = false;
     change(&mut session);
     let bytes = serde_json::to_vec(&session).map_err(|error| Error::internal(error.to_string()))?;
-    state.replace(folder.as_fd(), OsStr::new(&format!("{id}.json")), &bytes)?;
+    let aside = format!("{ASIDE_PREFIX}{id}.{}", unique_name("new"));
+    state.replace(folder.as_fd(), OsStr::new(&format!("{id}.json")), &bytes, &aside)?;
     Ok(warning)
+}
+
+/// A session that the workspace knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Its name.
+    pub id: SessionId,
+    /// When its state file was last written, seconds since 1970.
+    pub time: u64,
+}
+
+/// Every session that has a state file, the one used last first.
+///
+/// # Errors
+/// What the system says.
+pub fn list(state: &State) -> Result<Vec<Known>, Error> {
+    let Some(folder) = state.find_folder(FOLDER)? else {
+        return Ok(Vec::new());
+    };
+    let mut known = Vec::new();
+    for name in names_in(&folder)? {
+        let id = name.strip_suffix(".json").and_then(|id| id.parse().ok());
+        let stat = fs::stat_at(folder.as_fd(), OsStr::new(&name)).ok().filter(fs::is_regular);
+        if let (Some(id), Some(stat)) = (id, stat) {
+            known.push(Known { id, time: u64::try_from(stat.st_mtime).unwrap_or(0) });
+        }
+    }
+    known
+        .sort_by(|one, other| other.time.cmp(&one.time).then_with(|| one.id.as_str().cmp(other.id.as_str())));
+    Ok(known)
+}
+
+/// The session `id` as its file has it, for a look at others: a damaged or newer one is `None`, and
+/// stays as it is.
+#[must_use]
+pub fn peek(state: &State, id: &SessionId) -> Option<SessionState> {
+    let folder = state.find_folder(FOLDER).ok()??;
+    let name = format!("{id}.json");
+    let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok()??;
+    parse(&bytes, &name).ok()?
+}
+
+/// The name of a session's lock.
+fn lock_name(id: &str) -> String {
+    format!("{id}.lock")
+}
+
+/// Whether a file of that name in the staging folder is a session's, whose owner is still at work.
+///
+/// Others may hold a session's lock without that of the workspace.
+#[must_use]
+pub fn is_in_use(state: &State, name: &str) -> bool {
+    let Some((id, _)) = name.strip_prefix(ASIDE_PREFIX).and_then(|rest| rest.rsplit_once('.')) else {
+        return false;
+    };
+    let Ok(Some(folder)) = state.find_folder(FOLDER) else {
+        return false;
+    };
+    !matches!(state.try_lock(folder.as_fd(), &lock_name(id)), Ok(Some(_)))
 }
 
 /// The state in `bytes`; `None` where they are damaged.

@@ -50,7 +50,7 @@ pub fn record(engine: &mut Engine, record: &Record<'_>) -> Result<(), Error> {
     if !engine.policy().has_snapshots() {
         return if engine.require_snapshot { engine.snapshot_failed(&turned_off(engine)) } else { Ok(()) };
     }
-    match open(engine).and_then(|mut store| store.record(&change_of(record))) {
+    match uninterrupted(|| open(engine)?.record(&change_of(record))) {
         Ok(recorded) => take(engine, recorded),
         Err(error) => engine.snapshot_failed(&error.to_string()),
     }
@@ -63,7 +63,8 @@ pub fn record_late(engine: &mut Engine, record: &Record<'_>) -> Option<String> {
         return None;
     }
     let entry = record.entry;
-    let outcome = open(engine).and_then(|mut store| {
+    let outcome = uninterrupted(|| {
+        let mut store = open(engine)?;
         if store.tip_is(&entry.session, entry.seq)? {
             return store.tip();
         }
@@ -92,7 +93,7 @@ pub fn baseline(engine: &mut Engine, entry: &Entry) {
     };
     let control = engine.control.clone().within(BASELINE_TIME_MAX.min(scan_time(engine)));
     let state = engine.workspace.root().join(STATE_FOLDER);
-    match open(engine).and_then(|mut store| store.scan(&state, &scan, &control)) {
+    match uninterrupted(|| open(engine)?.scan(&state, &scan, &control)) {
         Ok(recorded) => {
             recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
             // A repository within is its own, at every baseline anew: nobody needs to hear of it.
@@ -129,7 +130,7 @@ pub fn scan(engine: &mut Engine, subject: String, why: Option<&str>, tool: &str)
     };
     let control = engine.control.clone().within(scan_time(engine));
     let state = engine.workspace.root().join(STATE_FOLDER);
-    let scanned = open(engine).and_then(|mut store| store.scan(&state, &scan, &control));
+    let scanned = uninterrupted(|| open(engine)?.scan(&state, &scan, &control));
     scanned.map_err(|error| refused(ErrorKind::SnapshotFailed, &error))
 }
 
@@ -180,6 +181,19 @@ pub fn find_version(
     is_it: impl FnMut(&[u8]) -> bool,
 ) -> Option<Vec<u8>> {
     open(engine).ok()?.find_version(path.as_bytes(), is_it).ok().flatten()
+}
+
+/// Tries again where a signal came in between: not every call beneath does so itself.
+fn uninterrupted<T>(work: impl Fn() -> Result<T, SnapshotError>) -> Result<T, SnapshotError> {
+    /// Tries in all.
+    const TRIES: usize = 5;
+    for _ in 1..TRIES {
+        match work() {
+            Err(error) if error.is_interrupted() => {}
+            outcome => return outcome,
+        }
+    }
+    work()
 }
 
 /// Opens the snapshots of the workspace.

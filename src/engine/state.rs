@@ -1,5 +1,6 @@
 //! `.lbx/`: everything that lbx remembers, reached from opened folders only.
 
+use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
@@ -7,11 +8,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Mode};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::fs;
 use super::path::WorkspacePath;
+use super::transaction::stage;
 use super::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 
@@ -31,6 +33,8 @@ pub struct State {
     folder: OwnedFd,
     /// How long one holder may keep a lock before those who wait give up.
     lock_wait: Duration,
+    /// Folders that got a new one in this call, which is not durable yet.
+    grown: RefCell<Vec<OwnedFd>>,
 }
 
 impl State {
@@ -40,7 +44,9 @@ impl State {
     /// `not_a_directory` where something else has its name, or the system's.
     pub fn find(workspace: &Workspace) -> Result<Option<Self>, Error> {
         match fs::open_at(workspace.root_fd(), OsStr::new(STATE_FOLDER), fs::FOLDER) {
-            Ok(folder) => Ok(Some(Self { folder, lock_wait: workspace.lock_wait() })),
+            Ok(folder) => {
+                Ok(Some(Self { folder, lock_wait: workspace.lock_wait(), grown: RefCell::default() }))
+            }
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::NOTDIR | Errno::LOOP) => Err(Error::new(
                 ErrorKind::NotADirectory,
@@ -57,19 +63,50 @@ impl State {
     /// # Errors
     /// As [`Self::find`].
     pub fn open(workspace: &Workspace) -> Result<Self, Error> {
-        let state = if let Some(state) = Self::find(workspace)? {
-            state
-        } else {
-            make_folder(workspace.root_fd(), OsStr::new(STATE_FOLDER), 0o777)
-                .map_err(|errno| Error::io("make", STATE_FOLDER, errno))?;
-            Self::find(workspace)?
-                .ok_or_else(|| Error::io("open", STATE_FOLDER, std::io::Error::from(Errno::NOENT)))?
-        };
-        // Looked for each time: the call that made the folder may have been killed before this.
-        if matches!(fs::stat_at(state.fd(), OsStr::new(IGNORE_NAME)), Err(Errno::NOENT)) {
-            state.replace(state.fd(), OsStr::new(IGNORE_NAME), IGNORE_FILE)?;
+        if let Some(state) = Self::find(workspace)? {
+            state.keep_from_git()?;
+            return Ok(state);
         }
+        make_folder(workspace.root_fd(), OsStr::new(STATE_FOLDER), 0o777)
+            .map_err(|errno| Error::io("make", STATE_FOLDER, errno))?;
+        let state = Self::find(workspace)?
+            .ok_or_else(|| Error::io("open", STATE_FOLDER, std::io::Error::from(Errno::NOENT)))?;
+        state.has_grown(workspace.root_fd());
+        state.keep_from_git()?;
         Ok(state)
+    }
+
+    /// Writes the file that keeps the state out of git, unless it is there. It is looked for each
+    /// time, and a length of nothing counts as missing: the call that made the folder may have been
+    /// killed in between, or the power may have failed.
+    fn keep_from_git(&self) -> Result<(), Error> {
+        let name = OsStr::new(IGNORE_NAME);
+        match fs::stat_at(self.fd(), name) {
+            Err(Errno::NOENT) => {}
+            Ok(stat) if fs::is_regular(&stat) && fs::size_of(&stat) == 0 => {}
+            _ => return Ok(()),
+        }
+        // In place, since whoever finds it half written takes it for missing.
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let open = || rustix::fs::openat(self.fd(), name, flags, Mode::from_raw_mode(0o666));
+        let written = rustix::io::retry_on_intr(open)
+            .map_err(std::io::Error::from)
+            .and_then(|fd| File::from(fd).write_all(IGNORE_FILE));
+        written.map_err(|source| Error::io("write", shown(IGNORE_NAME), source))
+    }
+
+    /// Notes that a folder got a new one.
+    fn has_grown(&self, folder: BorrowedFd<'_>) {
+        if let Ok(folder) = fs::open_at(folder, OsStr::new("."), fs::FOLDER) {
+            self.grown.borrow_mut().push(folder);
+        }
+    }
+
+    /// The folders that got new ones in this call: until they are synced, those may be lost with all
+    /// that is in them.
+    #[must_use]
+    pub fn take_grown(&self) -> Vec<OwnedFd> {
+        self.grown.take()
     }
 
     /// The folder, for calls relative to it.
@@ -105,8 +142,11 @@ impl State {
         for name in path.split('/') {
             let parent = if made.is_empty() { None } else { self.find_folder(&made)? };
             let parent = parent.as_ref().map_or(self.fd(), AsFd::as_fd);
-            make_folder(parent, OsStr::new(name), 0o700)
-                .map_err(|errno| Error::io("make", shown(path), errno))?;
+            if make_folder(parent, OsStr::new(name), 0o700)
+                .map_err(|errno| Error::io("make", shown(path), errno))?
+            {
+                self.has_grown(parent);
+            }
             made = if made.is_empty() { name.to_owned() } else { format!("{made}/{name}") };
         }
         self.find_folder(path)?
@@ -115,20 +155,43 @@ impl State {
 
     /// Replaces a small file at once: whoever reads it sees the old bytes or the new.
     ///
+    /// The new bytes wait under the name `aside` in the staging folder, where the next change
+    /// removes what a dead call left.
+    ///
     /// # Errors
     /// What the system says; then nothing has changed.
-    pub fn replace(&self, folder: BorrowedFd<'_>, name: &OsStr, bytes: &[u8]) -> Result<(), Error> {
-        let temporary = unique_name(".tmp");
-        let temporary = OsStr::new(&temporary);
-        let written = fs::create_at(folder, temporary, 0o600)
+    pub fn replace(
+        &self,
+        folder: BorrowedFd<'_>,
+        name: &OsStr,
+        bytes: &[u8],
+        aside: &str,
+    ) -> Result<(), Error> {
+        let staging = self.folder(stage::FOLDER)?;
+        let aside = OsStr::new(aside);
+        let written = fs::create_at(staging.as_fd(), aside, 0o600)
             .map_err(std::io::Error::from)
             .and_then(|mut file| file.write_all(bytes))
-            .and_then(|()| Ok(fs::rename_at(folder, temporary, folder, name)?));
+            .and_then(|()| Ok(fs::rename_at(&staging, aside, folder, name)?));
         written.map_err(|source| {
             // The temporary file is of no use to anyone; that it could not be removed changes nothing.
-            let _ = fs::unlink_at(folder, temporary, AtFlags::empty());
+            let _ = fs::unlink_at(&staging, aside, AtFlags::empty());
             Error::io("write", shown(&name.to_string_lossy()), source)
         })
+    }
+
+    /// Takes the exclusive lock `name` in `folder` if it is free at once.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn try_lock(&self, folder: BorrowedFd<'_>, name: &str) -> Result<Option<Lock>, Error> {
+        let io = |source: std::io::Error| Error::io("lock", shown(name), source);
+        let file = open_lock(folder, OsStr::new(name)).map_err(|errno| io(errno.into()))?;
+        match fs2::FileExt::try_lock_exclusive(&file) {
+            Ok(()) => Lock::held(file).map(Some).map_err(io),
+            Err(source) if is_contended(&source) => Ok(None),
+            Err(source) => Err(io(source)),
+        }
     }
 
     /// Takes the exclusive lock `name` in `folder`, waiting until it is free.
@@ -221,19 +284,19 @@ fn is_contended(source: &std::io::Error) -> bool {
 
 /// Opens a lock file, made where it is missing.
 fn open_lock(folder: BorrowedFd<'_>, name: &OsStr) -> Result<File, Errno> {
-    use rustix::fs::OFlags;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let mode = Mode::from_raw_mode(0o600);
     rustix::io::retry_on_intr(|| rustix::fs::openat(folder, name, flags, mode)).map(File::from)
 }
 
-/// Makes a folder, where there is none yet.
+/// Makes a folder, where there is none yet; whether there was none.
 ///
 /// # Errors
 /// What the system says.
-pub fn make_folder(parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<(), Errno> {
+pub fn make_folder(parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<bool, Errno> {
     match rustix::io::retry_on_intr(|| rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode))) {
-        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
         Err(errno) => Err(errno),
     }
 }

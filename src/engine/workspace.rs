@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, Stat};
+use rustix::io::Errno;
 
 use super::fs;
 use super::path::WorkspacePath;
@@ -132,6 +133,19 @@ impl Workspace {
     pub fn open_folder(&self, path: &WorkspacePath) -> Result<OwnedFd, Error> {
         fs::open_beneath(self.root_fd(), path, fs::FOLDER)
             .map_err(|errno| Error::io("open the folder", self.shown(path), errno))
+    }
+
+    /// Opens the folder at a canonical path, where there is one: not where a file or symlink stands
+    /// in its place or on the way to it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn find_folder(&self, path: &WorkspacePath) -> Result<Option<OwnedFd>, Error> {
+        match fs::open_beneath(self.root_fd(), path, fs::FOLDER) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            Err(errno) => Err(Error::io("open the folder", self.shown(path), errno)),
+        }
     }
 }
 

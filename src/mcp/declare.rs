@@ -10,6 +10,9 @@ use crate::cli::options::COMMON_FIELDS;
 use crate::request;
 use crate::tools::{self, Effect, Entry, TOOLS};
 
+/// Fields that an answer for one of several files has beside those of the answer for one alone.
+const OTHER_FIELDS_MAX: usize = 1;
+
 /// The tools that clients see.
 pub fn served() -> impl Iterator<Item = &'static Entry> {
     TOOLS.iter().filter(|tool| tool.served)
@@ -29,8 +32,8 @@ pub fn tools(results: Results) -> Vec<Tool> {
 
 /// One tool.
 fn declare(tool: &Entry, results: Results) -> Tool {
-    let declared = Tool::new(tool.name, tool.description(), Arc::new(input_schema(tool)))
-        .with_title(tool.title())
+    // No title: the description begins with it.
+    let declared = Tool::new(tool.name, description(tool), Arc::new(input_schema(tool)))
         .with_annotations(annotations(tool.effect));
     match results {
         Results::Json => declared.with_raw_output_schema(Arc::new(output_schema(tool))),
@@ -49,11 +52,39 @@ fn annotations(effect: Effect) -> ToolAnnotations {
         .open_world(false)
 }
 
-/// The request's schema, with the fields that every tool takes.
+/// What the tool does, without what is said for the command line.
+#[must_use]
+pub fn description(tool: &Entry) -> String {
+    without_command_line(&tool.description())
+}
+
+/// A text without its sentences, or their ends, that begin with "on the command line".
+fn without_command_line(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (start, replacement) in [("; on the command line", ""), (" On the command line", "")] {
+        while let Some(at) = text.find(start) {
+            let rest = text.get(at..).unwrap_or_default();
+            let end =
+                rest.find(". ").map_or(text.len(), |end| at + end + usize::from(start.starts_with(' ')));
+            text.replace_range(at..end, replacement);
+        }
+    }
+    text
+}
+
+/// The request's schema, with the fields that every tool takes. The server checks requests itself,
+/// and says what is wrong: bounds and patterns that a description states are left out, as is what
+/// forbids other names than those listed, since names that models know are accepted too.
 fn input_schema(tool: &Entry) -> JsonObject {
     let mut schema = request::without_aliases((tool.request_schema)());
-    // What a flag is without being given goes without saying.
-    strip(&mut schema, |keyword, value| keyword == "default" && *value == Value::Bool(false));
+    strip(&mut schema, |keyword, value| match keyword {
+        "default" => *value == Value::Bool(false) || value.as_array().is_some_and(Vec::is_empty),
+        "minimum" | "maximum" => value.is_number(),
+        "pattern" => value.is_string(),
+        "additionalProperties" => value.is_boolean() || value.as_object().is_some_and(Map::is_empty),
+        _ => false,
+    });
+    reword(&mut schema);
     let mut schema = object(schema);
     // It says what the tool's own description says.
     schema.remove("description");
@@ -62,23 +93,117 @@ fn input_schema(tool: &Entry) -> JsonObject {
     schema
 }
 
-/// The answer's schema, with what stands beside its fields, and without what nobody needs before
-/// the answer is there: names and types are enough, and clients hand the list to a model that pays
-/// for it.
+/// The answer's schema, without what nobody needs before the answer is there: names and types are
+/// enough, and clients hand the list to a model that pays for it.
+///
+/// An answer of several forms is one object with the fields of all, of which those are required that
+/// every form has. Below that no field is said to be required, and a part that is described once is
+/// not described again.
 fn output_schema(tool: &Entry) -> JsonObject {
     let mut schema = (tool.response_schema)();
     strip(&mut schema, |keyword, value| match keyword {
         "description" | "pattern" => value.is_string(),
         "minimum" | "maximum" => value.is_number(),
+        "additionalProperties" => value.is_boolean(),
         _ => false,
     });
+    merge_forms(&mut schema);
+    let mut seen = Vec::new();
+    let own = schema.get("properties").cloned();
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(|part| shorten(part, own.as_ref(), &mut seen));
+    }
     let mut schema = object(schema);
-    let beside = [
-        ("warnings", json!({ "type": "array", "items": { "type": "string" } })),
-        ("snapshot", json!({ "type": "string" })),
-    ];
-    add_properties(&mut schema, beside);
+    add_properties(&mut schema, [("warnings", json!({ "type": "array", "items": { "type": "string" } }))]);
+    if tool.effect != Effect::Reads {
+        add_properties(&mut schema, [("snapshot", json!({ "type": "string" }))]);
+    }
     schema
+}
+
+/// Makes one object of each choice among objects.
+fn merge_forms(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            map.values_mut().for_each(merge_forms);
+            let Some(Value::Array(forms)) = map.get("anyOf") else {
+                return;
+            };
+            if !forms.iter().all(|form| form.get("properties").is_some()) {
+                return;
+            }
+            let forms = forms.clone();
+            map.remove("anyOf");
+            map.insert("type".to_owned(), "object".into());
+            let required = required_by_all(&forms);
+            if required.is_empty() {
+                map.remove("required");
+            } else {
+                map.insert("required".to_owned(), required.into());
+            }
+            let properties = map.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+            for form in forms {
+                if let (Some(properties), Some(Value::Object(own))) =
+                    (properties.as_object_mut(), form.get("properties"))
+                {
+                    properties.extend(own.clone());
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(merge_forms),
+        _ => {}
+    }
+}
+
+/// The fields that every form requires.
+fn required_by_all(forms: &[Value]) -> Vec<Value> {
+    let of = |form: &Value| form.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut forms = forms.iter();
+    let first = forms.next().map(of).unwrap_or_default();
+    let rest: Vec<Vec<Value>> = forms.map(of).collect();
+    first.into_iter().filter(|name| rest.iter().all(|form| form.contains(name))).collect()
+}
+
+/// Leaves out what a part of an answer requires, and fields that were described before: those of an
+/// equal part, or, where the part is an answer for one of several files, those of the answer itself.
+fn shorten(part: &mut Value, own: Option<&Value>, seen: &mut Vec<Value>) {
+    match part {
+        Value::Object(map) => {
+            if let Some(Value::Object(properties)) = map.get_mut("properties") {
+                let of_own = |name: &String| own.is_some_and(|own| own.get(name).is_some());
+                let described = Value::Object(properties.clone());
+                if seen.contains(&described) {
+                    properties.clear();
+                } else if properties.keys().filter(|name| !of_own(name)).count() <= OTHER_FIELDS_MAX {
+                    properties.retain(|name, _| !of_own(name));
+                } else {
+                    seen.push(described);
+                }
+                let is_empty = properties.is_empty();
+                map.remove("required");
+                if is_empty {
+                    map.remove("properties");
+                }
+            }
+            map.values_mut().for_each(|part| shorten(part, own, seen));
+        }
+        Value::Array(list) => list.iter_mut().for_each(|part| shorten(part, own, seen)),
+        _ => {}
+    }
+}
+
+/// Takes out of each description what is said for the command line.
+fn reword(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            if let Some(Value::String(text)) = map.get_mut("description") {
+                *text = without_command_line(text);
+            }
+            map.values_mut().for_each(reword);
+        }
+        Value::Array(list) => list.iter_mut().for_each(reword),
+        _ => {}
+    }
 }
 
 /// Adds properties to the schema of an object.

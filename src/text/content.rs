@@ -1,5 +1,8 @@
 //! From bytes to text and back, without losing a byte.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -144,6 +147,64 @@ impl Content {
     }
 }
 
+/// The same of bytes that someone else holds; they are copied only where they must be decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View<'a> {
+    /// How the file's bytes stand for the body.
+    pub encoding: Encoding,
+    /// Whether the file begins with a byte-order mark; it is not in the body.
+    pub bom: bool,
+    /// The text.
+    pub body: Cow<'a, [u8]>,
+}
+
+impl<'a> View<'a> {
+    /// Decodes a whole file, as [`Content::decode`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn of(bytes: &'a [u8]) -> Result<Self, Unsupported> {
+        match Start::of(bytes) {
+            Start::Utf32 | Start::Utf16(_) => {
+                let Content { encoding, bom, body } = Content::decode(bytes.to_vec())?;
+                Ok(Self { encoding, bom, body: Cow::Owned(body) })
+            }
+            start @ (Start::Utf8Bom | Start::Plain) => {
+                let is_utf8 = std::str::from_utf8(bytes).is_ok();
+                let bom = start == Start::Utf8Bom && is_utf8;
+                let body = if bom { bytes.get(UTF8_BOM.len()..).unwrap_or_default() } else { bytes };
+                let encoding = if is_utf8 { Encoding::Utf8 } else { Encoding::Bytes };
+                Ok(Self { encoding, bom, body: Cow::Borrowed(body) })
+            }
+        }
+    }
+
+    /// The file's bytes, were `body` its text.
+    #[must_use]
+    pub fn encode(&self, body: Vec<u8>) -> Vec<u8> {
+        Content { encoding: self.encoding, bom: self.bom, body }.encode()
+    }
+
+    /// A range of the body as it stands on disk: encoded, and with the byte-order mark where it
+    /// begins the file.
+    #[must_use]
+    pub fn on_disk(&self, range: &Range<usize>) -> Cow<'_, [u8]> {
+        let part = self.body.get(range.clone()).unwrap_or_default();
+        let is_start = range.start == 0;
+        let mark_bytes = match self.encoding {
+            Encoding::Utf8 if self.bom && is_start => return Cow::Owned([UTF8_BOM, part].concat()),
+            Encoding::Utf8 | Encoding::Bytes => return Cow::Borrowed(part),
+            Encoding::Utf16Le => UTF16LE_BOM.len(),
+            Encoding::Utf16Be => UTF16BE_BOM.len(),
+        };
+        let mut bytes = self.encode(part.to_vec());
+        if !is_start {
+            bytes.drain(..mark_bytes);
+        }
+        Cow::Owned(bytes)
+    }
+}
+
 /// Whether the first bytes of a file are those of a binary: a NUL within the first 8,000, and no
 /// byte-order mark of UTF-16.
 #[must_use]
@@ -218,6 +279,15 @@ mod tests {
         ] {
             let content = Content::decode(bytes.clone()).unwrap();
             assert_eq!((content.encoding, content.bom), (encoding, bom), "{bytes:?}");
+            let view = View::of(&bytes).unwrap();
+            assert_eq!(
+                (view.encoding, view.bom, view.body.as_ref()),
+                (encoding, bom, content.body.as_slice())
+            );
+            assert_eq!(view.on_disk(&(0..view.body.len())), bytes);
+            let (head, tail) =
+                (view.on_disk(&(0..1.min(view.body.len()))), view.on_disk(&(1..view.body.len())));
+            assert!(view.body.is_empty() || [head, tail].concat() == bytes || encoding == Encoding::Utf8);
             assert_eq!(content.encode(), bytes);
         }
     }

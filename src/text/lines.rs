@@ -127,6 +127,60 @@ pub fn ending_of(line: &[u8]) -> &[u8] {
     line.get(without_ending(line).len()..).unwrap_or_default()
 }
 
+/// Bytes compared at once.
+const CHUNK_BYTES: usize = 4096;
+
+/// How many bytes two texts have in common at their start.
+#[must_use]
+pub fn common_start(one: &[u8], other: &[u8]) -> usize {
+    let chunks = one.chunks_exact(CHUNK_BYTES).zip(other.chunks_exact(CHUNK_BYTES));
+    let whole = chunks.take_while(|(mine, theirs)| mine == theirs).count() * CHUNK_BYTES;
+    let (one, other) = (one.get(whole..).unwrap_or_default(), other.get(whole..).unwrap_or_default());
+    whole + one.iter().zip(other).take_while(|(mine, theirs)| mine == theirs).count()
+}
+
+/// How many bytes two texts have in common at their end.
+#[must_use]
+pub fn common_end(one: &[u8], other: &[u8]) -> usize {
+    let chunks = one.rchunks_exact(CHUNK_BYTES).zip(other.rchunks_exact(CHUNK_BYTES));
+    let whole = chunks.take_while(|(mine, theirs)| mine == theirs).count() * CHUNK_BYTES;
+    let one = one.get(..one.len() - whole).unwrap_or_default();
+    let other = other.get(..other.len() - whole).unwrap_or_default();
+    whole + one.iter().rev().zip(other.iter().rev()).take_while(|(mine, theirs)| mine == theirs).count()
+}
+
+/// How many whole lines two texts have in common at their start, and then at their end.
+#[must_use]
+pub fn common_lines(one: &[u8], other: &[u8]) -> (u64, u64) {
+    let terminator = LineEnding::of(one).terminator();
+    if one == other {
+        return (count(one), 0);
+    }
+    if LineEnding::of(other).terminator() != terminator {
+        return (0, 0);
+    }
+    let count = |text: &[u8]| {
+        let ended = memchr::memchr_iter(terminator, text).count() as u64;
+        ended + u64::from(text.last().is_some_and(|&last| last != terminator))
+    };
+    let same = one.get(..common_start(one, other)).unwrap_or_default();
+    let head = memchr::memrchr(terminator, same).map_or(0, |at| at + 1);
+    let (one, other) = (one.get(head..).unwrap_or_default(), other.get(head..).unwrap_or_default());
+    let same_bytes = common_end(one, other);
+    let begins_line = |text: &[u8]| {
+        let before = (text.len() - same_bytes).checked_sub(1);
+        before.is_none_or(|before| text.get(before) == Some(&terminator))
+    };
+    let tail = one.get(one.len() - same_bytes..).unwrap_or_default();
+    let whole = if begins_line(one) && begins_line(other) {
+        tail
+    } else {
+        let start = memchr::memchr(terminator, tail).map_or(tail.len(), |at| at + 1);
+        tail.get(start..).unwrap_or_default()
+    };
+    (count(same.get(..head).unwrap_or_default()), count(whole))
+}
+
 /// `text` with every LF, CR LF and (where there is no LF at all) CR turned into `ending`.
 #[must_use]
 pub fn with_ending(text: &[u8], ending: &[u8]) -> Vec<u8> {
@@ -167,6 +221,25 @@ mod tests {
                 text.chunks(size).for_each(|piece| endings.count(piece));
                 assert_eq!(endings.style(), style, "{text:?} in pieces of {size}");
             }
+        }
+    }
+
+    #[test]
+    fn lines_in_common_are_counted_from_both_ends() {
+        let long = "x".repeat(3 * CHUNK_BYTES);
+        for (one, other, common) in [
+            ("a\nb\n", "a\nb\n", (2, 0)),
+            ("a\nb\nc\n", "a\nB\nc\n", (1, 1)),
+            ("a\nb", "a\nb\n", (1, 0)),
+            ("ab\nc\n", "b\nc\n", (0, 1)),
+            ("c\n", "b\nc\n", (0, 1)),
+            ("x\nx\n", "x\n", (1, 0)),
+            ("", "a\n", (0, 0)),
+            ("a\nb\n", "a\rb\r", (0, 0)),
+            (&format!("{long}\n1\n{long}"), &format!("{long}\n2\n{long}"), (1, 1)),
+            (&format!("{long}1"), &format!("{long}2"), (0, 0)),
+        ] {
+            assert_eq!(common_lines(one.as_bytes(), other.as_bytes()), common);
         }
     }
 

@@ -1,12 +1,18 @@
 //! Text as bytes: encodings, lines, matching, diffs, patches. Pure: no file is opened here.
 
+pub mod block;
 pub mod content;
 pub mod diff;
+pub mod flexible;
 pub mod git_binary;
 pub mod git_diff;
+pub mod line_range;
 pub mod lines;
 pub mod markdown;
 pub mod nearest;
+pub mod omission;
 pub mod patch;
 pub mod replace;
+pub mod sketch;
 pub mod slice;
+pub mod visible;

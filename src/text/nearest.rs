@@ -1,6 +1,7 @@
 //! Where a text that was not found nearly stands, and what differs there.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use similar::{ChangeTag, TextDiff};
@@ -13,6 +14,10 @@ const TIME: Duration = Duration::from_millis(200);
 const CLOSE_LOOKS_MAX: usize = 200;
 /// Lines of the text looked for that vote for a place.
 const VOTING_LINES_MAX: usize = 2000;
+/// Places with as many votes that are compared character by character.
+const STARTS_MAX: usize = 50;
+/// Lines of such a place that are compared.
+const REGION_LINES_MAX: usize = 30;
 /// Lines shown of a difference.
 const LINES_SHOWN_MAX: usize = 12;
 /// Characters shown of a line.
@@ -29,6 +34,8 @@ pub struct Nearest {
     pub end_line: u64,
     /// How alike it is, 0 to 1.
     pub ratio: f32,
+    /// Where it first differs: a line of the file and a column of it, in bytes from 1.
+    pub first_difference: (u64, usize),
     /// What differs: wanted lines after `-`, the file's after `+`, with tabs (`→`), carriage
     /// returns (`␍`) and trailing blanks (`·`) made visible.
     pub difference: String,
@@ -39,25 +46,92 @@ pub struct Nearest {
 pub fn nearest(body: &[u8], wanted: &[u8]) -> Option<Nearest> {
     let file: Vec<&[u8]> = lines::lines(body).collect();
     let wanted: Vec<&[u8]> = lines::lines(wanted).collect();
-    let start = by_votes(&file, &wanted).or_else(|| by_likeness(&file, &wanted))?;
-    let region = file.get(start..(start + wanted.len()).min(file.len()))?;
-    let (wanted_text, region_text) = (visible_lines(&wanted), visible_lines(region));
+    let start = best_start(&file, &wanted)?;
+    compared(&file, &wanted, start..(start + wanted.len()).min(file.len()))
+}
+
+/// The region of `body` from line `first` to line `last`, compared with `wanted`.
+#[must_use]
+pub fn at_lines(body: &[u8], wanted: &[u8], first: u64, last: u64) -> Option<Nearest> {
+    let file: Vec<&[u8]> = lines::lines(body).collect();
+    let wanted: Vec<&[u8]> = lines::lines(wanted).collect();
+    let index = |line: u64| usize::try_from(line).ok();
+    compared(&file, &wanted, index(first)?.checked_sub(1)?..index(last)?)
+}
+
+/// A region, compared with what was wanted.
+fn compared(file: &[&[u8]], wanted: &[&[u8]], lines: Range<usize>) -> Option<Nearest> {
+    let start = lines.start;
+    let region = file.get(lines)?;
+    let (wanted_text, region_text) = (visible_lines(wanted), visible_lines(region));
     let diff = TextDiff::configure().timeout(TIME).diff_lines(&wanted_text, &region_text);
-    let characters = TextDiff::configure().timeout(TIME).diff_chars(&wanted_text, &region_text).ratio();
     Some(Nearest {
         start_line: start as u64 + 1,
         end_line: (start + region.len()) as u64,
-        ratio: characters,
+        ratio: ratio(&wanted_text, &region_text),
+        first_difference: first_difference(wanted, region, start),
         difference: difference(&diff),
     })
 }
 
-/// The start for which the most lines of `wanted` stand where they should, blanks at both ends aside.
-fn by_votes(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
+/// How alike two texts are, character by character, 0 to 1.
+fn ratio(one: &str, other: &str) -> f32 {
+    TextDiff::configure().timeout(TIME).diff_chars(one, other).ratio()
+}
+
+/// The first line of the region most like `wanted`.
+///
+/// Lines that agree vote for where the others should stand. Where few do, or for several places, the
+/// characters decide.
+fn best_start(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
+    let (votes, mut starts) = by_votes(file, wanted);
+    let voters = wanted.iter().filter(|line| may_vote(line)).count();
+    if votes * 2 <= voters {
+        starts.extend(by_likeness(file, wanted));
+    }
+    if let [only] = starts.as_slice() {
+        return Some(*only);
+    }
+    let until = Instant::now() + TIME;
+    let wanted_text = visible_lines(wanted.get(..wanted.len().min(REGION_LINES_MAX)).unwrap_or_default());
+    let alike = |start: usize| {
+        let end = (start + wanted.len().min(REGION_LINES_MAX)).min(file.len());
+        ratio(&wanted_text, &visible_lines(file.get(start..end).unwrap_or_default()))
+    };
+    starts
+        .into_iter()
+        .enumerate()
+        .take_while(|(number, _)| *number == 0 || Instant::now() < until)
+        .map(|(_, start)| (alike(start), start))
+        .max_by(|one, other| one.0.total_cmp(&other.0).then_with(|| other.1.cmp(&one.1)))
+        .map(|(_, start)| start)
+}
+
+/// Where a region that begins at line `start`, from 0, first differs from what was wanted.
+fn first_difference(wanted: &[&[u8]], region: &[&[u8]], start: usize) -> (u64, usize) {
+    let bare = lines::without_ending;
+    let pairs = wanted.iter().zip(region).enumerate();
+    let mut differing = pairs.filter(|(_, (one, other))| bare(one) != bare(other));
+    let (index, column) =
+        differing.next().map_or((region.len().saturating_sub(1), 1), |(index, (one, other))| {
+            let same = bare(one).iter().zip(bare(other)).take_while(|(mine, theirs)| mine == theirs).count();
+            (index, same + 1)
+        });
+    ((start + index) as u64 + 1, column)
+}
+
+/// Whether a line tells anything of where it stands.
+fn may_vote(line: &[u8]) -> bool {
+    line.iter().any(u8::is_ascii_alphanumeric) || !line.is_ascii()
+}
+
+/// The starts for which the most lines of `wanted` stand where they should, blanks at both ends
+/// aside, and how many these are.
+fn by_votes(file: &[&[u8]], wanted: &[&[u8]]) -> (usize, Vec<usize>) {
     let mut offsets: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (offset, line) in wanted.iter().enumerate().take(VOTING_LINES_MAX) {
         let line = line.trim_ascii();
-        if line.iter().any(u8::is_ascii_alphanumeric) || !line.is_ascii() {
+        if may_vote(line) {
             offsets.entry(line).or_default().push(offset);
         }
     }
@@ -69,7 +143,12 @@ fn by_votes(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
             }
         }
     }
-    votes.into_iter().max_by_key(|&(start, count)| (count, std::cmp::Reverse(start))).map(|(start, _)| start)
+    let most = votes.values().copied().max().unwrap_or(0);
+    let mut starts: Vec<usize> =
+        votes.into_iter().filter(|&(_, count)| count == most).map(|(start, _)| start).collect();
+    starts.sort_unstable();
+    starts.truncate(STARTS_MAX);
+    (most, starts)
 }
 
 /// The start at which the longest line of `wanted` has its most similar line.

@@ -10,16 +10,17 @@ use std::ops::Range;
 use super::lines::LineEnding;
 
 /// A text whose line endings are all LF, and the way back to the original.
-struct Flat<'a> {
+pub struct Flat<'a> {
     /// The flattened text.
-    text: Cow<'a, [u8]>,
+    pub text: Cow<'a, [u8]>,
     /// Where in it an LF stands for CR LF, ascending.
     pairs: Vec<usize>,
 }
 
 impl<'a> Flat<'a> {
     /// Flattens a whole file.
-    fn of(body: &'a [u8]) -> Self {
+    #[must_use]
+    pub fn of(body: &'a [u8]) -> Self {
         if memchr::memchr(b'\r', body).is_none() {
             return Self { text: Cow::Borrowed(body), pairs: Vec::new() };
         }
@@ -42,18 +43,33 @@ impl<'a> Flat<'a> {
     }
 
     /// The original offset of a flattened one; that of the CR where an LF stands for CR LF.
-    fn original(&self, offset: usize) -> usize {
+    #[must_use]
+    pub fn original(&self, offset: usize) -> usize {
         offset + self.pairs.partition_point(|&pair| pair < offset)
+    }
+
+    /// The flattened offset of an original one.
+    #[must_use]
+    pub fn flattened(&self, offset: usize) -> usize {
+        let (mut low, mut high) = (0, self.pairs.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            // Before this pair stand as many others, each with a byte more.
+            let is_before = self.pairs.get(middle).is_some_and(|pair| pair + middle < offset);
+            (low, high) = if is_before { (middle + 1, high) } else { (low, middle) };
+        }
+        offset - low
     }
 }
 
-/// The text looked for, with its line endings flattened as the file's were.
-fn flat_needle<'a>(needle: &'a [u8], body: &[u8]) -> Cow<'a, [u8]> {
+/// The text looked for, or to be put there, with its line endings flattened as those of the file
+/// `body` are: CR alone is an ending only in a file that has no other.
+#[must_use]
+pub fn flat_needle<'a>(needle: &'a [u8], body: &[u8]) -> Cow<'a, [u8]> {
     if memchr::memchr(b'\r', needle).is_none() {
         return Cow::Borrowed(needle);
     }
     let flat = Flat::of(needle);
-    // CR alone is an ending only in a file that has no other.
     if LineEnding::of(needle) == LineEnding::Cr && LineEnding::of(body) != LineEnding::Cr {
         return Cow::Borrowed(needle);
     }
@@ -129,6 +145,25 @@ fn last_character(text: &[u8]) -> Option<char> {
     if last.invalid().is_empty() { last.valid().chars().next_back() } else { None }
 }
 
+/// The lines, from 1, of the first `listed_max` ranges, which ascend: the first and the last of each.
+#[must_use]
+pub fn line_ranges(body: &[u8], ranges: &[Range<usize>], listed_max: usize) -> Vec<(u64, u64)> {
+    let terminator = LineEnding::of(body).terminator();
+    let count = |from: usize, to: usize| {
+        memchr::memchr_iter(terminator, body.get(from..to).unwrap_or_default()).count() as u64
+    };
+    let (mut at, mut line) = (0, 1);
+    let mut listed = Vec::with_capacity(ranges.len().min(listed_max));
+    for range in ranges.iter().take(listed_max) {
+        line += count(at.min(range.start), range.start);
+        at = range.start;
+        // A final line ending belongs to the line that it ends.
+        let last = range.end.saturating_sub(1).max(range.start);
+        listed.push((line, line + count(range.start, last)));
+    }
+    listed
+}
+
 /// What a replacement did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replaced {
@@ -141,11 +176,21 @@ pub struct Replaced {
 /// `body` with `new` at each of `places`, which ascend and do not overlap.
 #[must_use]
 pub fn replace(body: &[u8], places: &[Range<usize>], new: &[u8]) -> Replaced {
+    replace_each(body, places.iter().map(|place| (place, new)))
+}
+
+/// `body` with a text of its own at each place; the places ascend and do not overlap.
+#[must_use]
+pub fn replace_each<'a>(
+    body: &[u8],
+    changes: impl Iterator<Item = (&'a Range<usize>, &'a [u8])> + Clone,
+) -> Replaced {
     let style = LineEnding::of(body);
-    let mut replaced = Vec::with_capacity(body.len() + places.len() * new.len());
-    let mut ranges = Vec::with_capacity(places.len());
+    let added = changes.clone().map(|(_, new)| new.len()).sum::<usize>();
+    let mut replaced = Vec::with_capacity(body.len() + added + added / 16);
+    let mut ranges = Vec::new();
     let mut copied = 0;
-    for place in places {
+    for (place, new) in changes {
         replaced.extend_from_slice(body.get(copied..place.start).unwrap_or_default());
         let start = replaced.len();
         replaced.extend_from_slice(&with_endings_of(new, body, place, style));
@@ -166,8 +211,7 @@ fn with_endings_of<'a>(new: &'a [u8], body: &[u8], place: &Range<usize>, style: 
     let rest = old.last().copied().unwrap_or_else(|| ending_near(body, place.end, style));
     let mut old = old.into_iter();
     let mut converted = Vec::with_capacity(new.len() + new.len() / 16);
-    let flat = Flat::of(new);
-    for line in flat.text.split_inclusive(|&byte| byte == b'\n') {
+    for line in flat_needle(new, body).split_inclusive(|&byte| byte == b'\n') {
         match line.strip_suffix(b"\n") {
             Some(line) => {
                 converted.extend_from_slice(line);
@@ -232,9 +276,22 @@ mod tests {
             ("x", "x", "a\r\nb", "a\r\nb"),
             ("a\r\nb", "\nb", "", "a"),
             ("a\rb\nc\n", "b", "B", "a\rB\nc\n"),
+            ("a\rb\nc\n", "a\rb", "A\rB", "A\rB\nc\n"),
+            ("a\nb\n", "b", "b\rB", "a\nb\rB\n"),
+            ("a\r\nb\r\n", "b", "b\rB\nc", "a\r\nb\rB\r\nc\r\n"),
             ("tail\n", "tail\n", "", ""),
         ] {
             assert_eq!(edit(body, old, new), after, "{body:?} {old:?} -> {new:?}");
+        }
+    }
+
+    #[test]
+    fn offsets_are_those_of_the_same_character() {
+        let flat = Flat::of(b"a\r\nb\r\n\r\nc\n");
+        assert_eq!(flat.text.as_ref(), b"a\nb\n\nc\n");
+        for (flattened, original) in [(0, 0), (1, 1), (2, 3), (3, 4), (4, 6), (5, 8), (6, 9), (7, 10)] {
+            assert_eq!(flat.original(flattened), original);
+            assert_eq!(flat.flattened(original), flattened);
         }
     }
 

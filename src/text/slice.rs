@@ -23,7 +23,7 @@ pub struct Wanted {
     pub bytes_max: usize,
 }
 
-/// What was found.
+/// A part that was wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slice {
     /// The lines wanted, with their endings: UTF-8, or raw bytes where the text is none.
@@ -34,6 +34,13 @@ pub struct Slice {
     pub cut_at: Option<usize>,
     /// Whether it ends because of the bound on bytes.
     pub stopped: bool,
+}
+
+/// What the whole text is like, and the parts of it that were wanted, in the order asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sliced {
+    /// The parts.
+    pub parts: Vec<Slice>,
     /// Lines in the whole text.
     pub total_lines: u64,
     /// How the text is encoded.
@@ -50,8 +57,14 @@ pub struct Slicer {
     decoder: Option<Decoder>,
     /// The first bytes, until there are enough to tell the encoding.
     start: Vec<u8>,
-    /// What cuts the text into lines.
-    cutter: Cutter,
+    /// What keeps the parts.
+    cutters: Vec<Cutter>,
+    /// The byte that ends a line.
+    terminator: u8,
+    /// Lines ended so far.
+    ended: u64,
+    /// Whether text has come since the last end of a line.
+    in_line: bool,
     /// The line endings so far.
     endings: Endings,
 }
@@ -59,9 +72,10 @@ pub struct Slicer {
 impl Slicer {
     /// A slicer for lines that end in `terminator`: LF, or CR for a text that has no LF at all.
     #[must_use]
-    pub fn new(wanted: Wanted, terminator: u8) -> Self {
-        let cutter = Cutter::new(wanted, terminator);
-        Self { decoder: None, start: Vec::new(), cutter, endings: Endings::default() }
+    pub fn new(wanted: &[Wanted], terminator: u8) -> Self {
+        let cutters = wanted.iter().map(|&wanted| Cutter::new(wanted, terminator)).collect();
+        let endings = Endings::default();
+        Self { decoder: None, start: Vec::new(), cutters, terminator, ended: 0, in_line: false, endings }
     }
 
     /// Takes the next piece.
@@ -77,26 +91,32 @@ impl Slicer {
         if self.start.len() >= 4 { self.begin() } else { Ok(()) }
     }
 
-    /// The slice, once all pieces have come.
+    /// The parts, once all pieces have come.
     ///
     /// # Errors
     /// As [`Self::push`].
-    pub fn finish(mut self) -> Result<Slice, Unsupported> {
+    pub fn finish(mut self) -> Result<Sliced, Unsupported> {
         if self.decoder.is_none() {
             self.begin()?;
         }
         let decoder = self.decoder.unwrap_or(Decoder::Plain(Utf8Check::default(), false));
         let (encoding, bom) = decoder.finish()?;
-        let (slice, wanted) = self.cutter.finish();
-        let mut slice = Slice { encoding, bom, line_ending: self.endings.style(), ..slice };
         // Only now is it known that the mark belongs to no UTF-8 text, and so is the text's own.
-        if encoding == Encoding::Bytes
-            && self.start.starts_with(super::content::UTF8_BOM)
-            && wanted.offset == 0
-        {
-            slice.bytes.splice(0..0, super::content::UTF8_BOM.iter().copied());
-        }
-        Ok(slice)
+        let has_own_mark = encoding == Encoding::Bytes && self.start.starts_with(super::content::UTF8_BOM);
+        let parts = self.cutters.into_iter().map(|cutter| {
+            let (mut slice, wanted) = cutter.finish();
+            if has_own_mark && wanted.offset == 0 {
+                slice.bytes.splice(0..0, super::content::UTF8_BOM.iter().copied());
+            }
+            slice
+        });
+        Ok(Sliced {
+            parts: parts.collect(),
+            total_lines: self.ended + u64::from(self.in_line),
+            encoding,
+            bom,
+            line_ending: self.endings.style(),
+        })
     }
 
     /// Tells the encoding and takes the first bytes.
@@ -121,17 +141,34 @@ impl Slicer {
                 let whole = whole_units(pending, *big_endian);
                 let text = utf16_to_utf8(pending.get(..whole).unwrap_or_default(), *big_endian)?;
                 pending.drain(..whole);
-                self.endings.count(&text);
-                self.cutter.push(&text);
+                self.cut(&text);
             }
             Some(Decoder::Plain(check, _)) => {
                 check.push(piece);
-                self.endings.count(piece);
-                self.cutter.push(piece);
+                self.cut(piece);
             }
             None => {}
         }
         Ok(())
+    }
+
+    /// Counts the lines of a text and hands it to whoever wants some of them.
+    fn cut(&mut self, text: &[u8]) {
+        let Some(last) = text.last() else {
+            return;
+        };
+        self.endings.count(text);
+        let ended = memchr::memchr_iter(self.terminator, text).count() as u64;
+        for cutter in &mut self.cutters {
+            // What lies before the first line wanted is counted, and not looked at.
+            if cutter.ended.saturating_add(ended) < cutter.wanted.offset {
+                cutter.ended += ended;
+            } else {
+                cutter.push(text);
+            }
+        }
+        self.ended += ended;
+        self.in_line = *last != self.terminator;
     }
 }
 
@@ -211,10 +248,8 @@ struct Cutter {
     wanted: Wanted,
     /// The byte that ends a line.
     terminator: u8,
-    /// Lines ended so far.
+    /// Lines ended so far, up to those wanted.
     ended: u64,
-    /// Whether text has come since the last end of a line.
-    in_line: bool,
     /// The lines kept so far.
     kept: Vec<u8>,
     /// Where in `kept` the line begins that has not ended.
@@ -238,7 +273,6 @@ impl Cutter {
             wanted,
             terminator,
             ended: 0,
-            in_line: false,
             kept: Vec::new(),
             line_start: 0,
             complete_lines: 0,
@@ -253,8 +287,6 @@ impl Cutter {
     fn push(&mut self, mut piece: &[u8]) {
         while !piece.is_empty() {
             if self.is_past() {
-                self.ended += memchr::memchr_iter(self.terminator, piece).count() as u64;
-                self.in_line = piece.last() != Some(&self.terminator);
                 return;
             }
             let end = memchr::memchr(self.terminator, piece).map(|at| at + 1);
@@ -262,7 +294,6 @@ impl Cutter {
             if self.ended >= self.wanted.offset {
                 self.keep(line, end.is_some());
             }
-            self.in_line = end.is_none();
             self.ended += u64::from(end.is_some());
             piece = rest;
         }
@@ -292,9 +323,7 @@ impl Cutter {
     fn is_over(&self) -> bool {
         let bound = self.wanted.bytes_max;
         let pending = self.kept.get(self.line_start..).unwrap_or_default();
-        bound > 0
-            && (self.kept.len() > bound
-                || self.kept.len() + self.escapes + escapes_of(pending) > bound_in_json(bound))
+        bound > 0 && !fits(self.kept.len(), self.escapes + escapes_of(pending), bound)
     }
 
     /// Notes the end of a kept line.
@@ -336,13 +365,15 @@ impl Cutter {
             complete_lines: self.complete_lines,
             cut_at: self.cut_at,
             stopped: self.stopped,
-            total_lines: self.ended + u64::from(self.in_line),
-            encoding: Encoding::Utf8,
-            bom: false,
-            line_ending: LineEnding::None,
         };
         (slice, self.wanted)
     }
+}
+
+/// Whether a text of `length` bytes, to which JSON adds `escapes`, is within a bound; 0 is none.
+#[must_use]
+pub const fn fits(length: usize, escapes: usize, bound: usize) -> bool {
+    bound == 0 || (length <= bound && length + escapes <= bound_in_json(bound))
 }
 
 /// The bytes that a slice of at most `bound` bytes may take in JSON.
@@ -352,7 +383,8 @@ const fn bound_in_json(bound: usize) -> usize {
 }
 
 /// Bytes that JSON adds to a text.
-fn escapes_of(text: &[u8]) -> usize {
+#[must_use]
+pub fn escapes_of(text: &[u8]) -> usize {
     text.iter()
         .map(|byte| match byte {
             b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
@@ -367,10 +399,15 @@ mod tests {
     use super::*;
 
     /// Slices a text that comes in pieces of `size`.
-    fn slice(text: &[u8], wanted: Wanted, size: usize) -> Slice {
+    fn slices(text: &[u8], wanted: &[Wanted], size: usize) -> Sliced {
         let mut slicer = Slicer::new(wanted, b'\n');
         text.chunks(size).for_each(|piece| slicer.push(piece).unwrap());
         slicer.finish().unwrap()
+    }
+
+    /// The same for one part.
+    fn slice(text: &[u8], wanted: Wanted, size: usize) -> Slice {
+        slices(text, &[wanted], size).parts.pop().unwrap()
     }
 
     const ALL: Wanted = Wanted { offset: 0, lines_max: u64::MAX, skip_bytes: 0, bytes_max: 0 };
@@ -380,8 +417,10 @@ mod tests {
         let text = "one\ntwö\r\nthree\n\nfive".as_bytes();
         for size in 1..=text.len() {
             let whole = slice(text, ALL, size);
-            assert_eq!((whole.bytes.as_slice(), whole.total_lines, whole.complete_lines), (text, 5, 5));
-            assert_eq!((whole.encoding, whole.line_ending), (Encoding::Utf8, LineEnding::Mixed));
+            assert_eq!((whole.bytes.as_slice(), whole.complete_lines), (text, 5));
+            let none = slices(text, &[], size);
+            assert_eq!((none.total_lines, none.parts.len()), (5, 0));
+            assert_eq!((none.encoding, none.line_ending), (Encoding::Utf8, LineEnding::Mixed));
             let part = slice(text, Wanted { offset: 1, lines_max: 2, ..ALL }, size);
             assert_eq!(part.bytes, "twö\r\nthree\n".as_bytes());
             let cut = slice(text, Wanted { bytes_max: 10, ..ALL }, size);
@@ -389,7 +428,12 @@ mod tests {
                 (cut.bytes.as_slice(), cut.stopped, cut.cut_at),
                 ("one\ntwö\r\n".as_bytes(), true, None)
             );
-            assert_eq!(cut.total_lines, 5);
+            let of = |offset, lines_max| Wanted { offset, lines_max, ..ALL };
+            let several = slices(text, &[of(4, 1), of(0, 2), of(1, 1), of(9, 1)], size);
+            let parts: Vec<&[u8]> = several.parts.iter().map(|part| part.bytes.as_slice()).collect();
+            let wanted = ["five", "one\ntwö\r\n", "twö\r\n", ""];
+            assert_eq!(parts, wanted.map(str::as_bytes));
+            assert_eq!(several.total_lines, 5);
         }
     }
 
@@ -411,18 +455,15 @@ mod tests {
             .flat_map(u16::to_le_bytes)
             .collect();
         for size in 1..6 {
-            let found = slice(&utf16, ALL, size);
-            assert_eq!(
-                (found.bytes.as_slice(), found.encoding),
-                ("a\u{1f600}\nb".as_bytes(), Encoding::Utf16Le)
-            );
-            assert_eq!(slice(b"caf\xe9\n", ALL, size).encoding, Encoding::Bytes);
-            let marked = slice(b"\xef\xbb\xbfx", ALL, size);
-            assert_eq!((marked.bytes.as_slice(), marked.bom), (&b"x"[..], true));
+            assert_eq!(slice(&utf16, ALL, size).bytes, "a\u{1f600}\nb".as_bytes());
+            assert_eq!(slices(&utf16, &[], size).encoding, Encoding::Utf16Le);
+            assert_eq!(slices(b"caf\xe9\n", &[], size).encoding, Encoding::Bytes);
+            assert!(slices(b"\xef\xbb\xbfx", &[], size).bom);
+            assert_eq!(slice(b"\xef\xbb\xbfx", ALL, size).bytes, b"x");
             assert_eq!(slice(b"\xef\xbb\xbf\xff", ALL, size).bytes, b"\xef\xbb\xbf\xff");
         }
-        assert_eq!(slice(b"", ALL, 1).total_lines, 0);
-        let mut odd = Slicer::new(ALL, b'\n');
+        assert_eq!(slices(b"", &[ALL], 1).total_lines, 0);
+        let mut odd = Slicer::new(&[ALL], b'\n');
         odd.push(b"\xff\xfea").unwrap();
         assert!(odd.finish().is_err());
     }

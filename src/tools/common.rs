@@ -5,7 +5,7 @@ use crate::engine::policy::Policy;
 use crate::engine::transaction::{Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::text::content::{Content, Unsupported};
-use crate::text::diff;
+use crate::text::{diff, omission};
 
 /// Bytes of payload in an answer, where the request does not say.
 pub const ANSWER_BYTES: usize = 24_576;
@@ -102,6 +102,29 @@ pub fn unsupported_encoding(shown: &str, Unsupported(what): &Unsupported) -> Err
         format!("{shown} is {what}, which could not be written back unchanged"),
     )
     .at(shown)
+}
+
+/// Refuses a new text with a line that only says that something is left out, unless the old text
+/// has that line too.
+///
+/// # Errors
+/// `invalid_request` that names the line.
+pub fn must_leave_nothing_out(new: &[u8], old: &[u8], field: &str, shown: &str) -> Result<(), Error> {
+    let Some((line, text)) = omission::first_omission(new, old) else {
+        return Ok(());
+    };
+    let text = String::from_utf8_lossy(text).into_owned();
+    let message = format!(
+        "line {line} of {field} stands for text left out, `{text}`: that text would be gone from {shown}, and this line there instead"
+    );
+    Err(Error::invalid(message)
+        .at(shown)
+        .detail("field", field)
+        .detail("line", line)
+        .detail("text", text)
+        .suggest(
+            "Give all of the text; or give it as the sketch of an edit, which keeps what such lines stand for; or set allow_omission to true where the line is meant as it stands.",
+        ))
 }
 
 /// The line of a change in the snapshot log: from the root, whatever the caller's folder.

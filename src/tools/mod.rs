@@ -22,6 +22,7 @@ pub mod redo;
 pub mod restore;
 pub mod schema;
 pub mod section;
+pub mod session;
 pub mod snapshot;
 pub mod trash;
 pub mod undo;
@@ -77,6 +78,8 @@ pub trait Tool {
     const EFFECT: Effect;
     /// What it takes from stdin.
     const STDIN: Stdin = Stdin::Request;
+    /// Fields whose value `-` stands for the bulk text on stdin.
+    const DASH: &'static [&'static str] = &[];
     /// Whether the bulk text alone on stdin, without any argument, is a request.
     const BULK_ALONE: bool = false;
     /// Whether it answers with its text, where nobody asks for JSON.
@@ -191,6 +194,8 @@ pub struct Entry {
     pub effect: Effect,
     /// What it takes from stdin.
     pub stdin: Stdin,
+    /// Fields whose value `-` stands for the bulk text on stdin.
+    pub dash: &'static [&'static str],
     /// Whether the bulk text alone on stdin, without any argument, is a request.
     pub takes_bulk_alone: bool,
     /// Whether it answers with its text, where nobody asks for JSON.
@@ -234,6 +239,7 @@ const fn entry<T: Tool + 'static>() -> Entry {
         aliases: T::ALIASES,
         effect: T::EFFECT,
         stdin: T::STDIN,
+        dash: T::DASH,
         takes_bulk_alone: T::BULK_ALONE,
         text_by_default: T::TEXT_BY_DEFAULT,
         served: T::SERVED,
@@ -277,6 +283,7 @@ pub const TOOLS: &[Entry] = &[
     entry::<diff::Diff>(),
     entry::<snapshot::Snapshot>(),
     entry::<audit::Audit>(),
+    entry::<session::Session>(),
     entry::<trash::Trash>(),
     entry::<gc::Gc>(),
     entry::<config::Config>(),

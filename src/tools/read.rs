@@ -1,10 +1,15 @@
 //! `read`: some lines of a file, and the SHA-256 of all of it.
 
+mod around;
+mod binary;
+mod notebook;
+mod shown;
+mod wanted;
+
 use std::fs::File;
 use std::io::{Read as _, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
 use clap::ValueEnum;
 use rustix::fs::Stat;
 use schemars::JsonSchema;
@@ -14,7 +19,6 @@ use super::common::unsupported_encoding;
 use super::{Effect, Text, Tool};
 use crate::control::Progress;
 use crate::engine::policy::Policy;
-use crate::engine::policy::settings::Key;
 use crate::engine::resolve::Place;
 use crate::engine::{Engine, fs};
 use crate::envelope::Refusal;
@@ -22,8 +26,13 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::{Hasher, Sha256};
 use crate::text::content::{self, BINARY_CHECK_BYTES, Content, Encoding};
 use crate::text::lines::LineEnding;
-use crate::text::slice::{Slice, Slicer, Wanted};
+use crate::text::slice::{Sliced, Slicer, Wanted};
+use notebook::NotebookRead;
+use shown::{Form, Part};
+use wanted::{Range, Selection, Span};
 
+/// How often a file that changes meanwhile is read anew.
+const PASSES_MAX: usize = 8;
 /// Bytes between two reports of how far a read is.
 const REPORT_BYTES: u64 = 128 << 20;
 /// Bytes read at once.
@@ -44,20 +53,26 @@ pub struct Request {
     #[arg(value_name = "PATH")]
     #[schemars(extend("x-aliases" = ["files", "file_paths"]))]
     pub paths: Option<Vec<PathBuf>>,
-    /// Lines to pass over, from 0
-    #[arg(long, value_name = "LINES")]
-    pub offset: Option<u64>,
+    /// Lines to pass over, from 0; -20 for the last 20
+    #[arg(long, value_name = "LINES", allow_negative_numbers = true)]
+    pub offset: Option<i64>,
     /// Lines to show at most; 0 for all
     #[arg(long, value_name = "LINES")]
     pub limit: Option<u64>,
-    /// First line to show, from 1; instead of offset
+    /// First line to show, from 1, or from the end where negative; instead of offset
+    #[arg(long, value_name = "LINE", allow_negative_numbers = true)]
+    pub start_line: Option<i64>,
+    /// Last line to show, -1 being the file's last; instead of limit
+    #[arg(long, value_name = "LINE", allow_negative_numbers = true)]
+    pub end_line: Option<i64>,
+    /// Several ranges of lines: 10-20, 50-, -20 for the last 20
+    #[arg(long, alias = "range", value_name = "LINES", value_delimiter = ',', allow_hyphen_values = true)]
+    #[schemars(extend("x-aliases" = ["range", "line_ranges"]))]
+    pub ranges: Option<Vec<Range>>,
+    /// Show the block round this line, by indentation
     #[arg(long, value_name = "LINE")]
     #[schemars(range(min = 1))]
-    pub start_line: Option<u64>,
-    /// Last line to show; instead of limit
-    #[arg(long, value_name = "LINE")]
-    #[schemars(range(min = 1))]
-    pub end_line: Option<u64>,
+    pub around_line: Option<u64>,
     /// Byte of the first line to begin at, from 1, as `next_column` says
     #[arg(long, value_name = "BYTE")]
     #[schemars(range(min = 1))]
@@ -66,6 +81,13 @@ pub struct Request {
     #[arg(long, short = 'n')]
     #[serde(default)]
     pub line_numbers: bool,
+    /// Make blanks at line ends, tabs, CR and characters that look like others visible
+    #[arg(long)]
+    #[serde(default)]
+    pub show_whitespace: bool,
+    /// Show a notebook's cell, from 1, and its outputs in short; 0 for all cells
+    #[arg(long, value_name = "NUMBER")]
+    pub cell: Option<usize>,
     /// Answer `unchanged` and no content where the file still has this sha256
     #[arg(long, value_name = "HEX")]
     pub if_sha256: Option<Sha256>,
@@ -122,12 +144,27 @@ pub struct FileRead {
     /// The lines, with the file's own line endings
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// The lines of each range asked for
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranges: Vec<RangeRead>,
+    /// False where whitespace is shown by marks, so that the text is not the file's own
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub literal: Option<bool>,
+    /// What was shown of a notebook
+    #[serde(flatten)]
+    pub notebook: Option<NotebookRead>,
     /// True where the file still has the sha256 asked about; then there is no content
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unchanged: bool,
     /// MIME type of a file that is no text
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime: Option<&'static str>,
+    /// Width of an image in pixels
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width: Option<usize>,
+    /// Height of an image in pixels
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub height: Option<usize>,
     /// All bytes of a file that is no text
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
@@ -144,6 +181,20 @@ pub struct FileRead {
     #[serde(skip)]
     #[schemars(skip)]
     raw: Vec<u8>,
+}
+
+/// One of several ranges of lines.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RangeRead {
+    /// Its first line, from 1
+    pub start_line: u64,
+    /// Its last line; one less than `start_line` where there is none
+    pub end_line: u64,
+    /// Its lines
+    pub content: String,
+    /// SHA-256 of their bytes on disk, which edit takes as `range_sha256`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range_sha256: Option<Sha256>,
 }
 
 /// What the text of a file is like, and which part of it this is.
@@ -163,6 +214,10 @@ pub struct TextRead {
     /// The column to go on at, where a line was cut
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_column: Option<usize>,
+    /// SHA-256 of the bytes of these lines on disk, where lines were asked for: edit takes it as
+    /// `range_sha256`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range_sha256: Option<Sha256>,
     /// utf-8, utf-16le, utf-16be, or bytes, which are shown lossily
     pub encoding: Encoding,
     /// How the lines end
@@ -182,14 +237,15 @@ impl Tool for Read {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let wanted = request.wanted(engine.policy())?;
+        let selection = request.selection(engine.policy())?;
+        let bytes_max = request.bytes_max(engine.policy());
         match (&request.path, &request.paths) {
             (Some(path), None) => {
-                read(engine, path, &request, wanted).map(|read| Response::One(Box::new(read)))
+                read(engine, path, &request, &selection, bytes_max).map(|read| Response::One(Box::new(read)))
             }
             (path, Some(paths)) if path.is_some() || !paths.is_empty() => {
                 let paths: Vec<&PathBuf> = path.iter().chain(paths).collect();
-                Ok(Response::Several { files: read_several(engine, &paths, &request, wanted) })
+                Ok(Response::Several { files: read_several(engine, &paths, &request, &selection, bytes_max) })
             }
             _ => Err(Error::invalid("field `path` is missing: name the file to read, or several as `paths`")
                 .detail("field", "path")),
@@ -209,55 +265,39 @@ impl Tool for Read {
 }
 
 impl Request {
-    /// The lines wanted.
-    fn wanted(&self, policy: &Policy) -> Result<Wanted, Error> {
-        if self.offset.is_some() && self.start_line.is_some() {
-            return Err(Error::invalid("offset and start_line both say where to begin: give one of them"));
-        }
-        if self.limit.is_some() && self.end_line.is_some() {
-            return Err(Error::invalid("limit and end_line both say where to end: give one of them"));
-        }
-        for (field, value) in [("start_line", self.start_line), ("end_line", self.end_line)] {
-            if value == Some(0) {
-                return Err(Error::invalid(format!("{field} counts from 1")).detail("field", field));
-            }
-        }
-        if self.column == Some(0) {
-            return Err(Error::invalid("column counts from 1").detail("field", "column"));
-        }
-        let offset = self.offset.or(self.start_line.map(|line| line - 1)).unwrap_or(0);
-        let lines_max = match (self.limit, self.end_line) {
-            (Some(0), _) => u64::MAX,
-            (Some(limit), _) => limit,
-            (None, Some(end)) if end <= offset => {
-                return Err(Error::invalid(format!(
-                    "end_line {end} is before the first line wanted, {}",
-                    offset + 1
-                )));
-            }
-            (None, Some(end)) => end - offset,
-            (None, None) => match policy.number(Key::ReadLimit) {
-                0 => u64::MAX,
-                lines => lines,
-            },
-        };
-        let bytes_max = self.max_bytes.unwrap_or(policy.max_bytes());
-        Ok(Wanted { offset, lines_max, skip_bytes: self.column.unwrap_or(1) - 1, bytes_max })
+    /// Whether some lines were asked for, rather than whatever fits.
+    fn names_lines(&self) -> bool {
+        let names = self.offset.is_some() || self.start_line.is_some();
+        names || self.limit.is_some() || self.end_line.is_some() || self.around_line.is_some()
+    }
+
+    /// Bytes of content in the answer; 0 for no bound.
+    fn bytes_max(&self, policy: &Policy) -> usize {
+        self.max_bytes.unwrap_or(policy.max_bytes())
+    }
+
+    /// How lines are shown.
+    const fn form(&self) -> Form {
+        Form { line_numbers: self.line_numbers, visible: self.show_whitespace }
     }
 }
 
 /// Reads several files; together they are bound as one would be.
-fn read_several(engine: &mut Engine, paths: &[&PathBuf], request: &Request, mut wanted: Wanted) -> Vec<Item> {
-    let is_bounded = wanted.bytes_max > 0;
+fn read_several(
+    engine: &mut Engine,
+    paths: &[&PathBuf],
+    request: &Request,
+    selection: &Selection,
+    mut bytes_max: usize,
+) -> Vec<Item> {
+    let is_bounded = bytes_max > 0;
     let mut items = Vec::with_capacity(paths.len());
     for path in paths {
-        items.push(match read(engine, path, request, wanted) {
+        items.push(match read(engine, path, request, selection, bytes_max) {
             Ok(read) => {
-                let shown = read.content.as_ref().map_or(0, String::len)
-                    + read.base64.as_ref().map_or(0, String::len);
                 if is_bounded {
                     // One byte is the least that can be asked for: a file then still says its size.
-                    wanted.bytes_max = wanted.bytes_max.saturating_sub(shown).max(1);
+                    bytes_max = bytes_max.saturating_sub(read.payload_bytes()).max(1);
                 }
                 Item::Read(Box::new(read))
             }
@@ -271,45 +311,111 @@ fn read_several(engine: &mut Engine, paths: &[&PathBuf], request: &Request, mut 
 }
 
 /// Reads one file.
-fn read(engine: &mut Engine, path: &Path, request: &Request, wanted: Wanted) -> Result<FileRead, Error> {
+fn read(
+    engine: &mut Engine,
+    path: &Path,
+    request: &Request,
+    selection: &Selection,
+    bytes_max: usize,
+) -> Result<FileRead, Error> {
     let place = engine.workspace.resolve(path)?;
     let (mut file, stat) = engine.workspace.open_file(&place)?;
-    let io = |source: std::io::Error| Error::io("read", place.shown(), source);
-    let start = first_bytes(&mut file).map_err(io)?;
+    let start = first_bytes(&mut file).map_err(|source| Error::io("read", place.shown(), source))?;
     if content::looks_binary(&start) {
-        return read_binary(engine, &place, file, &stat, &start, request, wanted.bytes_max);
+        return binary::read(engine, &place, file, &stat, &start, request, bytes_max);
     }
-    let (sha256, size, mut slice) = slice(engine, &mut file, &place, wanted, b'\n')?;
-    if slice.line_ending == LineEnding::Cr {
-        // No LF anywhere: the lines are those that CR ends, which only now is known.
-        file.seek(SeekFrom::Start(0)).map_err(io)?;
-        slice = self::slice(engine, &mut file, &place, wanted, b'\r')?.2;
+    let spans = match selection {
+        Selection::Cells(cell) if request.if_sha256.is_none() => {
+            return notebook::read(engine, &place, &mut file, &stat, *cell, bytes_max);
+        }
+        Selection::Cells(_) => Vec::new(),
+        Selection::Lines(span) => vec![*span],
+        Selection::Ranges(spans) => spans.clone(),
+        Selection::Around(line, _) => around::window(*line).to_vec(),
+    };
+    let is_around = matches!(selection, Selection::Around(..));
+    let window_bytes = if is_around { around::WINDOW_BYTES } else { bytes_max };
+    let skip_bytes = request.column.unwrap_or(1) - 1;
+    let pass = slices(engine, &mut file, &place, &spans, skip_bytes, window_bytes)?;
+    if request.if_sha256 == Some(pass.sha256) {
+        engine.mark_shown(place.path(), pass.sha256, &stat, &[]);
+        let unchanged = FileRead::new(&place, pass.sha256, pass.size, &stat);
+        return Ok(FileRead { unchanged: true, ..unchanged });
     }
-    if request.if_sha256 == Some(sha256) {
-        engine.mark_shown(place.path(), sha256, &stat, &[]);
-        return Ok(FileRead { unchanged: true, ..FileRead::new(&place, sha256, size, &stat) });
+    if let Selection::Cells(cell) = selection {
+        file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
+        return notebook::read(engine, &place, &mut file, &stat, *cell, bytes_max);
     }
-    let text = TextRead::new(&slice, wanted, request.end_line.is_some());
-    let last_shown_whole = wanted.offset + slice.complete_lines;
-    engine.mark_shown(place.path(), sha256, &stat, &[(text.start_line, last_shown_whole)]);
-    warn_of_text(engine, &place, &slice, &text);
-    let raw = slice.bytes;
-    let shown =
-        if request.line_numbers { numbered(&raw, text.start_line, slice.line_ending) } else { raw.clone() };
-    let content = String::from_utf8(shown)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    let raw = if request.line_numbers { content.clone().into_bytes() } else { on_disk(raw, &text, wanted) };
-    Ok(FileRead {
-        content: Some(content),
+    let parts = match selection {
+        Selection::Around(line, lines_max) => vec![around::part(&pass, *line, *lines_max, bytes_max)],
+        _ => shown::parts(&pass, request.form(), bytes_max),
+    };
+    Ok(answer(engine, &place, &stat, request, selection, &pass, parts))
+}
+
+/// The answer with the parts that are shown.
+fn answer(
+    engine: &mut Engine,
+    place: &Place,
+    stat: &Stat,
+    request: &Request,
+    selection: &Selection,
+    pass: &Pass,
+    mut parts: Vec<Part>,
+) -> FileRead {
+    let seen: Vec<(u64, u64)> = parts.iter().map(Part::seen).collect();
+    engine.mark_shown(place.path(), pass.sha256, stat, &seen);
+    let ends_where_asked = match selection {
+        Selection::Lines(span) => span.end.is_some(),
+        _ => true,
+    };
+    let mut text = TextRead::new(&pass.sliced, &parts, ends_where_asked);
+    if let ([part], true) = (&parts[..], request.names_lines()) {
+        text.range_sha256 = range_sha256(part, &pass.sliced);
+    }
+    warn_of_text(engine, place, &pass.sliced, &parts);
+    let form = request.form();
+    let is_plain = form == Form::default();
+    let mut raw = Vec::new();
+    for part in &mut parts {
+        part.show(form, &pass.sliced);
+        if matches!(selection, Selection::Ranges(_)) {
+            let header = format!("==> {}:{}-{} <==\n", place.shown(), part.first, part.last());
+            raw.extend_from_slice(header.as_bytes());
+        }
+        if is_plain {
+            raw.extend(on_disk(part.bytes.clone(), &pass.sliced, part.is_start()));
+        } else {
+            raw.extend_from_slice(part.text.as_bytes());
+        }
+    }
+    let read = FileRead {
+        literal: form.visible.then_some(false),
         text: Some(text),
         raw,
-        ..FileRead::new(&place, sha256, size, &stat)
-    })
+        ..FileRead::new(place, pass.sha256, pass.size, stat)
+    };
+    if matches!(selection, Selection::Ranges(_)) {
+        let ranges = parts.into_iter().map(|part| RangeRead {
+            start_line: part.first,
+            end_line: part.last(),
+            range_sha256: range_sha256(&part, &pass.sliced),
+            content: part.text,
+        });
+        FileRead { ranges: ranges.collect(), ..read }
+    } else {
+        FileRead { content: Some(parts.into_iter().map(|part| part.text).collect()), ..read }
+    }
+}
+
+/// SHA-256 of lines as they are on disk, where whole lines are shown.
+fn range_sha256(part: &Part, text: &Sliced) -> Option<Sha256> {
+    let is_whole = part.complete_lines > 0 && part.cut_at.is_none() && part.skipped == 0;
+    is_whole.then(|| Sha256::of(&on_disk(part.bytes.clone(), text, part.is_start())))
 }
 
 /// Lines as they are on disk: in the file's encoding, with its byte-order mark where it begins.
-fn on_disk(lines: Vec<u8>, text: &TextRead, wanted: Wanted) -> Vec<u8> {
-    let is_start = wanted.offset == 0 && wanted.skip_bytes == 0;
+fn on_disk(lines: Vec<u8>, text: &Sliced, is_start: bool) -> Vec<u8> {
     let mark_bytes = match text.encoding {
         Encoding::Bytes => return lines,
         Encoding::Utf8 if !text.bom => return lines,
@@ -330,8 +436,13 @@ impl FileRead {
         Self {
             path: place.shown().to_owned(),
             content: None,
+            ranges: Vec::new(),
+            literal: None,
+            notebook: None,
             unchanged: false,
             mime: None,
+            width: None,
+            height: None,
             base64: None,
             sha256,
             size,
@@ -340,41 +451,51 @@ impl FileRead {
             raw: Vec::new(),
         }
     }
+
+    /// Bytes of the file in the answer.
+    fn payload_bytes(&self) -> usize {
+        let text = self.content.as_ref().map_or(0, String::len);
+        let ranges: usize = self.ranges.iter().map(|range| range.content.len()).sum();
+        let cells = if self.notebook.is_some() { self.raw.len() } else { 0 };
+        text + ranges + cells + self.base64.as_ref().map_or(0, String::len)
+    }
 }
 
 impl TextRead {
-    /// Which part of a text a slice is.
-    fn new(slice: &Slice, wanted: Wanted, ends_where_asked: bool) -> Self {
-        let end = wanted.offset + slice.complete_lines;
-        let cut_line = u64::from(slice.cut_at.is_some());
-        let truncated = slice.stopped || (end < slice.total_lines && !ends_where_asked);
+    /// Which parts of a text are shown.
+    fn new(text: &Sliced, parts: &[Part], ends_where_asked: bool) -> Self {
+        let (start_line, end_line) = match (parts.first(), parts.last()) {
+            (Some(first), Some(last)) => (first.first, last.last()),
+            _ => (1, 0),
+        };
+        let stopped = parts.iter().find(|part| part.stopped);
+        let truncated = stopped.is_some() || (end_line < text.total_lines && !ends_where_asked);
+        let next = stopped.map_or(end_line, Part::next_offset);
         Self {
-            total_lines: slice.total_lines,
-            start_line: wanted.offset + 1,
-            end_line: end + cut_line,
+            total_lines: text.total_lines,
+            start_line,
+            end_line,
             truncated,
-            next_offset: truncated.then_some(end),
-            next_column: slice.cut_at.map(|cut| cut + 1),
-            encoding: slice.encoding,
-            line_ending: slice.line_ending,
-            bom: slice.bom,
+            next_offset: truncated.then_some(next),
+            next_column: stopped.and_then(|part| part.cut_at).map(|cut| cut + 1),
+            range_sha256: None,
+            encoding: text.encoding,
+            line_ending: text.line_ending,
+            bom: text.bom,
         }
     }
 }
 
 /// Says what a reader would not see in the text.
-fn warn_of_text(engine: &mut Engine, place: &Place, slice: &Slice, text: &TextRead) {
+fn warn_of_text(engine: &mut Engine, place: &Place, text: &Sliced, parts: &[Part]) {
     let shown = place.shown();
-    if slice.encoding == Encoding::Bytes {
+    if text.encoding == Encoding::Bytes {
         engine.warn(format!(
             "{shown} is not UTF-8: bytes that are no text are shown as \u{fffd} and are kept as they are"
         ));
     }
-    if text.start_line > slice.total_lines && text.start_line > 1 {
-        engine.warn(format!(
-            "line {} is past the end: {shown} has {} lines",
-            text.start_line, slice.total_lines
-        ));
+    if let Some(part) = parts.iter().find(|part| part.first > text.total_lines && part.first > 1) {
+        engine.warn(format!("line {} is past the end: {shown} has {} lines", part.first, text.total_lines));
     }
     if place.path().as_path().to_str().is_none() {
         engine.warn(format!("the name of {shown} is not UTF-8 and is shown lossily"));
@@ -389,15 +510,64 @@ fn first_bytes(file: &mut File) -> std::io::Result<Vec<u8>> {
     Ok(start)
 }
 
-/// Reads a whole file in pieces: its SHA-256, its size, and the lines wanted.
-fn slice(
+/// What one pass over a file found.
+struct Pass {
+    /// SHA-256 of its bytes.
+    sha256: Sha256,
+    /// Their number.
+    size: u64,
+    /// The lines wanted.
+    sliced: Sliced,
+    /// Which these are.
+    wanted: Vec<Wanted>,
+}
+
+/// Reads a whole file: its SHA-256, and the lines wanted, both of the same bytes.
+///
+/// One pass is enough unless lines count from the end or end in CR alone: then the first one says
+/// how many there are, and another one is made.
+fn slices(
     engine: &Engine,
     file: &mut File,
     place: &Place,
-    wanted: Wanted,
+    spans: &[Span],
+    skip_bytes: usize,
+    bytes_max: usize,
+) -> Result<Pass, Error> {
+    let is_relative = spans.iter().any(Span::is_relative);
+    let (mut terminator, mut known) = (b'\n', None);
+    for _ in 0..PASSES_MAX {
+        let total = known.map_or(0, |(_, total)| total);
+        let wanted = if is_relative && known.is_none() {
+            Vec::new()
+        } else {
+            let resolved = spans.iter().map(|span| span.resolve(total, skip_bytes, bytes_max));
+            resolved.collect::<Result<Vec<_>, _>>()?
+        };
+        file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
+        let pass = one_pass(engine, file, place, wanted, terminator)?;
+        let is_cut_right = pass.sliced.line_ending.terminator() == terminator;
+        let is_counted = !is_relative || known == Some((pass.sha256, pass.sliced.total_lines));
+        if is_cut_right && is_counted {
+            return Ok(pass);
+        }
+        known = is_cut_right.then_some((pass.sha256, pass.sliced.total_lines));
+        terminator = pass.sliced.line_ending.terminator();
+    }
+    Err(Error::new(ErrorKind::IoError, format!("{} changes while it is read", place.shown()))
+        .at(place.shown())
+        .suggest("Read it again once whatever writes it has ended."))
+}
+
+/// Reads a whole file in pieces: its SHA-256, its size, and the lines wanted.
+fn one_pass(
+    engine: &Engine,
+    file: &mut File,
+    place: &Place,
+    wanted: Vec<Wanted>,
     terminator: u8,
-) -> Result<(Sha256, u64, Slice), Error> {
-    let (mut slicer, mut hasher, mut size) = (Slicer::new(wanted, terminator), Hasher::default(), 0);
+) -> Result<Pass, Error> {
+    let (mut slicer, mut hasher, mut size) = (Slicer::new(&wanted, terminator), Hasher::default(), 0);
     let unsupported = |what| unsupported_encoding(place.shown(), &what);
     let mut refused = None;
     for_each_piece(engine, file, place, |piece| {
@@ -407,10 +577,11 @@ fn slice(
             refused = slicer.push(piece).err();
         }
     })?;
-    match refused {
-        Some(what) => Err(unsupported(what)),
-        None => Ok((hasher.finish(), size, slicer.finish().map_err(unsupported)?)),
+    if let Some(what) = refused {
+        return Err(unsupported(what));
     }
+    let sliced = slicer.finish().map_err(unsupported)?;
+    Ok(Pass { sha256: hasher.finish(), size, sliced, wanted })
 }
 
 /// Hands a file on piece by piece.
@@ -440,82 +611,16 @@ fn for_each_piece(
     }
 }
 
-/// Reads a file that is no text.
-fn read_binary(
-    engine: &mut Engine,
-    place: &Place,
-    mut file: File,
-    stat: &Stat,
-    start: &[u8],
-    request: &Request,
-    bytes_max: usize,
-) -> Result<FileRead, Error> {
-    let shown = place.shown();
-    let mime = content::mime_of(start);
-    let size = fs::size_of(stat);
-    if request.binary.is_none() && request.if_sha256.is_none() {
-        return Err(Error::new(
-            ErrorKind::BinaryFile,
-            format!("{shown} is a binary file ({mime}, {size} bytes)"),
-        )
-        .at(shown)
-        .detail("mime", mime)
-        .detail("size", size));
-    }
-    let encoded_size = size.div_ceil(3).saturating_mul(4);
-    let is_too_large = bytes_max > 0 && encoded_size > bytes_max as u64;
-    let (mut hasher, mut bytes) = (Hasher::default(), Vec::new());
-    for_each_piece(engine, &mut file, place, |piece| {
-        hasher.update(piece);
-        if !is_too_large {
-            bytes.extend_from_slice(piece);
-        }
-    })?;
-    let sha256 = hasher.finish();
-    let read = FileRead { mime: Some(mime), ..FileRead::new(place, sha256, size, stat) };
-    if request.if_sha256 == Some(sha256) {
-        engine.mark_shown(place.path(), sha256, stat, &[]);
-        return Ok(FileRead { unchanged: true, ..read });
-    }
-    if request.binary.is_none() {
-        return Err(Error::new(
-            ErrorKind::BinaryFile,
-            format!("{shown} is a binary file ({mime}, {size} bytes)"),
-        )
-        .at(shown)
-        .detail("mime", mime)
-        .detail("size", size));
-    }
-    if is_too_large {
-        return Err(Error::new(
-            ErrorKind::TooLarge,
-            format!("{shown} takes {encoded_size} bytes as base64, and max_bytes is {bytes_max}"),
-        )
-        .at(shown)
-        .detail("size", size)
-        .suggest(format!("Set max_bytes to {encoded_size}, or to 0 for no bound.")));
-    }
-    engine.mark_shown(place.path(), sha256, stat, &[(1, crate::text::lines::count(&bytes))]);
-    let base64 = base64::engine::general_purpose::STANDARD.encode(&bytes);
-    Ok(FileRead { base64: Some(base64), raw: bytes, ..read })
-}
-
-/// Lines with their numbers before them.
-fn numbered(text: &[u8], first: u64, style: LineEnding) -> Vec<u8> {
-    let terminator = style.terminator();
-    let mut numbered = Vec::with_capacity(text.len() + text.len() / 8);
-    for (line, number) in text.split_inclusive(|&byte| byte == terminator).zip(first..) {
-        numbered.extend_from_slice(format!("{number}\t").as_bytes());
-        numbered.extend_from_slice(line);
-    }
-    numbered
-}
-
 /// The bytes of one file, and where to go on.
 fn one_as_text(read: &FileRead, text: &mut Text) {
     text.out.extend_from_slice(&read.raw);
     if read.unchanged {
         text.note(format!("{}: unchanged", read.path));
+    }
+    if let Some(cells) = &read.notebook
+        && let Some(next) = cells.next_cell
+    {
+        text.note(format!("cells up to {} of {}; go on with --cell {next}", next - 1, cells.total_cells));
     }
     if let Some(part) = &read.text
         && let Some(offset) = part.next_offset

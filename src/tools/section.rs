@@ -49,7 +49,7 @@ pub struct Request {
     #[serde(default)]
     pub append: bool,
     /// Whether the sections below it belong to it; false leaves them alone
-    #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_value_t = true, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
     #[serde(default = "yes")]
     pub include_subsections: bool,
     /// Add the section where it is missing: at the end, or under the path's parent
@@ -151,7 +151,7 @@ impl Tool for Section {
             None => current.without_proof(),
         };
         let bytes = Content { body: planned.composed.text.clone(), ..content }.encode();
-        let wanted = DiffWanted::by(&request.trial, &request.shown);
+        let wanted = DiffWanted::by(&request.trial, &request.shown).within(change.engine().policy());
         let before = seen.current().exists().then(|| seen.current().bytes());
         let diff = wanted.of(&shown, before, Some(&bytes));
         let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);

@@ -13,7 +13,7 @@ use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
 use crate::engine::transaction::journal::{Entry, Version};
 use crate::engine::transaction::replay::{
-    Direction, Gone, Live, Misfit, Outcome, Piece, Replay, depth, placed, same,
+    Direction, Gone, Kind, Live, Misfit, Outcome, Piece, Replay, depth, placed, same, standing,
 };
 use crate::engine::transaction::{Change, Current, Known, moves};
 use crate::engine::workspace::Workspace;
@@ -186,7 +186,7 @@ fn plan(
         let stands = |path: &WorkspacePath| moves::kind(change.workspace(), path);
         // What was made for changes that are taken back already goes with the last of them.
         let vacant = match direction {
-            Direction::Undo => history.folders_of_undone(),
+            Direction::Undo => history.vacant(),
             Direction::Redo => BTreeSet::new(),
         };
         let mut replay = Replay::new(&stands, vacant);
@@ -200,6 +200,8 @@ fn plan(
         outcome.vacant.iter().filter(|folder| is_own(folder)).cloned().collect();
     innermost_first(&mut folders);
     let outcome = without_empty(change.workspace(), outcome, &mut folders)?;
+    folders.extend(outcome.ousted.iter().cloned());
+    innermost_first(&mut folders);
     clear_the_way(change, &outcome, &mut folders)?;
     let mut planner = Planner { change, history, merge, paths: Vec::new(), unchanged: Vec::new() };
     for gone in &outcome.gone {
@@ -249,7 +251,7 @@ fn without_empty(
         if let Some(inner) = held {
             outcome.pieces.retain(|other| *other != piece);
             folders.retain(|folder| !folder.is_within(&piece.at));
-            folders.extend(inner);
+            outcome.ousted.extend(inner);
         }
     }
     innermost_first(folders);
@@ -266,20 +268,30 @@ fn clear_the_way(
     let lives = outcome.lives.iter().filter(|live| live.real.as_ref() != Some(&live.at)).map(|live| &live.at);
     let mut cleared = Vec::new();
     for at in lives.chain(outcome.pieces.iter().map(|piece| &piece.at)) {
-        let moves_away = outcome.pieces.iter().any(|piece| at.is_within(&piece.real) && piece.at != *at);
-        if moves_away || leaves(outcome, at) || moves::inode(workspace, at).is_none() {
+        let others: Vec<Piece> = outcome.pieces.iter().filter(|piece| piece.at != *at).cloned().collect();
+        // It may come there with a folder that moves.
+        let in_the_way = standing(&others, at).filter(|real| moves::inode(workspace, real).is_some());
+        let Some(real) = in_the_way.filter(|real| !leaves(outcome, real)) else {
             continue;
-        }
-        let vanishes = |real: &WorkspacePath| folders.contains(real);
-        match emptied(workspace, at, &|real| leaves(outcome, real), &vanishes)? {
-            Some(inner) if folders.contains(at) => cleared.extend(inner),
+        };
+        let vanishes =
+            |real: &WorkspacePath| folders.contains(real) || folders.contains(&placed(&others, real));
+        match emptied(workspace, &real, &|real| leaves(outcome, real), &vanishes)? {
+            Some(inner) if vanishes(&real) => cleared.extend(inner),
             _ => return Err(misfit_error(workspace, &Misfit::Taken(at.clone()))),
         }
     }
     folders.retain(|folder| !cleared.contains(folder));
+    // The others may move with what they are in before the end.
+    cleared.extend(outcome.ousted.iter().filter(|folder| stands_folder(workspace, folder)).cloned());
     innermost_first(&mut cleared);
     change.set_cleared(cleared);
     Ok(())
+}
+
+/// Whether a folder stands at a path.
+fn stands_folder(workspace: &Workspace, path: &WorkspacePath) -> bool {
+    moves::kind(workspace, path) == Some(Kind::Folder)
 }
 
 /// Sorts folders so that each comes before the one that holds it.
@@ -347,7 +359,7 @@ impl Planner<'_, '_> {
         };
         let current = self.look_at(real)?;
         if !same(version(&current).as_ref(), gone.from.as_ref()) {
-            return Err(self.stale(&current, gone.from.as_ref()));
+            return Err(Self::stale(&current, gone.from.as_ref()));
         }
         self.paths.push(real.clone());
         self.change.remove(current.without_proof());
@@ -428,11 +440,14 @@ impl Planner<'_, '_> {
         let is_own =
             self.history.merged(path).is_some_and(|left| same(version(current).as_ref(), Some(left)));
         let (true, Some(from), true) = (self.merge || is_own, from, current.exists()) else {
-            return Err(self.stale(current, from));
+            return Err(Self::stale(current, from));
         };
+        if current.is_symlink() || fs::is_symlink_mode(target.mode) {
+            return Err(Self::stale(current, Some(from)));
+        }
         let (base, target) = (self.bytes_of(path, from)?, self.bytes_of(path, target)?);
         let merged = diffy::merge_bytes(&base, current.bytes(), &target).map_err(|_| {
-            self.stale(current, Some(from)).detail("merge", "the changes touch the same lines")
+            Self::stale(current, Some(from)).detail("merge", "the changes touch the same lines")
         })?;
         // The way back needs them, and no version of the file is just these bytes any more.
         self.change.keep(base);
@@ -440,7 +455,7 @@ impl Planner<'_, '_> {
     }
 
     /// The refusal of a file that has changed since.
-    fn stale(&self, current: &Current, from: Option<&Version>) -> Error {
+    fn stale(current: &Current, from: Option<&Version>) -> Error {
         let shown = current.place().shown();
         let hex = |sha256: Option<Sha256>| sha256.map(Sha256::to_hex);
         let same_bytes = from.map(|version| version.sha256) == current.exists().then(|| current.sha256());

@@ -6,13 +6,13 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{DiffWanted, Shown, Trial, parse_mode, subject};
+use super::common::{DiffWanted, Shown, Trial, must_leave_nothing_out, parse_mode, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::transaction::{Change, Current, Intent, Known};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-use crate::text::content::{Content, Encoding};
+use crate::text::content::{Content, Encoding, View};
 use crate::text::diff;
 use crate::text::lines::{self, LineEnding};
 
@@ -41,6 +41,10 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub create_only: bool,
+    /// Accept content with a line that only says that something is left out
+    #[arg(long)]
+    #[serde(default)]
+    pub allow_omission: bool,
     /// Permission bits, octal such as 0755
     #[arg(long, value_name = "OCTAL")]
     pub mode: Option<String>,
@@ -114,6 +118,10 @@ impl Tool for Write {
         if request.create_only && current.exists() {
             let shown = current.place().shown();
             return Err(Error::new(ErrorKind::AlreadyExists, format!("{shown} exists already")).at(shown));
+        }
+        if !request.allow_omission {
+            let old = View::of(current.bytes()).map(|old| old.body).unwrap_or_default();
+            must_leave_nothing_out(&bytes, &old, "content", current.place().shown())?;
         }
         // Only permission bits differ: there is nothing to lose that the caller does not hold.
         let seen = if current.exists() && current.bytes() == bytes && request.expected_sha256.is_none() {

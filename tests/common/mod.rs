@@ -40,7 +40,12 @@ pub type Standing = (char, u32, Vec<u8>);
 impl Workspace {
     /// A git repository whose first commit holds `files`.
     pub fn with(files: &[(&str, &str)]) -> Self {
-        let ws = Self::bare(files);
+        Self::within(&std::env::temp_dir(), files)
+    }
+
+    /// The same in a folder of that one, which may be another disk.
+    pub fn within(parent: &Path, files: &[(&str, &str)]) -> Self {
+        let ws = Self::bare_in(parent, files);
         ws.git(&["init", "-q", "-b", "main"]);
         ws.git(&["add", "-A"]);
         ws.git(&["commit", "-q", "--allow-empty", "-m", "first"]);
@@ -49,7 +54,12 @@ impl Workspace {
 
     /// A folder with `files` and no git repository.
     pub fn bare(files: &[(&str, &str)]) -> Self {
-        let folder = tempfile::Builder::new().prefix("lbx-").tempdir().unwrap();
+        Self::bare_in(&std::env::temp_dir(), files)
+    }
+
+    /// A folder with `files` in the folder `parent`.
+    fn bare_in(parent: &Path, files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::Builder::new().prefix("lbx-").tempdir_in(parent).unwrap();
         let outside = folder.path().canonicalize().unwrap();
         let root = outside.join("ws");
         fs::create_dir(&root).unwrap();
@@ -63,7 +73,12 @@ impl Workspace {
 
     /// Another workspace in which everything stands as it does in this one, lbx's state included.
     pub fn copy(&self) -> Self {
-        let folder = tempfile::Builder::new().prefix("lbx-").tempdir().unwrap();
+        self.copy_within(&std::env::temp_dir())
+    }
+
+    /// The same in a folder of that one.
+    pub fn copy_within(&self, parent: &Path) -> Self {
+        let folder = tempfile::Builder::new().prefix("lbx-").tempdir_in(parent).unwrap();
         let outside = folder.path().canonicalize().unwrap();
         let copied = Command::new("cp").args(["-a", "."]).arg(&outside).current_dir(&self.outside).status();
         assert!(copied.unwrap().success());

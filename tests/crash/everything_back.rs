@@ -7,7 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use crate::common::Workspace;
-use crate::judge::{difference, must_be_tidy, must_equal_tip};
+use crate::inject::is_thorough;
+use crate::judge::{Tree, difference, must_be_tidy, must_equal_tip};
 
 /// Changes made, unless `LBX_CRASH_ALL` asks for more.
 const CHANGES: usize = 60;
@@ -105,13 +106,39 @@ fn patch(ws: &Workspace, random: &mut Random, number: usize) -> Option<String> {
     Some(patch)
 }
 
+/// A git patch that gives a file another name, puts a folder in its place, or makes a symlink.
+fn git_patch(ws: &Workspace, random: &mut Random, number: usize) -> Option<String> {
+    let files = of_type(ws, 'f');
+    let file = random.of(&files).clone();
+    let _ = ws.lbx(&["read", &file]).envelope();
+    let text = String::from_utf8(ws.read_bytes(&file)).ok()?;
+    let new = new_path(random, number);
+    Some(match random.below(3) {
+        0 => format!(
+            "diff --git a/{file} b/{new}\nsimilarity index 100%\nrename from {file}\nrename to {new}\n"
+        ),
+        1 if text.ends_with('\n') => {
+            let lines: Vec<&str> = text.lines().collect();
+            let old: String = lines.iter().map(|line| format!("-{line}\n")).collect();
+            format!(
+                "diff --git a/{file} b/{file}\ndeleted file mode 100644\n--- a/{file}\n+++ /dev/null\n@@ -1,{} +0,0 @@\n{old}\
+                 diff --git a/{file}/in b/{file}/in\nnew file mode 100755\n--- /dev/null\n+++ b/{file}/in\n@@ -0,0 +1 @@\n+{number}\n",
+                lines.len()
+            )
+        }
+        _ => format!(
+            "diff --git a/{new} b/{new}\nnew file mode 120000\n--- /dev/null\n+++ b/{new}\n@@ -0,0 +1 @@\n+other{number}\n\\ No newline at end of file\n"
+        ),
+    })
+}
+
 /// A random request, which may be refused.
 fn request(ws: &Workspace, random: &mut Random, number: usize) -> Option<(&'static str, Value)> {
     let files = of_type(ws, 'f');
     let folders = of_type(ws, 'd');
     let file = files.get(random.below(files.len().max(1)))?.clone();
     let text = format!("text {number}\n");
-    Some(match random.below(12) {
+    Some(match random.below(15) {
         0 => ("write", json!({"path": new_path(random, number), "content": text})),
         1 => {
             let _ = ws.lbx(&["read", &file]).envelope();
@@ -138,13 +165,59 @@ fn request(ws: &Workspace, random: &mut Random, number: usize) -> Option<(&'stat
             let all: Vec<String> = files.into_iter().chain(folders).chain(of_type(ws, 'l')).collect();
             ("move", json!({"from": random.of(&all), "to": new_path(random, number)}))
         }
-        _ => {
+        11 | 12 => {
             let trash = ws.lbx(&["trash"]).success();
             let entries = trash["data"]["entries"].as_array()?.clone();
-            let id = entries.get(random.below(entries.len().max(1)))?["trash_id"].clone();
-            ("restore", json!({"trash_id": id}))
+            let entry = entries.get(random.below(entries.len().max(1)))?.clone();
+            match random.below(3) {
+                0 => ("restore", json!({"trash_id": entry["trash_id"]})),
+                1 => ("restore", json!({"path": entry["path"]})),
+                _ => ("restore", json!({"trash_id": entry["trash_id"], "to": new_path(random, number)})),
+            }
+        }
+        13 => ("patch", json!({"patch": git_patch(ws, random, number)?})),
+        _ => {
+            let other = random.of(&files).clone();
+            for path in [&file, &other] {
+                let _ = ws.lbx(&["read", path]).envelope();
+            }
+            (
+                "edit",
+                json!({"paths": [file, other], "old_string": "e", "new_string": "E", "replace_all": true}),
+            )
         }
     })
+}
+
+/// A tree after each change, the first before all of them, and the changes themselves.
+struct Told {
+    /// The trees.
+    trees: Vec<Tree>,
+    /// What led from each to the next.
+    calls: Vec<String>,
+}
+
+impl Told {
+    /// Takes a few of the changes back, and perhaps does some of them again, in the midst of it all.
+    fn waver(&mut self, ws: &Workspace, random: &mut Random, seed: u64) {
+        let steps = 1 + random.below(4.min(self.calls.len()));
+        let again = random.below(steps + 1);
+        self.leap(ws, "undo", steps, self.calls.len() - steps, seed);
+        if again > 0 {
+            self.leap(ws, "redo", again, self.calls.len() - steps + again, seed);
+        }
+        self.trees.truncate(self.trees.len() - steps + again);
+        self.calls.truncate(self.calls.len() - steps + again);
+    }
+
+    /// Goes many steps in one call, to the tree of that number.
+    fn leap(&self, ws: &Workspace, tool: &str, steps: usize, to: usize, seed: u64) {
+        let answer = ws.lbx(&[tool, "--steps", &steps.to_string()]).envelope();
+        assert_eq!(answer["ok"], true, "seed {seed}: {tool} of {steps}: {answer}: {:#?}", self.calls);
+        let (wanted, now) = (&self.trees[to], ws.tree());
+        let told = &self.calls[to.min(self.calls.len().saturating_sub(steps))..];
+        assert!(&now == wanted, "seed {seed}: {tool} of {steps}: {}: {told:#?}", difference(wanted, &now));
+    }
 }
 
 #[test]
@@ -154,46 +227,48 @@ fn after_random_changes_undo_brings_back_the_first_tree_and_redo_the_last() {
     let mut random = Random(seed);
     let ws = random_tree(&mut random);
     let first = ws.tree();
-    let wanted = if std::env::var_os("LBX_CRASH_ALL").is_some() { CHANGES_ALL } else { CHANGES };
-    let mut trees = vec![first.clone()];
-    let mut told = Vec::new();
-    for number in 0..wanted * 4 {
+    let wanted = if is_thorough() { CHANGES_ALL } else { CHANGES };
+    let mut told = Told { trees: vec![first.clone()], calls: Vec::new() };
+    for number in 0..wanted * 6 {
+        if !told.calls.is_empty() && random.below(12) == 0 {
+            told.waver(&ws, &mut random, seed);
+        }
         let Some((tool, request)) = request(&ws, &mut random, number) else { continue };
         let answer = ws.json(tool, &request).envelope();
         let now = ws.tree();
         if answer["ok"] != true {
-            let before = trees.last().unwrap();
+            let before = told.trees.last().unwrap();
             assert_eq!(&now, before, "seed {seed}: refused, and yet changed: {tool} {request} {answer}");
             assert_ne!(answer["error"]["kind"], "internal", "seed {seed}: {tool} {request} {answer}");
             continue;
         }
-        if &now == trees.last().unwrap() {
+        if &now == told.trees.last().unwrap() {
             continue;
         }
-        trees.push(now);
-        told.push(format!("{tool} {request}"));
-        if told.len() == wanted {
+        told.trees.push(now);
+        told.calls.push(format!("{tool} {request}"));
+        if told.calls.len() == wanted {
             break;
         }
     }
-    assert!(told.len() > wanted / 2, "seed {seed}: only {} changes", told.len());
-    go(&ws, "undo", seed, trees.iter().rev().skip(1), &told.iter().rev().collect::<Vec<_>>());
+    let count = told.calls.len();
+    assert!(count > wanted / 2, "seed {seed}: only {count} changes");
+    go(&ws, "undo", seed, told.trees.iter().rev().skip(1), &told.calls.iter().rev().collect::<Vec<_>>());
     assert_eq!(ws.lbx(&["undo"]).error("not_found")["path"], Value::Null);
     assert_eq!(ws.tree(), first, "seed {seed}");
     must_equal_tip(&ws).unwrap();
-    go(&ws, "redo", seed, trees.iter().skip(1), &told.iter().collect::<Vec<_>>());
+    // All of them at once, there and back.
+    told.leap(&ws, "redo", count, count, seed);
+    must_equal_tip(&ws).unwrap();
+    told.leap(&ws, "undo", count, 0, seed);
+    must_equal_tip(&ws).unwrap();
+    go(&ws, "redo", seed, told.trees.iter().skip(1), &told.calls.iter().collect::<Vec<_>>());
     must_equal_tip(&ws).unwrap();
     must_be_tidy(&ws).unwrap();
 }
 
 /// Goes one step after another, comparing the tree after each.
-fn go<'a>(
-    ws: &Workspace,
-    tool: &str,
-    seed: u64,
-    trees: impl Iterator<Item = &'a crate::judge::Tree>,
-    told: &[&String],
-) {
+fn go<'a>(ws: &Workspace, tool: &str, seed: u64, trees: impl Iterator<Item = &'a Tree>, told: &[&String]) {
     for (tree, call) in trees.zip(told) {
         let answer = ws.lbx(&[tool]).envelope();
         assert_eq!(answer["ok"], true, "seed {seed}: {tool} of {call}: {answer}");

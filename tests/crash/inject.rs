@@ -107,9 +107,14 @@ pub fn total(ws: &Workspace, names: &[&str], call: &[&str]) -> usize {
     text.lines().filter(|line| line.contains('(') && !line.contains("resumed")).count()
 }
 
+/// Whether the long form of a test is asked for.
+pub fn is_thorough() -> bool {
+    std::env::var_os("LBX_CRASH_ALL").is_some()
+}
+
 /// At most `most` of `all`, evenly spread and the last among them; all where the environment says so.
 pub fn sample<T>(all: Vec<T>, most: usize) -> Vec<T> {
-    if all.len() <= most || std::env::var_os("LBX_CRASH_ALL").is_some() {
+    if all.len() <= most || is_thorough() {
         return all;
     }
     let (count, last) = (all.len(), all.len() - 1);

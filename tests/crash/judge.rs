@@ -44,6 +44,11 @@ impl Sides {
         let now = ws.tree();
         for path in now.keys().chain(self.before.keys()).chain(self.after.keys()) {
             let stands = now.get(path);
+            let kind = |tree: &Tree| tree.get(path).map(|standing| standing.0);
+            if stands.is_none() && kind(&self.before) != kind(&self.after) {
+                // A file and a folder cannot change places at one stroke.
+                continue;
+            }
             if stands != self.before.get(path) && stands != self.after.get(path) {
                 return Err(format!("{} is torn: {}", path.display(), shown(stands)));
             }
@@ -158,7 +163,7 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
+        for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
             let entry = entry.unwrap();
             if entry.file_type().unwrap().is_dir() {
                 folders.push(entry.path());

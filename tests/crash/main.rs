@@ -21,4 +21,5 @@ mod inject;
 mod judge;
 mod killed;
 mod limits;
+mod power;
 mod scenarios;

@@ -56,6 +56,8 @@ fn each_tool_does_its_work() {
     assert_eq!(log["snapshots"][0]["tool"], "redo", "{log}");
     let diff = client.ok("diff", &json!({}));
     assert!(diff["diff"].as_str().unwrap().contains("+++ b/new/moved.txt"), "{diff}");
+    let session = client.ok("session", &json!({}));
+    assert_eq!(session["fresh"], json!(["greet.txt +4 -1"]), "{session}");
     // A tool that is new to the list needs its line here.
     let served = TOOLS.iter().filter(|tool| tool.served).map(|tool| tool.name);
     assert_eq!(client.succeeded, served.map(str::to_owned).collect());

@@ -19,8 +19,10 @@ fn the_tools_listed_are_those_of_the_one_list_in_its_order() {
     let names: Vec<&str> = listed.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names, served().map(|tool| tool.name).collect::<Vec<_>>());
     for (listed, tool) in listed.iter().zip(served()) {
-        assert_eq!(listed["title"], tool.title());
-        assert_eq!(listed["description"], tool.description());
+        let description = listed["description"].as_str().unwrap();
+        assert!(description.starts_with(&tool.title()), "{description}");
+        assert!(!listed.to_string().contains("n the command line"), "{listed}");
+        assert!(description.len() * 2 > tool.description().len(), "{description}");
     }
 }
 
@@ -96,7 +98,7 @@ fn a_tool_costs_a_model_few_bytes() {
     let bytes = Value::from(tools.clone()).to_string().len();
     // cargo test -- --nocapture shows it.
     eprintln!("tools/list: {bytes} bytes for {} tools", tools.len());
-    assert!(bytes / tools.len() < 3_000, "{bytes} bytes for {} tools", tools.len());
+    assert!(bytes / tools.len() < 2_200, "{bytes} bytes for {} tools", tools.len());
 }
 
 #[test]

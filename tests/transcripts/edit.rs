@@ -247,3 +247,120 @@ fn many_places_are_counted_and_the_first_20_listed() {
     let data = ws.lbx(&["edit", "a.txt", "--old-string", "x", "--new-string", "y", "--replace-all"]).ok();
     assert_eq!((&data["count"], data["replacements"].as_array().unwrap().len()), (&json!(500), 20));
 }
+
+#[test]
+fn a_flexible_match_is_asked_for_or_set_by_the_policy() {
+    let ws = read("if a {\n\tb();\n}\n");
+    let edit = ["edit", "a.txt", "--old-string", "    b();", "--new-string", "    c();"];
+    let error = ws.unchanged(|| ws.lbx(&edit).error("no_match"));
+    assert_eq!(error["details"]["flexible"]["match"], "indentation");
+    assert!(error["suggested_action"].as_str().unwrap().contains("match set to \"flexible\""), "{error}");
+    let exact = [&["--set", "match=flexible"][..], &edit, &["--match", "exact"]].concat();
+    ws.unchanged(|| ws.lbx(&exact).error("no_match"));
+    let by_policy = [&["--set", "match=flexible"][..], &edit].concat();
+    assert_eq!(ws.lbx(&by_policy).ok()["match"], "indentation");
+    ws.holds("a.txt", "if a {\n\tc();\n}\n");
+    let text = [&edit[..], &["--match", "flexible", "--text"]].concat();
+    ws.lbx_stdin(&["write", "a.txt"], "if a {\n\tb();\n}\n").ok();
+    let said = ws.lbx(&text).stdout_text();
+    assert_eq!(said, "edit: a.txt (1 replaced at line 2, but for indentation)\n");
+}
+
+#[test]
+fn blocks_on_stdin_take_the_flags_of_an_edit() {
+    let ws = read("\tone\n\ttwo\n");
+    let blocks = "<<<<<<< SEARCH\n  one\n=======\n  1\n>>>>>>> REPLACE\n";
+    ws.unchanged(|| ws.lbx_stdin(&["edit", "a.txt"], blocks).error("no_match"));
+    assert_eq!(ws.lbx_stdin(&["edit", "a.txt", "--match", "flexible"], blocks).ok()["match"], "indentation");
+    ws.holds("a.txt", "\t1\n\ttwo\n");
+    ws.write("b.txt", "x\ny\nx\n");
+    ws.lbx(&["read", "b.txt"]).ok();
+    let blocks = "<<<<<<< SEARCH\nx\n=======\nz\n>>>>>>> REPLACE\n";
+    ws.lbx_stdin(&["edit", "b.txt", "--occurrence", "2"], blocks).ok();
+    ws.holds("b.txt", "x\ny\nz\n");
+}
+
+#[test]
+fn a_sketch_comes_on_stdin_or_as_a_flag() {
+    let ws = read("fn a() {\n    one();\n}\n\nfn b() {\n    two();\n}\n");
+    let sketch = "// ... existing code ...\nfn b() {\n    three();\n}\n";
+    let data = ws.lbx_stdin(&["edit", "a.txt", "--sketch", "-"], sketch).ok();
+    assert_eq!((&data["match"], &data["replacements"][0]["start_line"]), (&json!("sketch"), &json!(5)));
+    ws.holds("a.txt", "fn a() {\n    one();\n}\n\nfn b() {\n    three();\n}\n");
+    // With the sketch as a flag nobody waits for stdin.
+    let again =
+        ws.call(&["edit", "a.txt", "--sketch", "fn a() {\n    zero();\n}\n// ...\n"]).stdin_never_closes();
+    assert_eq!(again.run().ok()["match"], "sketch");
+    ws.holds("a.txt", "fn a() {\n    zero();\n}\n\nfn b() {\n    three();\n}\n");
+    ws.unchanged(|| ws.lbx(&["edit", "a.txt", "--sketch", "-"]).error("no_match"));
+}
+
+#[test]
+fn lines_are_replaced_under_the_sha256_that_read_answers() {
+    let ws = read("one\r\ntwo\r\nthree\r\n");
+    let shown = ws.lbx(&["read", "a.txt", "--start-line", "2", "--end-line", "2"]).ok();
+    let sha256 = shown["range_sha256"].as_str().unwrap().to_owned();
+    assert_eq!(sha256, self::sha256(b"two\r\n"));
+    let edit = ["edit", "a.txt", "--start-line", "2", "--end-line", "2", "--range-sha256", &sha256];
+    assert_eq!(ws.lbx_stdin(&edit, "2\n2.5\n").ok()["match"], "lines");
+    ws.holds("a.txt", "one\r\n2\r\n2.5\r\nthree\r\n");
+    let error = ws.unchanged(|| ws.lbx_stdin(&edit, "3\n").error("stale_file"));
+    assert_eq!(error["details"]["content"], "2\r\n");
+    // The gate still wants the file to have been seen.
+    ws.write("b.txt", "x\ny\n");
+    let line = sha256_of_line(&ws);
+    let unread = ["edit", "b.txt", "--start-line", "1", "--end-line", "1", "--range-sha256", &line];
+    let error = ws.unchanged(|| ws.lbx_stdin(&unread, "z\n").error("not_read"));
+    assert!(error["suggested_action"].as_str().unwrap().contains("--start-line 1 --end-line 1"), "{error}");
+}
+
+/// SHA-256 of the first line of `b.txt`, which nobody has read through lbx.
+fn sha256_of_line(ws: &Workspace) -> String {
+    sha256(&ws.read_bytes("b.txt")[..2])
+}
+
+#[test]
+fn guarded_lines_move_with_a_change_elsewhere() {
+    let ws = read("one\ntwo\nthree\nfour\nfive\n");
+    // Something that lbx changed, so that the bytes seen are at hand.
+    ws.lbx(&["edit", "a.txt", "--old-string", "five", "--new-string", "5"]).ok();
+    let seen = ws.lbx(&["read", "a.txt", "--start-line", "4", "--end-line", "4"]).ok();
+    ws.write("a.txt", "zero\none\ntwo\nthree\nfour\n5\n");
+    let edit = json!({"path": "a.txt", "start_line": 4, "end_line": 4, "new_string": "4\n",
+        "range_sha256": seen["range_sha256"], "rebase": true});
+    ws.json("edit", &edit).warned("had changed since it was read");
+    ws.holds("a.txt", "zero\none\ntwo\nthree\n4\n5\n");
+}
+
+#[test]
+fn a_text_that_stands_in_another_file_of_the_name_is_said_to() {
+    let ws = Workspace::with(&[
+        ("a/mod.rs", "fn a() {}\n"),
+        ("b/mod.rs", "fn b() {}\n"),
+        ("b/c.rs", "fn b() {}\n"),
+    ]);
+    ws.lbx(&["read", "a/mod.rs"]).ok();
+    let error =
+        ws.lbx(&["edit", "a/mod.rs", "--old-string", "fn b() {}", "--new-string", "x"]).error("no_match");
+    assert_eq!(error["details"]["elsewhere"], json!(["b/mod.rs"]));
+}
+
+#[test]
+fn a_miss_says_that_the_file_was_another_when_it_was_read() {
+    let ws = read("fn old_name() {}\n");
+    ws.lbx(&["edit", "a.txt", "--old-string", "{}", "--new-string", "{ }"]).ok();
+    let now = b"fn new_name() { }\n";
+    ws.write("a.txt", now);
+    let edit = json!({"path": "a.txt", "old_string": "fn old_name", "new_string": "x", "expected_sha256": sha256(now)});
+    let error = ws.json("edit", &edit).error("no_match");
+    assert_eq!(error["details"]["changed_since_read"], true);
+    assert!(error["suggested_action"].as_str().unwrap().contains("then had this text"), "{error}");
+}
+
+#[test]
+fn a_sketch_that_leaves_lines_out_says_which() {
+    let ws = read("a\nb\nc\nd\n");
+    let sketch = json!({"path": "a.txt", "sketch": "a\nd\n"});
+    ws.json("edit", &sketch).warned("nothing in place of lines 2-3 of a.txt");
+    ws.holds("a.txt", "a\nd\n");
+}

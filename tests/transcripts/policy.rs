@@ -634,3 +634,66 @@ fn gc_keeps_what_the_policy_says() {
     user_policy(&ws, "gc.keep_bytes = 1");
     assert_eq!(removed(&[]), 0);
 }
+
+/// The TOML blocks of the README.
+fn blocks_of_the_readme() -> Vec<&'static str> {
+    let readme = include_str!("../../README.md");
+    readme.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[test]
+fn the_example_of_the_readme_is_the_policy_that_holds_anyway() {
+    let ws = Workspace::with(&[]);
+    let before = ws.lbx(&["config"]).ok();
+    let blocks = blocks_of_the_readme();
+    // Printed by `lbx config --example -t`.
+    assert_eq!(blocks[0], ws.lbx(&["config", "--example", "-t"]).stdout_text());
+    ws.write(".lbx/config.toml", blocks[0]);
+    let after = ws.lbx(&["config"]).ok();
+    let values = |data: &Value| -> Vec<Value> {
+        data["settings"].as_array().unwrap().iter().map(|setting| setting["value"].clone()).collect()
+    };
+    assert_eq!(values(&before), values(&after));
+    // What the README suggests to protect is taken, and protects.
+    ws.write(".lbx/config.toml", blocks[1]);
+    for path in [".mcp.json", "sub/.vscode/tasks.json", ".claude/settings.json", ".bashrc"] {
+        ws.lbx(&["write", path, "--content", "x"]).error("protected_path");
+    }
+}
+
+#[test]
+fn a_policy_that_a_team_shares_enters_the_snapshots_as_git_would_add_it() {
+    let ws = with_policy("gate = \"warn\"\n");
+    ws.lbx(&["snapshot"]).success();
+    assert_eq!(ws.git(&["show", "lbx-snapshots:.lbx/config.toml"]), "gate = \"warn\"");
+    let names = ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots", ".lbx"]);
+    assert_eq!(names, ".lbx/config.toml");
+    assert_eq!(
+        ws.git(&["ls-tree", "-r", "lbx-snapshots"]).lines().count(),
+        ws.git(&["ls-files", "-co", "--exclude-standard"]).lines().count()
+    );
+}
+
+#[test]
+fn a_server_settles_its_flags_once_and_reads_the_files_for_each_call() {
+    let ws = with_policy("");
+    let requests = [
+        json!({"tool": "write", "request": {"path": "a.txt", "content": "x"}}),
+        json!({"tool": "config", "request": {"keys": ["gate"]}}),
+    ];
+    let lines: String = requests.iter().map(|request| format!("{request}\n")).collect();
+    let answers = ws.lbx_stdin(&["batch", "--set", "gate=warn"], lines).lines();
+    assert!(answers[0]["warnings"][0].as_str().unwrap().contains("gate = \"warn\", --set"), "{}", answers[0]);
+    assert_eq!(answers[1]["data"]["settings"][0]["from"], "flag");
+}
+
+#[test]
+fn a_linked_worktree_has_a_configured_branch_of_its_own() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let other = ws.outside.join("linked");
+    ws.git(&["worktree", "add", "-q", other.to_str().unwrap()]);
+    user_policy(&ws, "snapshot.branch = 'agents'");
+    ws.call(&["write", "b.txt", "--content", "b"]).in_folder(&other).run().ok();
+    let log = ws.git(&["log", "--format=%s", "agents-linked", "--not", "HEAD"]);
+    assert!(log.starts_with("write: b.txt"), "{log}");
+}

@@ -39,6 +39,12 @@ fn slices_are_those_lines_and_the_sha256_is_of_the_whole_file() {
         (&["--end-line", "1"], "line 1\n", 1, 1, None),
         (&["--start-line", "9", "--limit", "1"], "line 9\n", 9, 9, Some(9)),
         (&["--offset", "9", "--limit", "0"], "line 10\n", 10, 10, None),
+        (&["--offset", "-2"], "line 9\nline 10\n", 9, 10, None),
+        (&["--offset", "-3", "--limit", "1"], "line 8\n", 8, 8, Some(8)),
+        (&["--start-line", "-1"], "line 10\n", 10, 10, None),
+        (&["--start-line=-3", "--end-line=-2"], "line 8\nline 9\n", 8, 9, None),
+        (&["--start-line", "9", "--end-line", "-1"], "line 9\nline 10\n", 9, 10, None),
+        (&["--offset", "-99", "--limit", "1"], "line 1\n", 1, 1, Some(1)),
     ];
     for (flags, content, start, end, next) in cases {
         let call: Vec<&str> = ["read", "a.txt"].iter().chain(*flags).copied().collect();
@@ -55,11 +61,21 @@ fn slices_are_those_lines_and_the_sha256_is_of_the_whole_file() {
 fn contradictory_bounds_are_refused() {
     let ws = Workspace::with(&[("a.txt", &numbered(10))]);
     for flags in [
-        ["--offset", "1", "--start-line", "1"],
-        ["--limit", "1", "--end-line", "1"],
-        ["--start-line", "5", "--end-line", "4"],
+        &["--offset", "1", "--start-line", "1"][..],
+        &["--limit", "1", "--end-line", "1"][..],
+        &["--start-line", "5", "--end-line", "4"][..],
+        &["--start-line=-2", "--end-line=-3"][..],
+        &["--start-line=8", "--end-line=-5"][..],
+        &["--ranges=1-2", "--limit=1"][..],
+        &["--ranges=3-2", "-n"][..],
+        &["--ranges=0-2", "-n"][..],
+        &["--ranges=a", "-n"][..],
+        &["--around-line=1", "--offset=1"][..],
+        &["--around-line=0", "-n"][..],
+        &["--cell=1", "--offset=1"][..],
+        &["--start-line=0", "-n"][..],
     ] {
-        let call: Vec<&str> = ["read", "a.txt"].iter().chain(&flags).copied().collect();
+        let call: Vec<&str> = ["read", "a.txt"].iter().chain(flags).copied().collect();
         ws.lbx(&call).error("invalid_request");
     }
 }
@@ -213,6 +229,8 @@ fn a_binary_is_refused_or_shown_as_base64() {
     ws.write("a.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
     let error = ws.lbx(&["read", "a.png"]).error("binary_file");
     assert_eq!(error["path"], "a.png");
+    assert_eq!((&error["details"]["mime"], &error["details"]["size"]), (&json!("image/png"), &json!(16)));
+    assert_eq!(error["details"]["magic"], "89504e470d0a1a0a0000000d49484452");
     let data = ws.lbx(&["read", "a.png", "--binary", "base64"]).ok();
     assert_eq!((&data["mime"], &data["base64"]), (&json!("image/png"), &json!("iVBORw0KGgoAAAANSUhEUg==")));
     assert_eq!(data["content"], Value::Null);
@@ -240,4 +258,193 @@ fn a_read_changes_nothing_in_the_work_tree_and_the_repository() {
     assert_eq!(ws.git(&["status", "--porcelain"]), "");
     assert!(ws.snapshots().is_empty());
     assert_eq!(std::fs::read(ws.path(".git/index")).unwrap(), index);
+}
+
+#[test]
+fn several_ranges_are_read_at_once() {
+    let ws = Workspace::with(&[("a.txt", &numbered(100)), ("b.txt", "one\n")]);
+    let data = ws.lbx(&["read", "a.txt", "--ranges", "10-11", "--range", "50,-2"]).ok();
+    let wanted = json!([
+        {"start_line": 10, "end_line": 11, "content": "line 10\nline 11\n"},
+        {"start_line": 50, "end_line": 50, "content": "line 50\n"},
+        {"start_line": 99, "end_line": 100, "content": "line 99\nline 100\n"},
+    ]);
+    assert_eq!(data["ranges"], wanted);
+    assert_eq!((&data["content"], &data["truncated"]), (&Value::Null, &json!(false)));
+    assert_eq!(
+        (&data["start_line"], &data["end_line"], &data["total_lines"]),
+        (&json!(10), &json!(100), &json!(100))
+    );
+    let ranges = json!(["10-11", 50, {"start_line": -2, "end_line": -1}]);
+    assert_eq!(ws.json("read", &json!({"path": "a.txt", "ranges": ranges})).ok()["ranges"], wanted);
+    assert_eq!(
+        ws.json("read", &json!({"path": "a.txt", "ranges": "7:7"})).ok()["ranges"][0]["content"],
+        "line 7\n"
+    );
+    let several =
+        ws.json("read", &json!({"paths": ["a.txt", "b.txt"], "ranges": ["1", "99-"]})).warned("past the end");
+    assert_eq!(several["files"][0]["ranges"][1]["content"], "line 99\nline 100\n");
+    assert_eq!(several["files"][1]["ranges"][1]["content"], "");
+    let text = ws.lbx(&["read", "a.txt", "--ranges", "3,98-", "-t"]).stdout_text();
+    assert_eq!(text, "==> a.txt:3-3 <==\nline 3\n==> a.txt:98-100 <==\nline 98\nline 99\nline 100\n");
+}
+
+#[test]
+fn only_the_ranges_count_as_read() {
+    let ws = Workspace::with(&[("a.txt", &numbered(10))]);
+    ws.lbx(&["read", "a.txt", "--ranges", "1-3,5-"]).ok();
+    ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"])
+        .warned("not all 10 lines of a.txt were shown");
+    ws.lbx(&["read", "a.txt", "--start-line", "4", "--end-line", "4"]).ok();
+    ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"]).ok();
+}
+
+#[test]
+fn ranges_share_the_bound_and_say_where_to_go_on() {
+    let ws = Workspace::with(&[("a.txt", &numbered(5000))]);
+    let data = ws.lbx(&["read", "a.txt", "--ranges", "1-2,100-4000,4500-", "--max-bytes", "1000"]).ok();
+    let ranges = data["ranges"].as_array().unwrap();
+    assert_eq!(ranges.len(), 2);
+    let bytes: usize = ranges.iter().map(|range| range["content"].as_str().unwrap().len()).sum();
+    assert!(bytes <= 1000 && bytes > 900, "{bytes}");
+    assert_eq!((&data["truncated"], &data["next_offset"]), (&json!(true), &ranges[1]["end_line"]));
+}
+
+#[test]
+fn the_end_of_a_file_is_read_in_every_encoding() {
+    let ws = Workspace::bare(&[
+        ("crlf.txt", "a\r\nb\r\nc"),
+        ("cr.txt", "a\rb\rc\r"),
+        ("one.txt", "a"),
+        ("none.txt", ""),
+    ]);
+    let utf16 = "\u{feff}a\nb\nc\n".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    ws.write("utf16.txt", utf16);
+    for (path, content, start) in [
+        ("crlf.txt", "b\r\nc", 2),
+        ("cr.txt", "b\rc\r", 2),
+        ("utf16.txt", "b\nc\n", 2),
+        ("one.txt", "a", 1),
+        ("none.txt", "", 1),
+    ] {
+        let data = ws.json("read", &json!({"path": path, "start_line": -2})).ok();
+        assert_eq!((&data["content"], &data["start_line"]), (&json!(content), &json!(start)), "{path}");
+    }
+}
+
+#[test]
+fn numbered_lines_give_back_the_text() {
+    let text = "a\tb\n\n\t1\t2\r\n  c";
+    let ws = Workspace::with(&[("a.txt", text)]);
+    let data = ws.lbx(&["read", "a.txt", "-n"]).ok();
+    let content = data["content"].as_str().unwrap();
+    let lines: Vec<&str> =
+        content.split_inclusive('\n').map(|line| line.split_once('\t').unwrap().1).collect();
+    assert_eq!(lines.concat(), text);
+    let long = Workspace::with(&[("a.txt", &numbered(20_000))]);
+    let data = long.lbx(&["read", "a.txt", "-n", "--limit", "0"]).ok();
+    assert!(data["content"].as_str().unwrap().len() <= 24_576);
+    let next = data["next_offset"].as_u64().unwrap();
+    let after = long.json("read", &json!({"path": "a.txt", "offset": next, "limit": 1})).ok();
+    assert_eq!(after["content"], format!("line {}\n", data["end_line"].as_u64().unwrap() + 1));
+}
+
+#[test]
+fn whitespace_is_shown_on_request() {
+    let ws = Workspace::with(&[("a.txt", "\ta \r\nb\u{a0}c\u{201d}\n")]);
+    let data = ws.lbx(&["read", "a.txt", "--show-whitespace"]).ok();
+    assert_eq!((&data["content"], &data["literal"]), (&json!("→a·␍\nb‹U+00A0›c‹U+201D›\n"), &json!(false)));
+    let data = ws.lbx(&["read", "a.txt"]).ok();
+    assert_eq!(data.get("literal"), None);
+    let shown = ws.lbx(&["read", "a.txt", "--show-whitespace", "-n", "-t"]).stdout_text();
+    assert_eq!(shown, "1\t→a·␍\n2\tb‹U+00A0›c‹U+201D›\n");
+    ws.lbx(&["write", "a.txt", "--content", "x\r\n", "--dry-run"]).success();
+}
+
+#[test]
+fn the_block_round_a_line_is_read() {
+    let code = "use x;\n\n// One.\nfn one() {\n    a();\n    if b {\n        c();\n    }\n}\n\nfn two() {}\n";
+    let ws = Workspace::with(&[("a.rs", code)]);
+    let data = ws.lbx(&["read", "a.rs", "--around-line", "5"]).ok();
+    let block = "// One.\nfn one() {\n    a();\n    if b {\n        c();\n    }\n}\n";
+    assert_eq!(
+        (&data["content"], &data["start_line"], &data["end_line"]),
+        (&json!(block), &json!(3), &json!(9))
+    );
+    assert_eq!(data["truncated"], false);
+    let data = ws.lbx(&["read", "a.rs", "--around-line", "7", "-n"]).ok();
+    assert_eq!(data["content"], "6\t    if b {\n7\t        c();\n8\t    }\n");
+    let data = ws.lbx(&["read", "a.rs", "--around-line", "5", "--limit", "3"]).ok();
+    assert_eq!((&data["start_line"], &data["end_line"]), (&json!(4), &json!(6)));
+    assert_eq!((&data["truncated"], &data["next_offset"]), (&json!(true), &json!(6)));
+    ws.lbx(&["read", "a.rs", "--around-line", "50"]).warned("past the end");
+    // A block of many lines is bounded, and the line is in it.
+    let body = "    line();\n".repeat(30_000);
+    ws.write("big.rs", format!("fn big() {{\n{body}}}\n"));
+    let data = ws.lbx(&["read", "big.rs", "--around-line", "15000"]).ok();
+    assert!(data["content"].as_str().unwrap().len() <= 24_576);
+    let (start, end) = (data["start_line"].as_u64().unwrap(), data["end_line"].as_u64().unwrap());
+    assert!(start <= 15_000 && 15_000 <= end && data["truncated"] == true, "{start}-{end}");
+    ws.write("long.rs", "x".repeat(2_000_000));
+    let data = ws.lbx(&["read", "long.rs", "--around-line", "1"]).ok();
+    assert_eq!((&data["next_offset"], &data["next_column"]), (&json!(0), &json!(24_577)));
+}
+
+/// A notebook of three cells.
+const NOTEBOOK: &str = r##"{"nbformat":4,"nbformat_minor":5,"metadata":{},"cells":[
+{"cell_type":"markdown","metadata":{},"source":["# Title\n","text"]},
+{"cell_type":"code","execution_count":3,"metadata":{},"source":"print('x')\n1","outputs":[
+ {"output_type":"stream","name":"stdout","text":["x\n"]},
+ {"output_type":"execute_result","execution_count":3,"metadata":{},"data":{"text/plain":"1","image/png":"iVBORw0="}},
+ {"output_type":"error","ename":"ValueError","evalue":"no","traceback":[]}]},
+{"cell_type":"raw","metadata":{},"source":[]}]}
+"##;
+
+#[test]
+fn a_notebook_is_read_by_cell() {
+    let ws = Workspace::with(&[("a.ipynb", NOTEBOOK), ("b.txt", "no notebook\n")]);
+    let data = ws.lbx(&["read", "a.ipynb", "--cell", "0"]).ok();
+    let cells = json!([
+        {"cell": 1, "type": "markdown", "source": "# Title\ntext"},
+        {"cell": 2, "type": "code", "source": "print('x')\n1", "execution_count": 3,
+         "outputs": ["stdout: x\n", "1; image/png (8 characters)", "error: ValueError: no"]},
+        {"cell": 3, "type": "raw", "source": ""},
+    ]);
+    assert_eq!((&data["cells"], &data["total_cells"]), (&cells, &json!(3)));
+    assert_eq!(data["sha256"], sha256(NOTEBOOK.as_bytes()));
+    let one = ws.lbx(&["read", "a.ipynb", "--cell", "2"]).ok();
+    assert_eq!(one["cells"], json!([cells[1]]));
+    let text = ws.lbx(&["read", "a.ipynb", "--cell", "1", "-t"]).stdout_text();
+    assert_eq!(text, "==> cell 1: markdown <==\n# Title\ntext\n");
+    let short = ws.lbx(&["read", "a.ipynb", "--cell", "0", "--max-bytes", "60"]).ok();
+    assert_eq!((short["cells"].as_array().unwrap().len(), &short["next_cell"]), (1, &json!(2)));
+    // The bytes are known, and may be edited; but no line of them was shown.
+    ws.lbx(&["edit", "a.ipynb", "--old-string", "# Title", "--new-string", "# T", "--dry-run"]).ok();
+    ws.lbx(&["write", "a.ipynb", "--content", "{}", "--dry-run"]).warned("not all 7 lines");
+    ws.lbx(&["read", "a.ipynb", "--cell", "4"]).error("invalid_request");
+    ws.lbx(&["read", "b.txt", "--cell", "1"]).error("invalid_request");
+    let sha = sha256(NOTEBOOK.as_bytes());
+    assert_eq!(ws.lbx(&["read", "a.ipynb", "--cell", "1", "--if-sha256", &sha]).ok()["unchanged"], true);
+}
+
+#[test]
+fn an_image_tells_its_size() {
+    let ws = Workspace::with(&[]);
+    let gif = b"GIF89a\x02\x00\x03\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x02\x00\x03\x00\x00\x02\x02D\x01\x00;";
+    ws.write("a.gif", gif);
+    let error = ws.lbx(&["read", "a.gif"]).error("binary_file");
+    assert_eq!((&error["details"]["width"], &error["details"]["height"]), (&json!(2), &json!(3)));
+    assert!(error["message"].as_str().unwrap().contains("image/gif, 35 bytes, 2x3 pixels"), "{error}");
+    let data = ws.lbx(&["read", "a.gif", "--binary", "base64"]).ok();
+    assert_eq!((&data["mime"], &data["width"], &data["height"]), (&json!("image/gif"), &json!(2), &json!(3)));
+    ws.write("cut.gif", &gif[..7]);
+    let error = ws.lbx(&["read", "cut.gif"]).error("binary_file");
+    assert_eq!(error["details"].get("width"), None);
+}
+
+#[test]
+fn a_line_of_which_only_a_part_was_shown_does_not_count_as_read() {
+    let ws = Workspace::with(&[("a.txt", &"x".repeat(1000))]);
+    ws.lbx(&["read", "a.txt", "--column", "900"]).ok();
+    ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"]).warned("not all 1 lines");
 }

@@ -57,7 +57,9 @@ fn a_bad_field_is_named_with_what_was_expected() {
     let cases: &[(&str, Value, &[&str])] = &[
         ("read", json!({"path": "a.txt", "lines": 3}), &["unknown field `lines`", "offset"]),
         ("read", json!({"pth": "a.txt"}), &["unknown field `pth`", "did you mean `path`"]),
-        ("read", json!({"path": "a.txt", "offset": -1}), &["offset", "whole number"]),
+        ("read", json!({"path": "a.txt", "limit": -1}), &["limit", "whole number"]),
+        ("read", json!({"path": "a.txt", "ranges": ["x"]}), &["ranges[0]", "10-20"]),
+        ("read", json!({"path": "a.txt", "ranges": [{"first": 1}]}), &["ranges[0]", "first"]),
         ("read", json!({"path": "a.txt", "offset": 1.5}), &["offset", "whole number"]),
         ("read", json!({"path": "a.txt", "offset": "many"}), &["offset", "whole number"]),
         ("read", json!({"path": "a.txt", "start_line": 0}), &["start_line", "1"]),

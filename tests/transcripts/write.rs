@@ -200,3 +200,19 @@ fn outside_git_a_private_repository_takes_the_snapshots() {
     assert!(envelope["snapshot"].as_str().unwrap().len() >= 40);
     assert!(!ws.path(".git").exists());
 }
+
+#[test]
+fn content_that_leaves_text_out_is_refused() {
+    let ws = Workspace::with(&[("a.rs", "fn a() {}\nfn b() {}\n")]);
+    ws.lbx(&["read", "a.rs"]).ok();
+    let content = "fn a() { 1 }\n// ... existing code ...\n";
+    let error = ws.unchanged(|| {
+        ws.lbx_stdin(&["write", "new.rs"], content).error("invalid_request");
+        ws.lbx_stdin(&["write", "a.rs"], content).error("invalid_request")
+    });
+    assert_eq!((&error["details"]["field"], &error["details"]["line"]), (&"content".into(), &2.into()));
+    ws.lbx_stdin(&["write", "a.rs", "--allow-omission"], content).ok();
+    // What the file has already may stay.
+    ws.lbx_stdin(&["write", "a.rs"], content.replace('1', "2")).ok();
+    ws.lbx_stdin(&["write", "stub.py"], "def f():\n    ...\n").ok();
+}

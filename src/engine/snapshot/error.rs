@@ -23,6 +23,22 @@ impl SnapshotError {
         cause.is_some_and(|error| error.kind() == crate::error::ErrorKind::Timeout)
     }
 
+    /// Whether a signal cut a call of the system short: it can be tried again.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            if error
+                .downcast_ref::<std::io::Error>()
+                .is_some_and(|io| io.kind() == std::io::ErrorKind::Interrupted)
+            {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+
     /// A refusal without a cause beneath it.
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), source: None }

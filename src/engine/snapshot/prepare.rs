@@ -316,10 +316,13 @@ fn size_bytes(state: FileState<'_>) -> u64 {
     }
 }
 
-/// Whether git takes every part of the path, and none is lbx's own folder.
+/// Whether git takes every part of the path, and none is lbx's own folder: of that, only the policy
+/// enters, which git sees too.
 fn is_name(path: &[u8], is_link: bool) -> bool {
+    let is_own = path.split(|byte| *byte == b'/').any(|name| name == b".lbx");
     let last = path.rsplit(|byte| *byte == b'/').next();
     may_enter(path)
+        && !(is_own && is_link)
         && path.split(|byte| *byte == b'/').all(|name| {
             let mode = (is_link && Some(name) == last).then_some(component::Mode::Symlink);
             // Git reads a backslash as a separator where it checks a repository.

@@ -1,6 +1,6 @@
 //! From a planned change to one that stands, step by step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -215,6 +215,8 @@ impl Change<'_> {
         folders.push(&entry.folder);
         let staging = state.folder(super::stage::FOLDER)?;
         folders.push(&staging);
+        let grown = state.take_grown();
+        folders.extend(&grown);
         let outcome = sync_all(&folders).map_err(io).and_then(|()| self.must_be_unchanged());
         if outcome.is_err() {
             // Not a byte of the workspace has changed, so the entry must not come into force later.
@@ -382,17 +384,31 @@ fn warn_of_links(file: &Planned, warnings: &mut Vec<String>) {
 /// The system's, at the first that fails.
 pub fn apply_entry(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
     for file in entry.files.iter().filter(|file| file.after.is_none()) {
-        if !recover::is_taken_over(workspace, entry, &file.path) {
+        let is_replaced =
+            entry.moves.iter().any(|moved| moved.to == file.path && moves::replaces(workspace, entry, moved));
+        if !is_replaced && !recover::is_taken_over(workspace, entry, &file.path) {
             delete(workspace, file)?;
         }
     }
-    let mut waiting: Vec<&MoveEntry> = entry.moves.iter().filter(|moved| moved.via.is_some()).collect();
-    waiting.sort_by_cached_key(|moved| std::cmp::Reverse(replay::depth(&moved.from)));
-    waiting.into_iter().try_for_each(|moved| moves::extract(workspace, moved))?;
-    for folder in &entry.cleared {
-        if !recover::is_taken_over(workspace, entry, folder) {
-            vacate(workspace, folder)?;
+    let mut parting: Vec<Parting<'_>> = entry.cleared.iter().map(Parting::Cleared).collect();
+    parting.extend(entry.moves.iter().map(Parting::Extracted));
+    // What lies in others goes before them.
+    parting.sort_by_cached_key(|step| std::cmp::Reverse(replay::depth(step.path())));
+    for step in parting {
+        match step {
+            Parting::Cleared(folder) if recover::is_taken_over(workspace, entry, folder) => {}
+            Parting::Cleared(folder) => vacate(workspace, folder)?,
+            Parting::Extracted(moved) => moves::extract(workspace, moved)?,
         }
+    }
+    let after: BTreeSet<&WorkspacePath> = if entry.vacated.is_empty() {
+        BTreeSet::new()
+    } else {
+        entry.files.iter().filter(|file| file.after.is_some()).map(|file| &file.path).collect()
+    };
+    // Where a file takes the place of a folder, that goes first.
+    for folder in entry.vacated.iter().filter(|folder| is_taken(folder, &after)) {
+        vacate(workspace, folder)?;
     }
     let mut steps: Vec<Step<'_>> = entry.folders.iter().map(Step::Folder).collect();
     steps.extend(entry.descriptions.iter().map(Step::Description));
@@ -401,11 +417,30 @@ pub fn apply_entry(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
         // What holds others comes before them.
         steps.sort_by_cached_key(|step| replay::depth(step.path()));
     }
-    steps.iter().try_for_each(|step| step.carry_out(workspace))?;
+    steps.iter().try_for_each(|step| step.carry_out(workspace, entry))?;
     for file in entry.files.iter().filter(|file| file.after.is_some()) {
         rename(workspace, file)?;
     }
     entry.vacated.iter().try_for_each(|folder| vacate(workspace, folder))
+}
+
+/// Something that goes from a path before anything takes it.
+#[derive(Clone, Copy)]
+pub(super) enum Parting<'e> {
+    /// A folder that is removed.
+    Cleared(&'e WorkspacePath),
+    /// Something that waits for its new name.
+    Extracted(&'e MoveEntry),
+}
+
+impl Parting<'_> {
+    /// Where it stands.
+    pub(super) fn path(&self) -> &WorkspacePath {
+        match self {
+            Self::Cleared(path) => path,
+            Self::Extracted(moved) => &moved.from,
+        }
+    }
 }
 
 /// Something that comes to stand at a path, before any file does.
@@ -429,25 +464,36 @@ impl Step<'_> {
     }
 
     /// Does it, unless it is done.
-    fn carry_out(&self, workspace: &Workspace) -> Result<(), Error> {
+    fn carry_out(&self, workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
         match self {
             Self::Folder(folder) => {
                 let io = |errno: Errno| Error::io("make", workspace.shown(folder), errno);
                 let parent = workspace.open_folder(&folder.parent().unwrap_or_default())?;
-                make_folder(parent.as_fd(), folder.name().unwrap_or_default(), 0o777).map_err(io)
+                make_folder(parent.as_fd(), folder.name().unwrap_or_default(), 0o777).map_err(io)?;
+                Ok(())
             }
             Self::Description(Description { staged, path }) => rename_staged(workspace, staged, path, true),
-            Self::Move(moved) => moves::place(workspace, moved),
+            Self::Move(moved) => moves::place(workspace, entry, moved),
         }
     }
 }
 
+/// Whether one of `files` has the name of a folder or of one that it lies in.
+fn is_taken(folder: &WorkspacePath, files: &BTreeSet<&WorkspacePath>) -> bool {
+    let mut path = Some(folder.clone());
+    while let Some(folder) = path {
+        if files.contains(&folder) {
+            return true;
+        }
+        path = folder.parent();
+    }
+    false
+}
+
 /// Removes a folder that is empty.
 fn vacate(workspace: &Workspace, folder: &WorkspacePath) -> Result<(), Error> {
-    let parent = match workspace.open_folder(&folder.parent().unwrap_or_default()) {
-        Ok(parent) => parent,
-        Err(error) if is_missing(&error) => return Ok(()),
-        Err(error) => return Err(error),
+    let Some(parent) = workspace.find_folder(&folder.parent().unwrap_or_default())? else {
+        return Ok(());
     };
     match fs::unlink_at(&parent, folder.name().unwrap_or_default(), AtFlags::REMOVEDIR) {
         // Someone else has put something there, or it is gone.
@@ -456,18 +502,11 @@ fn vacate(workspace: &Workspace, folder: &WorkspacePath) -> Result<(), Error> {
     }
 }
 
-/// Whether a folder could not be opened because there is none.
-fn is_missing(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
-}
-
 /// Deletes a file.
 fn delete(workspace: &Workspace, file: &FileEntry) -> Result<(), Error> {
-    let folder = match workspace.open_folder(&file.path.parent().unwrap_or_default()) {
-        Ok(folder) => folder,
+    let Some(folder) = workspace.find_folder(&file.path.parent().unwrap_or_default())? else {
         // The call that died has removed the folder too, or a file has taken its place.
-        Err(error) if is_missing(&error) => return Ok(()),
-        Err(error) => return Err(error),
+        return Ok(());
     };
     match fs::unlink_at(&folder, file.path.name().unwrap_or_default(), AtFlags::empty()) {
         // A folder may have its name by now: that of a file which this change makes.
@@ -549,12 +588,8 @@ pub fn sync_folders_of(workspace: &Workspace, entry: &Entry) -> Result<(), Error
     paths.dedup();
     let mut folders = Vec::with_capacity(paths.len());
     for path in &paths {
-        match workspace.open_folder(path) {
-            Ok(folder) => folders.push(folder),
-            // A folder that the change emptied may be gone with it.
-            Err(error) if is_missing(&error) => {}
-            Err(error) => return Err(error),
-        }
+        // A folder that the change emptied may be gone with it.
+        folders.extend(workspace.find_folder(path)?);
     }
     let folders: Vec<&OwnedFd> = folders.iter().collect();
     sync_all(&folders).map_err(|source| Error::io("sync", workspace.root().display().to_string(), source))

@@ -35,7 +35,7 @@ pub struct Version {
     pub sha256: Sha256,
     /// Their number.
     pub size: u64,
-    /// Its permission bits.
+    /// Its permission bits; of a symlink, whose bytes are its target, the type bits.
     pub mode: u32,
 }
 

@@ -1,11 +1,14 @@
 //! What the caller knows of the files that it changed.
 
+use std::borrow::Cow;
+
 use super::journal::MoveEntry;
 use super::{After, Known, Planned, replay};
+use crate::engine::fs::is_symlink_mode;
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
 use crate::engine::session::{Lines, Mark, SessionState};
-use crate::text::content::Content;
+use crate::text::content::View;
 use crate::text::lines;
 
 /// The marks after a change, and the paths whose marks are void.
@@ -16,6 +19,8 @@ pub fn after(files: &[Planned], session: &SessionState) -> (Vec<Mark>, Vec<Works
         match &file.after {
             None => forgotten.push(path.clone()),
             Some(_) if protected_component(path.as_path()).is_some() => {}
+            // What a path shows that leads through a symlink is another file's.
+            Some(after) if after.mode.is_some_and(is_symlink_mode) => forgotten.push(path.clone()),
             Some(after) => marks.extend(mark_after(file, after, session)),
         }
     }
@@ -70,21 +75,15 @@ fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<M
 }
 
 /// The text of a file; its bytes where they are none.
-fn body_of(bytes: &[u8]) -> Vec<u8> {
-    Content::decode(bytes.to_vec()).map_or_else(|_| bytes.to_vec(), |content| content.body)
+fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
+    View::of(bytes).map_or(Cow::Borrowed(bytes), |view| view.body)
 }
 
 /// The lines of `after` that were shown: those of `before` that were and did not change, at their
 /// new numbers, and all that changed.
 fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines {
-    let old: Vec<&[u8]> = lines::lines(before).collect();
-    let new: Vec<&[u8]> = lines::lines(after).collect();
-    let head = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
-    let rest = (old.len() - head).min(new.len() - head);
-    let tail =
-        old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(one, other)| one == other).count();
-    let (head, tail) = (head as u64, tail as u64);
-    let (old, new) = (old.len() as u64, new.len() as u64);
+    let (head, tail) = lines::common_lines(before, after);
+    let (old, new) = (lines::count(before), lines::count(after));
     let mut lines = Lines::default();
     for &(first, last) in shown.ranges() {
         lines.add(first, last.min(head));

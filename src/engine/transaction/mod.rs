@@ -112,10 +112,16 @@ impl Current {
         self.sha256
     }
 
-    /// Its permission bits; `None` where there is no file.
+    /// Its permission bits, or the type bits of a symlink; `None` where there is no file.
     #[must_use]
     pub fn mode(&self) -> Option<u32> {
-        self.original.as_ref().map(|original| fs::mode_of(&original.stat))
+        self.original.as_ref().map(|original| fs::recorded_mode(&original.stat))
+    }
+
+    /// Whether it is a symlink that was looked at itself; its bytes are its target then.
+    #[must_use]
+    pub fn is_symlink(&self) -> bool {
+        self.mode().is_some_and(fs::is_symlink_mode)
     }
 
     /// Lets a tool go on that needs no proof, because it overwrites nothing.
@@ -169,7 +175,7 @@ struct After {
     bytes: Vec<u8>,
     /// Their SHA-256.
     sha256: Sha256,
-    /// Its permission bits, where they change.
+    /// Its permission bits, where they change; or the type bits of a symlink.
     mode: Option<u32>,
     /// What the caller knows of it.
     known: Known,
@@ -301,20 +307,21 @@ impl Change<'_> {
         self.read_all(place, file, stat)
     }
 
-    /// Looks at the file of that canonical path, or at the place where there is none.
+    /// Looks at the file or symlink of that canonical path, following nothing, or at the place where
+    /// there is none.
     ///
     /// # Errors
-    /// `protected_path`, or as [`Self::look_at`]; a symlink on the way is an error of the system's.
+    /// `protected_path`, or as [`Self::look_at`].
     pub fn look_beneath(&self, path: &WorkspacePath) -> Result<Current, Error> {
         let absent = self.nothing_at(path)?;
-        let (file, stat) = match self.engine.workspace.open_regular(path, absent.place.shown()) {
-            Ok(opened) => opened,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Ok(absent);
-            }
-            Err(error) => return Err(error),
+        let place = self.engine.workspace.place_of(path)?;
+        let Some(stat) = place.stat() else {
+            return Ok(absent);
         };
-        let place = Place::at(path.clone(), absent.place.shown().to_owned(), Some(stat));
+        if fs::is_symlink(stat) {
+            return self.read_link(place);
+        }
+        let (file, stat) = self.engine.workspace.open_regular(path, place.shown())?;
         self.must_be_allowed(&place)?;
         self.read_all(place, file, stat)
     }
@@ -327,7 +334,7 @@ impl Change<'_> {
         let place = Place::at(path.clone(), self.engine.workspace.shown(path), None);
         // What was deleted may change in the trash: an undo can go past the deletion.
         if !path.is_within(&super::trash::folder()) {
-            place.must_be_writable()?;
+            self.must_be_writable(&place)?;
         }
         Ok(Current { place, original: None, bytes: Vec::new(), sha256: Sha256::of(b"") })
     }
@@ -339,6 +346,60 @@ impl Change<'_> {
             .map_err(|source| Error::io("read", place.shown(), source))?;
         let sha256 = Sha256::of(&bytes);
         Ok(Current { place, original: Some(Original { file, stat }), bytes, sha256 })
+    }
+
+    /// Looks at the file at `path` without following it: of a symlink, at itself.
+    ///
+    /// # Errors
+    /// As [`Self::look_at`].
+    pub fn look_at_itself(&self, path: &std::path::Path) -> Result<Current, Error> {
+        let place = self.engine.workspace.resolve_entry(path)?;
+        if place.stat().is_some_and(fs::is_symlink) { self.look_at_link(place) } else { self.look_at(path) }
+    }
+
+    /// Looks at a canonical path, following nothing, as the change will find it: a file or symlink
+    /// on the way, or a folder in its place that the change vacates, counts as nothing there. The
+    /// change fails whole where it does not remove what is in the way.
+    ///
+    /// # Errors
+    /// As [`Self::look_at`].
+    pub fn look_at_canonical(&self, path: &WorkspacePath) -> Result<Current, Error> {
+        let place = self.engine.workspace.place_of(path)?;
+        match place.stat() {
+            Some(stat) if fs::is_symlink(stat) => self.look_at_link(place),
+            Some(stat) if !fs::is_folder(stat) => {
+                self.look_at(&self.engine.workspace.root().join(path.as_path()))
+            }
+            Some(_) if !self.entry.vacated.contains(path) => {
+                self.look_at(&self.engine.workspace.root().join(path.as_path()))
+            }
+            Some(_) | None => Self::look_at_nothing(place),
+        }
+    }
+
+    /// Looks at a place where no file is, though a folder may be.
+    ///
+    /// # Errors
+    /// `protected_path`.
+    pub fn look_at_nothing(place: Place) -> Result<Current, Error> {
+        place.must_be_writable()?;
+        Ok(Current { place, original: None, bytes: Vec::new(), sha256: Sha256::of(b"") })
+    }
+
+    /// Looks at a symlink itself.
+    fn look_at_link(&self, place: Place) -> Result<Current, Error> {
+        place.must_be_writable()?;
+        self.read_link(place)
+    }
+
+    /// Reads a symlink's target.
+    fn read_link(&self, place: Place) -> Result<Current, Error> {
+        let io = |errno| Error::io("read", place.shown(), errno);
+        let link = fs::open_beneath(self.engine.workspace.root_fd(), place.path(), fs::LOOK).map_err(io)?;
+        let stat = rustix::fs::fstat(&link).map_err(io)?;
+        let bytes = fs::target_of(&link).map_err(io)?;
+        let sha256 = Sha256::of(&bytes);
+        Ok(Current { place, original: Some(Original { file: link.into(), stat }), bytes, sha256 })
     }
 
     /// Looks at whatever stands at `path` without following it, to move it whole.
@@ -685,6 +746,16 @@ impl Change<'_> {
         }
     }
 
+    /// Adds folders that go in the end where they are empty, innermost first.
+    pub fn add_vacated(&mut self, folders: Vec<WorkspacePath>) {
+        for folder in folders {
+            if !self.entry.vacated.contains(&folder) {
+                self.entry.vacated.push(folder);
+            }
+        }
+        self.entry.vacated.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
+    }
+
     /// The state, which a dry run of a workspace that has none lacks.
     #[must_use]
     pub fn state(&self) -> Option<&State> {
@@ -722,7 +793,9 @@ impl Change<'_> {
                     Ok(_) if real != folder => return Ok((WorkspacePath::root(), reversed(missing))),
                     Ok(_) => break,
                     Err(rustix::io::Errno::NOENT) => {}
-                    Err(rustix::io::Errno::NOTDIR) if removed.iter().any(|file| folder.is_within(file)) => {}
+                    // Where a file or symlink stood that this change removes.
+                    Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP)
+                        if removed.iter().any(|file| folder.is_within(file)) => {}
                     Err(errno) => {
                         return Err(Error::io(
                             "open the folder",

@@ -274,12 +274,28 @@ pub fn whereabouts(workspace: &Workspace, moved: &MoveEntry) -> At {
 
 /// Whether a move can be carried out, or was.
 #[must_use]
-pub fn can_be_done(workspace: &Workspace, moved: &MoveEntry) -> bool {
+pub fn can_be_done(workspace: &Workspace, entry: &Entry, moved: &MoveEntry) -> bool {
     match whereabouts(workspace, moved) {
         At::To | At::Via => true,
-        At::From => moved.via.is_some() || inode(workspace, &moved.to).is_none(),
+        At::From => {
+            moved.via.is_some() || inode(workspace, &moved.to).is_none() || replaces(workspace, entry, moved)
+        }
         At::Lost => false,
     }
+}
+
+/// Whether what moves takes the place of a file that the change removes, in one step, so that there
+/// always is one: a folder cannot.
+#[must_use]
+pub fn replaces(workspace: &Workspace, entry: &Entry, moved: &MoveEntry) -> bool {
+    let stands = match whereabouts(workspace, moved) {
+        At::From => &moved.from,
+        At::Via => moved.via.as_ref().unwrap_or(&moved.from),
+        At::To => &moved.to,
+        At::Lost => return false,
+    };
+    entry.files.iter().any(|file| file.after.is_none() && file.path == moved.to)
+        && kind(workspace, stands) == Some(Kind::Other)
 }
 
 /// Takes a thing from its old name, where it has to wait for its new one.
@@ -288,7 +304,7 @@ pub fn can_be_done(workspace: &Workspace, moved: &MoveEntry) -> bool {
 /// The system's.
 pub fn extract(workspace: &Workspace, moved: &MoveEntry) -> Result<(), Error> {
     match &moved.via {
-        Some(via) if whereabouts(workspace, moved) == At::From => rename(workspace, &moved.from, via),
+        Some(via) if whereabouts(workspace, moved) == At::From => rename(workspace, &moved.from, via, false),
         _ => Ok(()),
     }
 }
@@ -296,12 +312,13 @@ pub fn extract(workspace: &Workspace, moved: &MoveEntry) -> Result<(), Error> {
 /// Gives a thing its new name, unless the call that died has done so.
 ///
 /// # Errors
-/// The system's; `already_exists` where the new name is taken.
-pub fn place(workspace: &Workspace, moved: &MoveEntry) -> Result<(), Error> {
+/// The system's; `already_exists` where the new name is taken by what the change does not remove.
+pub fn place(workspace: &Workspace, entry: &Entry, moved: &MoveEntry) -> Result<(), Error> {
+    let over = replaces(workspace, entry, moved);
     match (whereabouts(workspace, moved), &moved.via) {
         (At::To, _) => Ok(()),
-        (At::Via, Some(via)) => rename(workspace, via, &moved.to),
-        _ => rename(workspace, &moved.from, &moved.to),
+        (At::Via, Some(via)) => rename(workspace, via, &moved.to, over),
+        _ => rename(workspace, &moved.from, &moved.to, over),
     }
 }
 
@@ -311,7 +328,7 @@ pub fn place(workspace: &Workspace, moved: &MoveEntry) -> Result<(), Error> {
 /// The system's.
 pub fn displace(workspace: &Workspace, moved: &MoveEntry) -> Result<(), Error> {
     match (whereabouts(workspace, moved), &moved.via) {
-        (At::To, via) => rename(workspace, &moved.to, via.as_ref().unwrap_or(&moved.from)),
+        (At::To, via) => rename(workspace, &moved.to, via.as_ref().unwrap_or(&moved.from), false),
         _ => Ok(()),
     }
 }
@@ -322,18 +339,22 @@ pub fn displace(workspace: &Workspace, moved: &MoveEntry) -> Result<(), Error> {
 /// The system's.
 pub fn put_back(workspace: &Workspace, moved: &MoveEntry) -> Result<(), Error> {
     match (whereabouts(workspace, moved), &moved.via) {
-        (At::Via, Some(via)) => rename(workspace, via, &moved.from),
+        (At::Via, Some(via)) => rename(workspace, via, &moved.from, false),
         _ => Ok(()),
     }
 }
 
-/// Gives a thing another name, which must be free.
-fn rename(workspace: &Workspace, from: &WorkspacePath, to: &WorkspacePath) -> Result<(), Error> {
+/// Gives a thing another name, which must be free unless it is to come over what has it.
+fn rename(workspace: &Workspace, from: &WorkspacePath, to: &WorkspacePath, over: bool) -> Result<(), Error> {
     let old_folder = workspace.open_folder(&from.parent().unwrap_or_default())?;
     let new_folder = workspace.open_folder(&to.parent().unwrap_or_default())?;
     let (old, new) = (from.name().unwrap_or_default(), to.name().unwrap_or_default());
-    rename_new(&old_folder, old, &new_folder, new)
-        .map_err(|errno| Error::io("move", workspace.shown(from), errno))
+    let renamed = if over {
+        fs::rename_at(&old_folder, old, &new_folder, new)
+    } else {
+        rename_new(&old_folder, old, &new_folder, new)
+    };
+    renamed.map_err(|errno| Error::io("move", workspace.shown(from), errno))
 }
 
 /// The inode of whatever stands at a path, itself and not what it may point to.

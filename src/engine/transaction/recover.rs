@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 
-use super::commit::{apply_entry, audit_files, sync_folders_of};
+use super::commit::{Parting, apply_entry, audit_files, sync_folders_of};
 use super::journal::{self, Entry, FileEntry, MoveEntry, OPEN_FOLDER, Version};
 use super::moves::At;
 use super::stage::{self, BESIDE_PREFIX, New, Stage};
@@ -54,11 +54,12 @@ fn recover_entry(engine: &mut Engine, state: &State, entry: &Entry) -> Result<()
     let stands: Vec<Stand> =
         entry.files.iter().map(|file| stand_in(&engine.workspace, entry, file)).collect();
     let may_go_on = may_go_on(entry);
-    let can_complete = entry.files.iter().zip(&stands).all(|(file, stand)| match stand {
-        Stand::After | Stand::Either => true,
-        Stand::Before => is_staged(&engine.workspace, file),
-        Stand::Other => false,
-    }) && entry.moves.iter().all(|moved| moves::can_be_done(&engine.workspace, moved));
+    let can_complete =
+        entry.files.iter().zip(&stands).all(|(file, stand)| match stand {
+            Stand::After | Stand::Either => true,
+            Stand::Before => is_staged(&engine.workspace, file),
+            Stand::Other => false,
+        }) && entry.moves.iter().all(|moved| moves::can_be_done(&engine.workspace, entry, moved));
     if may_go_on && can_complete {
         apply_entry(&engine.workspace, entry)?;
         sync_folders_of(&engine.workspace, entry)?;
@@ -172,7 +173,6 @@ fn both_sides(workspace: &Workspace, state: &State, file: &FileEntry) -> Result<
 /// # Errors
 /// The system's; the entry stays open, for the next call.
 pub fn roll_back(workspace: &Workspace, state: &State, entry: &Entry) -> Result<(), Error> {
-    remake(workspace, entry.vacated.iter().rev().filter(|folder| has_come(workspace, entry, folder)))?;
     let restore_all = |are_new: bool| {
         let files = entry.files.iter().enumerate().filter(|(_, file)| file.before.is_none() == are_new);
         for (number, file) in files {
@@ -182,7 +182,10 @@ pub fn roll_back(workspace: &Workspace, state: &State, entry: &Entry) -> Result<
         }
         Ok(())
     };
+    // What is new goes first: it may have a folder's name.
     restore_all(true)?;
+    // Then the folders come back: files may have to go into them.
+    remake(workspace, entry.vacated.iter().rev().filter(|folder| has_come(workspace, entry, folder)))?;
     entry.moves.iter().rev().try_for_each(|moved| moves::displace(workspace, moved))?;
     for description in &entry.descriptions {
         discard(workspace, &description.path);
@@ -194,10 +197,15 @@ pub fn roll_back(workspace: &Workspace, state: &State, entry: &Entry) -> Result<
             let _ = fs::unlink_at(&parent, folder.name().unwrap_or_default(), rustix::fs::AtFlags::REMOVEDIR);
         }
     }
-    remake(workspace, entry.cleared.iter().rev())?;
-    let mut waiting: Vec<&MoveEntry> = entry.moves.iter().collect();
-    waiting.sort_by_cached_key(|moved| replay::depth(&moved.from));
-    waiting.into_iter().try_for_each(|moved| moves::put_back(workspace, moved))?;
+    let mut parted: Vec<Parting<'_>> = entry.cleared.iter().map(Parting::Cleared).collect();
+    parted.extend(entry.moves.iter().map(Parting::Extracted));
+    parted.sort_by_cached_key(|step| replay::depth(step.path()));
+    for step in parted {
+        match step {
+            Parting::Cleared(folder) => remake(workspace, std::iter::once(folder))?,
+            Parting::Extracted(moved) => moves::put_back(workspace, moved)?,
+        }
+    }
     // Last, since a folder that was just removed may have had a file's name.
     restore_all(false)?;
     sync_folders_of(workspace, entry)?;
@@ -226,6 +234,7 @@ fn has_come(workspace: &Workspace, entry: &Entry, path: &WorkspacePath) -> bool 
 }
 
 /// Whether something that the change moved has taken a path.
+#[must_use]
 pub fn is_taken_over(workspace: &Workspace, entry: &Entry, path: &WorkspacePath) -> bool {
     entry
         .moves
@@ -255,6 +264,7 @@ fn restore(
     let original = workspace
         .open_regular(&file.path, &workspace.shown(&file.path))
         .ok()
+        .filter(|_| !fs::is_symlink_mode(before.mode))
         .map(|(file, stat)| Original { file, stat });
     let new = New { bytes: &bytes, mode: Some(before.mode) };
     // The number sets it apart from the new bytes that may still wait.
@@ -273,7 +283,8 @@ fn stand_in(workspace: &Workspace, entry: &Entry, file: &FileEntry) -> Stand {
     if file.after.is_none() && is_taken_over(workspace, entry, &file.path) {
         return Stand::After;
     }
-    let is_in_use = entry.cleared.contains(&file.path) || entry.moves.iter().any(is_away);
+    let goes = entry.cleared.contains(&file.path) || entry.vacated.contains(&file.path);
+    let is_in_use = (goes && is_folder(workspace, &file.path)) || entry.moves.iter().any(is_away);
     if file.before.is_none() && is_in_use && is_staged(workspace, file) {
         return Stand::Before;
     }
@@ -284,8 +295,9 @@ fn stand_in(workspace: &Workspace, entry: &Entry, file: &FileEntry) -> Stand {
 fn stand_of(workspace: &Workspace, file: &FileEntry) -> Stand {
     let now = match read(workspace, &file.path) {
         Ok(now) => now,
-        // A folder has its name: the file is gone, as it was to be.
-        Err(error) if error.kind() == ErrorKind::IsADirectory && file.after.is_none() => None,
+        // A folder has its name, or a symlink that of a folder it was in: the file is gone, as it was
+        // to be.
+        Err(_) if file.after.is_none() && is_gone(workspace, &file.path) => None,
         Err(_) => return Stand::Other,
     };
     let now = now.map(|(bytes, mode)| (Sha256::of(&bytes), mode));
@@ -302,15 +314,31 @@ fn stand_of(workspace: &Workspace, file: &FileEntry) -> Stand {
     }
 }
 
+/// Whether no file stands at a path: a folder does, or something is in the way to it.
+fn is_gone(workspace: &Workspace, path: &WorkspacePath) -> bool {
+    workspace.place_of(path).is_ok_and(|place| place.stat().is_none_or(fs::is_folder))
+}
+
+/// Whether a folder stands at a path.
+fn is_folder(workspace: &Workspace, path: &WorkspacePath) -> bool {
+    workspace.place_of(path).is_ok_and(|place| place.stat().is_some_and(fs::is_folder))
+}
+
 /// Whether the new side of a file stands.
 #[must_use]
 pub fn has_new_side(workspace: &Workspace, file: &FileEntry) -> bool {
     matches!(stand_of(workspace, file), Stand::After | Stand::Either)
 }
 
-/// The bytes and mode of a regular file; `None` where nothing stands.
+/// The bytes and mode of a regular file, or of a symlink itself; `None` where nothing stands.
 fn read(workspace: &Workspace, path: &WorkspacePath) -> Result<Option<(Vec<u8>, u32)>, Error> {
     let shown = workspace.shown(path);
+    if let Ok(link) = fs::open_beneath(workspace.root_fd(), path, fs::LOOK)
+        && rustix::fs::fstat(&link).is_ok_and(|stat| fs::is_symlink(&stat))
+    {
+        let target = fs::target_of(&link).map_err(|errno| Error::io("read", shown, errno))?;
+        return Ok(Some((target, fs::SYMLINK_MODE)));
+    }
     let (file, stat) = match workspace.open_regular(path, &shown) {
         Ok(opened) => opened,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
@@ -342,7 +370,7 @@ fn discard(workspace: &Workspace, staged: &WorkspacePath) {
 }
 
 /// Removes everything in the staging folder, and what its notes name beside the targets: under
-/// the lock, with no entry open, it all belongs to the dead.
+/// the lock, with no entry open, it all belongs to the dead, save a session's new state.
 fn sweep(engine: &Engine, state: &State) -> Result<(), Error> {
     let Some(staging) = state.find_folder(stage::FOLDER)? else {
         return Ok(());
@@ -353,7 +381,9 @@ fn sweep(engine: &Engine, state: &State) -> Result<(), Error> {
                 sweep_beside(&engine.workspace, &folder, id);
             }
         }
-        journal::remove(&staging, &name);
+        if !session::is_in_use(state, &name) {
+            journal::remove(&staging, &name);
+        }
     }
     Ok(())
 }

@@ -105,6 +105,8 @@ pub struct Replay<'s> {
     made: BTreeSet<WorkspacePath>,
     /// Folders that nobody needs once they are empty.
     vacant: BTreeSet<WorkspacePath>,
+    /// Those of them whose place something else takes, by where they stand.
+    ousted: BTreeSet<WorkspacePath>,
 }
 
 /// What differs in the end.
@@ -118,8 +120,10 @@ pub struct Outcome {
     pub gone: Vec<Gone>,
     /// Folders that are to be there, outermost first.
     pub made: Vec<WorkspacePath>,
-    /// Folders that are to go where they are empty.
+    /// Folders that are to go where they are empty, by where they would stand.
     pub vacant: Vec<WorkspacePath>,
+    /// The same, by where they stand, since something else takes their place.
+    pub ousted: Vec<WorkspacePath>,
 }
 
 /// Whether two versions have the same bytes and mode.
@@ -143,8 +147,8 @@ impl<'s> Replay<'s> {
     /// The tree as it stands, with folders in it that are to go once they are empty.
     #[must_use]
     pub fn new(stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>, vacant: BTreeSet<WorkspacePath>) -> Self {
-        let (pieces, lives, gone, made) = (Vec::new(), BTreeMap::new(), Vec::new(), BTreeSet::new());
-        Self { stands, pieces, lives, gone, made, vacant }
+        let (pieces, lives, gone) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Self { stands, pieces, lives, gone, made: BTreeSet::new(), vacant, ousted: BTreeSet::new() }
     }
 
     /// Plays one change.
@@ -175,11 +179,16 @@ impl<'s> Replay<'s> {
                 entry.moves.iter().rev().try_for_each(|moved| self.rename(&moved.to, &moved.from))?;
             }
             Direction::Redo => {
-                entry.moves.iter().try_for_each(|moved| self.rename(&moved.from, &moved.to))?
+                entry.moves.iter().try_for_each(|moved| self.rename(&moved.from, &moved.to))?;
             }
         }
         for folder in vacant.into_iter().filter(is_own) {
-            if !self.made.remove(&folder) {
+            let was_made = self.made.remove(&folder);
+            if self.lives.contains_key(&folder) {
+                // A file has its place already.
+                self.ousted.extend(self.standing(&folder));
+                self.pieces.retain(|piece| piece.at != folder);
+            } else if !was_made {
                 self.vacant.insert(folder);
             }
         }
@@ -201,6 +210,7 @@ impl<'s> Replay<'s> {
         let (real, began) = live.unwrap_or_else(|| self.take_gone(path, from));
         match target {
             Some(target) => {
+                self.oust(path, None);
                 let live = Live { at: path.clone(), real, from: began, target: target.clone() };
                 self.lives.insert(path.clone(), live);
             }
@@ -234,6 +244,7 @@ impl<'s> Replay<'s> {
 
     /// Gives whatever is at `old` the name `new`.
     fn rename(&mut self, old: &WorkspacePath, new: &WorkspacePath) -> Result<(), Misfit> {
+        self.oust(new, Some(old));
         if self.lives.contains_key(new) || self.pieces.iter().any(|piece| piece.at == *new) {
             return Err(Misfit::Taken(new.clone()));
         }
@@ -269,6 +280,21 @@ impl<'s> Replay<'s> {
         Ok(())
     }
 
+    /// Lets a folder that nobody needs make way, with those in it, for what is put there or comes
+    /// from `old`.
+    fn oust(&mut self, path: &WorkspacePath, old: Option<&WorkspacePath>) {
+        let ousted: Vec<WorkspacePath> = self
+            .vacant
+            .iter()
+            .filter(|folder| folder.is_within(path) && !old.is_some_and(|old| folder.is_within(old)))
+            .cloned()
+            .collect();
+        let reals: Vec<WorkspacePath> = ousted.iter().filter_map(|folder| self.standing(folder)).collect();
+        self.ousted.extend(reals);
+        self.pieces.retain(|piece| !ousted.contains(&piece.at));
+        self.vacant.retain(|folder| !ousted.contains(folder));
+    }
+
     /// Where that stands which is at `path` in the picture, bytes that changed aside.
     fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
         let mut changed =
@@ -281,7 +307,7 @@ impl<'s> Replay<'s> {
     /// What differs from the tree as it stands.
     #[must_use]
     pub fn outcome(self) -> Outcome {
-        let Self { mut pieces, lives, gone, made, vacant, .. } = self;
+        let Self { mut pieces, lives, gone, made, vacant, ousted, .. } = self;
         let (unchanged, lives): (Vec<Live>, Vec<Live>) =
             lives.into_values().partition(|live| same(live.from.as_ref(), Some(&live.target)));
         for Live { at, real, .. } in unchanged {
@@ -300,7 +326,8 @@ impl<'s> Replay<'s> {
         }
         let mut made: Vec<WorkspacePath> = made.into_iter().collect();
         made.sort_by_cached_key(depth);
-        Outcome { pieces, lives, gone, made, vacant: vacant.into_iter().collect() }
+        let (vacant, ousted) = (vacant.into_iter().collect(), ousted.into_iter().collect());
+        Outcome { pieces, lives, gone, made, vacant, ousted }
     }
 }
 
@@ -394,8 +421,10 @@ mod tests {
 
     #[test]
     fn many_changes_come_to_one() {
-        // The changes, the newest first, as they are taken back.
-        let cases: &[(&str, &[&str], Vec<Entry>, &[&str])] = &[
+        /// A name, what stands, the changes, the newest first, as they are taken back, and what they
+        /// come to.
+        type Case = (&'static str, &'static [&'static str], Vec<Entry>, &'static [&'static str]);
+        let cases: &[Case] = &[
             ("edits of one file", &["a"], vec![file("a", "2", "3"), file("a", "1", "2")], &["a>a="]),
             ("a new file, edited", &["a"], vec![file("a", "1", "2"), file("a", "", "1")], &["-a"]),
             ("moved, then edited", &["b"], vec![file("b", "1", "2"), moved("a", "b")], &["b>a="]),

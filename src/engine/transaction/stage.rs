@@ -34,7 +34,7 @@ pub struct Original {
 /// New bytes that wait for their rename.
 #[derive(Debug)]
 pub struct Staged {
-    /// The file, to be synced.
+    /// The file, to be synced; of a symlink, the folder it waits in.
     pub file: File,
     /// Where it waits.
     pub path: WorkspacePath,
@@ -42,7 +42,7 @@ pub struct Staged {
     folder: OwnedFd,
     /// Its name there.
     name: OsString,
-    /// Its permission bits.
+    /// Its permission bits, or the type bits of a symlink.
     pub mode: u32,
 }
 
@@ -58,7 +58,8 @@ impl Staged {
 pub struct New<'a> {
     /// Its bytes.
     pub bytes: &'a [u8],
-    /// Its permission bits, where they are not those of the original or of the umask.
+    /// Its permission bits, where they are not those of the original or of the umask; or the type
+    /// bits of a symlink, whose target the bytes are.
     pub mode: Option<u32>,
 }
 
@@ -88,10 +89,18 @@ impl Stage<'_> {
         new: &New<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<Staged, Error> {
+        // What takes the place of a symlink is a new file.
+        let original = original.filter(|original| !fs::is_symlink(&original.stat));
         let (folder_path, folder, prefix) = self.folder_for(nearest, original.is_some())?;
         let name = OsString::from(format!("{prefix}{}-{number}", self.id));
         let path = folder_path.join(&name);
         let shown = path.to_string();
+        if new.mode.is_some_and(fs::is_symlink_mode) {
+            let made = fs::create_link_at(folder.as_fd(), &name, new.bytes)
+                .and_then(|()| rustix::io::fcntl_dupfd_cloexec(&folder, 0));
+            let file = made.map_err(|errno| Error::io("write", shown, errno))?.into();
+            return Ok(Staged { file, path, folder, name, mode: fs::SYMLINK_MODE });
+        }
         // A replaced file's bytes may be secret: nobody else reads them before they have its mode.
         let mode = if original.is_some() { 0o600 } else { 0o666 };
         let mut file = fs::create_at(folder.as_fd(), &name, mode)
@@ -155,7 +164,8 @@ impl Stage<'_> {
         if !folders.contains(folder) {
             folders.push(folder.clone());
             let bytes = serde_json::to_vec(&folders).map_err(|error| Error::internal(error.to_string()))?;
-            self.state.replace(staging.as_fd(), note_name(self.id).as_ref(), &bytes)?;
+            let name = note_name(self.id);
+            self.state.replace(staging.as_fd(), name.as_ref(), &bytes, &format!("{name}.new"))?;
         }
         Ok(())
     }

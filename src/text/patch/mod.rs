@@ -60,9 +60,11 @@ pub use blocks::{Block, search_replace_blocks};
 pub use conflict::{Conflict, Failure, Fate, HunkFate, Nearest, Reason, visible};
 pub use index::Tier;
 pub use lines::{Ending, Line, lines};
-pub use model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Patch, Paths, Prefix, Strip};
+pub use model::{
+    Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Patch, Paths, Prefix, Strip, is_symlink,
+};
 pub use parse::{ParseError, parse};
 pub use place::Options;
 pub use plan::{
-    Action, Before, FileOutcome, PlanError, PlanOptions, Reader, Refusal, RefusalReason, compose,
+    Action, Before, FileOutcome, Look, PlanError, PlanOptions, Reader, Refusal, RefusalReason, Whole, compose,
 };

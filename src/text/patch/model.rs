@@ -25,6 +25,15 @@ pub struct Patch<'a> {
     pub files: Vec<FilePatch<'a>>,
 }
 
+/// The type bits of a symlink in a mode; its bytes are its target.
+pub const SYMLINK_MODE: u32 = 0o120_000;
+
+/// Whether a mode is that of a symlink.
+#[must_use]
+pub const fn is_symlink(mode: u32) -> bool {
+    mode & 0o170_000 == SYMLINK_MODE
+}
+
 /// What happens to the file as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -228,6 +237,18 @@ impl FilePatch<'_> {
             Body::Hunks(hunks) => hunks,
             Body::Binary(_) | Body::Unseen => &[],
         }
+    }
+
+    /// Whether it speaks of a symlink itself.
+    #[must_use]
+    pub fn speaks_of_symlink(&self) -> bool {
+        self.old_mode.or(self.new_mode).is_some_and(is_symlink)
+    }
+
+    /// Whether it leaves the content as it is.
+    #[must_use]
+    pub fn keeps_content(&self) -> bool {
+        matches!(&self.body, Body::Hunks(hunks) if hunks.is_empty())
     }
 
     /// The patch that undoes it; `None` for a copy, and where the patch does not hold the old content.

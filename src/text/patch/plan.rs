@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::apply::{Applied, HunkReport, apply};
 use super::conflict::{Conflict, Reason};
-use super::model::{Body, FilePatch, Format, Operation, Patch, Strip};
+use super::model::{Body, FilePatch, Format, Operation, Patch, SYMLINK_MODE, Strip, is_symlink};
 use super::place::Options;
 
 /// The byte-order mark of UTF-8.
@@ -13,10 +13,27 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// A file as it was before the patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Before {
-    /// Its bytes; of an encoding other than UTF-8 the decoded text.
+    /// Its bytes; of an encoding other than UTF-8 the decoded text, of a symlink its target.
     pub bytes: Vec<u8>,
-    /// Its mode, of which only the execute bits are looked at.
+    /// Its mode, of which only the execute bits and those of a symlink are looked at.
     pub mode: Option<u32>,
+}
+
+impl Before {
+    /// Whether it is a symlink itself.
+    #[must_use]
+    pub fn is_symlink(&self) -> bool {
+        self.mode.is_some_and(is_symlink)
+    }
+}
+
+/// How a path that is a symlink is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// The file that it leads to.
+    Through,
+    /// The symlink itself, as the patch changes, moves or deletes it.
+    Itself,
 }
 
 /// How a patch is to be understood.
@@ -58,12 +75,21 @@ pub struct FileOutcome {
     pub before: Option<Before>,
     /// The bytes after the patch; `None` where the file goes away.
     pub after: Option<Vec<u8>>,
-    /// The mode that the patch gives the file, where it gives another than it has.
+    /// The mode that the patch gives the file, where it gives another than it has; always that of a
+    /// symlink where one stands there after the patch.
     pub mode: Option<u32>,
     /// Its hunks, in the patch's order.
     pub hunks: Vec<HunkReport>,
     /// Whether the patch shows what it changes, as [`Applied::exact_and_unique`] says.
     pub exact_and_unique: bool,
+}
+
+impl FileOutcome {
+    /// Whether a symlink stands there after the patch.
+    #[must_use]
+    pub fn is_symlink(&self) -> bool {
+        self.mode.is_some_and(is_symlink)
+    }
 }
 
 /// Why a whole patch is refused.
@@ -101,10 +127,15 @@ pub enum RefusalReason {
     StripTooDeep,
     /// The patch does not touch the file that the caller named.
     OtherFile,
+    /// A symlink stands where the patch speaks of a file, or the other way round.
+    OtherType {
+        /// Whether it is a symlink that stands there.
+        is_symlink: bool,
+    },
 }
 
 /// Gives the file at a path as it is before the patch, `None` where nothing is.
-pub type Reader<'r, E> = dyn FnMut(&[u8]) -> Result<Option<Before>, E> + 'r;
+pub type Reader<'r, E> = dyn FnMut(&[u8], Look) -> Result<Option<Before>, E> + 'r;
 
 /// Computes what `patch` makes of the files that `read` gives.
 ///
@@ -132,6 +163,37 @@ pub fn compose<'r, E>(
     if refusals.is_empty() { Ok(tree.outcomes()) } else { Err(PlanError::Refused(refusals)) }
 }
 
+/// The paths at which a patch makes or removes a whole file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Whole {
+    /// Those that a file comes to: created, renamed or copied.
+    pub coming: BTreeSet<Vec<u8>>,
+    /// Those that a file goes from: deleted or renamed.
+    pub leaving: BTreeSet<Vec<u8>>,
+}
+
+impl Whole {
+    /// Those of `patch`.
+    #[must_use]
+    pub fn of(patch: &Patch<'_>, options: &PlanOptions) -> Self {
+        let mut whole = Self::default();
+        for file in &patch.files {
+            let Some(paths) = file.paths(options.strip) else { continue };
+            let (old, new) = (paths.old.as_deref().map(normal), paths.new.as_deref().map(normal));
+            let (comes, goes) = match file.operation {
+                Operation::Create | Operation::Copy => (new, None),
+                Operation::Delete => (None, old),
+                Operation::Rename => (new, old),
+                Operation::Modify => (None, None),
+            };
+            let (comes, goes) = if options.apply.reverse { (goes, comes) } else { (comes, goes) };
+            whole.coming.extend(comes);
+            whole.leaving.extend(goes);
+        }
+        whole
+    }
+}
+
 /// One file's change with its paths settled.
 struct Step<'a> {
     /// The change, already turned round where the patch is to be undone.
@@ -143,6 +205,13 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
+    /// The paths at which a symlink is looked at itself.
+    fn looked_at_themselves(&self) -> impl Iterator<Item = &Vec<u8>> {
+        let is_whole = matches!(self.file.operation, Operation::Delete | Operation::Rename | Operation::Copy);
+        let is_wanted = is_whole || self.file.speaks_of_symlink();
+        [&self.old, &self.new].into_iter().flatten().filter(move |_| is_wanted)
+    }
+
     /// Whether `path` is one of its paths.
     fn touches(&self, path: &[u8]) -> bool {
         self.old.as_deref() == Some(path) || self.new.as_deref() == Some(path)
@@ -238,6 +307,8 @@ struct Entry {
     bytes: Option<Vec<u8>>,
     /// The mode that it shall get, where stated.
     mode: Option<u32>,
+    /// Whether it is a symlink.
+    is_symlink: bool,
     /// Whether the patch has put a file here at any time.
     was_made: bool,
     /// Where it came from, and whether that went away.
@@ -254,6 +325,8 @@ struct Change {
     bytes: Option<Vec<u8>>,
     /// The mode that it shall get, where stated.
     mode: Option<u32>,
+    /// Whether it is a symlink.
+    is_symlink: bool,
     /// The hunks applied.
     hunks: Vec<HunkReport>,
     /// Whether they showed what they change.
@@ -263,13 +336,14 @@ struct Change {
 impl Change {
     /// A file that appears or goes away without hunks.
     fn plain(bytes: Option<Vec<u8>>, mode: Option<u32>) -> Self {
-        Self { bytes, mode, hunks: Vec::new(), exact_and_unique: true }
+        let is_symlink = mode.is_some_and(is_symlink);
+        Self { bytes, mode, is_symlink, hunks: Vec::new(), exact_and_unique: true }
     }
 
-    /// A file that hunks were applied to.
-    fn applied(applied: Applied, mode: Option<u32>) -> Self {
+    /// A file or symlink that hunks were applied to.
+    fn applied(applied: Applied, mode: Option<u32>, is_symlink: bool) -> Self {
         let Applied { after, hunks, exact_and_unique, .. } = applied;
-        Self { bytes: Some(after), mode, hunks, exact_and_unique }
+        Self { bytes: Some(after), mode, is_symlink, hunks, exact_and_unique }
     }
 }
 
@@ -281,6 +355,8 @@ struct Tree<'r, E> {
     leaving: BTreeSet<Vec<u8>>,
     /// How hunks are placed; never in reverse, since the steps are turned round themselves.
     options: Options,
+    /// Paths at which a symlink is looked at itself.
+    themselves: BTreeSet<Vec<u8>>,
     /// Gives the files before the patch.
     read: &'r mut Reader<'r, E>,
     /// What `read` gave.
@@ -299,6 +375,7 @@ impl<'r, E> Tree<'r, E> {
         Self {
             is_git,
             leaving: leaving.filter(|_| is_git).collect(),
+            themselves: steps.iter().flat_map(Step::looked_at_themselves).cloned().collect(),
             options: Options { reverse: false, ..options },
             read,
             originals: BTreeMap::new(),
@@ -330,7 +407,8 @@ impl<'r, E> Tree<'r, E> {
     /// Makes sure that the file before the patch is known.
     fn load(&mut self, path: &[u8]) -> Result<(), E> {
         if !self.originals.contains_key(path) {
-            let before = (self.read)(path)?;
+            let look = if self.themselves.contains(path) { Look::Itself } else { Look::Through };
+            let before = (self.read)(path, look)?;
             self.originals.insert(path.to_vec(), before);
         }
         Ok(())
@@ -349,6 +427,20 @@ impl<'r, E> Tree<'r, E> {
         }
     }
 
+    /// Whether a symlink stands at a path as the patch has made it so far.
+    fn is_symlink(&self, path: &[u8]) -> bool {
+        let original = || self.originals.get(path)?.as_ref().map(Before::is_symlink);
+        self.entries.get(path).map(|entry| entry.is_symlink).or_else(original).unwrap_or(false)
+    }
+
+    /// Refuses where a symlink stands and the patch speaks of a file, or the other way round.
+    fn must_be_of_type(&self, file: &FilePatch<'_>, is_symlink: bool) -> Result<(), RefusalReason> {
+        if file.speaks_of_symlink() == is_symlink {
+            return Ok(());
+        }
+        Err(RefusalReason::OtherType { is_symlink })
+    }
+
     /// What a new file at `path` would collide with.
     fn obstacle(&self, path: &[u8]) -> Option<&[u8]> {
         let is_leaving = self.leaving.contains(path) && !self.entries.contains_key(path);
@@ -363,6 +455,7 @@ impl<'r, E> Tree<'r, E> {
         let entry = self.entries.entry(path.to_vec()).or_insert(Entry {
             bytes: None,
             mode: None,
+            is_symlink: false,
             was_made: false,
             from: None,
             hunks: Vec::new(),
@@ -370,6 +463,7 @@ impl<'r, E> Tree<'r, E> {
         });
         entry.was_made |= change.bytes.is_some();
         entry.mode = change.mode.or(entry.mode);
+        entry.is_symlink = change.is_symlink;
         entry.hunks.extend(change.hunks);
         entry.exact_and_unique &= change.exact_and_unique;
         if change.bytes.is_none() {
@@ -388,8 +482,10 @@ impl<'r, E> Tree<'r, E> {
             Body::Unseen => Vec::new(),
         };
         let mode = match self.obstacle(path) {
-            Some(there) if there != bytes => return Err(RefusalReason::AlreadyExists),
-            Some(_) => None,
+            Some(there) if there != bytes || self.is_symlink(path) != file.speaks_of_symlink() => {
+                return Err(RefusalReason::AlreadyExists);
+            }
+            Some(_) => file.new_mode.filter(|mode| is_symlink(*mode)),
             None => file.new_mode,
         };
         self.put(path, Change::plain(Some(bytes), mode));
@@ -400,12 +496,16 @@ impl<'r, E> Tree<'r, E> {
     fn modify(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
         let starts_empty =
             matches!(file.hunks(), [only] if only.old_start == Some(0) && only.old().next().is_none());
+        let is_symlink = self.is_symlink(path);
         let applied = match self.now(path) {
-            Some(bytes) => self.apply(file, bytes)?,
+            Some(bytes) => {
+                self.must_be_of_type(file, is_symlink)?;
+                self.apply(file, bytes)?
+            }
             None if starts_empty => self.apply(file, b"")?,
             None => return Err(RefusalReason::NotFound),
         };
-        self.put(path, Change::applied(applied, file.new_mode));
+        self.put(path, Change::applied(applied, file.new_mode, is_symlink));
         Ok(())
     }
 
@@ -413,7 +513,17 @@ impl<'r, E> Tree<'r, E> {
     fn delete(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
         let there = if self.is_git { self.before(path) } else { self.now(path) };
         let change = match there {
-            Some(bytes) => Change { bytes: None, ..Change::applied(self.apply(file, bytes)?, None) },
+            Some(bytes) => {
+                if file.body != Body::Unseen {
+                    let original = self.originals.get(path).and_then(Option::as_ref);
+                    let was_symlink = original.is_some_and(Before::is_symlink);
+                    self.must_be_of_type(
+                        file,
+                        if self.is_git { was_symlink } else { self.is_symlink(path) },
+                    )?;
+                }
+                Change { bytes: None, ..Change::applied(self.apply(file, bytes)?, None, false) }
+            }
             None => Change::plain(None, None),
         };
         // Something else of this patch may have come to the same path before.
@@ -428,6 +538,14 @@ impl<'r, E> Tree<'r, E> {
         let is_move = file.operation == Operation::Rename;
         let source = if self.is_git { self.before(old) } else { self.now(old) };
         let Some(source) = source else { return self.carried_before(file, new, is_move) };
+        let is_symlink = if self.is_git {
+            self.originals.get(old).and_then(Option::as_ref).is_some_and(Before::is_symlink)
+        } else {
+            self.is_symlink(old)
+        };
+        if !file.keeps_content() {
+            self.must_be_of_type(file, is_symlink)?;
+        }
         let applied = self.apply(file, source)?;
         let obstacle = self.obstacle(new);
         if obstacle.is_some_and(|there| is_move || there != applied.after) {
@@ -439,7 +557,7 @@ impl<'r, E> Tree<'r, E> {
         if is_move && !(self.is_git && self.entries.contains_key(old)) {
             self.put(old, Change::plain(None, None));
         }
-        self.put(new, Change::applied(applied, mode));
+        self.put(new, Change::applied(applied, mode, is_symlink));
         if let Some(entry) = self.entries.get_mut(new).filter(|_| !is_there) {
             entry.from = came_from.or_else(|| Some((old.to_vec(), is_move)));
         }
@@ -458,7 +576,7 @@ impl<'r, E> Tree<'r, E> {
         if !applied.already_applied {
             return Err(RefusalReason::AlreadyExists);
         }
-        self.put(new, Change::applied(applied, file.new_mode));
+        self.put(new, Change::applied(applied, file.new_mode, self.is_symlink(new)));
         Ok(())
     }
 
@@ -508,11 +626,14 @@ impl<'r, E> Tree<'r, E> {
         });
         let model = from.as_ref().map(|(_, _, source)| source).or(before.as_ref());
         let mode = entry.mode.filter(|mode| {
-            let had = model.and_then(|model| model.mode);
-            had.is_none_or(|had| (had & 0o111 != 0) != (mode & 0o111 != 0) || mode >> 12 == 0o12)
+            let had = model.and_then(|model| model.mode).filter(|had| !is_symlink(*had));
+            had.is_none_or(|had| (had & 0o111 != 0) != (mode & 0o111 != 0))
         });
+        let is_link = entry.is_symlink && entry.bytes.is_some();
+        let mode = if is_link { Some(SYMLINK_MODE) } else { mode };
+        let was_link = before.as_ref().is_some_and(Before::is_symlink);
         let is_same = before.as_ref().map(|before| &before.bytes) == entry.bytes.as_ref()
-            && (before.is_none() || mode.is_none());
+            && (before.is_none() || (is_link == was_link && (is_link || mode.is_none())));
         let action = match (&before, &entry.bytes, &from) {
             (_, Some(_), Some((_, true, _))) => Action::Rename,
             _ if is_same => Action::AlreadyApplied,

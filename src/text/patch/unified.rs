@@ -2,7 +2,7 @@
 
 use super::binary::{Binary, BinaryData, decode_line, inflate};
 use super::hunk;
-use super::model::{Body, FilePatch, Format, Kind, Operation, Patch, Prefix};
+use super::model::{Body, FilePatch, Format, Kind, Operation, Patch, Prefix, is_symlink};
 use super::name::{Name, file_name, git_names, prefix_of, whole_name};
 use super::parse::{ParseError, Source, foreign};
 
@@ -285,6 +285,10 @@ fn check(file: &FilePatch<'_>) -> Result<(), ParseError> {
     let is_modify = file.operation == Operation::Modify;
     if is_empty && is_modify && file.new_mode.is_none() {
         return Err(ParseError::at(at, "there is no hunk for this file"));
+    }
+    if file.old_mode.zip(file.new_mode).is_some_and(|(old, new)| is_symlink(old) != is_symlink(new)) {
+        let message = "a file does not become a symlink by a change of mode, nor back: delete the one and create the other";
+        return Err(ParseError::at(at, message));
     }
     if matches!(file.operation, Operation::Rename | Operation::Copy)
         && (file.old_path.is_none() || file.new_path.is_none())

@@ -1,108 +1,79 @@
 //! The edits of one request, applied to one text.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use super::{Item, LineRange};
-use crate::error::{Error, ErrorKind};
+use super::answer::Matched;
+use super::find::{self, Found};
+use super::refuse;
+use super::step::{Step, Wanted, What};
+use crate::error::Error;
+use crate::sha256::Sha256;
+use crate::text::content::View;
+use crate::text::line_range::{self, LineSpan};
 use crate::text::lines::LineEnding;
-use crate::text::nearest::{self, Nearest};
-use crate::text::replace::{self, Replaced};
-
-/// Places listed in a refusal.
-const PLACES_LISTED: usize = 20;
-/// Characters of a line shown in a refusal.
-const LINE_CHARACTERS: usize = 80;
-/// How much text, blanks aside, must stand where an edit counts as applied already: less may
-/// stand there by chance.
-const APPLIED_BYTES_MIN: usize = 4;
-
-/// One edit, checked.
-#[derive(Debug)]
-pub struct Step {
-    /// What to do.
-    item: Item,
-    /// Its number from 1 and the number of all, where there are several.
-    number: Option<(usize, usize)>,
-}
+use crate::text::replace::{self, Flat, Replaced};
+use crate::text::sketch;
 
 /// A text after all edits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edited {
+pub struct Edited<'a> {
     /// The text.
-    pub body: Vec<u8>,
+    pub body: Cow<'a, [u8]>,
     /// Where the new texts stand in it.
     pub ranges: Vec<Range<usize>>,
-    /// Whether all of it stood there already.
-    pub already_applied: bool,
+    /// How the old ones were found.
+    pub matched: Matched,
+    /// Lines, as they were numbered before, that a sketch has nothing in the place of.
+    pub left_out: Vec<(usize, usize)>,
 }
 
-impl Step {
-    /// Checks an edit.
-    ///
-    /// # Errors
-    /// `invalid_request` where there is nothing to find, or nothing to change.
-    pub fn new(item: Item, number: Option<(usize, usize)>) -> Result<Self, Error> {
-        let step = Self { item, number };
-        if step.item.old_string.is_empty() {
-            return Err(step
-                .invalid("old_string", "old_string is empty")
-                .suggest("Name the text to replace; insert or append adds text, write creates a file."));
-        }
-        if step.item.old_string == step.item.new_string {
-            return Err(
-                step.invalid("new_string", "old_string and new_string are equal: there is nothing to change")
-            );
-        }
-        if replace::same_but_for_endings(step.item.old_string.as_bytes(), step.item.new_string.as_bytes()) {
-            let message =
-                "old_string and new_string differ in their line endings alone, which edit keeps as they are";
-            return Err(step.invalid("new_string", message).suggest("Change line endings with write."));
-        }
-        Ok(step)
-    }
-
-    /// A refusal of the edit itself.
-    fn invalid(&self, field: &str, message: &str) -> Error {
-        let field = match self.number {
-            Some((number, _)) => format!("edits[{}].{field}", number - 1),
-            None => field.to_owned(),
-        };
-        Error::invalid(format!("{}{message}", self.prefix())).detail("field", field)
-    }
-
-    /// Which of several edits this is, for a message.
-    fn prefix(&self) -> String {
-        self.number.map(|(number, total)| format!("edit {number} of {total}: ")).unwrap_or_default()
-    }
-
-    /// Adds to a refusal which of several edits it is, and what became of the others.
-    fn of_several(&self, error: Error) -> Error {
-        match self.number {
-            Some((number, _)) => error.detail("edit", number).detail("applied", 0),
-            None => error,
-        }
+impl Edited<'_> {
+    /// The same, with a text of its own.
+    pub fn into_owned(self) -> Edited<'static> {
+        let Edited { body, ranges, matched, left_out } = self;
+        Edited { body: Cow::Owned(body.into_owned()), ranges, matched, left_out }
     }
 }
 
 /// Applies all edits in order, each to the result of the one before.
 ///
 /// # Errors
-/// `no_match` or `ambiguous_match`; then none counts.
-pub fn apply(body: &[u8], steps: &[Step], shown: &str) -> Result<Edited, Error> {
-    let mut edited = Edited { body: body.to_vec(), ranges: Vec::new(), already_applied: true };
-    for step in steps {
-        match find(&edited.body, &step.item) {
-            Found::Places(places) => {
-                let replaced = replace::replace(&edited.body, &places, step.item.new_string.as_bytes());
+/// `no_match`, `ambiguous_match`, `stale_file` where lines are not those that were named, or
+/// `invalid_request` for lines that there are not; then none counts.
+pub fn apply<'a>(file: &'a View<'_>, steps: &[Step], shown: &str) -> Result<Edited<'a>, Error> {
+    let original = file.body.as_ref();
+    let mut scopes = scopes(original, steps, shown)?;
+    must_be_apart(steps, &scopes)?;
+    let mut done = Vec::with_capacity(steps.len());
+    for (step, scope) in steps.iter().zip(&scopes) {
+        done.push(guard(file, step, scope, shown)?);
+    }
+    let mut edited = Edited {
+        body: Cow::Borrowed(original),
+        ranges: Vec::new(),
+        matched: Matched::AlreadyApplied,
+        left_out: Vec::new(),
+    };
+    let mut touched: Vec<Range<usize>> = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        let scope = scopes.get(index).cloned().unwrap_or(0..edited.body.len());
+        if let Some(Some(applied)) = done.get(index) {
+            edited.ranges.push(applied.clone());
+            continue;
+        }
+        let outcome = outcome(&edited.body, step, &scope, &touched, shown)?;
+        match outcome {
+            Outcome::Stands(range) => edited.ranges.push(range),
+            Outcome::Changes { matched, places, replaced, left_out } => {
                 edited.ranges = moved(&edited.ranges, &places, &replaced);
-                edited.ranges.extend(replaced.ranges);
-                edited.body = replaced.body;
-                edited.already_applied = false;
-            }
-            Found::Applied(place) => edited.ranges.push(place),
-            Found::Nothing => return Err(step.of_several(no_match(&edited.body, step, shown))),
-            Found::TooMany(places) => {
-                return Err(step.of_several(ambiguous(&edited.body, &places, step, shown)));
+                touched = moved(&touched, &places, &replaced);
+                scopes = moved(&scopes, &places, &replaced);
+                edited.ranges.extend(replaced.ranges.iter().cloned());
+                touched.extend(replaced.ranges);
+                edited.body = Cow::Owned(replaced.body);
+                edited.matched = edited.matched.max(matched);
+                edited.left_out.extend(left_out);
             }
         }
     }
@@ -110,51 +81,185 @@ pub fn apply(body: &[u8], steps: &[Step], shown: &str) -> Result<Edited, Error> 
     Ok(edited)
 }
 
-/// What was found of an edit's old text.
-enum Found {
-    /// The places to replace.
-    Places(Vec<Range<usize>>),
-    /// The new text, which stands there already.
-    Applied(Range<usize>),
-    /// Neither.
-    Nothing,
-    /// Another number of places than may be replaced.
-    TooMany(Vec<Range<usize>>),
+/// What one edit does.
+enum Outcome {
+    /// Nothing: this is where its new text stands.
+    Stands(Range<usize>),
+    /// It replaces places.
+    Changes {
+        /// How they were found.
+        matched: Matched,
+        /// The places, in the text before.
+        places: Vec<Range<usize>>,
+        /// The text then.
+        replaced: Replaced,
+        /// Lines that a sketch leaves out.
+        left_out: Vec<(usize, usize)>,
+    },
 }
 
-/// Looks for an edit's old text.
-fn find(body: &[u8], item: &Item) -> Found {
-    let places = replace::places(body, item.old_string.as_bytes(), item.word);
-    if let Some(applied) = already_applied(body, &places, item) {
-        return Found::Applied(applied);
+/// Carries out one edit within a range of the text.
+fn outcome(
+    body: &[u8],
+    step: &Step,
+    scope: &Range<usize>,
+    touched: &[Range<usize>],
+    shown: &str,
+) -> Result<Outcome, Error> {
+    match &step.what {
+        What::Text(wanted) => text_outcome(body, step, wanted, scope, shown),
+        What::Lines { new } => {
+            if touched.iter().any(|earlier| earlier.start < scope.end && scope.start < earlier.end) {
+                return Err(step.of_several(step.invalid(
+                    "start_line",
+                    "an edit before it in the list has changed its lines: make one edit of the two",
+                )));
+            }
+            let old = body.get(scope.clone()).unwrap_or_default();
+            let new = line_range::ending_like(new.as_bytes(), old, LineEnding::of(body));
+            let places = vec![scope.clone()];
+            Ok(changed(body, Matched::Lines, places, &[new.as_ref()]))
+        }
+        What::Sketch { sketch } => sketch_outcome(body, step, sketch, scope, shown),
     }
+}
+
+/// Replaces a text.
+fn text_outcome(
+    body: &[u8],
+    step: &Step,
+    wanted: &Wanted,
+    scope: &Range<usize>,
+    shown: &str,
+) -> Result<Outcome, Error> {
+    match find::find(body, wanted, scope) {
+        Found::Places(places) => {
+            let news = vec![wanted.new.as_bytes(); places.len()];
+            Ok(changed(body, Matched::Exact, places, &news))
+        }
+        Found::Fitted(tier, place, new) => Ok(changed(body, tier.into(), vec![place], &[&new])),
+        Found::Applied(place) => Ok(Outcome::Stands(place)),
+        refused => Err(step.of_several(refuse::not_found(body, step, wanted, scope, &refused, shown))),
+    }
+}
+
+/// Brings lines into the form of a sketch.
+fn sketch_outcome(
+    body: &[u8],
+    step: &Step,
+    sketch: &str,
+    scope: &Range<usize>,
+    shown: &str,
+) -> Result<Outcome, Error> {
+    let flat = Flat::of(body);
+    let sketch = replace::flat_needle(sketch.as_bytes(), body);
+    let within = flat.flattened(scope.start)..flat.flattened(scope.end);
+    let first_line = step.lines.map_or(1, |lines| usize::try_from(lines.first).unwrap_or(usize::MAX));
+    let changes = sketch::changes(&flat.text, &sketch, &within, first_line)
+        .map_err(|refusal| refuse::sketch(refusal, shown))?;
+    let places: Vec<Range<usize>> = changes
+        .iter()
+        .map(|change| flat.original(change.range.start)..flat.original(change.range.end))
+        .collect();
     if places.is_empty() {
-        return Found::Nothing;
+        return Ok(Outcome::Stands(scope.clone()));
     }
-    let apart = replace::without_overlaps(&places);
-    match item.expected_replacements {
-        Some(expected) if expected == apart.len() => Found::Places(apart),
-        None if item.replace_all || places.len() == 1 => Found::Places(apart),
-        _ => Found::TooMany(places),
+    let news: Vec<&[u8]> = changes.iter().map(|change| change.new.as_slice()).collect();
+    let left_out = changes.iter().filter_map(|change| change.left_out).collect();
+    Ok(match changed(body, Matched::Sketch, places, &news) {
+        Outcome::Changes { matched, places, replaced, .. } => {
+            Outcome::Changes { matched, places, replaced, left_out }
+        }
+        stands @ Outcome::Stands(_) => stands,
+    })
+}
+
+/// The outcome of putting each new text at its place.
+fn changed(body: &[u8], matched: Matched, places: Vec<Range<usize>>, news: &[&[u8]]) -> Outcome {
+    let replaced = replace::replace_each(body, places.iter().zip(news.iter().copied()));
+    match (places.as_slice(), replaced.body == body) {
+        ([only], true) => Outcome::Stands(only.clone()),
+        _ => Outcome::Changes { matched, places, replaced, left_out: Vec::new() },
     }
 }
 
-/// Where the new text stands, if it stands in one place alone and every place of the old text is a
-/// part of it.
-fn already_applied(body: &[u8], old_places: &[Range<usize>], item: &Item) -> Option<Range<usize>> {
-    let new = item.new_string.as_bytes();
-    if new.iter().filter(|byte| !byte.is_ascii_whitespace()).count() < APPLIED_BYTES_MIN {
-        return None;
-    }
-    let new_places = replace::places(body, new, item.word);
-    let [only] = new_places.as_slice() else {
-        return None;
+/// For each edit the bytes to which it is narrowed; all of them where it names no lines.
+fn scopes(body: &[u8], steps: &[Step], shown: &str) -> Result<Vec<Range<usize>>, Error> {
+    let scope = |step: &Step| match step.lines {
+        None => Ok(0..body.len()),
+        Some(lines) => {
+            let range = line_range::bytes_of(body, lines);
+            let total = || crate::text::lines::count(body);
+            let is_past = step.range_sha256.is_some() && lines.last > total();
+            match range {
+                Some(range) if !is_past => Ok(range),
+                found => {
+                    let (field, line) = match found {
+                        None => ("start_line", lines.first),
+                        Some(_) => ("end_line", lines.last),
+                    };
+                    let message = format!("line {line} is past the end: {shown} has {} lines", total());
+                    Err(step.invalid(field, &message).at(shown).detail("total_lines", total()))
+                }
+            }
+        }
     };
-    let is_inside = |old: &Range<usize>| only.start <= old.start && old.end <= only.end;
-    old_places.iter().all(is_inside).then(|| only.clone())
+    steps.iter().map(scope).collect()
 }
 
-/// Where earlier new texts stand after further replacements.
+/// Refuses edits whose line ranges overlap.
+fn must_be_apart(steps: &[Step], scopes: &[Range<usize>]) -> Result<(), Error> {
+    let mut ranges: Vec<(&Range<usize>, &Step)> =
+        scopes.iter().zip(steps).filter(|(_, step)| matches!(step.what, What::Lines { .. })).collect();
+    ranges.sort_by_key(|(scope, _)| scope.start);
+    for pair in ranges.windows(2) {
+        if let [(one, first), (other, second)] = pair
+            && other.start < one.end
+        {
+            let lines = |step: &Step| step.lines.map_or((0, 0), |lines| (lines.first, lines.last));
+            let ((a, b), (c, d)) = (lines(first), lines(second));
+            let message = format!("lines {a} to {b} and lines {c} to {d} overlap: make one edit of the two");
+            return Err(second.of_several(second.invalid("start_line", &message)));
+        }
+    }
+    Ok(())
+}
+
+/// Checks the SHA-256 of the lines that an edit names; answers where its new lines stand already.
+fn guard(
+    file: &View<'_>,
+    step: &Step,
+    scope: &Range<usize>,
+    shown: &str,
+) -> Result<Option<Range<usize>>, Error> {
+    let (Some(expected), Some(lines)) = (step.range_sha256, step.lines) else {
+        return Ok(None);
+    };
+    let bytes = file.on_disk(scope);
+    let actual = Sha256::of(&bytes);
+    if actual == expected {
+        return Ok(None);
+    }
+    if let What::Lines { new } = &step.what
+        && let Some(applied) = standing_lines(&file.body, new, lines)
+    {
+        return Ok(Some(applied));
+    }
+    let there = file.body.get(scope.clone()).unwrap_or_default();
+    Err(step.of_several(refuse::other_lines(step, lines, expected, actual, there, shown)))
+}
+
+/// Where new lines stand, if they stand at the first of the lines that they were meant to replace.
+fn standing_lines(body: &[u8], new: &str, lines: LineSpan) -> Option<Range<usize>> {
+    let count = crate::text::lines::count(new.as_bytes());
+    let last = lines.first.checked_add(count)?.checked_sub(1)?;
+    let range = line_range::bytes_of(body, LineSpan { first: lines.first, last })?;
+    let there = body.get(range.clone())?;
+    let new = line_range::ending_like(new.as_bytes(), there, LineEnding::of(body));
+    replace::same_but_for_endings(there, &new).then_some(range)
+}
+
+/// Where ranges of a text are after replacements in it.
 fn moved(ranges: &[Range<usize>], places: &[Range<usize>], replaced: &Replaced) -> Vec<Range<usize>> {
     // How far a byte before which `count` places were replaced has moved.
     let shifted = |offset: usize, count: usize| {
@@ -164,116 +269,38 @@ fn moved(ranges: &[Range<usize>], places: &[Range<usize>], replaced: &Replaced) 
         (offset + new).saturating_sub(old)
     };
     let move_one = |range: &Range<usize>| {
-        let before_start = places.iter().take_while(|place| place.end <= range.start).count();
-        let before_end = places.iter().take_while(|place| place.start < range.end).count();
+        let before_start = places.partition_point(|place| place.end <= range.start);
+        let before_end = places.partition_point(|place| place.start < range.end);
         shifted(range.start, before_start)..shifted(range.end, before_end)
     };
     ranges.iter().map(move_one).collect()
 }
 
-/// The lines of the first `listed_max` ranges, which ascend.
-#[must_use]
-pub fn line_ranges(body: &[u8], ranges: &[Range<usize>], listed_max: usize) -> Vec<LineRange> {
-    let terminator = LineEnding::of(body).terminator();
-    let count = |from: usize, to: usize| {
-        memchr::memchr_iter(terminator, body.get(from..to).unwrap_or_default()).count() as u64
-    };
-    let (mut at, mut line) = (0, 1);
-    let mut listed = Vec::with_capacity(ranges.len().min(listed_max));
-    for range in ranges.iter().take(listed_max) {
-        line += count(at.min(range.start), range.start);
-        at = range.start;
-        // A final line ending belongs to the line that it ends.
-        let last = range.end.saturating_sub(1).max(range.start);
-        listed.push(LineRange { start_line: line, end_line: line + count(range.start, last) });
-    }
-    listed
-}
-
 /// The lines whose reading would do to know what the edits change: those of the first place of each.
 pub fn lines_needed(body: &[u8], steps: &[Step]) -> Option<(u64, u64)> {
-    let mut places = Vec::new();
+    let mut ranges = Vec::new();
     for step in steps {
-        places.push(replace::places(body, step.item.old_string.as_bytes(), step.item.word).first()?.clone());
+        match (&step.what, step.lines) {
+            (What::Lines { .. } | What::Sketch { .. }, Some(lines)) => ranges.push((lines.first, lines.last)),
+            (What::Text(wanted), _) => {
+                let place = first_place(body, wanted, step.lines)?;
+                ranges.extend(replace::line_ranges(body, &[place], 1));
+            }
+            (What::Lines { .. } | What::Sketch { .. }, None) => return None,
+        }
     }
-    let ranges: Vec<LineRange> =
-        places.iter().flat_map(|place| line_ranges(body, std::slice::from_ref(place), 1)).collect();
-    let first = ranges.iter().map(|range| range.start_line).min()?;
-    let last = ranges.iter().map(|range| range.end_line).max()?;
+    let first = ranges.iter().map(|range| range.0).min()?;
+    let last = ranges.iter().map(|range| range.1).max()?;
     Some((first, last))
 }
 
-/// The refusal of an edit whose old text is nowhere.
-fn no_match(body: &[u8], step: &Step, shown: &str) -> Error {
-    let message = format!(
-        "{}old_string not found in {shown}. Make sure it matches exactly (including whitespace).",
-        step.prefix()
-    );
-    let error = Error::new(ErrorKind::NoMatch, message).at(shown);
-    let Some(near) = nearest::nearest(body, step.item.old_string.as_bytes()) else {
-        return error
-            .suggest(format!("Nothing in {shown} is like it: read the file, or find the text with grep."));
+/// Where a text stands first.
+fn first_place(body: &[u8], wanted: &Wanted, lines: Option<LineSpan>) -> Option<Range<usize>> {
+    let within = match lines {
+        None => 0..body.len(),
+        Some(lines) => line_range::bytes_of(body, lines)?,
     };
-    let suggestion = format!(
-        "Lines {} to {} of {shown} are nearest: take old_string from there (details.nearest shows what differs).",
-        near.start_line, near.end_line
-    );
-    error.suggest(suggestion).detail("nearest", nearest_json(&near))
-}
-
-/// The nearest region, for programs.
-fn nearest_json(near: &Nearest) -> serde_json::Value {
-    serde_json::json!({
-        "start_line": near.start_line,
-        "end_line": near.end_line,
-        "ratio": (f64::from(near.ratio) * 100.0).round() / 100.0,
-        "difference": near.difference,
-    })
-}
-
-/// The refusal of an edit whose old text stands in another number of places than it may.
-fn ambiguous(body: &[u8], places: &[Range<usize>], step: &Step, shown: &str) -> Error {
-    let count = match step.item.expected_replacements {
-        Some(_) => replace::without_overlaps(places).len(),
-        None => places.len(),
-    };
-    let wanted = match step.item.expected_replacements {
-        Some(expected) => format!(", not {expected}"),
-        None => String::new(),
-    };
-    let message = format!(
-        "{}old_string appears {count} times in {shown}{wanted}. Include more surrounding context to make it unique.",
-        step.prefix()
-    );
-    let listed: Vec<serde_json::Value> = line_ranges(body, places, PLACES_LISTED)
-        .iter()
-        .map(|range| {
-            let text = line_at(body, range.start_line);
-            serde_json::json!({ "line": range.start_line, "text": text })
-        })
-        .collect();
-    let lines: Vec<String> =
-        listed.iter().filter_map(|place| place.get("line")).map(ToString::to_string).collect();
-    let suggestion = match step.item.expected_replacements {
-        Some(_) => format!(
-            "Set expected_replacements to {count} to replace all of them (lines {}), or include more of the lines around the one meant.",
-            lines.join(", ")
-        ),
-        None => format!(
-            "It stands at lines {}: include more of the lines around the one meant, or set replace_all to change all {count}.",
-            lines.join(", ")
-        ),
-    };
-    Error::new(ErrorKind::AmbiguousMatch, message)
-        .at(shown)
-        .suggest(suggestion)
-        .detail("count", count)
-        .detail("places", listed)
-}
-
-/// A line of a text, shortened, its whitespace visible.
-fn line_at(body: &[u8], number: u64) -> String {
-    let at = usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX);
-    let line = crate::text::lines::lines(body).nth(at).unwrap_or_default();
-    nearest::visible(line).chars().take(LINE_CHARACTERS).collect()
+    let exact = find::exact(body, &wanted.old, wanted.word, &within).into_iter().next();
+    let by_tier = || find::by_tier(body, &wanted.old, &wanted.new, &within)?.ranges.into_iter().next();
+    exact.or_else(|| if wanted.flexible && !wanted.word { by_tier() } else { None })
 }

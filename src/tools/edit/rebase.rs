@@ -1,10 +1,14 @@
 //! An edit of a file that has changed since it was read, elsewhere.
 
-use super::apply::{self, Edited, Step};
+use std::borrow::Cow;
+
+use super::answer::Matched;
+use super::apply::{self, Edited};
+use super::step::Step;
 use crate::engine::transaction::{Change, Current};
 use crate::error::Error;
 use crate::sha256::Sha256;
-use crate::text::content::Content;
+use crate::text::content::View;
 
 /// What the edits make of the file as it is now, where they do not touch what has changed.
 ///
@@ -17,28 +21,27 @@ use crate::text::content::Content;
 pub fn rebase(
     change: &Change<'_>,
     current: &Current,
-    content: &Content,
+    file: &View<'_>,
     steps: &[Step],
     seen: Option<Sha256>,
-) -> Result<Edited, Error> {
+) -> Result<Edited<'static>, Error> {
     let shown = current.place().shown();
-    let base = seen
-        .and_then(|sha256| change.bytes_seen(current.place().path(), sha256))
-        .and_then(|bytes| Content::decode(bytes).ok())
-        .filter(|base| base.encoding == content.encoding);
-    let Some(base) = base else {
-        return apply::apply(&content.body, steps, shown);
+    let base = seen.and_then(|sha256| change.bytes_seen(current.place().path(), sha256));
+    let base = base.as_deref().and_then(|bytes| View::of(bytes).ok());
+    let Some(base) = base.filter(|base| base.encoding == file.encoding) else {
+        return apply::apply(file, steps, shown).map(Edited::into_owned);
     };
-    let edited = apply::apply(&base.body, steps, shown)?;
-    let Ok(merged) = diffy::merge_bytes(&base.body, &content.body, &edited.body) else {
+    let edited = apply::apply(&base, steps, shown)?;
+    let Ok(merged) = diffy::merge_bytes(&base.body, &file.body, &edited.body) else {
         return Err(Error::new(
             crate::error::ErrorKind::StaleFile,
             format!("{shown} has changed since it was read, in the edited lines too"),
         )
         .at(shown));
     };
-    let ranges = changed_ranges(&content.body, &merged);
-    Ok(Edited { already_applied: merged == content.body, body: merged, ranges })
+    let ranges = changed_ranges(&file.body, &merged);
+    let matched = if merged == *file.body { Matched::AlreadyApplied } else { edited.matched };
+    Ok(Edited { body: Cow::Owned(merged), ranges, matched, left_out: edited.left_out })
 }
 
 /// Where `new` differs from `old`, line by line.

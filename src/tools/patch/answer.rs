@@ -64,6 +64,15 @@ fn describe(refusal: &Refusal, path: &str) -> (ErrorKind, String) {
             ErrorKind::PatchInvalid,
             format!("line {line} of the patch: {path} has fewer folders than strip removes"),
         ),
+        RefusalReason::OtherType { is_symlink: true } => (
+            ErrorKind::PatchConflict,
+            format!(
+                "{path} is a symlink, and the patch changes it as a file: change the file that it leads to, by that name"
+            ),
+        ),
+        RefusalReason::OtherType { is_symlink: false } => {
+            (ErrorKind::PatchConflict, format!("{path} is a file, and the patch changes it as a symlink"))
+        }
         RefusalReason::OtherFile => {
             (ErrorKind::PatchInvalid, "the patch does not touch the file that path names".to_owned())
         }

@@ -5,21 +5,21 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::tree::{Outcome, emptied};
 use super::{Done, FilePatched, HunkDone, Proof, answer};
+use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::transaction::{Change, Current, Intent, Known, Seen};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding};
-use crate::text::patch::{Action, Before, FileOutcome, FilePatch, HunkReport, Patch, PlanError, PlanOptions};
+use crate::text::patch::{
+    Action, Before, FileOutcome, FilePatch, HunkReport, Look, Patch, PlanError, PlanOptions, Whole,
+    is_symlink,
+};
 use crate::tools::common::{self, DiffWanted, PLACES_LISTED};
 
 use super::ExpectedByPath;
-
-/// The mode of a symlink, as git writes it.
-const SYMLINK_MODE: u32 = 0o120_000;
-/// The bits of a file's type in a mode.
-const TYPE_BITS: u32 = 0o170_000;
 
 /// The files of one patch.
 pub struct Files<'e> {
@@ -27,7 +27,15 @@ pub struct Files<'e> {
     change: Change<'e>,
     /// Those looked at so far, by their path in the patch.
     known: BTreeMap<Vec<u8>, Current>,
-    /// What the caller expects, by canonical path; `None` where there must be no file.
+    /// How each path of the patch was looked at, and where it is.
+    found: BTreeMap<Vec<u8>, (Look, WorkspacePath)>,
+    /// The paths at which the patch makes or removes a whole file.
+    whole: Whole,
+    /// What the patch leaves.
+    result: Outcome,
+    /// What the caller expects, by path as given; `None` where there must be no file.
+    stated: Option<BTreeMap<String, Option<Sha256>>>,
+    /// The same by canonical path, once the files are known.
     expected: Option<BTreeMap<WorkspacePath, Option<Sha256>>>,
 }
 
@@ -36,16 +44,31 @@ impl<'e> Files<'e> {
     ///
     /// # Errors
     /// `invalid_request` where an expectation is none.
-    pub fn new(change: Change<'e>, expected: Option<&ExpectedByPath>) -> Result<Self, Error> {
-        let mut files = Self { change, known: BTreeMap::new(), expected: None };
-        if let Some(ExpectedByPath(map)) = expected {
-            let mut by_path = BTreeMap::new();
-            for (path, sha256) in map {
-                by_path.insert(files.locate(path.as_bytes())?.1, parse_expected(path, sha256)?);
-            }
-            files.expected = Some(by_path);
+    pub fn new(change: Change<'e>, whole: Whole, expected: Option<&ExpectedByPath>) -> Result<Self, Error> {
+        let parsed = |(path, sha256): (&String, &String)| Ok((path.clone(), parse_expected(path, sha256)?));
+        let stated = expected.map(|ExpectedByPath(map)| map.iter().map(parsed).collect()).transpose()?;
+        Ok(Self {
+            change,
+            known: BTreeMap::new(),
+            found: BTreeMap::new(),
+            whole,
+            result: Outcome::default(),
+            stated,
+            expected: None,
+        })
+    }
+
+    /// Finds the files that the expectations speak of.
+    fn settle_expected(&mut self) -> Result<(), Error> {
+        let Some(stated) = self.stated.take() else {
+            return Ok(());
+        };
+        let mut by_path = BTreeMap::new();
+        for (path, sha256) in stated {
+            by_path.insert(self.canonical(path.as_bytes())?, sha256);
         }
-        Ok(files)
+        self.expected = Some(by_path);
+        Ok(())
     }
 
     /// Whether this session has applied the same patch before, and nothing has changed since.
@@ -84,13 +107,17 @@ impl<'e> Files<'e> {
 
     /// Where a path of the patch leads: from the current folder, else from the root where only
     /// that exists.
-    fn locate(&mut self, path: &[u8]) -> Result<(PathBuf, WorkspacePath), Error> {
+    fn locate(&mut self, path: &[u8], look: Look) -> Result<(PathBuf, WorkspacePath), Error> {
         let written = PathBuf::from(OsStr::from_bytes(path));
         let workspace = &self.change.engine().workspace;
-        let place = workspace.resolve(&written)?;
+        let resolve = |path: &Path| match look {
+            Look::Through => workspace.resolve(path),
+            Look::Itself => workspace.resolve_entry(path),
+        };
+        let place = resolve(&written)?;
         if place.stat().is_none() && !written.is_absolute() && !workspace.base().is_root() {
             let from_root = workspace.root().join(&written);
-            let other = workspace.resolve(&from_root)?;
+            let other = resolve(&from_root)?;
             if other.stat().is_some() {
                 return Ok((from_root, other.path().clone()));
             }
@@ -103,9 +130,9 @@ impl<'e> Files<'e> {
     /// # Errors
     /// As for any path.
     pub fn canonical(&mut self, path: &[u8]) -> Result<WorkspacePath, Error> {
-        match self.known.get(path) {
-            Some(current) => Ok(current.place().path().clone()),
-            None => self.locate(path).map(|(_, canonical)| canonical),
+        match self.found.get(path) {
+            Some((_, canonical)) => Ok(canonical.clone()),
+            None => self.locate(path, Look::Through).map(|(_, canonical)| canonical),
         }
     }
 
@@ -113,14 +140,18 @@ impl<'e> Files<'e> {
     ///
     /// # Errors
     /// As for any file that is changed.
-    pub fn before(&mut self, path: &[u8]) -> Result<Option<Before>, Error> {
+    pub fn before(&mut self, path: &[u8], look: Look) -> Result<Option<Before>, Error> {
         if !self.known.contains_key(path) {
-            let current = self.look_at(path)?;
+            let current = self.look_at(path, look)?;
+            self.found.insert(path.to_vec(), (look, current.place().path().clone()));
             self.known.insert(path.to_vec(), current);
         }
         let Some(current) = self.known.get(path).filter(|current| current.exists()) else {
             return Ok(None);
         };
+        if current.is_symlink() {
+            return Ok(Some(Before { bytes: current.bytes().to_vec(), mode: current.mode() }));
+        }
         let content = common::decode(current)?;
         // The parts of a patch are UTF-8 or bytes; a file in UTF-16 is patched as the text it holds.
         let bytes = match content.encoding {
@@ -130,10 +161,65 @@ impl<'e> Files<'e> {
         Ok(Some(Before { bytes, mode: current.mode() }))
     }
 
-    /// Looks at a file, which must not be reached through a symlink where it does not exist yet.
-    fn look_at(&mut self, path: &[u8]) -> Result<Current, Error> {
-        let (written, _) = self.locate(path)?;
-        self.change.look_at(&written)
+    /// Looks at a file, or at a symlink itself; what the patch removes on the way to it or in its
+    /// place is not there.
+    fn look_at(&mut self, path: &[u8], look: Look) -> Result<Current, Error> {
+        if let Some(below) = self.below_file(path)? {
+            return self.change.look_at_canonical(&below);
+        }
+        let (written, canonical) = self.locate(path, look)?;
+        let current = match look {
+            Look::Through => self.change.look_at(&written),
+            Look::Itself => self.change.look_at_itself(&written),
+        };
+        match current {
+            Err(error) if error.kind() == ErrorKind::IsADirectory && self.has_coming_below(path) => {
+                // The patch is applied already, and has made a folder of the file.
+                let place = self.change.engine().workspace.place_of(&canonical)?;
+                Change::look_at_nothing(place)
+            }
+            Err(error) if error.kind() == ErrorKind::IsADirectory && !self.whole.leaving.is_empty() => {
+                let mut folders = Vec::new();
+                if !emptied(
+                    &self.change.engine().workspace,
+                    &canonical,
+                    path,
+                    &self.whole.leaving,
+                    &mut folders,
+                )? {
+                    return Err(error);
+                }
+                self.change.add_vacated(folders);
+                self.change.look_at_canonical(&canonical)
+            }
+            current => current,
+        }
+    }
+
+    /// Whether the patch makes a file below `path`, which is one that it removes.
+    fn has_coming_below(&self, path: &[u8]) -> bool {
+        let below = [path, b"/"].concat();
+        let first = self.whole.coming.range(below.clone()..).next();
+        self.whole.leaving.contains(path) && first.is_some_and(|first| first.starts_with(&below))
+    }
+
+    /// Where `path` is below a file or symlink of the patch's own, which is gone before or comes
+    /// after; `None` where none is in the way.
+    fn below_file(&mut self, path: &[u8]) -> Result<Option<WorkspacePath>, Error> {
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        for slash in slashes {
+            let (above, rest) = path.split_at_checked(slash).unwrap_or_default();
+            if !self.whole.leaving.contains(above) && !self.whole.coming.contains(above) {
+                continue;
+            }
+            let rest = Path::new(OsStr::from_bytes(rest.get(1..).unwrap_or_default()));
+            let is_plain = rest.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+            let place = self.change.look_at_entry(Path::new(OsStr::from_bytes(above)))?;
+            if is_plain && place.stat().is_some_and(|stat| !fs::is_folder(stat)) {
+                return Ok(Some(rest.iter().fold(place.path().clone(), |path, name| path.join(name))));
+            }
+        }
+        Ok(None)
     }
 
     /// Refuses expectations of files that the patch does not touch.
@@ -141,6 +227,7 @@ impl<'e> Files<'e> {
     /// # Errors
     /// `invalid_request`.
     pub fn check_expected(&mut self, outcomes: &[FileOutcome]) -> Result<(), Error> {
+        self.settle_expected()?;
         let Some(expected) = self.expected.clone() else {
             return Ok(());
         };
@@ -171,6 +258,9 @@ impl<'e> Files<'e> {
             PlanError::Read(error) => return error,
             PlanError::Refused(refusals) => refusals,
         };
+        if let Err(error) = self.settle_expected() {
+            return error;
+        }
         for refusal in &refusals {
             if let Some(current) = self.known.remove(&refusal.path)
                 && current.exists()
@@ -195,6 +285,8 @@ impl<'e> Files<'e> {
             )
             .at(shown)),
             Some(Some(None)) => Ok(current.without_proof()),
+            // No read shows a symlink itself; the backup keeps where it led.
+            Some(None) | None if current.is_symlink() => Ok(current.without_proof()),
             // Left out of a map that is given, or proved by its context: the old lines are the proof.
             Some(None) if exact_and_unique => Ok(current.without_proof()),
             None if proof == Proof::Context && exact_and_unique => Ok(current.without_proof()),
@@ -206,7 +298,10 @@ impl<'e> Files<'e> {
     fn take(&mut self, path: &[u8]) -> Result<Current, Error> {
         match self.known.remove(path) {
             Some(current) => Ok(current),
-            None => self.look_at(path),
+            None => {
+                let look = self.found.get(path).map_or(Look::Through, |(look, _)| *look);
+                self.look_at(path, look)
+            }
         }
     }
 
@@ -220,8 +315,7 @@ impl<'e> Files<'e> {
         proof: Proof,
         wanted: DiffWanted,
     ) -> Result<FilePatched, Error> {
-        refuse_symlink(outcome)?;
-        let mode = outcome.mode.map(|mode| mode & 0o777);
+        let mode = outcome.mode.map(|mode| if is_symlink(mode) { mode } else { mode & 0o777 });
         match (outcome.action, &outcome.from) {
             (Action::AlreadyApplied, _) => self.already_applied(outcome),
             (Action::Delete, _) => self.delete(outcome, proof, wanted),
@@ -267,10 +361,10 @@ impl<'e> Files<'e> {
         let shown = seen.current().place().shown().to_owned();
         let before = exists.then(|| seen.current().bytes());
         let diff = wanted.of(&shown, before, Some(&bytes));
-        let mode = if exists {
+        let mode = if exists && !seen.current().is_symlink() {
             mode.map(|mode| with_execute_bits(seen.current().mode(), mode))
         } else {
-            mode.filter(|mode| mode & 0o111 != 0)
+            mode.filter(|mode| mode & 0o111 != 0 || is_symlink(*mode))
         };
         let known = if exists { Known::ChangedLines } else { Known::Everything };
         let sha256 = self.change.put(seen, bytes, mode, known);
@@ -318,11 +412,41 @@ impl<'e> Files<'e> {
         Ok(self.change.engine().workspace.shown(&canonical))
     }
 
-    /// Makes the change.
+    /// Checks the tree that the patch leaves: no file is a folder too, and no symlink that it makes
+    /// leads out of the workspace.
+    ///
+    /// # Errors
+    /// `not_a_directory`, `outside_workspace`, or `patch_invalid` for a target that is none.
+    pub fn check_result(&mut self, outcomes: &[FileOutcome]) -> Result<(), Error> {
+        let mut result = Outcome::default();
+        for outcome in outcomes {
+            let path = self.canonical(&outcome.path)?;
+            if let Some(from) = &outcome.from
+                && outcome.action == Action::Rename
+            {
+                let from = self.canonical(from)?;
+                result.gone.insert(from);
+            }
+            match &outcome.after {
+                None => drop(result.gone.insert(path)),
+                Some(target) if outcome.is_symlink() => drop(result.links.insert(path, target.clone())),
+                Some(_) => drop(result.files.insert(path)),
+            }
+        }
+        result.check(&self.change.engine().workspace)?;
+        self.result = result;
+        Ok(())
+    }
+
+    /// Makes the change; folders that a patch as git makes them leaves empty go, as under git.
     ///
     /// # Errors
     /// As for any change.
-    pub fn commit(self, subject: String, why: Option<String>) -> Result<(), Error> {
+    pub fn commit(mut self, subject: String, why: Option<String>, vacates: bool) -> Result<(), Error> {
+        if vacates {
+            let folders = self.result.vacated(&self.change.engine().workspace)?;
+            self.change.add_vacated(folders);
+        }
         self.change.commit(subject, why)
     }
 }
@@ -338,25 +462,10 @@ fn parse_expected(path: &str, sha256: &str) -> Result<Option<Sha256>, Error> {
     })
 }
 
-/// Refuses a patch that makes a symlink: what it points to is not for a patch to say.
-fn refuse_symlink(outcome: &FileOutcome) -> Result<(), Error> {
-    if outcome.mode.is_none_or(|mode| mode & TYPE_BITS != SYMLINK_MODE) {
-        return Ok(());
-    }
-    let path = Path::new(OsStr::from_bytes(&outcome.path)).display().to_string();
-    let target = String::from_utf8_lossy(outcome.after.as_deref().unwrap_or_default()).into_owned();
-    Err(Error::new(
-        ErrorKind::OutsideWorkspace,
-        format!("the patch would make {path} a symlink to {target}, which patch never does"),
-    )
-    .at(path)
-    .suggest("Leave the symlink out of the patch."))
-}
-
 /// The new bytes of a file, in the encoding that it has.
 fn encoded(outcome: &FileOutcome, current: &Current) -> Result<Vec<u8>, Error> {
     let after = outcome.after.clone().unwrap_or_default();
-    if !current.exists() {
+    if !current.exists() || current.is_symlink() || outcome.is_symlink() {
         return Ok(after);
     }
     let content = common::decode(current)?;
@@ -369,6 +478,7 @@ fn encoded(outcome: &FileOutcome, current: &Current) -> Result<Vec<u8>, Error> {
 /// Permission bits with the execute bits that a patch asks for: git knows no others.
 fn with_execute_bits(old: Option<u32>, asked: u32) -> u32 {
     match old {
+        _ if is_symlink(asked) => asked,
         None => asked,
         Some(old) if asked & 0o111 == 0 => old & !0o111,
         // Whoever may read it may execute it.

@@ -3,6 +3,7 @@
 mod answer;
 mod files;
 mod request;
+mod tree;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,7 +15,7 @@ use crate::engine::path::WorkspacePath;
 use crate::engine::policy::PatchGate;
 use crate::error::Error;
 use crate::sha256::Sha256;
-use crate::text::patch::{Action, FileOutcome, PlanError, compose, parse};
+use crate::text::patch::{Action, FileOutcome, Format, PlanError, Whole, compose, parse};
 use files::Files;
 pub use request::{ExpectedByPath, PatchText, Request, StripCount};
 
@@ -150,15 +151,17 @@ pub fn run(
     let options = request.plan_options()?;
     let wanted = DiffWanted::by(&request.trial, &request.shown).within(engine.policy());
     let change = engine.begin(tool, request.trial.dry_run)?;
-    let mut files = Files::new(change, request.expected_sha256_by_path.as_ref())?;
+    let mut files =
+        Files::new(change, Whole::of(&patch, &options), request.expected_sha256_by_path.as_ref())?;
     let is_repeated = files.is_repeated(request.digest())?;
-    let outcomes = match compose(&patch, &options, &mut |path: &[u8]| files.before(path)) {
+    let outcomes = match compose(&patch, &options, &mut |path: &[u8], look| files.before(path, look)) {
         Ok(outcomes) => outcomes,
         Err(PlanError::Refused(_)) if is_repeated => Files::all_applied(&patch, &options)?,
         Err(refused) => return Err(files.refuse(refused, proof)),
     };
     let outcomes = if is_repeated { outcomes.into_iter().map(as_applied).collect() } else { outcomes };
     files.check_expected(&outcomes)?;
+    files.check_result(&outcomes)?;
     let mut done = Vec::with_capacity(outcomes.len());
     let mut changed: Vec<WorkspacePath> = Vec::new();
     for outcome in &outcomes {
@@ -168,7 +171,8 @@ pub fn run(
         }
         done.push(file);
     }
-    files.commit(subject(tool, &changed), request.trial.why)?;
+    let vacates = matches!(patch.format, Format::Git | Format::Unified);
+    files.commit(subject(tool, &changed), request.trial.why, vacates)?;
     Ok(Response { files: done })
 }
 

@@ -15,7 +15,7 @@ fn tree(files: &[(&str, &str)]) -> Tree {
 /// The outcomes of `patch` on `tree`.
 fn outcomes(tree: &Tree, patch: &str, options: &PlanOptions) -> Result<Vec<FileOutcome>, String> {
     let patch = parse(patch.as_bytes()).map_err(|error| error.to_string())?;
-    let mut read = |path: &[u8]| -> Result<Option<Before>, ()> {
+    let mut read = |path: &[u8], _: Look| -> Result<Option<Before>, ()> {
         let text = tree.get(std::str::from_utf8(path).unwrap());
         Ok(text.map(|text| Before { bytes: text.clone().into_bytes(), mode: Some(0o644) }))
     };

@@ -268,7 +268,7 @@ fn arbitrary_bytes_never_panic() {
             Options { fuzz: random.below(3), strict: random.below(4) == 0, reverse: random.below(4) == 0 };
         let plan = PlanOptions { apply: options, target: Some(b"f".to_vec()), ..PlanOptions::default() };
         let before = Before { bytes: random.text(6, 3), mode: None };
-        drop(compose::<()>(&patch, &plan, &mut |path| Ok((path == b"f").then(|| before.clone()))));
+        drop(compose::<()>(&patch, &plan, &mut |path, _| Ok((path == b"f").then(|| before.clone()))));
     }
 }
 

@@ -89,7 +89,7 @@ fn compare(text: &[u8], before: &[(String, Vec<u8>)], after: &[(String, Vec<u8>)
         before.iter().map(|(name, bytes)| (name.clone().into_bytes(), bytes.clone())).collect();
     let read = tree.clone();
     let options = PlanOptions { apply: Options { reverse, ..Options::default() }, ..PlanOptions::default() };
-    let outcomes = compose::<()>(&parsed, &options, &mut |path| {
+    let outcomes = compose::<()>(&parsed, &options, &mut |path, _| {
         Ok(read.get(path).map(|bytes| Before { bytes: bytes.clone(), mode: None }))
     });
     let outcomes = outcomes.unwrap_or_else(|error| panic!("seed {seed}, reverse {reverse}: {error:?}"));
@@ -144,7 +144,7 @@ fn replay(repository: &Path, text: &[u8], [before, after]: [&str; 2], options: O
     };
     let parsed = parse(text).unwrap_or_else(|error| panic!("{after}: {error}"));
     let plan = PlanOptions { apply: options, ..PlanOptions::default() };
-    let outcomes = compose::<()>(&parsed, &plan, &mut |path| {
+    let outcomes = compose::<()>(&parsed, &plan, &mut |path, _| {
         Ok(show(before, path).map(|bytes| Before { bytes, mode: None }))
     });
     for outcome in outcomes.unwrap_or_else(|error| panic!("{after}: {error:?}")) {

@@ -1,0 +1,117 @@
+#!/bin/bash
+# What durability costs: changes of each kind on a disk, beside the same in memory (tmpfs), where a
+# sync is nothing. The difference is what the syncs add. Beside them, the least that any program
+# pays for one file that survives a power failure: write aside, sync, rename, sync the folder.
+# Lists what a write over a file syncs, by strace, where that is installed.
+#
+# Usage: benches/durability.sh [LBX [RUNS [FOLDER]]]    (default: the release build, 40 runs, /var/tmp)
+set -euo pipefail
+here=$(cd "$(dirname "$0")/.." && pwd)
+host=$(rustc -vV 2>/dev/null | sed -n 's/^host: //p' || true)
+lbx=${1:-$here/target/$host/release/lbx}
+runs=${2:-40}
+disk=${3:-/var/tmp}
+[ -x "$lbx" ] || {
+    echo "no $lbx: build it with 'cargo build --release --locked', or name another" >&2
+    exit 1
+}
+on_disk=$(mktemp -d -p "$disk")
+in_memory=$(mktemp -d -p /dev/shm)
+trap 'rm -rf "$on_disk" "$in_memory"' EXIT
+
+echo "date:    $(date -u +%Y-%m-%d)"
+echo "machine: $(uname -sm), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg 2>/dev/null || echo unknown)"
+echo "lbx:     $("$lbx" --version), $(stat -c %s "$lbx") bytes"
+echo "disk:    $(stat -f -c %T "$on_disk") at $disk; memory: $(stat -f -c %T "$in_memory")"
+
+python3 - "$lbx" "$runs" "$on_disk" "$in_memory" <<'PYTHON'
+import os, statistics, subprocess, sys, time
+
+lbx, runs, folders = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+null = os.open(os.devnull, os.O_RDWR)
+
+
+def call(arguments, folder):
+    """Milliseconds from before the process is made until after its end."""
+    os.chdir(folder)
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": folder}
+    start = time.perf_counter_ns()
+    actions = [(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, null, 1)]
+    process = os.posix_spawnp(arguments[0], arguments, environment, file_actions=actions)
+    _, status = os.waitpid(process, 0)
+    took = (time.perf_counter_ns() - start) / 1e6
+    if status != 0:
+        sys.exit(f"{arguments}: status {os.waitstatus_to_exitcode(status)}")
+    return took
+
+
+def floor(folder, number):
+    """One file, durably replaced, by nothing but the system."""
+    os.chdir(folder)
+    start = time.perf_counter_ns()
+    with open("aside", "wb") as file:
+        file.write(b"%d\n" % number * 100)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename("aside", "floor.txt")
+    opened = os.open(".", os.O_RDONLY)
+    os.fsync(opened)
+    os.close(opened)
+    return (time.perf_counter_ns() - start) / 1e6
+
+
+def prepare(folder):
+    """A repository of 200 files."""
+    for number in range(200):
+        os.makedirs(f"{folder}/d{number % 10}", exist_ok=True)
+        with open(f"{folder}/d{number % 10}/f{number}.txt", "w") as file:
+            file.write("line\n" * 50)
+    git = ["git", "-C", folder, "-c", "user.name=n", "-c", "user.email=n@localhost"]
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
+        subprocess.run(git + arguments, check=True)
+    call([lbx, "read", "d0/f0.txt"], folder)
+    call([lbx, "append", "d0/f0.txt", "--content", "x\n"], folder)
+
+
+def change(kind, number):
+    """The arguments of a change."""
+    if kind == "write over a file":
+        return ["write", "d0/f0.txt", "--content", f"{number}\n" * 100]
+    if kind == "write a new file":
+        return ["write", f"d1/new{number}.txt", "--content", f"{number}\n"]
+    if kind == "append":
+        return ["append", "d2/f2.txt", "--content", f"{number}\n"]
+    if kind == "patch 5 files":
+        adds = "".join(f"*** Add File: p/{number}-{part}.txt\n+{number}\n" for part in range(5))
+        return ["patch", "--patch", f"*** Begin Patch\n{adds}*** End Patch\n"]
+    if kind == "delete":
+        return ["delete", f"d1/new{number}.txt"]
+    return ["undo"]
+
+
+for folder in folders:
+    prepare(folder)
+kinds = ["write over a file", "write a new file", "append", "patch 5 files", "delete", "undo"]
+print(f"\n{'':<20}{'on disk':>10}{'in memory':>12}{'syncs add':>12}   (ms, medians of {runs} runs in turn)")
+for kind in kinds:
+    times = ([], [])
+    for number in range(-3, runs):  # the first three to warm up
+        for folder, all_times in zip(folders, times):
+            took = call([lbx] + change(kind, number), folder)
+            if number >= 0:
+                all_times.append(took)
+    disk, memory = (statistics.median(all_times) for all_times in times)
+    print(f"{kind:<20}{disk:>10.2f}{memory:>12.2f}{disk - memory:>12.2f}")
+least = statistics.median(floor(folders[0], number) for number in range(runs))
+print(f"{'the least':<20}{least:>10.2f}{'':>24}   one file, written aside, synced, renamed, its folder synced")
+PYTHON
+
+if command -v strace >/dev/null; then
+    echo
+    echo "what a write over a file syncs, in order (threads sync together what comes in one step):"
+    cd "$on_disk"
+    HOME=$on_disk strace -f -y -qq -e trace=fsync,fdatasync,syncfs,rename,renameat,renameat2 -o "$on_disk.trace" \
+        "$lbx" write d0/f0.txt --content 'last' >/dev/null
+    sed -E "s|$on_disk/?||g; s/^[0-9]+ +/  /; s/ += 0$//" "$on_disk.trace"
+    rm -f "$on_disk.trace"
+fi

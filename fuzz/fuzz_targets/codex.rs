@@ -1,0 +1,7 @@
+//! libFuzzer's way into `entry::codex`.
+#![no_main]
+
+#[path = "../entry.rs"]
+mod entry;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| entry::codex(data));

@@ -1,0 +1,249 @@
+//! Lines that stand for text left out, such as `// ... existing code ...`.
+
+/// What a line says of the text that it stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Marker {
+    /// It may be a marker, where one is expected: dots alone, or words between dots.
+    Possible,
+    /// It says that something is left out, which no program or text would say of itself.
+    Certain,
+}
+
+/// Comments with an end, the longer ones before those that they begin with.
+const ENCLOSED: [(&str, &str); 14] = [
+    ("<!--", "-->"),
+    ("<%--", "--%>"),
+    ("{{!--", "--}}"),
+    ("{{/*", "*/}}"),
+    ("{/*", "*/}"),
+    ("{#", "#}"),
+    ("{-", "-}"),
+    ("/*", "*/"),
+    ("(*", "*)"),
+    ("--[[", "]]"),
+    ("#|", "|#"),
+    ("<#", "#>"),
+    ("@*", "*@"),
+    ("\"\"\"", "\"\"\""),
+];
+/// What begins a comment up to the end of the line.
+const OPENERS: [&str; 15] =
+    ["//", "#", "--", ";", "%", "*", "'", "\"", "!", "::", "REM ", "rem ", "dnl ", ".\\\"", "\\ "];
+/// Words in a marker at most.
+const WORDS_MAX: usize = 12;
+/// Words of its own that a marker with dots at one end may have beside those of [`VOCABULARY`].
+const OWN_WORDS_MAX: usize = 2;
+/// One of these says that something is left out.
+const KEYS: [&str; 14] = [
+    "existing",
+    "unchanged",
+    "unmodified",
+    "unaltered",
+    "omitted",
+    "elided",
+    "snipped",
+    "rest",
+    "remaining",
+    "remains",
+    "remain",
+    "same as before",
+    "as before",
+    "stays the same",
+];
+/// The words that such a marker is made of.
+const VOCABULARY: &str = " a above all and are as attributes before below body brevity change changes class \
+    code component config configuration content contents data definitions document elided entries etc \
+    existing fields file for from function functions handlers here html implementation implementations \
+    imports in is it items keep keeps kept lines logic markup method methods module no not of omitted \
+    original other page previous properties remain remaining remains rest routes same section sections \
+    settings shown snipped stay stays struct test tests text that the their this to types unaltered \
+    unchanged unmodified up variables with ";
+
+/// What kind of marker a line is, if it is nothing but one.
+#[must_use]
+pub fn marker(line: &[u8]) -> Option<Marker> {
+    let line = std::str::from_utf8(line).ok()?.trim();
+    if !line.contains("..") && !line.contains('…') && !line.contains('⋮') {
+        return None;
+    }
+    let (inside, is_comment) = match uncommented(line) {
+        Some(inside) => (inside, true),
+        None => (line, false),
+    };
+    let (inside, is_bracketed) = match unbracketed(inside) {
+        Some(inside) => (inside, true),
+        None => (inside, false),
+    };
+    let (rest, leading) = without_dots(inside, str::strip_prefix, |text| text.trim_start());
+    let (words, trailing) = without_dots(rest, str::strip_suffix, |text| text.trim_end());
+    let words = words.trim().trim_end_matches(['.', ':', ',']);
+    match (leading || trailing, words.is_empty()) {
+        (false, _) => None,
+        (true, true) => Some(Marker::Possible),
+        (true, false) => worded(words, leading && trailing, is_comment, is_bracketed),
+    }
+}
+
+/// What kind of marker the words beside the dots make.
+fn worded(words: &str, has_both_dots: bool, is_comment: bool, is_bracketed: bool) -> Option<Marker> {
+    let lower = words.to_lowercase();
+    let list: Vec<&str> =
+        lower.split(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '-' | '`')).collect();
+    let list: Vec<&str> = list.into_iter().filter(|word| !word.is_empty()).collect();
+    // A sentence or code has other characters beside words.
+    let is_prose = lower.chars().all(|letter| letter.is_alphanumeric() || " _-`'/,&:()".contains(letter));
+    if list.is_empty() || list.len() > WORDS_MAX || !is_prose {
+        return None;
+    }
+    let joined = format!(" {} ", list.join(" "));
+    let has_key = KEYS.iter().any(|key| joined.contains(&format!(" {key} ")));
+    let own = list.iter().filter(|word| !VOCABULARY.contains(&format!(" {word} "))).count();
+    let is_framed = has_both_dots || is_bracketed;
+    let is_certain = match (is_comment, is_framed) {
+        (true, true) => has_key,
+        (true, false) => has_key && own <= OWN_WORDS_MAX && says_so_at_an_end(&list),
+        (false, true) => has_key && own == 0,
+        (false, false) => false,
+    };
+    match (is_certain, is_comment && (has_both_dots || has_key)) {
+        (true, _) => Some(Marker::Certain),
+        (false, true) => Some(Marker::Possible),
+        (false, false) => None,
+    }
+}
+
+/// Whether the first or the last words say that something is left out, as no sentence would.
+fn says_so_at_an_end(words: &[&str]) -> bool {
+    let first = words.iter().find(|word| !matches!(**word, "the" | "all" | "other" | "and" | "keep"));
+    let begins = first.is_some_and(|word| matches!(*word, "rest" | "existing" | "remaining"));
+    let ends = words.last().is_some_and(|word| {
+        matches!(
+            *word,
+            "unchanged" | "unmodified" | "unaltered" | "omitted" | "elided" | "snipped" | "before" | "same"
+        )
+    });
+    begins || ends
+}
+
+/// What stands inside a comment that is the whole line.
+fn uncommented(line: &str) -> Option<&str> {
+    let enclosed =
+        ENCLOSED.iter().find_map(|(open, close)| line.strip_prefix(open)?.strip_suffix(close)).map(str::trim);
+    let to_the_end = || {
+        let opener = OPENERS.iter().find(|opener| line.starts_with(**opener))?;
+        // `///`, `##`, `;;` and `//!` are comments too.
+        Some(line.strip_prefix(opener)?.trim_start_matches(['/', '#', ';', '%', '!', '-', '*']).trim())
+    };
+    enclosed.or_else(to_the_end)
+}
+
+/// What stands inside a pair of brackets.
+fn unbracketed(text: &str) -> Option<&str> {
+    [('(', ')'), ('[', ']'), ('<', '>'), ('{', '}')]
+        .into_iter()
+        .find_map(|(open, close)| text.strip_prefix(open)?.strip_suffix(close))
+        .map(str::trim)
+}
+
+/// A text without the dots at one of its ends, and whether there were any.
+fn without_dots<'a>(
+    text: &'a str,
+    strip: fn(&'a str, &'static str) -> Option<&'a str>,
+    trim: fn(&'a str) -> &'a str,
+) -> (&'a str, bool) {
+    let mut rest = text;
+    let mut found = false;
+    while let Some(shorter) = strip(rest, "...").or_else(|| strip(rest, "…")).or_else(|| strip(rest, "⋮"))
+    {
+        rest = shorter;
+        found = true;
+    }
+    while found && let Some(shorter) = strip(rest, ".") {
+        rest = shorter;
+    }
+    (trim(rest), found)
+}
+
+/// The first line of `new` that stands for text left out, which `old` has not: its number, from 1,
+/// and its text.
+#[must_use]
+pub fn first_omission<'a>(new: &'a [u8], old: &[u8]) -> Option<(usize, &'a [u8])> {
+    let is_known = |marker: &[u8]| {
+        old.split(|&byte| matches!(byte, b'\n' | b'\r')).any(|line| line.trim_ascii() == marker)
+    };
+    let mut lines = new.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).zip(1..);
+    lines
+        .find(|(line, _)| marker(line) == Some(Marker::Certain) && !is_known(line))
+        .map(|(line, number)| (number, line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markers_are_known_in_any_comment() {
+        for line in [
+            "// ... existing code ...",
+            "    # ... rest unchanged",
+            "/* ... existing code ... */",
+            "<!-- ... rest of the page ... -->",
+            "-- ... existing code ...",
+            "; ... existing code ...",
+            "% ... existing code ...",
+            "{/* ... existing JSX ... */}",
+            "(* … rest of the module … *)",
+            "// rest of the code unchanged...",
+            "# ... existing helper functions ...",
+            "/// ... remaining methods ...",
+            "// ... rest of parse_header unchanged",
+            "' ... existing code ...",
+            "(rest of the methods ...)",
+            "... existing code ...",
+            "[... rest of file unchanged ...]",
+            "// [... existing code ...]",
+            "<!-- ...existing content... -->",
+            "// ... (rest of the file remains the same)",
+            "# ... keep existing code",
+        ] {
+            assert_eq!(marker(line.as_bytes()), Some(Marker::Certain), "{line}");
+        }
+        for line in
+            ["...", "    …", "// ...", "# ...", "/* ... */", "// ... helpers ...", "<!-- ... -->", "-- …"]
+        {
+            assert_eq!(marker(line.as_bytes()), Some(Marker::Possible), "{line}");
+        }
+    }
+
+    #[test]
+    fn code_and_prose_are_no_markers() {
+        for line in [
+            "",
+            "x = ...",
+            "def f(): ...",
+            "foo(...args)",
+            "...args,",
+            "// Waits... then goes on.",
+            "// the rest of the arguments are ignored",
+            "# existing code",
+            "for i in 0...n",
+            "print(\"...\")",
+            "// see [1]...[3]",
+            "The rest of the story is short...",
+            "- ... and the remaining bytes",
+            "assert_eq!(a, \"// ... existing code ...\");",
+            "// ... and so the existing user keeps what she paid for last year ...and more words still",
+            "a // ... existing code ...",
+        ] {
+            assert_eq!(marker(line.as_bytes()), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn only_markers_that_are_new_count() {
+        let new = b"a\n    // ... existing code ...\n";
+        assert_eq!(first_omission(new, b"b\n"), Some((2, &b"// ... existing code ..."[..])));
+        assert_eq!(first_omission(new, b"// ... existing code ...\r\n"), None);
+        assert_eq!(first_omission(b"def f():\n    ...\n", b""), None);
+    }
+}

@@ -1,0 +1,94 @@
+//! Text whose blanks and look-alikes can be seen.
+
+use std::fmt::Write as _;
+
+/// Stands for a tab.
+const TAB: &str = "→";
+/// Stands for a blank at the end of a line.
+const TRAILING_BLANK: &str = "·";
+/// Stands for a carriage return.
+const CARRIAGE_RETURN: &str = "␍";
+
+/// Characters that are no blank and no control, and are easily taken for ASCII.
+const LOOK_ALIKES: [char; 16] = [
+    '\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2015}', '\u{2018}', '\u{2019}',
+    '\u{201a}', '\u{201c}', '\u{201d}', '\u{201e}', '\u{2026}', '\u{2032}', '\u{2212}', '\u{00b4}',
+];
+
+/// A line, with its ending, as it can be seen.
+///
+/// A tab is `→`, a blank before the line's end `·`, a carriage return `␍`; no-break and other odd
+/// blanks, invisible and control characters, typographic quotes and dashes are their number, such as
+/// `‹U+00A0›`, and bytes that are no UTF-8 theirs, such as `‹0xE9›`. The line feed stays.
+#[must_use]
+pub fn line(line: &[u8]) -> String {
+    let body = line.strip_suffix(b"\n").unwrap_or(line);
+    // Where CR alone ends the lines, they are still to be seen as lines.
+    let feed = if line.ends_with(b"\n") || line.ends_with(b"\r") { "\n" } else { "" };
+    let without_cr = body.strip_suffix(b"\r").unwrap_or(body);
+    let kept =
+        without_cr.len() - without_cr.iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    let (text, blanks) = body.split_at(kept);
+    let mut seen = String::with_capacity(line.len() + 8);
+    for chunk in text.utf8_chunks() {
+        chunk.valid().chars().for_each(|character| show(character, &mut seen));
+        for byte in chunk.invalid() {
+            // Writing into a text cannot fail.
+            let _ = write!(seen, "‹0x{byte:02X}›");
+        }
+    }
+    for blank in blanks {
+        match blank {
+            b' ' => seen.push_str(TRAILING_BLANK),
+            b'\t' => seen.push_str(TAB),
+            _ => seen.push_str(CARRIAGE_RETURN),
+        }
+    }
+    seen.push_str(feed);
+    seen
+}
+
+/// Shows one character.
+fn show(character: char, seen: &mut String) {
+    match character {
+        '\t' => seen.push_str(TAB),
+        '\r' => seen.push_str(CARRIAGE_RETURN),
+        ' ' => seen.push(' '),
+        odd if is_odd(odd) => {
+            let _ = write!(seen, "‹U+{:04X}›", u32::from(odd));
+        }
+        plain => seen.push(plain),
+    }
+}
+
+/// Whether a character is not seen, or not for what it is.
+fn is_odd(character: char) -> bool {
+    let is_format = matches!(
+        character,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}'
+    );
+    character.is_control() || character.is_whitespace() || is_format || LOOK_ALIKES.contains(&character)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_is_shown() {
+        for (text, seen) in [
+            (&b"\ta b \t\r\n"[..], "→a b·→␍\n"),
+            (b"a\rb\n", "a␍b\n"),
+            (b"a\r", "a␍\n"),
+            (b"plain\n", "plain\n"),
+            (b"  \n", "··\n"),
+            (b"", ""),
+            ("a\u{a0}b\u{200b}\u{2019}\u{feff}".as_bytes(), "a‹U+00A0›b‹U+200B›‹U+2019›‹U+FEFF›"),
+            ("ä\u{2028}\u{202e}€😀".as_bytes(), "ä‹U+2028›‹U+202E›€😀"),
+            (b"caf\xe9\x00\x1b[0m", "caf‹0xE9›‹U+0000›‹U+001B›[0m"),
+        ] {
+            assert_eq!(line(text), seen, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What `edit` answers.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::apply::Edited;
+use crate::sha256::Sha256;
+use crate::text::flexible::Tier;
+use crate::text::replace::line_ranges;
+use crate::tools::Text;
+use crate::tools::common::PLACES_LISTED;
+
+/// How it matched; of several edits the one that took the most liberty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Matched {
+    /// The new text stands there already; nothing was touched.
+    AlreadyApplied,
+    /// Byte for byte, line endings aside.
+    Exact,
+    /// By line numbers, guarded by the SHA-256 of the lines.
+    Lines,
+    /// By the unchanged lines of a sketch.
+    Sketch,
+    /// But for blanks at the ends of lines.
+    TrailingWhitespace,
+    /// But for the indentation.
+    Indentation,
+    /// But for typographic quotes, dashes and spaces.
+    Typographic,
+    /// But for the line numbers of a listing.
+    LineNumbers,
+    /// But for the escapes of JSON.
+    Escapes,
+    /// But for blank lines, or the first or last line break.
+    BlankLines,
+}
+
+impl From<Tier> for Matched {
+    fn from(tier: Tier) -> Self {
+        match tier {
+            Tier::TrailingWhitespace => Self::TrailingWhitespace,
+            Tier::Indentation => Self::Indentation,
+            Tier::Typographic => Self::Typographic,
+            Tier::LineNumbers => Self::LineNumbers,
+            Tier::Escapes => Self::Escapes,
+            Tier::BlankLines => Self::BlankLines,
+        }
+    }
+}
+
+impl Matched {
+    /// What a person should be told of it, where it was not to be expected.
+    const fn remark(self) -> &'static str {
+        match self {
+            Self::AlreadyApplied | Self::Exact | Self::Lines | Self::Sketch => "",
+            Self::TrailingWhitespace => ", but for trailing whitespace",
+            Self::Indentation => ", but for indentation",
+            Self::Typographic => ", but for typographic characters",
+            Self::LineNumbers => ", but for line numbers",
+            Self::Escapes => ", but for escapes",
+            Self::BlankLines => ", but for blank lines",
+        }
+    }
+}
+
+/// What was changed.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(extend("type" = "object"))]
+pub enum Response {
+    /// In one file.
+    One(FileEdited),
+    /// In several, in the order asked for.
+    Several {
+        /// One answer a file.
+        files: Vec<FileEdited>,
+    },
+}
+
+/// What was changed in a file.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FileEdited {
+    /// The file
+    pub path: String,
+    /// SHA-256 of its bytes now
+    pub sha256: Sha256,
+    /// Places replaced
+    pub count: usize,
+    /// The first 20 of them, as lines of the file now
+    pub replacements: Vec<LineRange>,
+    /// How `old_string` matched
+    pub r#match: Matched,
+    /// True where the file had changed since it was read, elsewhere than here
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub rebased: bool,
+    /// What changed, as a unified diff
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+}
+
+/// Some lines of a file, from 1, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LineRange {
+    /// The first
+    pub start_line: u64,
+    /// The last
+    pub end_line: u64,
+}
+
+impl Response {
+    /// The answer for one file alone, or for a list of them.
+    #[must_use]
+    pub fn of(mut edited: Vec<FileEdited>, is_single: bool) -> Self {
+        match edited.pop() {
+            Some(only) if is_single && edited.is_empty() => Self::One(only),
+            last => {
+                edited.extend(last);
+                Self::Several { files: edited }
+            }
+        }
+    }
+}
+
+impl FileEdited {
+    /// The answer for one file.
+    pub fn of(shown: &str, sha256: Sha256, edited: &Edited<'_>, diff: Option<String>) -> Self {
+        let listed = line_ranges(&edited.body, &edited.ranges, PLACES_LISTED);
+        Self {
+            path: shown.to_owned(),
+            sha256,
+            count: edited.ranges.len(),
+            replacements: listed.into_iter().map(LineRange::from).collect(),
+            r#match: edited.matched,
+            rebased: false,
+            diff,
+        }
+    }
+
+    /// One line for a person.
+    pub fn as_text(&self, tool: &str, text: &mut Text) {
+        let what = match self.r#match {
+            Matched::AlreadyApplied => "already applied".to_owned(),
+            matched => {
+                let places: Vec<String> = self.replacements.iter().map(LineRange::to_string).collect();
+                let more = if self.count > places.len() { ", …" } else { "" };
+                format!("{} replaced at {}{more}{}", self.count, places.join(", "), matched.remark())
+            }
+        };
+        text.out.extend_from_slice(format!("{tool}: {} ({what})\n", self.path).as_bytes());
+        if let Some(diff) = &self.diff {
+            text.out.extend_from_slice(diff.as_bytes());
+        }
+    }
+}
+
+impl From<(u64, u64)> for LineRange {
+    fn from((start_line, end_line): (u64, u64)) -> Self {
+        Self { start_line, end_line }
+    }
+}
+
+impl std::fmt::Display for LineRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.start_line == self.end_line {
+            write!(f, "line {}", self.start_line)
+        } else {
+            write!(f, "lines {}-{}", self.start_line, self.end_line)
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! What a caller may ask of `edit`.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::step::{Count, Named, Step};
+use crate::engine::policy::Matching;
+use crate::error::Error;
+use crate::sha256::Sha256;
+use crate::text::line_range::LineSpan;
+use crate::text::patch;
+use crate::tools::common::{Shown, Trial};
+
+/// Replace text in a file, where it stands exactly once
+///
+/// The file must have been read in this session and be unchanged since. `old_string` must match
+/// exactly, whitespace included; only line endings may differ, and `new_string` takes those of the
+/// file. Every byte outside the replaced text stays as it is. Several edits in one call are done
+/// in order, all or none. On the command line, `edit PATH` takes blocks of
+/// `<<<<<<< SEARCH`, `=======`, `>>>>>>> REPLACE` on stdin.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+pub struct Request {
+    /// File to change
+    #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file"]))]
+    pub path: Option<PathBuf>,
+    /// Several files to change in the same way, all or none
+    #[arg(value_name = "PATH")]
+    #[schemars(extend("x-aliases" = ["files", "file_paths"]))]
+    pub paths: Option<Vec<PathBuf>>,
+    /// Text to find, exactly as it stands in the file
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[schemars(extend("x-aliases" = ["old_str", "old_text", "before", "search"]))]
+    pub old_string: Option<String>,
+    /// Text to put in its place; may be empty
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[schemars(extend("x-aliases" = ["new_str", "new_text", "after", "replacement"]))]
+    pub new_string: Option<String>,
+    /// Replace whole words only
+    #[arg(long)]
+    #[serde(default)]
+    pub word: bool,
+    /// Replace every place instead of the only one
+    #[arg(long)]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["allow_multiple"]))]
+    pub replace_all: bool,
+    /// Replace every place, and refuse where there are not just as many
+    #[arg(long, value_name = "COUNT")]
+    #[schemars(range(min = 1))]
+    pub expected_replacements: Option<usize>,
+    /// Replace the place of this number alone, from 1
+    #[arg(long, value_name = "NUMBER")]
+    #[schemars(range(min = 1))]
+    pub occurrence: Option<usize>,
+    /// First line to look at, from 1, as the file was read
+    #[arg(long, value_name = "LINE")]
+    #[schemars(range(min = 1))]
+    pub start_line: Option<u64>,
+    /// Last line to look at
+    #[arg(long, value_name = "LINE")]
+    #[schemars(range(min = 1))]
+    pub end_line: Option<u64>,
+    /// SHA-256 of the bytes of those lines, as read answers it; without `old_string` they are replaced whole
+    #[arg(long, value_name = "HEX")]
+    pub range_sha256: Option<Sha256>,
+    /// How `old_string` may match; exact unless the policy says otherwise
+    #[arg(long = "match", value_name = "HOW", value_enum)]
+    pub r#match: Option<Match>,
+    /// Several edits, done in order, each on the result of the one before; instead of `old_string`
+    #[arg(skip)]
+    pub edits: Option<Vec<Item>>,
+    /// The new text, with a line such as `// ... existing code ...` for all that stays between two
+    /// parts; instead of `old_string`. On the command line, `-` takes it from stdin
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[schemars(extend("x-aliases" = ["code_edit"]))]
+    pub sketch: Option<String>,
+    /// Accept new text with a line that only says that something is left out
+    #[arg(long)]
+    #[serde(default)]
+    pub allow_omission: bool,
+    /// SHA-256 of the file's bytes as last seen; takes the place of a read
+    #[arg(long, value_name = "HEX")]
+    pub expected_sha256: Option<Sha256>,
+    /// Where the file has changed since it was read, but not in the edited lines, edit it all the same
+    #[arg(long)]
+    #[serde(default)]
+    pub rebase: bool,
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub trial: Trial,
+    /// How much of it to show.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub shown: Shown,
+    /// SEARCH/REPLACE blocks, from stdin; also a sketch, or the new lines of a range
+    #[arg(long, hide = true)]
+    #[serde(skip)]
+    pub blocks: Option<String>,
+}
+
+/// One of several edits.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Item {
+    /// Text to find
+    #[schemars(extend("x-aliases" = ["old_str", "old_text", "before", "search"]))]
+    pub old_string: Option<String>,
+    /// Text to put in its place
+    #[schemars(extend("x-aliases" = ["new_str", "new_text", "after", "replacement"]))]
+    pub new_string: String,
+    /// Replace whole words only
+    #[serde(default)]
+    pub word: bool,
+    /// Replace every place
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["allow_multiple"]))]
+    pub replace_all: bool,
+    /// Replace every place, and refuse where there are not just as many
+    #[schemars(range(min = 1))]
+    pub expected_replacements: Option<usize>,
+    /// Replace the place of this number alone, from 1
+    #[schemars(range(min = 1))]
+    pub occurrence: Option<usize>,
+    /// First line to look at, from 1, as the file was before the call
+    #[schemars(range(min = 1))]
+    pub start_line: Option<u64>,
+    /// Last line to look at
+    #[schemars(range(min = 1))]
+    pub end_line: Option<u64>,
+    /// SHA-256 of the bytes of those lines; without `old_string` they are replaced whole
+    pub range_sha256: Option<Sha256>,
+    /// How `old_string` may match
+    pub r#match: Option<Match>,
+}
+
+/// How the text to find may match.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Match {
+    /// Byte for byte, line endings aside
+    #[default]
+    Exact,
+    /// Also where blanks at line ends, indentation, typographic characters, copied line numbers,
+    /// escapes or blank lines differ, if that leaves one place alone
+    Flexible,
+}
+
+impl Request {
+    /// The edits, in order; `default` is how they match where the request does not say.
+    ///
+    /// # Errors
+    /// `invalid_request`.
+    pub fn steps(&self, default: Matching) -> Result<Vec<Step>, Error> {
+        if let Some(sketch) = self.sketch()? {
+            return self
+                .must_be_a_sketch_alone()
+                .and_then(|()| Ok(vec![Step::of_sketch(&self.item(), sketch)?]));
+        }
+        let is_single = self.old_string.is_some() || self.new_string.is_some();
+        let has_blocks = self.blocks.is_some() && !self.takes_lines_from_stdin();
+        if usize::from(is_single) + usize::from(self.edits.is_some()) + usize::from(has_blocks) > 1 {
+            return Err(Error::invalid("old_string and edits both say what to change: give one of them"));
+        }
+        let items = match (&self.edits, &self.blocks) {
+            (Some(edits), _) => edits.clone(),
+            (None, Some(blocks)) if has_blocks => self.items_of(blocks)?,
+            (None, _) => vec![self.single()?],
+        };
+        if items.is_empty() {
+            return Err(
+                Error::invalid("field `edits` is empty: name at least one edit").detail("field", "edits")
+            );
+        }
+        if self.edits.is_some() {
+            self.must_leave_lines_to_edits()?;
+        }
+        let is_list = self.edits.is_some() || items.len() > 1;
+        let total = items.len();
+        let flexible = self.r#match.map_or(default == Matching::Flexible, |how| how == Match::Flexible);
+        items
+            .into_iter()
+            .zip(1..)
+            .map(|(item, number)| Step::new(item, is_list.then_some((number, total)), flexible))
+            .collect()
+    }
+
+    /// The sketch, which may have come on stdin.
+    fn sketch(&self) -> Result<Option<String>, Error> {
+        match (self.sketch.as_deref(), &self.blocks) {
+            (Some("-"), Some(text)) => Ok(Some(text.clone())),
+            (Some(_), Some(_)) => {
+                Err(Error::invalid("there is a sketch and a text on stdin: give one of them"))
+            }
+            (sketch, _) => Ok(sketch.map(str::to_owned)),
+        }
+    }
+
+    /// Whether the text on stdin is that of lines named by their numbers.
+    fn takes_lines_from_stdin(&self) -> bool {
+        self.blocks.is_some()
+            && self.range_sha256.is_some()
+            && self.old_string.is_none()
+            && self.new_string.is_none()
+    }
+
+    /// Refuses a sketch beside what else says what to change.
+    fn must_be_a_sketch_alone(&self) -> Result<(), Error> {
+        let others = [
+            ("old_string", self.old_string.is_some()),
+            ("new_string", self.new_string.is_some()),
+            ("edits", self.edits.is_some()),
+            ("word", self.word),
+            ("replace_all", self.replace_all),
+            ("expected_replacements", self.expected_replacements.is_some()),
+            ("occurrence", self.occurrence.is_some()),
+        ];
+        match others.iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((field, _)) => Err(Error::invalid(format!(
+                "a sketch says itself what to change: leave {field} out, or the sketch"
+            ))
+            .detail("field", *field)),
+        }
+    }
+
+    /// Refuses fields of one edit beside a list of them.
+    fn must_leave_lines_to_edits(&self) -> Result<(), Error> {
+        let fields = [
+            ("start_line", self.start_line.is_some()),
+            ("end_line", self.end_line.is_some()),
+            ("range_sha256", self.range_sha256.is_some()),
+            ("occurrence", self.occurrence.is_some()),
+        ];
+        match fields.iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((field, _)) => Err(Error::invalid(format!("{field} belongs to one edit: give it in edits"))
+                .detail("field", *field)),
+        }
+    }
+
+    /// The fields that say where and how, without the texts.
+    fn item(&self) -> Item {
+        Item {
+            old_string: None,
+            new_string: String::new(),
+            word: self.word,
+            replace_all: self.replace_all,
+            expected_replacements: self.expected_replacements,
+            occurrence: self.occurrence,
+            start_line: self.start_line,
+            end_line: self.end_line,
+            range_sha256: self.range_sha256,
+            r#match: self.r#match,
+        }
+    }
+
+    /// The edit that the request's own fields describe.
+    fn single(&self) -> Result<Item, Error> {
+        let missing = |field: &str| {
+            Error::invalid(format!("field `{field}` is missing (or give several edits as `edits`)"))
+                .detail("field", field)
+        };
+        if self.old_string.is_none()
+            && self.start_line.is_none()
+            && self.end_line.is_none()
+            && self.range_sha256.is_none()
+        {
+            return Err(missing("old_string"));
+        }
+        let from_stdin = || self.blocks.clone().filter(|_| self.takes_lines_from_stdin());
+        Ok(Item {
+            old_string: self.old_string.clone(),
+            new_string: self.new_string.clone().or_else(from_stdin).ok_or_else(|| missing("new_string"))?,
+            ..self.item()
+        })
+    }
+
+    /// The edits in SEARCH/REPLACE blocks.
+    fn items_of(&self, blocks: &str) -> Result<Vec<Item>, Error> {
+        let blocks = patch::search_replace_blocks(blocks.as_bytes()).map_err(|error| {
+            Error::invalid(format!("stdin, line {}: {}", error.line, error.message)).suggest(
+                "Send blocks of <<<<<<< SEARCH, =======, >>>>>>> REPLACE, or give --old-string and --new-string.",
+            )
+        })?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let items = blocks.into_iter().map(|block| Item {
+            old_string: Some(text(block.search)),
+            new_string: text(block.replace),
+            ..self.item()
+        });
+        Ok(items.collect())
+    }
+
+    /// The files, in order.
+    ///
+    /// # Errors
+    /// `invalid_request`.
+    pub fn files(&self) -> Result<Vec<&PathBuf>, Error> {
+        let files: Vec<&PathBuf> = self.path.iter().chain(self.paths.iter().flatten()).collect();
+        if files.is_empty() {
+            return Err(
+                Error::invalid("field `path` is missing: name the file to change").detail("field", "path")
+            );
+        }
+        if files.len() > 1 && self.expected_sha256.is_some() {
+            return Err(Error::invalid(
+                "expected_sha256 is that of one file: read the files instead, or edit one",
+            ));
+        }
+        Ok(files)
+    }
+}
+
+impl Item {
+    /// The lines to which it is narrowed.
+    ///
+    /// # Errors
+    /// `invalid_request` for lines that there cannot be.
+    pub fn lines(&self, named: &Named) -> Result<Option<LineSpan>, Error> {
+        for (field, value) in [("start_line", self.start_line), ("end_line", self.end_line)] {
+            if value == Some(0) {
+                return Err(named.invalid(field, &format!("{field} counts from 1")));
+            }
+        }
+        if self.start_line.is_none() && self.end_line.is_none() {
+            return Ok(None);
+        }
+        if self.range_sha256.is_some() && (self.start_line.is_none() || self.end_line.is_none()) {
+            return Err(named.invalid("end_line", "range_sha256 needs both start_line and end_line"));
+        }
+        let (first, last) = (self.start_line.unwrap_or(1), self.end_line.unwrap_or(u64::MAX));
+        if last < first {
+            return Err(named.invalid("end_line", &format!("end_line {last} is before start_line {first}")));
+        }
+        Ok(Some(LineSpan { first, last }))
+    }
+
+    /// Which of several places are meant.
+    ///
+    /// # Errors
+    /// `invalid_request` where that is said in two ways.
+    pub fn count(&self, named: &Named) -> Result<Count, Error> {
+        match (self.replace_all, self.expected_replacements, self.occurrence) {
+            (_, Some(0), _) => {
+                Err(named.invalid("expected_replacements", "expected_replacements counts from 1"))
+            }
+            (_, _, Some(0)) => Err(named.invalid("occurrence", "occurrence counts from 1")),
+            (false, None, Some(number)) => Ok(Count::Nth(number)),
+            (_, _, Some(_)) => Err(named.invalid(
+                "occurrence",
+                "occurrence names one place, replace_all and expected_replacements all of them: give one",
+            )),
+            (_, Some(expected), None) => Ok(Count::Exactly(expected)),
+            (true, None, None) => Ok(Count::All),
+            (false, None, None) => Ok(Count::One),
+        }
+    }
+}

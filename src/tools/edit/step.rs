@@ -1,0 +1,185 @@
+//! One edit of a request, checked.
+
+use super::request::Item;
+use crate::error::{Error, ErrorKind};
+use crate::text::line_range::LineSpan;
+use crate::text::replace;
+
+/// One edit, checked.
+#[derive(Debug)]
+pub struct Step {
+    /// What it looks for and what comes there.
+    pub what: What,
+    /// Lines of the file, as it was before the call, to which it is narrowed.
+    pub lines: Option<LineSpan>,
+    /// SHA-256 that the bytes of these lines must have.
+    pub range_sha256: Option<crate::sha256::Sha256>,
+    /// Its number from 1 and the number of all, where there are several.
+    pub number: Option<(usize, usize)>,
+}
+
+/// What an edit does.
+#[derive(Debug)]
+pub enum What {
+    /// Replaces a text.
+    Text(Wanted),
+    /// Replaces the lines it is narrowed to.
+    Lines {
+        /// The new lines.
+        new: String,
+    },
+    /// Brings lines into the form of a sketch.
+    Sketch {
+        /// The sketch.
+        sketch: String,
+    },
+}
+
+/// A text to be replaced.
+#[derive(Debug)]
+pub struct Wanted {
+    /// The text.
+    pub old: String,
+    /// What comes in its place.
+    pub new: String,
+    /// Whole words only.
+    pub word: bool,
+    /// Which of its places are meant.
+    pub count: Count,
+    /// Whether it may differ from the file in what never matters.
+    pub flexible: bool,
+}
+
+/// Which of several places are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Count {
+    /// The only one.
+    One,
+    /// All.
+    All,
+    /// All, and there must be so many.
+    Exactly(usize),
+    /// The one of this number, from 1.
+    Nth(usize),
+}
+
+impl Step {
+    /// Checks an edit; `flexible` is how it matches where it does not say.
+    ///
+    /// # Errors
+    /// `invalid_request` where there is nothing to find or to change, or where fields contradict.
+    pub fn new(item: Item, number: Option<(usize, usize)>, flexible: bool) -> Result<Self, Error> {
+        let named = Named(number);
+        let lines = item.lines(&named)?;
+        let count = item.count(&named)?;
+        let step = |what| Self { what, lines, range_sha256: item.range_sha256, number };
+        if item.range_sha256.is_some() && lines.is_none() {
+            return Err(named.invalid(
+                "range_sha256",
+                "range_sha256 is that of lines: name them with start_line and end_line",
+            ));
+        }
+        let Some(old) = item.old_string else {
+            return match item.range_sha256 {
+                Some(_) if item.word || count != Count::One => Err(named.invalid(
+                    "old_string",
+                    "lines are replaced as they are: word, replace_all, expected_replacements and occurrence go with old_string",
+                )),
+                Some(_) => Ok(step(What::Lines { new: item.new_string })),
+                None if lines.is_some() => Err(named
+                    .invalid("range_sha256", "to replace lines by their numbers, prove with range_sha256 what stands there")
+                    .suggest("Read those lines (read with start_line and end_line answers range_sha256), or give old_string.")),
+                None => Err(named.invalid("old_string", "field `old_string` is missing")),
+            };
+        };
+        let flexible = item.r#match.map_or(flexible, |how| how == super::request::Match::Flexible);
+        named.must_change(&old, &item.new_string)?;
+        Ok(step(What::Text(Wanted { old, new: item.new_string, word: item.word, count, flexible })))
+    }
+
+    /// A sketch of all the file, or of some of its lines.
+    ///
+    /// # Errors
+    /// `invalid_request` for lines that there cannot be.
+    pub fn of_sketch(item: &Item, sketch: String) -> Result<Self, Error> {
+        let lines = item.lines(&Named(None))?;
+        if item.range_sha256.is_some() && lines.is_none() {
+            return Err(Named(None).invalid(
+                "range_sha256",
+                "range_sha256 is that of lines: name them with start_line and end_line",
+            ));
+        }
+        Ok(Self { what: What::Sketch { sketch }, lines, range_sha256: item.range_sha256, number: None })
+    }
+
+    /// The new text, where it is all of what will stand there.
+    pub fn new_text(&self) -> Option<&str> {
+        match &self.what {
+            What::Text(wanted) => Some(&wanted.new),
+            What::Lines { new } => Some(new),
+            What::Sketch { .. } => None,
+        }
+    }
+
+    /// A refusal of the edit itself.
+    pub fn invalid(&self, field: &str, message: &str) -> Error {
+        Named(self.number).invalid(field, message)
+    }
+
+    /// Which of several edits this is, for a message.
+    pub fn prefix(&self) -> String {
+        Named(self.number).prefix()
+    }
+
+    /// A refusal of what was found in the file.
+    pub fn refusal(&self, kind: ErrorKind, message: &str, shown: &str) -> Error {
+        self.of_several(Error::new(kind, format!("{}{message}", self.prefix())).at(shown))
+    }
+
+    /// Adds to a refusal which of several edits it is, and what became of the others.
+    pub fn of_several(&self, error: Error) -> Error {
+        match self.number {
+            Some((number, _)) => error.detail("edit", number).detail("applied", 0),
+            None => error,
+        }
+    }
+}
+
+/// An edit by its number from 1 and the number of all, where there are several.
+pub struct Named(pub Option<(usize, usize)>);
+
+impl Named {
+    /// A refusal of the edit itself.
+    pub fn invalid(&self, field: &str, message: &str) -> Error {
+        let field = match self.0 {
+            Some((number, _)) => format!("edits[{}].{field}", number - 1),
+            None => field.to_owned(),
+        };
+        Error::invalid(format!("{}{message}", self.prefix())).detail("field", field)
+    }
+
+    /// Which of several edits this is, for a message.
+    fn prefix(&self) -> String {
+        self.0.map(|(number, total)| format!("edit {number} of {total}: ")).unwrap_or_default()
+    }
+
+    /// Refuses an edit that changes nothing.
+    fn must_change(&self, old: &str, new: &str) -> Result<(), Error> {
+        if old.is_empty() {
+            return Err(self
+                .invalid("old_string", "old_string is empty")
+                .suggest("Name the text to replace; insert or append adds text, write creates a file."));
+        }
+        if old == new {
+            return Err(
+                self.invalid("new_string", "old_string and new_string are equal: there is nothing to change")
+            );
+        }
+        if replace::same_but_for_endings(old.as_bytes(), new.as_bytes()) {
+            let message =
+                "old_string and new_string differ in their line endings alone, which edit keeps as they are";
+            return Err(self.invalid("new_string", message).suggest("Change line endings with write."));
+        }
+        Ok(())
+    }
+}

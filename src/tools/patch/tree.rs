@@ -1,0 +1,227 @@
+//! The tree that a patch leaves: whether it can be, and which folders it leaves empty.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+
+use crate::engine::fs;
+use crate::engine::path::WorkspacePath;
+use crate::engine::workspace::Workspace;
+use crate::error::{Error, ErrorKind};
+
+/// Symlinks followed from one of them before it counts as a loop, which leads nowhere.
+const LINKS_MAX: usize = 40;
+/// The longest target of a symlink, in bytes (`PATH_MAX` of Linux, less the NUL).
+const TARGET_BYTES_MAX: usize = 4095;
+
+/// What a patch leaves at the paths that it touches, all canonical.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Files.
+    pub files: BTreeSet<WorkspacePath>,
+    /// Symlinks, with their targets.
+    pub links: BTreeMap<WorkspacePath, Vec<u8>>,
+    /// What was there and is not any more; something else may have come there.
+    pub gone: BTreeSet<WorkspacePath>,
+}
+
+impl Outcome {
+    /// Checks that no file is a folder too, and that no symlink leads out.
+    ///
+    /// # Errors
+    /// `not_a_directory`, `outside_workspace`, or `patch_invalid` for a target that is none.
+    pub fn check(&self, workspace: &Workspace) -> Result<(), Error> {
+        for path in self.files.iter().chain(self.links.keys()) {
+            let above = ancestors(path).find(|above| self.stands(above));
+            if let Some(above) = above {
+                let (path, above) = (workspace.shown(path), workspace.shown(&above));
+                let message = format!("the patch makes {above} a file and {path} one below it");
+                return Err(Error::new(ErrorKind::NotADirectory, message).at(path));
+            }
+        }
+        self.links.iter().try_for_each(|(path, target)| self.check_link(workspace, path, target))
+    }
+
+    /// Whether the patch puts a file or symlink at `path`.
+    fn stands(&self, path: &WorkspacePath) -> bool {
+        self.files.contains(path) || self.links.contains_key(path)
+    }
+
+    /// Refuses a symlink that leads out of the workspace, in the tree as the patch leaves it.
+    fn check_link(&self, workspace: &Workspace, path: &WorkspacePath, target: &[u8]) -> Result<(), Error> {
+        let shown = workspace.shown(path);
+        if target.is_empty() || target.contains(&0) || target.len() > TARGET_BYTES_MAX {
+            let message = format!(
+                "the patch makes {shown} a symlink to nothing: a target has 1 to {TARGET_BYTES_MAX} bytes and no NUL"
+            );
+            return Err(Error::new(ErrorKind::PatchInvalid, message).at(shown));
+        }
+        if self.stays_inside(workspace, path, target) {
+            return Ok(());
+        }
+        let target = String::from_utf8_lossy(target).into_owned();
+        let message =
+            format!("the patch makes {shown} a symlink to {target}, which is outside the workspace");
+        Err(Error::new(ErrorKind::OutsideWorkspace, message)
+            .at(shown)
+            .suggest("Leave the symlink out of the patch, or let it lead to a place inside the workspace."))
+    }
+
+    /// Follows `target` from the folder of `path`, through the symlinks that the patch leaves and
+    /// those that are there; whether it never leaves the root.
+    fn stays_inside(&self, workspace: &Workspace, path: &WorkspacePath, target: &[u8]) -> bool {
+        let mut here = path.parent().unwrap_or_default();
+        let mut rest = VecDeque::new();
+        if !follow(workspace, &mut here, &mut rest, target) {
+            return false;
+        }
+        let mut links = 0;
+        while let Some(name) = rest.pop_front() {
+            if name == ".." {
+                let Some(parent) = here.parent() else { return false };
+                here = parent;
+                continue;
+            }
+            let next = here.join(&name);
+            let Some(target) = self.target_at(workspace, &next) else {
+                here = next;
+                continue;
+            };
+            links += 1;
+            if links > LINKS_MAX {
+                // The kernel follows no further either.
+                return true;
+            }
+            if !follow(workspace, &mut here, &mut rest, &target) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The target of the symlink that stands at `path` after the patch.
+    fn target_at(&self, workspace: &Workspace, path: &WorkspacePath) -> Option<Vec<u8>> {
+        if let Some(target) = self.links.get(path) {
+            return Some(target.clone());
+        }
+        if self.files.contains(path) || self.gone.contains(path) {
+            return None;
+        }
+        let entry = fs::open_beneath(workspace.root_fd(), path, fs::LOOK).ok()?;
+        let stat = rustix::fs::fstat(&entry).ok()?;
+        if fs::is_symlink(&stat) { fs::target_of(&entry).ok() } else { None }
+    }
+
+    /// The folders that are empty once the patch is applied, innermost first; never the root.
+    ///
+    /// # Errors
+    /// The system's, where one of them cannot be listed.
+    pub fn vacated(&self, workspace: &Workspace) -> Result<Vec<WorkspacePath>, Error> {
+        let is_gone = |path: &&WorkspacePath| !self.stands(path);
+        let mut candidates: Vec<WorkspacePath> =
+            self.gone.iter().filter(is_gone).flat_map(ancestors).collect();
+        candidates.sort();
+        candidates.dedup();
+        // A folder sorts before what it holds.
+        candidates.reverse();
+        let kept: BTreeSet<WorkspacePath> =
+            self.files.iter().chain(self.links.keys()).flat_map(ancestors).collect();
+        let mut vacated: BTreeSet<WorkspacePath> = BTreeSet::new();
+        let mut ordered = Vec::new();
+        for folder in candidates {
+            if kept.contains(&folder) {
+                continue;
+            }
+            let goes = |name: &OsString| {
+                let path = folder.join(name);
+                vacated.contains(&path) || (self.gone.contains(&path) && !self.stands(&path))
+            };
+            if names_in(workspace, &folder)?.iter().all(goes) {
+                vacated.insert(folder.clone());
+                ordered.push(folder);
+            }
+        }
+        Ok(ordered)
+    }
+}
+
+/// The folders that `path` lies in, the innermost first, without the root.
+fn ancestors(path: &WorkspacePath) -> impl Iterator<Item = WorkspacePath> {
+    std::iter::successors(path.parent(), WorkspacePath::parent).filter(|folder| !folder.is_root())
+}
+
+/// Puts the components of `target` before `rest`, and begins at the root where it is absolute;
+/// `false` where it leads elsewhere.
+fn follow(
+    workspace: &Workspace,
+    here: &mut WorkspacePath,
+    rest: &mut VecDeque<OsString>,
+    target: &[u8],
+) -> bool {
+    let target = Path::new(OsStr::from_bytes(target));
+    let inner = if target.is_absolute() {
+        *here = WorkspacePath::root();
+        match target.strip_prefix(workspace.root()) {
+            Ok(inner) => inner,
+            Err(_) => return false,
+        }
+    } else {
+        target
+    };
+    for component in inner.components().rev() {
+        match component {
+            Component::Normal(name) => rest.push_front(name.to_owned()),
+            Component::ParentDir => rest.push_front(OsString::from("..")),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    true
+}
+
+/// Whether `leaving` has every file in `folder`, which the patch calls `written`; the folders in it
+/// and itself are added to `folders`, innermost first.
+///
+/// # Errors
+/// The system's.
+pub fn emptied(
+    workspace: &Workspace,
+    folder: &WorkspacePath,
+    written: &[u8],
+    leaving: &BTreeSet<Vec<u8>>,
+    folders: &mut Vec<WorkspacePath>,
+) -> Result<bool, Error> {
+    let mut waiting = vec![(folder.clone(), written.to_vec())];
+    let mut found = Vec::new();
+    while let Some((folder, written)) = waiting.pop() {
+        for name in names_in(workspace, &folder)? {
+            let path = [&written, &b"/"[..], name.as_bytes()].concat();
+            let inner = folder.join(&name);
+            if workspace.place_of(&inner)?.stat().is_some_and(fs::is_folder) {
+                waiting.push((inner, path));
+            } else if !leaving.contains(&path) {
+                return Ok(false);
+            }
+        }
+        found.push(folder);
+    }
+    folders.extend(found.into_iter().rev());
+    Ok(true)
+}
+
+/// The names in a folder; none where there is no folder.
+fn names_in(workspace: &Workspace, folder: &WorkspacePath) -> Result<Vec<OsString>, Error> {
+    let Some(opened) = workspace.find_folder(folder)? else {
+        return Ok(Vec::new());
+    };
+    let io = |errno| Error::io("list", workspace.shown(folder), errno);
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::new(opened).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,206 @@
+//! Notebooks by cell (nbformat 4, and 3).
+
+use std::fs::File;
+
+use rustix::fs::Stat;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{FileRead, for_each_piece};
+use crate::engine::Engine;
+use crate::engine::resolve::Place;
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+use crate::text::content::UTF8_BOM;
+use crate::text::slice::{escapes_of, fits};
+
+/// The largest notebook that is taken apart, in bytes.
+const NOTEBOOK_BYTES_MAX: usize = 256 << 20;
+/// Characters shown of an output.
+const OUTPUT_CHARACTERS: usize = 400;
+
+/// One cell of a notebook.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct NotebookCell {
+    /// Its number, from 1
+    pub cell: usize,
+    /// code, markdown or raw
+    pub r#type: String,
+    /// Its source
+    pub source: String,
+    /// The number of its last execution
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_count: Option<u64>,
+    /// What it put out, in short: text from its start, of anything else its type and size
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
+}
+
+/// The cells of a notebook that are shown.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct NotebookRead {
+    /// The cells of a notebook that were asked for
+    pub cells: Vec<NotebookCell>,
+    /// How many there are in the notebook
+    pub total_cells: usize,
+    /// The cell to go on at, where not all are here
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cell: Option<usize>,
+}
+
+/// Reads a notebook: one cell, or all of them.
+///
+/// The file is then known by its SHA-256, but none of its lines count as shown: what is answered is
+/// not what stands in them.
+///
+/// # Errors
+/// `invalid_request` for what is no notebook, or where there is no such cell.
+pub fn read(
+    engine: &mut Engine,
+    place: &Place,
+    file: &mut File,
+    stat: &Stat,
+    cell: Option<usize>,
+    bytes_max: usize,
+) -> Result<FileRead, Error> {
+    let shown = place.shown();
+    let mut bytes = Vec::new();
+    for_each_piece(engine, file, place, |piece| {
+        if bytes.len() <= NOTEBOOK_BYTES_MAX {
+            bytes.extend_from_slice(piece);
+        }
+    })?;
+    if bytes.len() > NOTEBOOK_BYTES_MAX {
+        let message = format!("{shown} is too large to be read by cell: at most {NOTEBOOK_BYTES_MAX} bytes");
+        return Err(Error::new(ErrorKind::TooLarge, message).at(shown).suggest("Read some lines of it."));
+    }
+    let notebook: Option<Value> = serde_json::from_slice(bytes.strip_prefix(UTF8_BOM).unwrap_or(&bytes)).ok();
+    let Some(all) = notebook.as_ref().and_then(cells_of) else {
+        return Err(Error::invalid(format!("{shown} is no notebook: cell is for .ipynb files"))
+            .at(shown)
+            .detail("field", "cell")
+            .suggest("Read it without cell."));
+    };
+    let total = all.len();
+    let (first, last) = match cell {
+        Some(cell) if cell > total => {
+            return Err(Error::invalid(format!("there is no cell {cell}: {shown} has {total}"))
+                .at(shown)
+                .detail("field", "cell")
+                .detail("total_cells", total));
+        }
+        Some(cell) => (cell, cell),
+        None => (1, total),
+    };
+    let cells = shown_cells(&all, first, last, bytes_max);
+    let sha256 = Sha256::of(&bytes);
+    engine.mark_shown(place.path(), sha256, stat, &[]);
+    let next = first + cells.len();
+    let cells = NotebookRead { cells, total_cells: total, next_cell: (next <= last).then_some(next) };
+    let raw = cells.cells.iter().flat_map(as_text).collect();
+    Ok(FileRead { notebook: Some(cells), raw, ..FileRead::new(place, sha256, bytes.len() as u64, stat) })
+}
+
+/// The cells of a notebook.
+fn cells_of(notebook: &Value) -> Option<Vec<&Value>> {
+    if let Some(cells) = notebook.get("cells") {
+        return Some(cells.as_array()?.iter().collect());
+    }
+    // nbformat 3 keeps them in worksheets.
+    let sheets = notebook.get("worksheets")?.as_array()?;
+    Some(sheets.iter().filter_map(|sheet| sheet.get("cells")?.as_array()).flatten().collect())
+}
+
+/// The cells from `first` to `last` as far as the bound goes; a first one that is longer is cut.
+fn shown_cells(all: &[&Value], first: usize, last: usize, bytes_max: usize) -> Vec<NotebookCell> {
+    let (mut cells, mut length, mut escapes) = (Vec::new(), 0, 0);
+    for (number, value) in (1..).zip(all).skip(first - 1).take(last + 1 - first) {
+        let mut cell = cell_of(number, value);
+        let text = as_text(&cell);
+        length += text.len();
+        escapes += escapes_of(&text);
+        if !fits(length, escapes, bytes_max) {
+            if cells.is_empty() {
+                let cut =
+                    (0..=bytes_max.min(cell.source.len())).rev().find(|&at| cell.source.is_char_boundary(at));
+                cell.source.truncate(cut.unwrap_or_default());
+                cell.source.push('…');
+                cell.outputs.clear();
+                cells.push(cell);
+            }
+            break;
+        }
+        cells.push(cell);
+    }
+    cells
+}
+
+/// One cell.
+fn cell_of(number: usize, value: &Value) -> NotebookCell {
+    let outputs = value.get("outputs").and_then(Value::as_array).into_iter().flatten();
+    NotebookCell {
+        cell: number,
+        r#type: value.get("cell_type").and_then(Value::as_str).unwrap_or("raw").to_owned(),
+        source: joined(value.get("source").or_else(|| value.get("input"))),
+        execution_count: value.get("execution_count").and_then(Value::as_u64),
+        outputs: outputs.map(output_of).collect(),
+    }
+}
+
+/// Text that stands as one string or as a list of lines.
+fn joined(text: Option<&Value>) -> String {
+    match text {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(lines)) => lines.iter().filter_map(Value::as_str).collect(),
+        _ => String::new(),
+    }
+}
+
+/// An output in short.
+fn output_of(output: &Value) -> String {
+    let of = |field: &str| output.get(field).and_then(Value::as_str).unwrap_or_default();
+    match of("output_type") {
+        "stream" => {
+            let name = if of("name").is_empty() { "stream" } else { of("name") };
+            format!("{name}: {}", shortened(&joined(output.get("text"))))
+        }
+        "error" | "pyerr" => format!("error: {}: {}", of("ename"), shortened(of("evalue"))),
+        _ => {
+            let data = output.get("data").and_then(Value::as_object);
+            let text =
+                data.and_then(|data| data.get("text/plain")).map(|text| shortened(&joined(Some(text))));
+            let others = data.into_iter().flatten().filter(|(mime, _)| *mime != "text/plain");
+            let others: Vec<String> = others
+                .map(|(mime, value)| {
+                    let size = value.as_str().map_or_else(|| joined(Some(value)).len(), str::len);
+                    format!("{mime} ({size} characters)")
+                })
+                .collect();
+            text.into_iter().chain(others).collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+/// A text cut where it is long.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(OUTPUT_CHARACTERS) {
+        Some((cut, _)) => format!("{}… ({} bytes)", text.get(..cut).unwrap_or_default(), text.len()),
+        None => text.to_owned(),
+    }
+}
+
+/// A cell for a person.
+fn as_text(cell: &NotebookCell) -> Vec<u8> {
+    let count = cell.execution_count.map(|count| format!(" [{count}]")).unwrap_or_default();
+    let mut text = format!("==> cell {}: {}{count} <==\n{}", cell.cell, cell.r#type, cell.source);
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    for output in &cell.outputs {
+        text.push_str("--> ");
+        text.push_str(output.trim_end());
+        text.push('\n');
+    }
+    text.into_bytes()
+}

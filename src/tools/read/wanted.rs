@@ -1,0 +1,224 @@
+//! Which lines a request wants.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+
+use super::Request;
+use crate::engine::policy::Policy;
+use crate::engine::policy::settings::Key;
+use crate::error::Error;
+use crate::text::slice::Wanted;
+
+/// Ranges in one request.
+const RANGES_MAX: usize = 100;
+
+/// Some lines as a caller names them: from the start, or from the end where negative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The first line, from 1, or from the end: -1 is the last.
+    pub start: i64,
+    /// The last line, likewise.
+    pub end: Option<i64>,
+    /// Lines at most.
+    pub lines_max: u64,
+}
+
+impl Span {
+    /// Whether the number of lines in the file must be known first.
+    #[must_use]
+    pub const fn is_relative(&self) -> bool {
+        self.start < 0 || matches!(self.end, Some(..0))
+    }
+
+    /// The lines in a file of `total` lines.
+    ///
+    /// # Errors
+    /// `invalid_request` where they end before they begin.
+    pub fn resolve(&self, total: u64, skip_bytes: usize, bytes_max: usize) -> Result<Wanted, Error> {
+        let from_start = |line: i64| match u64::try_from(line) {
+            Ok(line) => line,
+            Err(_) => (total + 1).saturating_sub(line.unsigned_abs()),
+        };
+        let offset = from_start(self.start).max(1) - 1;
+        let lines_max = match self.end.map(from_start) {
+            Some(end) if end <= offset => {
+                return Err(Error::invalid(format!(
+                    "end_line {end} is before the first line wanted, {}",
+                    offset + 1
+                )));
+            }
+            Some(end) => end - offset,
+            None => self.lines_max,
+        };
+        Ok(Wanted { offset, lines_max, skip_bytes, bytes_max })
+    }
+}
+
+/// A range of lines in a request: `10-20`, `10-`, `10`, `-20` for the last 20, or an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// The first line, from 1, or from the end.
+    start: i64,
+    /// The last line; `None` for all that follow.
+    end: Option<i64>,
+}
+
+impl std::str::FromStr for Range {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("range {text:?}: expected lines such as 10-20, 10-, 10, or -20 for the last 20");
+        let (start, rest) = number(text.trim()).ok_or_else(wrong)?;
+        let range = if rest.is_empty() {
+            Self { start, end: (start > 0).then_some(start) }
+        } else {
+            let rest = ["..", "-", ":"].iter().find_map(|mark| rest.strip_prefix(mark)).ok_or_else(wrong)?;
+            let end = match rest.trim() {
+                "" => None,
+                rest => Some(number(rest).filter(|(_, rest)| rest.is_empty()).ok_or_else(wrong)?.0),
+            };
+            Self { start, end }
+        };
+        if range.start == 0 || range.end == Some(0) { Err(wrong()) } else { Ok(range) }
+    }
+}
+
+/// A number at the start of a text, and the rest.
+fn number(text: &str) -> Option<(i64, &str)> {
+    let text = text.strip_prefix(['L', 'l']).unwrap_or(text);
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let length = digits.find(|character: char| !character.is_ascii_digit()).unwrap_or(digits.len());
+    let (number, rest) = text.split_at(text.len() - digits.len() + length);
+    number.parse().ok().map(|number| (number, rest.trim_start()))
+}
+
+impl<'de> Deserialize<'de> for Range {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// The same as an object.
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Lines {
+            /// The first line.
+            #[serde(alias = "start", alias = "startLine")]
+            start_line: i64,
+            /// The last line.
+            #[serde(alias = "end", alias = "endLine")]
+            end_line: Option<i64>,
+        }
+        let value = serde_json::Value::deserialize(deserializer)?;
+        let range = match value {
+            serde_json::Value::String(text) => text.parse().map_err(de::Error::custom)?,
+            serde_json::Value::Object(_) => {
+                let lines: Lines = serde_json::from_value(value).map_err(de::Error::custom)?;
+                Self { start: lines.start_line, end: lines.end_line }
+            }
+            other => other.to_string().parse().map_err(de::Error::custom)?,
+        };
+        if range.start == 0 || range.end == Some(0) {
+            return Err(de::Error::custom("lines count from 1, or from the end where negative"));
+        }
+        Ok(range)
+    }
+}
+
+impl JsonSchema for Range {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Range".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        // What an object holds is not advertised: a text says the same in fewer words.
+        json_schema!({ "type": ["string", "integer", "object"], "additionalProperties": {} })
+    }
+}
+
+/// What of a file is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// Some lines.
+    Lines(Span),
+    /// Several ranges.
+    Ranges(Vec<Span>),
+    /// The block round a line, of so many lines at most.
+    Around(u64, u64),
+    /// Cells of a notebook: one, from 1, or all of them.
+    Cells(Option<usize>),
+}
+
+impl Request {
+    /// What of the file is wanted.
+    ///
+    /// # Errors
+    /// `invalid_request` where fields contradict each other.
+    pub(super) fn selection(&self, policy: &Policy) -> Result<Selection, Error> {
+        self.check_lines()?;
+        let lines_max = match self.limit.unwrap_or(policy.number(Key::ReadLimit)) {
+            0 => u64::MAX,
+            limit => limit,
+        };
+        if let Some(cell) = self.cell {
+            return Ok(Selection::Cells((cell > 0).then_some(cell)));
+        }
+        if let Some(line) = self.around_line {
+            return Ok(Selection::Around(line, lines_max));
+        }
+        if let Some(ranges) = &self.ranges {
+            let span = |range: &Range| Span { start: range.start, end: range.end, lines_max: u64::MAX };
+            return Ok(Selection::Ranges(ranges.iter().map(span).collect()));
+        }
+        let start = match (self.offset, self.start_line) {
+            (Some(offset), _) if offset < 0 => offset,
+            (Some(offset), _) => offset.saturating_add(1),
+            (None, start) => start.unwrap_or(1),
+        };
+        Ok(Selection::Lines(Span { start, end: self.end_line, lines_max }))
+    }
+
+    /// Refuses fields that contradict each other.
+    fn check_lines(&self) -> Result<(), Error> {
+        let wrong = |field: &str, message: &str| Err(Error::invalid(message).detail("field", field));
+        let (from, to) = (self.offset.is_some() || self.start_line.is_some(), self.end_line.is_some());
+        if self.offset.is_some() && self.start_line.is_some() {
+            return wrong("offset", "offset and start_line both say where to begin: give one of them");
+        }
+        if self.limit.is_some() && to {
+            return wrong("limit", "limit and end_line both say where to end: give one of them");
+        }
+        for (field, value) in [("start_line", self.start_line), ("end_line", self.end_line)] {
+            if value == Some(0) {
+                let message = format!("{field} counts from 1, or from the end where negative");
+                return Err(Error::invalid(message).detail("field", field));
+            }
+        }
+        if self.column == Some(0) {
+            return wrong("column", "column counts from 1");
+        }
+        if self.around_line == Some(0) {
+            return wrong("around_line", "around_line counts from 1");
+        }
+        let others = from || to || self.column.is_some();
+        if self.ranges.is_some() && (others || self.limit.is_some()) {
+            return wrong(
+                "ranges",
+                "ranges say which lines: leave out offset, limit, start_line, end_line, column",
+            );
+        }
+        if self.ranges.as_ref().is_some_and(|ranges| ranges.is_empty() || ranges.len() > RANGES_MAX) {
+            return wrong("ranges", "ranges: expected 1 to 100 of them");
+        }
+        if self.around_line.is_some() && (others || self.ranges.is_some()) {
+            return wrong("around_line", "around_line says which lines: leave out the other fields of lines");
+        }
+        if self.cell.is_some() && (others || self.ranges.is_some() || self.around_line.is_some()) {
+            return wrong("cell", "cell says what to show: leave out the fields of lines");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! The status in words: one paragraph and a list, for a context that knows nothing.
+
+use super::Refused;
+use super::items::{Item, Items, State};
+use crate::engine::Engine;
+
+/// The words for a page of items, of which `left` more are not shown.
+pub fn text(engine: &Engine, items: &Items, page: &[Item], refused: Option<&Refused>, left: usize) -> String {
+    let mut lines = vec![paragraph(engine, items)];
+    let is_changed = |item: &&Item| item.change.is_some();
+    let is = |state: State| move |item: &&Item| item.change.is_none() && item.state == state;
+    section(
+        &mut lines,
+        "Changed since the session began, net (lines added and removed):",
+        page.iter().filter(is_changed),
+        true,
+    );
+    section(
+        &mut lines,
+        "Read, and unchanged since (lines, where not all were shown):",
+        page.iter().filter(is(State::Fresh)),
+        false,
+    );
+    section(
+        &mut lines,
+        "Read, and changed by someone else since; read again before any change:",
+        page.iter().filter(is(State::Stale)),
+        false,
+    );
+    section(&mut lines, "Read, and gone:", page.iter().filter(is(State::Gone)), false);
+    section(
+        &mut lines,
+        "Read before the context was compacted; read again before any change:",
+        page.iter().filter(is(State::Compacted)),
+        false,
+    );
+    if let Some(refused) = refused {
+        lines.push(format!("Refused calls ({}), the last ones:", refused.count));
+        lines.extend(refused.last.iter().map(|call| format!("- {call}")));
+    }
+    if left > 0 {
+        lines.push(format!("{left} more paths are not shown; session status lists them."));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// What a reader has to know.
+fn paragraph(engine: &Engine, items: &Items) -> String {
+    let (session, root) = (engine.session(), engine.workspace.root().display());
+    let changes = match (items.changes(), items.times()) {
+        (1, Some((first, _))) => format!("It made one change, at {first}."),
+        (count, Some((first, last))) => format!("It made {count} changes, from {first} to {last}."),
+        _ => "It has changed nothing.".to_owned(),
+    };
+    format!(
+        "You go on in the lbx session {session}, in {root}. {changes} The tool diff shows what it changed, undo takes \
+         back the last change. A file can be changed once this session has read its current bytes; what you no longer \
+         have before you, read again."
+    )
+}
+
+/// Adds a heading with its items, where there are any; with their states where these are not the
+/// heading's.
+fn section<'a>(lines: &mut Vec<String>, heading: &str, items: impl Iterator<Item = &'a Item>, mixed: bool) {
+    let listed: Vec<String> = items
+        .map(|item| match item.state {
+            State::Stale if mixed => format!("- {item} (changed by someone else since: read again)"),
+            State::Gone if mixed => format!("- {item} (no longer there)"),
+            _ => format!("- {item}"),
+        })
+        .collect();
+    if !listed.is_empty() {
+        lines.push(heading.to_owned());
+        lines.extend(listed);
+    }
+}

@@ -1,0 +1,338 @@
+//! The paths that a session has to do with: seen, changed or both.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use super::Refused;
+use crate::engine::audit;
+use crate::engine::net::{self, NetChange, Side};
+use crate::engine::path::WorkspacePath;
+use crate::engine::session::{Mark, SessionState};
+use crate::engine::state::State as Lbx;
+use crate::engine::transaction::journal::{self, Entry, Version};
+use crate::engine::{Engine, fs};
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+use crate::text::content::Content;
+use crate::text::diff::{self, Counts};
+use crate::text::lines;
+use crate::tools::common::time_text;
+
+/// Size of a file whose lines are counted, in bytes.
+const COUNTED_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of files that one answer looks at, in all.
+const LOOKED_AT_BYTES_MAX: u64 = 512 << 20;
+/// Ranges of lines that an entry names.
+const RANGES_MAX: usize = 5;
+/// Refused calls that an answer names.
+const REFUSED_NAMED: usize = 2;
+
+/// How what a session has seen of a file stands to the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It is as it was seen.
+    Fresh,
+    /// It is not.
+    Stale,
+    /// It is no longer there.
+    Gone,
+    /// It was seen before the context was compacted.
+    Compacted,
+    /// It was changed without being seen.
+    Unread,
+}
+
+/// One path as answers show it.
+#[derive(Debug)]
+pub struct Item {
+    /// The path from where the caller is.
+    pub path: String,
+    /// Whether that is the whole truth.
+    pub is_utf8: bool,
+    /// How what was seen stands to what is.
+    pub state: State,
+    /// The lines that were seen, where not all were.
+    pub lines: Option<String>,
+    /// What became of it.
+    pub change: Option<Changed>,
+}
+
+/// What became of a path since the session began.
+#[derive(Debug)]
+pub struct Changed {
+    /// The lines that came and went, as far as that could be told.
+    pub counts: Option<Counts>,
+    /// What beside its content changed: `new`, `deleted`, `was OLD`.
+    pub what: Option<String>,
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path)?;
+        if let Some(lines) = &self.lines {
+            write!(f, ":{lines}")?;
+        }
+        let Some(change) = &self.change else {
+            return Ok(());
+        };
+        match change.counts {
+            None | Some(Counts { added: 0, removed: 0 }) if change.what.is_some() => {}
+            Some(Counts { added, removed: 0 }) if change.what.is_some() => write!(f, " +{added}")?,
+            Some(Counts { added: 0, removed }) if change.what.is_some() => write!(f, " -{removed}")?,
+            Some(Counts { added, removed }) => write!(f, " +{added} -{removed}")?,
+            None => f.write_str(" changed")?,
+        }
+        change.what.iter().try_for_each(|what| write!(f, " {what}"))
+    }
+}
+
+/// Every path that a session has to do with.
+pub struct Items {
+    /// What it has seen.
+    session: SessionState,
+    /// Its name.
+    name: String,
+    /// Its changes, the oldest first.
+    entries: Vec<Entry>,
+    /// What these come to, by path.
+    net: BTreeMap<WorkspacePath, NetChange>,
+    /// All paths, in order.
+    paths: Vec<WorkspacePath>,
+    /// The workspace's state; none where nothing was ever kept.
+    has_state: bool,
+}
+
+impl Items {
+    /// The paths of the caller's session at or below any of `within`; all where that is empty.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn of(
+        engine: &Engine,
+        state: Option<&Lbx>,
+        session: SessionState,
+        within: &[WorkspacePath],
+    ) -> Result<Self, Error> {
+        let name = engine.session().to_string();
+        let first = session.after().map_or(0, |ended| ended.seq) + 1;
+        let mut entries = Vec::new();
+        if let Some(state) = state {
+            for seq in journal::history(state, &name)?.into_iter().filter(|seq| *seq >= first) {
+                engine.control.check()?;
+                entries.extend(journal::done_entry(state, &name, seq)?);
+            }
+        }
+        let is_wanted =
+            |path: &&WorkspacePath| within.is_empty() || within.iter().any(|folder| path.is_within(folder));
+        let net: BTreeMap<WorkspacePath, NetChange> =
+            net::net(&entries).into_iter().map(|change| (change.path.clone(), change)).collect();
+        let seen = session.marks().iter().map(|mark| &mark.path);
+        let all: BTreeSet<&WorkspacePath> =
+            seen.chain(session.compacted()).chain(net.keys()).filter(is_wanted).collect();
+        let paths = all.into_iter().cloned().collect();
+        Ok(Self { session, name, entries, net, paths, has_state: state.is_some() })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// How many changes the session made.
+    pub fn changes(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// When the first and the last change were made.
+    pub fn times(&self) -> Option<(String, String)> {
+        Some((time_text(self.entries.first()?.time), time_text(self.entries.last()?.time)))
+    }
+
+    /// The paths from `offset` on, as many as fit into `bytes_max`, one at least.
+    ///
+    /// # Errors
+    /// `timeout` where the caller has lost its patience.
+    pub fn page(&self, engine: &Engine, offset: usize, bytes_max: usize) -> Result<Vec<Item>, Error> {
+        let state = if self.has_state { Lbx::find(&engine.workspace)? } else { None };
+        let mut look = Look { engine, state, bytes: 0 };
+        let (mut items, mut bytes) = (Vec::new(), 0_usize);
+        for path in self.paths.iter().skip(offset) {
+            engine.control.check()?;
+            if look.bytes > LOOKED_AT_BYTES_MAX {
+                break;
+            }
+            let item = self.item(&mut look, path);
+            // Two quotes and a comma.
+            bytes = bytes.saturating_add(item.to_string().len() + 3);
+            if bytes > bytes_max && !items.is_empty() {
+                break;
+            }
+            items.push(item);
+        }
+        Ok(items)
+    }
+
+    /// One path.
+    fn item(&self, look: &mut Look<'_>, path: &WorkspacePath) -> Item {
+        let mark = self.session.mark(path);
+        let (state, lines) = match mark {
+            Some(mark) => look.at_mark(mark),
+            None if self.session.was_compacted(path) => (State::Compacted, None),
+            None => (State::Unread, None),
+        };
+        Item {
+            path: look.engine.workspace.shown(path),
+            is_utf8: path.as_path().to_str().is_some(),
+            state,
+            lines,
+            change: self.net.get(path).map(|change| look.at_change(change)),
+        }
+    }
+
+    /// The calls of the session that were refused; `None` where none was.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn refused(&self, state: Option<&Lbx>) -> Result<Option<Refused>, Error> {
+        let Some(state) = state else {
+            return Ok(None);
+        };
+        let since = self.session.after().map(|ended| time_text(ended.time)).unwrap_or_default();
+        let is_wanted = |record: &audit::Record| {
+            record.session == self.name && record.outcome != "ok" && record.time > since
+        };
+        let records = audit::newest(state, is_wanted)?;
+        let line = |record: &audit::Record| {
+            let path = record.files.first().map(|file| format!(" {}", file.path)).unwrap_or_default();
+            format!("{}{path}: {}", record.tool, record.outcome)
+        };
+        let last = records.iter().take(REFUSED_NAMED).map(line).collect();
+        Ok((!records.is_empty()).then_some(Refused { count: records.len(), last }))
+    }
+}
+
+/// A look at the files as they are.
+struct Look<'a> {
+    /// The engine.
+    engine: &'a Engine,
+    /// The workspace's state.
+    state: Option<Lbx>,
+    /// Bytes looked at so far.
+    bytes: u64,
+}
+
+impl Look<'_> {
+    /// How a mark stands to its file, and the lines that were seen where not all were.
+    fn at_mark(&mut self, mark: &Mark) -> (State, Option<String>) {
+        let shown = self.engine.workspace.shown(&mark.path);
+        let ranges = Some(ranges(mark)).filter(|ranges| !ranges.is_empty());
+        let (file, stat) = match self.engine.workspace.open_regular(&mark.path, &shown) {
+            Ok(opened) => opened,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return (State::Gone, None);
+            }
+            Err(_) => return (State::Stale, None),
+        };
+        // A file of another size cannot have the same bytes.
+        if fs::size_of(&stat) != mark.size && mark.size > 0 {
+            return (State::Stale, None);
+        }
+        self.bytes = self.bytes.saturating_add(fs::size_of(&stat));
+        if fs::size_of(&stat) > COUNTED_BYTES_MAX {
+            let is_same = hash(file).is_some_and(|sha256| sha256 == mark.sha256);
+            return if is_same { (State::Fresh, ranges) } else { (State::Stale, None) };
+        }
+        match fs::read_to_end(file, fs::size_of(&stat), COUNTED_BYTES_MAX) {
+            Ok(bytes) if Sha256::of(&bytes) == mark.sha256 => {
+                let is_whole = mark.lines.cover(lines::count(&body_of(bytes)));
+                (State::Fresh, ranges.filter(|_| !is_whole))
+            }
+            _ => (State::Stale, None),
+        }
+    }
+
+    /// What became of a path.
+    fn at_change(&mut self, change: &NetChange) -> Changed {
+        let what = match (&change.from, &change.before, &change.after) {
+            (Some(from), _, _) => Some(format!("was {}", self.engine.workspace.shown(from))),
+            (None, Side::Nothing, _) => Some("new".to_owned()),
+            (None, _, Side::Nothing) => Some("deleted".to_owned()),
+            (None, Side::Version(before), Side::Version(after))
+                if before.sha256 == after.sha256 && before.mode != after.mode =>
+            {
+                Some(format!("mode {}", fs::mode_text(after.mode)))
+            }
+            _ => None,
+        };
+        let counts = if change.before == change.after {
+            Some(Counts::default())
+        } else {
+            let before = self.bytes_of(&change.path, &change.before);
+            let after = self.bytes_of(&change.path, &change.after);
+            before.zip(after).map(|(before, after)| diff::counts(&before, &after))
+        };
+        Changed { counts, what }
+    }
+
+    /// The text on one side of a change; `None` where it is too large, or not at hand.
+    fn bytes_of(&mut self, path: &WorkspacePath, side: &Side) -> Option<Vec<u8>> {
+        let bytes = match side {
+            Side::Nothing => Vec::new(),
+            Side::At(path) => self.read(path)?,
+            Side::Version(version) => self.version(path, version)?,
+        };
+        self.bytes = self.bytes.saturating_add(bytes.len() as u64);
+        Some(body_of(bytes))
+    }
+
+    /// The bytes of a version: those on disk where they are the same, else those kept.
+    fn version(&self, path: &WorkspacePath, version: &Version) -> Option<Vec<u8>> {
+        if version.size > COUNTED_BYTES_MAX {
+            return None;
+        }
+        let on_disk = self.read(path).filter(|bytes| Sha256::of(bytes) == version.sha256);
+        on_disk.or_else(|| self.engine.find_version(self.state.as_ref()?, path, version.sha256))
+    }
+
+    /// The bytes of a regular file that is not too large.
+    fn read(&self, path: &WorkspacePath) -> Option<Vec<u8>> {
+        let (file, stat) = self.engine.workspace.open_regular(path, "").ok()?;
+        fs::read_to_end(file, fs::size_of(&stat), COUNTED_BYTES_MAX).ok()
+    }
+}
+
+/// The lines that were seen, as `FIRST-LAST,…`.
+fn ranges(mark: &Mark) -> String {
+    let all = mark.lines.ranges();
+    let range = |&(first, last): &(u64, u64)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    let mut shown: Vec<String> = all.iter().take(RANGES_MAX).map(range).collect();
+    if all.len() > RANGES_MAX {
+        shown.push("…".to_owned());
+    }
+    shown.join(",")
+}
+
+/// The text of a file; its bytes where they are none.
+fn body_of(bytes: Vec<u8>) -> Vec<u8> {
+    match Content::decode(bytes.clone()) {
+        Ok(content) => content.body,
+        Err(_) => bytes,
+    }
+}
+
+/// The SHA-256 of a file of any size.
+fn hash(mut file: std::fs::File) -> Option<Sha256> {
+    use std::io::Read as _;
+    let mut hasher = crate::sha256::Hasher::default();
+    let mut piece = vec![0; 256 << 10];
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Some(hasher.finish()),
+            Ok(length) => hasher.update(piece.get(..length)?),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! `session`: what a session has seen and changed, for an agent that no longer remembers.
+
+mod brief;
+mod items;
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::time_text;
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::path::WorkspacePath;
+use crate::engine::session::{self, SessionState};
+use crate::engine::state::State;
+use crate::engine::transaction::journal;
+use crate::error::Error;
+use items::{Items, State as ItemState};
+
+/// Tell what this session has seen and changed, or let it forget
+///
+/// status: what was read, and whether it still is as read; what was changed, with the lines added
+/// and removed since the session began; what was refused. brief: the same in words, to go on from
+/// after the context was compacted. compact: all that was read counts as unread, since it is no
+/// longer in the context. forget: so do these paths. list: every session of the workspace. end: what
+/// follows begins anew; undo still reaches back.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// What to do
+    #[arg(value_name = "ACTION", value_enum, default_value_t)]
+    #[serde(default)]
+    pub action: Action,
+    /// Files or folders: to forget, or to tell the status of
+    #[arg(value_name = "PATH")]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["path", "file_path"], "type" = ["string", "array"]))]
+    pub paths: Vec<PathBuf>,
+    /// Entries to pass over, as `next_offset` says
+    #[arg(long, value_name = "COUNT")]
+    pub offset: Option<usize>,
+    /// Bytes of the answer's lists; 0 for no bound
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
+    /// Answer what would be forgotten, and forget nothing
+    #[arg(long)]
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What to do with the session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// What was read, changed and refused
+    #[default]
+    Status,
+    /// Every session of the workspace
+    List,
+    /// Let these paths count as unread
+    Forget,
+    /// Let all that was read count as unread
+    Compact,
+    /// The status in words, for a fresh context
+    Brief,
+    /// Let the session end
+    End,
+}
+
+impl Action {
+    /// Its name.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::List => "list",
+            Self::Forget => "forget",
+            Self::Compact => "compact",
+            Self::Brief => "brief",
+            Self::End => "end",
+        }
+    }
+}
+
+/// What the session has seen and changed. An entry is `PATH`, where not all of it was seen with
+/// `:LINES`, then ` +ADDED -REMOVED` lines since the session began, ` new`, ` deleted` or ` was OLD`.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct Response {
+    /// The session
+    pub session: String,
+    /// Changes that it made, undone ones and undos included
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<usize>,
+    /// Files that are as they were seen
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fresh: Vec<String>,
+    /// Files that someone else has changed since
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stale: Vec<String>,
+    /// Files that were seen and are no longer there
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<String>,
+    /// Files that were seen before the context was compacted, and not since
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub compacted: Vec<String>,
+    /// Other paths that were changed
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+    /// Calls that were refused
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refused>,
+    /// Every session, the one used last first
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<Vec<Listed>>,
+    /// What now counts as unread, or would
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forgotten: Option<usize>,
+    /// The status in words
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub brief: Option<String>,
+    /// Whether more is there than is shown
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// Where to go on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
+    /// What was done.
+    #[serde(skip)]
+    action: Action,
+}
+
+/// Calls that were refused.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Refused {
+    /// How many, as far as the newest part of the audit log tells
+    pub count: usize,
+    /// The last of them, the newest first
+    pub last: Vec<String>,
+}
+
+/// One session of the workspace.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Listed {
+    /// Its name
+    pub session: String,
+    /// When it was last used, RFC 3339
+    pub time: String,
+    /// Files that it has seen; absent where its state cannot be read
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<usize>,
+    /// Changes that it made
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<u64>,
+    /// Whether it is the caller's
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub current: bool,
+}
+
+/// The tool.
+pub struct Session;
+
+impl Tool for Session {
+    const NAME: &'static str = "session";
+    const EFFECT: Effect = Effect::Reads;
+    const STDIN: Stdin = Stdin::Ignored;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        request.check()?;
+        let state = State::find(&engine.workspace)?;
+        let session = engine.session().to_string();
+        let answer = Response { session, action: request.action, ..Response::default() };
+        match request.action {
+            Action::Status => status(engine, state.as_ref(), &request, answer),
+            Action::Brief => brief(engine, state.as_ref(), &request, answer),
+            Action::List => list(engine, state.as_ref(), &request, answer),
+            Action::Forget | Action::Compact | Action::End => {
+                forget(engine, state.as_ref(), &request, answer)
+            }
+        }
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        match response.action {
+            Action::Status => response.status_text(text),
+            Action::Brief => {
+                text.out.extend_from_slice(response.brief.as_deref().unwrap_or_default().as_bytes());
+            }
+            Action::List => {
+                for listed in response.sessions.iter().flatten() {
+                    text.entry(&listed.line());
+                }
+            }
+            Action::Forget | Action::Compact | Action::End => {
+                let count = response.forgotten.unwrap_or_default();
+                let action = response.action.name();
+                text.entry(&format!("session {}: {action}, {count} files count as unread", response.session));
+            }
+        }
+        if let Some(next) = response.next_offset {
+            text.note(format!("more entries: --offset {next}"));
+        }
+    }
+}
+
+impl Request {
+    /// Refuses fields that the action has no use for.
+    fn check(&self) -> Result<(), Error> {
+        let takes_paths = matches!(self.action, Action::Status | Action::Forget);
+        if !takes_paths && !self.paths.is_empty() {
+            return Err(Error::invalid(format!(
+                "{} takes no paths; forget and status do",
+                self.action.name()
+            ))
+            .detail("field", "paths"));
+        }
+        if self.action == Action::Forget && self.paths.is_empty() {
+            return Err(Error::invalid("forget takes the paths to forget; compact forgets all")
+                .detail("field", "paths"));
+        }
+        Ok(())
+    }
+
+    /// The bound on the lists.
+    fn bytes_max(&self, engine: &Engine) -> usize {
+        match self.max_bytes.unwrap_or(engine.policy().max_bytes()) {
+            0 => usize::MAX,
+            most => most,
+        }
+    }
+}
+
+impl Response {
+    /// The status, an entry a line.
+    fn status_text(&self, text: &mut Text) {
+        text.entry(&format!("session {}: {} changes", self.session, self.changes.unwrap_or_default()));
+        for (label, entries) in [
+            ("fresh", &self.fresh),
+            ("stale", &self.stale),
+            ("gone", &self.gone),
+            ("compacted", &self.compacted),
+            ("changed", &self.changed),
+        ] {
+            entries.iter().for_each(|entry| text.entry(&format!("{label} {entry}")));
+        }
+        if let Some(refused) = &self.refused {
+            refused.last.iter().for_each(|call| text.entry(&format!("refused {call}")));
+            if refused.count > refused.last.len() {
+                text.note(format!("{} calls were refused; lbx audit lists them", refused.count));
+            }
+        }
+    }
+}
+
+impl Listed {
+    /// One line for a person.
+    fn line(&self) -> String {
+        let counts = match (self.read, self.changes) {
+            (Some(read), Some(changes)) => format!("{read} read\t{changes} changes"),
+            _ => "its state cannot be read".to_owned(),
+        };
+        let current = if self.current { "\tcurrent" } else { "" };
+        format!("{}\t{}\t{counts}{current}", self.session, self.time)
+    }
+}
+
+/// The caller's session, with a warning where its state was damaged.
+fn load(engine: &mut Engine, state: Option<&State>) -> Result<SessionState, Error> {
+    let Some(state) = state else {
+        return Ok(SessionState::default());
+    };
+    let (session, warning) = session::load(state, engine.session())?;
+    engine.warn_if(warning);
+    Ok(session)
+}
+
+/// The paths of a request, from the root.
+fn places(engine: &Engine, request: &Request) -> Result<Vec<WorkspacePath>, Error> {
+    let resolve = |path: &PathBuf| Ok(engine.workspace.resolve(path)?.path().clone());
+    request.paths.iter().map(resolve).collect()
+}
+
+/// What was read, changed and refused.
+fn status(
+    engine: &mut Engine,
+    state: Option<&State>,
+    request: &Request,
+    mut answer: Response,
+) -> Result<Response, Error> {
+    let session = load(engine, state)?;
+    let within = places(engine, request)?;
+    let items = Items::of(engine, state, session, &within)?;
+    let bytes_max = request.bytes_max(engine);
+    let offset = request.offset.unwrap_or(0);
+    let page = items.page(engine, offset, bytes_max)?;
+    answer.changes = Some(items.changes());
+    let shown = offset + page.len();
+    (answer.truncated, answer.next_offset) = (shown < items.len(), (shown < items.len()).then_some(shown));
+    if page.iter().any(|item| !item.is_utf8) {
+        engine.warn("a name is not UTF-8 and is shown lossily");
+    }
+    for item in page {
+        let list = match item.state {
+            ItemState::Fresh => &mut answer.fresh,
+            ItemState::Stale => &mut answer.stale,
+            ItemState::Gone => &mut answer.gone,
+            ItemState::Compacted => &mut answer.compacted,
+            ItemState::Unread => &mut answer.changed,
+        };
+        list.push(item.to_string());
+    }
+    answer.refused = items.refused(state)?;
+    Ok(answer)
+}
+
+/// The same in words.
+fn brief(
+    engine: &mut Engine,
+    state: Option<&State>,
+    request: &Request,
+    mut answer: Response,
+) -> Result<Response, Error> {
+    let session = load(engine, state)?;
+    let items = Items::of(engine, state, session, &[])?;
+    let offset = request.offset.unwrap_or(0);
+    let page = items.page(engine, offset, request.bytes_max(engine))?;
+    let shown = offset + page.len();
+    (answer.truncated, answer.next_offset) = (shown < items.len(), (shown < items.len()).then_some(shown));
+    let refused = items.refused(state)?;
+    answer.brief = Some(brief::text(engine, &items, &page, refused.as_ref(), items.len() - shown));
+    Ok(answer)
+}
+
+/// Every session of the workspace.
+fn list(
+    engine: &Engine,
+    state: Option<&State>,
+    request: &Request,
+    mut answer: Response,
+) -> Result<Response, Error> {
+    let known = state.map(session::list).transpose()?.unwrap_or_default();
+    let (offset, bytes_max) = (request.offset.unwrap_or(0), request.bytes_max(engine));
+    let (mut sessions, mut bytes, mut next) = (Vec::new(), 0, offset);
+    for known in known.iter().skip(offset) {
+        engine.control.check()?;
+        next += 1;
+        let found = state.and_then(|state| session::peek(state, &known.id));
+        if found.as_ref().is_some_and(SessionState::has_ended) {
+            continue;
+        }
+        let changes =
+            |session: &SessionState| session.seq.saturating_sub(session.after().map_or(0, |ended| ended.seq));
+        let listed = Listed {
+            session: known.id.to_string(),
+            time: time_text(known.time),
+            read: found.as_ref().map(|session| session.marks().len()),
+            changes: found.as_ref().map(changes),
+            current: known.id == *engine.session(),
+        };
+        bytes += listed.line().len() + LISTED_BYTES;
+        if bytes > bytes_max && !sessions.is_empty() {
+            next -= 1;
+            break;
+        }
+        sessions.push(listed);
+    }
+    answer.truncated = next < known.len();
+    answer.next_offset = answer.truncated.then_some(next);
+    answer.sessions = Some(sessions);
+    Ok(answer)
+}
+
+/// Bytes that the names of the fields take in an entry of the list.
+const LISTED_BYTES: usize = 40;
+
+/// Lets paths, or all, count as unread, or the session end.
+fn forget(
+    engine: &mut Engine,
+    state: Option<&State>,
+    request: &Request,
+    mut answer: Response,
+) -> Result<Response, Error> {
+    let mut session = load(engine, state)?;
+    let paths = places(engine, request)?;
+    let last = match state {
+        Some(state) => journal::history(state, engine.session().as_str())?.pop(),
+        None => None,
+    };
+    let change = |session: &mut SessionState| match request.action {
+        Action::Forget => paths.iter().map(|path| session.forget_below(path).len()).sum(),
+        Action::End => {
+            let read = session.marks().len();
+            session.end(last.unwrap_or_default().max(session.seq));
+            read
+        }
+        _ => {
+            let read = session.marks().len();
+            session.compact();
+            read
+        }
+    };
+    let mut forgotten: usize = change(&mut session);
+    if let Some(state) = state.filter(|_| !request.dry_run) {
+        let warning = session::update(state, engine.session(), |session| forgotten = change(session))?;
+        engine.warn_if(warning);
+    }
+    if forgotten == 0 && request.action == Action::Forget {
+        engine.warn("nothing of that was read in this session");
+    }
+    answer.forgotten = Some(forgotten);
+    Ok(answer)
+}

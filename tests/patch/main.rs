@@ -1,0 +1,17 @@
+//! `patch` beside git and Codex, over tables of cases, and on whatever bytes there are.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test may fail, and its name says what it is about"
+)]
+
+#[path = "../common/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "it is shared with tests that need other parts of it")]
+mod common;
+
+mod fuzz;
+mod history;
+mod symlinks;

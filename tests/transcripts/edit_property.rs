@@ -1,0 +1,177 @@
+//! Whatever bytes a file holds: an edit that lands changes the lines that it names, and no other byte.
+
+use std::ops::Range;
+
+use lbx::sha256::Sha256;
+use serde_json::{Value, json};
+
+use crate::common::Workspace;
+
+/// Files in the run.
+const FILES: usize = 70;
+/// Edits of each.
+const EDITS: usize = 2;
+
+/// Numbers that look random, the same in every run.
+struct Random(u64);
+
+impl Random {
+    /// A number below `bound`.
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % bound as u64).unwrap()
+    }
+
+    /// One of several.
+    fn of<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
+        choices[self.below(choices.len())]
+    }
+
+    /// A line with whatever bytes, without its ending.
+    fn line(&mut self) -> Vec<u8> {
+        const PIECES: [&[u8]; 18] = [
+            b"a",
+            b"bc",
+            b"x = 1;",
+            b"}",
+            b" ",
+            b"    ",
+            b"\t",
+            b"  ",
+            b"\xff\xfe",
+            b"\xe9",
+            b"\0",
+            b"\r",
+            "é“”’—\u{a0}".as_bytes(),
+            "\u{2028}".as_bytes(),
+            b"\\n\\\"",
+            b"12: ",
+            b"// ...",
+            b"",
+        ];
+        (0..self.below(5)).flat_map(|_| self.of(&PIECES).to_vec()).collect()
+    }
+
+    /// A file of such lines, with endings of one kind or of several.
+    fn file(&mut self) -> Vec<u8> {
+        let ending: Option<&[u8]> = [Some(&b"\n"[..]), Some(b"\r\n"), None][self.below(3)];
+        let mut file = Vec::new();
+        for _ in 0..self.below(12) {
+            file.extend(self.line());
+            file.extend_from_slice(ending.unwrap_or_else(|| self.of(&[&b"\n"[..], b"\r\n"])));
+        }
+        file.extend(self.line());
+        file
+    }
+}
+
+/// The ranges of the lines, each with its ending.
+fn lines(bytes: &[u8]) -> Vec<Range<usize>> {
+    let terminator = if bytes.contains(&b'\n') { b'\n' } else { b'\r' };
+    let mut start = 0;
+    let lines = bytes.split_inclusive(|&byte| byte == terminator).map(|line| {
+        let range = start..start + line.len();
+        start = range.end;
+        range
+    });
+    lines.collect()
+}
+
+/// A request that names lines of the file in some way, often with a difference.
+fn request(random: &mut Random, path: &str, bytes: &[u8]) -> Value {
+    let all = lines(bytes);
+    let first = random.below(all.len().max(1));
+    let last = (first + random.below(3)).min(all.len().saturating_sub(1));
+    let range = all.get(first).map_or(0, |line| line.start)..all.get(last).map_or(0, |line| line.end);
+    let old = String::from_utf8_lossy(&bytes[range.clone()]).replace("\r\n", "\n");
+    let new = random.of(&["", "new\n", "new\nlines", "a\r\nb\r\n", "\ttab\n", "$& \\1 %s"]).to_owned();
+    let mut request = json!({
+        "path": path, "new_string": new, "expected_sha256": Sha256::of(bytes).to_hex(), "allow_omission": true,
+    });
+    match random.below(6) {
+        0 => {
+            request["start_line"] = (first + 1).into();
+            request["end_line"] = (last + 1).into();
+            request["range_sha256"] = Sha256::of(&bytes[range]).to_hex().into();
+        }
+        1 => {
+            request.as_object_mut().unwrap().remove("new_string");
+            request["sketch"] = format!("// ... existing code ...\n{old}\n{new}").into();
+        }
+        kind => {
+            request["match"] = "flexible".into();
+            request["old_string"] = match kind {
+                2 => old,
+                3 => old.replace('\n', " \n"),
+                4 => old.split_inclusive('\n').map(|line| format!("    {line}")).collect(),
+                _ => old.replace(['“', '”'], "\""),
+            }
+            .into();
+            if random.below(4) == 0 {
+                request["replace_all"] = true.into();
+            }
+        }
+    }
+    request
+}
+
+/// Checks that all lines but those named in the answer are as they were.
+fn must_have_kept(before: &[u8], after: &[u8], answer: &Value, request: &Value) {
+    let new = lines(after);
+    let replacements = answer["data"]["replacements"].as_array().unwrap();
+    let edge = |pick: fn(&[Value]) -> Option<&Value>, field: &str| -> usize {
+        pick(replacements).map_or(0, |place| usize::try_from(place[field].as_u64().unwrap()).unwrap())
+    };
+    // All that stands before the first line named, and all after the last one.
+    let head = new
+        .get(edge(<[Value]>::first, "start_line").saturating_sub(1))
+        .map_or(after.len(), |line| line.start);
+    let tail = new.get(edge(<[Value]>::last, "end_line")).map_or(0, |line| after.len() - line.start);
+    let message = || format!("{request}\n{answer}\n{before:?}\n{after:?}");
+    assert!(
+        before.starts_with(&after[..head.min(before.len())]) && head <= before.len(),
+        "head: {}",
+        message()
+    );
+    assert!(before.ends_with(&after[after.len() - tail..]), "tail: {}", message());
+    assert!(head + tail <= before.len().max(after.len()), "both: {}", message());
+}
+
+#[test]
+fn an_edit_that_lands_changes_only_the_lines_it_names() {
+    for seed in [0x9e37_79b9_7f4a_7c15_u64, 0x1234_5678_9abc_def1] {
+        let mut random = Random(seed);
+        let ws = Workspace::bare(&[]);
+        let mut landed = 0;
+        let mut files: Vec<Vec<u8>> = (0..FILES).map(|_| random.file()).collect();
+        for (number, bytes) in files.iter().enumerate() {
+            ws.write(&number.to_string(), bytes);
+        }
+        for _ in 0..EDITS {
+            let requests: Vec<Value> = files
+                .iter()
+                .enumerate()
+                .map(|(number, bytes)| request(&mut random, &number.to_string(), bytes))
+                .collect();
+            let calls: Vec<String> = requests
+                .iter()
+                .map(|request| json!({ "tool": "edit", "request": request }).to_string())
+                .collect();
+            let answers = ws.lbx_stdin(&["batch"], calls.join("\n")).lines();
+            for (number, answer) in answers.iter().enumerate() {
+                let after = ws.read_bytes(&number.to_string());
+                if answer["ok"] == false {
+                    assert_ne!(answer["error"]["kind"], "internal", "{answer}");
+                    assert_eq!(after, files[number], "{answer}");
+                    continue;
+                }
+                landed += 1;
+                must_have_kept(&files[number], &after, answer, &requests[number]);
+                files[number] = after;
+            }
+        }
+        assert!(landed * 4 > FILES * EDITS, "seed {seed:#x}: only {landed} edits landed");
+    }
+}

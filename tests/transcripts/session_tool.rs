@@ -1,0 +1,372 @@
+//! What a session has seen and changed, told to one that no longer remembers.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
+use serde_json::{Value, json};
+
+use crate::common::{Workspace, make_fifo};
+
+/// Lines with the numbers 1 to `last`.
+fn numbered(last: u32) -> String {
+    (1..=last).map(|number| format!("{number}\n")).collect()
+}
+
+/// The status of the caller's session.
+#[track_caller]
+fn status(ws: &Workspace) -> Value {
+    let mut data = ws.lbx(&["session"]).ok();
+    data.as_object_mut().unwrap().remove("session");
+    data
+}
+
+#[test]
+fn a_status_tells_what_was_read_and_how_it_stands() {
+    let ws =
+        Workspace::with(&[("a.txt", "a\n"), ("b.txt", &numbered(50)), ("c.txt", "c\n"), ("d.txt", "d\n")]);
+    assert_eq!(status(&ws), json!({"changes": 0}));
+    assert!(!ws.path(".lbx").exists());
+    for path in ["a.txt", "c.txt", "d.txt"] {
+        ws.lbx(&["read", path]).ok();
+    }
+    ws.lbx(&["read", "b.txt", "--start-line", "3", "--end-line", "9"]).ok();
+    ws.lbx(&["read", "b.txt", "--start-line", "20", "--end-line", "20"]).ok();
+    ws.write("c.txt", "C\n");
+    fs::remove_file(ws.path("d.txt")).unwrap();
+    let wanted =
+        json!({"changes": 0, "fresh": ["a.txt", "b.txt:3-9,20"], "stale": ["c.txt"], "gone": ["d.txt"]});
+    assert_eq!(status(&ws), wanted);
+    // Another session has read nothing.
+    assert_eq!(
+        ws.lbx(&["session", "status", "--session", "other"]).ok(),
+        json!({"session": "other", "changes": 0})
+    );
+    // What is back as it was is fresh again.
+    ws.write("c.txt", "c\n");
+    assert_eq!(status(&ws)["fresh"], json!(["a.txt", "b.txt:3-9,20", "c.txt"]));
+    // Something else in a file's place is not what was seen.
+    fs::remove_file(ws.path("a.txt")).unwrap();
+    make_fifo(&ws.path("a.txt"));
+    assert_eq!(status(&ws)["stale"], json!(["a.txt"]));
+    // Paths count from where the caller is.
+    fs::create_dir(ws.path("sub")).unwrap();
+    let below = ws.call(&["session"]).in_folder(&ws.path("sub")).run().ok();
+    assert_eq!(below["gone"], json!(["../d.txt"]));
+}
+
+#[test]
+fn a_status_tells_what_the_changes_come_to() {
+    let ws = Workspace::with(&[
+        ("a.txt", &numbered(9)),
+        ("b.txt", "b\n"),
+        ("c.txt", "1\n2\n"),
+        ("d.txt", "d\n"),
+        ("e/f.txt", "f\n"),
+        ("g.txt", "g\n"),
+    ]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "3\n", "--new-string", "three\ndrei\n"]).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "9\n", "--new-string", ""]).ok();
+    // Undone, it shows nothing.
+    ws.lbx(&["append", "b.txt", "--content", "x\n"]).ok();
+    ws.lbx(&["undo"]).ok();
+    ws.lbx(&["delete", "c.txt"]).ok();
+    ws.lbx(&["move", "d.txt", "moved.txt"]).ok();
+    ws.lbx(&["append", "moved.txt", "--content", "more\n"]).ok();
+    ws.lbx(&["delete", "e", "--recursive"]).ok();
+    ws.lbx(&["write", "new.txt", "--content", "1\n2\n"]).ok();
+    ws.lbx(&["write", "gone.txt", "--content", "x"]).ok();
+    ws.lbx(&["delete", "gone.txt"]).ok();
+    ws.lbx(&["append", "g.txt", "--content", "never read\n"]).ok();
+    let found = status(&ws);
+    assert_eq!(found["fresh"], json!(["a.txt +2 -2", "new.txt +2 new"]), "{found}");
+    assert_eq!(
+        found["changed"],
+        json!(["c.txt -2 deleted", "e deleted", "g.txt +1 -0", "moved.txt +1 was d.txt"]),
+        "{found}"
+    );
+    ws.lbx(&["undo", "--steps", "20"]).ok();
+    let found = status(&ws);
+    assert_eq!(found.get("changed"), None, "{found}");
+    assert_eq!(found["fresh"], json!(["a.txt"]), "{found}");
+    // Without git it is the same, and so it is for what git ignores.
+    let ws = Workspace::bare(&[("a.txt", "a\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "b\n"]).success();
+    assert_eq!(status(&ws)["changed"], json!(["a.txt +1 -0"]));
+}
+
+#[test]
+fn a_status_tells_what_was_refused() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let edit = ["edit", "a.txt", "--old-string", "x", "--new-string", "y"];
+    ws.lbx(&edit).error("not_read");
+    ws.lbx(&["read", "a.txt"]).ok();
+    for _ in 0..3 {
+        ws.lbx(&edit).error("no_match");
+    }
+    ws.call(&edit).arguments(&["--session", "other"]).run().error("not_read");
+    ws.lbx(&["write", "../out", "--content", "x"]).error("outside_workspace");
+    let found = status(&ws);
+    assert_eq!(
+        found["refused"],
+        json!({"count": 5, "last": ["write ../out: outside_workspace", "edit a.txt: no_match"]})
+    );
+}
+
+#[test]
+fn twenty_files_take_less_than_a_kilobyte() {
+    let names: Vec<String> =
+        (1..=20).map(|number| format!("src/module_{number:02}/file_{number:02}.rs")).collect();
+    let lines = numbered(60);
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), lines.as_str())).collect();
+    let ws = Workspace::with(&files);
+    for name in &names {
+        ws.lbx(&["read", name, "--start-line", "3", "--end-line", "40"]).ok();
+        ws.lbx(&["edit", name, "--old-string", "7\n8\n", "--new-string", "seven\n8\n"]).ok();
+    }
+    for name in names.iter().take(3) {
+        ws.lbx(&["edit", name, "--old-string", "none", "--new-string", "x"]).error("no_match");
+    }
+    let json = ws.lbx(&["session"]).stdout_text();
+    assert!(json.len() < 1000, "{}: {json}", json.len());
+    assert!(json.contains("src/module_20/file_20.rs:3-40 +1 -1"), "{json}");
+    let text = ws.lbx(&["session", "-t"]).stdout_text();
+    assert!(text.len() < 1100 && text.lines().count() == 23, "{}: {text}", text.len());
+}
+
+#[test]
+fn a_long_status_goes_on_where_it_was_cut() {
+    let names: Vec<String> = (0..40).map(|number| format!("file_{number:02}.txt")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x\n")).collect();
+    let ws = Workspace::with(&files);
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    ws.call(&["read"]).arguments(&["--json", &json!({"paths": all}).to_string()]).run().ok();
+    let (mut seen, mut offset) = (Vec::new(), 0);
+    loop {
+        let data = ws.json("session", &json!({"max_bytes": 200, "offset": offset})).ok();
+        let fresh = data["fresh"].as_array().unwrap().clone();
+        assert!(!fresh.is_empty() && fresh.len() < 20, "{data}");
+        seen.extend(fresh.into_iter().map(|name| name.as_str().unwrap().to_owned()));
+        match data["next_offset"].as_u64() {
+            Some(next) => {
+                assert_eq!(data["truncated"], true);
+                offset = next;
+            }
+            None => break,
+        }
+    }
+    assert_eq!(seen, names);
+    assert_eq!(ws.lbx(&["session", "status", "file_07.txt"]).ok()["fresh"], json!(["file_07.txt"]));
+    let brief = ws.lbx(&["session", "brief", "--max-bytes", "100"]).ok();
+    assert!(brief["brief"].as_str().unwrap().contains("more paths are not shown"), "{brief}");
+}
+
+#[test]
+fn after_a_compaction_everything_is_to_be_read_again() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
+    let write = ["write", "a.txt", "--content", "A\n"];
+    for path in ["a.txt", "b.txt"] {
+        ws.lbx(&["read", path]).ok();
+    }
+    assert_eq!(ws.lbx(&["session", "compact", "--dry-run"]).ok()["forgotten"], 2);
+    assert_eq!(status(&ws)["fresh"], json!(["a.txt", "b.txt"]));
+    assert_eq!(ws.lbx(&["session", "compact"]).ok()["forgotten"], 2);
+    assert_eq!(status(&ws), json!({"changes": 0, "compacted": ["a.txt", "b.txt"]}));
+    ws.lbx(&write).error("not_read");
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&write).ok();
+    let found = status(&ws);
+    assert_eq!((&found["fresh"], &found["compacted"]), (&json!(["a.txt +1 -1"]), &json!(["b.txt"])));
+    // A second one remembers the first.
+    ws.lbx(&["session", "compact"]).ok();
+    assert_eq!(status(&ws)["compacted"], json!(["a.txt +1 -1", "b.txt"]));
+    ws.lbx(&["undo"]).ok();
+}
+
+#[test]
+fn what_is_forgotten_counts_as_unread() {
+    let ws =
+        Workspace::with(&[("a.txt", "a\n"), ("d/b.txt", "b\n"), ("d/e/c.txt", "c\n"), ("da.txt", "x\n")]);
+    for path in ["a.txt", "d/b.txt", "d/e/c.txt", "da.txt"] {
+        ws.lbx(&["read", path]).ok();
+    }
+    assert_eq!(ws.lbx(&["session", "forget", "d", "a.txt", "--dry-run"]).ok()["forgotten"], 3);
+    assert_eq!(ws.lbx(&["session", "forget", "d", "a.txt"]).ok()["forgotten"], 3);
+    assert_eq!(status(&ws), json!({"changes": 0, "fresh": ["da.txt"]}));
+    ws.lbx(&["write", "a.txt", "--content", "x"]).error("not_read");
+    ws.lbx(&["session", "forget", "a.txt"]).warned("nothing of that was read");
+    // A file that is gone can be forgotten too.
+    fs::remove_file(ws.path("da.txt")).unwrap();
+    assert_eq!(status(&ws)["gone"], json!(["da.txt"]));
+    assert_eq!(ws.json("session", &json!({"action": "forget", "paths": "da.txt"})).ok()["forgotten"], 1);
+    assert_eq!(status(&ws).get("gone"), None);
+    ws.lbx(&["session", "forget"]).error("invalid_request");
+    ws.lbx(&["session", "compact", "a.txt"]).error("invalid_request");
+    ws.lbx(&["session", "forget", "../x"]).error("outside_workspace");
+    ws.lbx(&["session", "forgt", "a.txt"]).error("invalid_request");
+}
+
+#[test]
+fn the_sessions_of_a_workspace_are_listed_the_last_used_first() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    assert_eq!(ws.lbx(&["session", "list"]).ok()["sessions"], json!([]));
+    ws.lbx(&["read", "a.txt", "--session", "old"]).ok();
+    let touched = std::process::Command::new("touch")
+        .args(["-d", "2 days ago"])
+        .arg(ws.path(".lbx/sessions/old.json"))
+        .status();
+    assert!(touched.unwrap().success());
+    ws.lbx(&["write", "b.txt", "--content", "b", "--session", "new"]).ok();
+    ws.write(".lbx/sessions/broken.json", "{");
+    let listed = ws.lbx(&["session", "list", "--session", "old"]).ok();
+    let sessions = listed["sessions"].as_array().unwrap();
+    let of = |name: &str| sessions.iter().find(|session| session["session"] == name).unwrap();
+    assert_eq!((sessions.len(), &sessions[2]["session"]), (3, &json!("old")), "{listed}");
+    assert_eq!(
+        (&of("old")["read"], &of("old")["changes"], &of("old")["current"]),
+        (&json!(1), &json!(0), &json!(true))
+    );
+    assert_eq!((&of("new")["read"], &of("new")["changes"]), (&json!(1), &json!(1)));
+    assert!(of("new")["time"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(of("broken").get("read"), None);
+    // Looking at others' states leaves them as they are.
+    assert_eq!(ws.read_bytes(".lbx/sessions/broken.json"), b"{");
+    let page = ws.json("session", &json!({"action": "list", "max_bytes": 1})).ok();
+    assert_eq!((page["sessions"].as_array().unwrap().len(), &page["next_offset"]), (1, &json!(1)));
+}
+
+#[test]
+fn what_follows_the_end_of_a_session_begins_anew() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["write", "a.txt", "--content", "A\n"]).ok();
+    ws.lbx(&["session", "end", "--dry-run"]).ok();
+    assert_eq!(status(&ws)["changes"], 1);
+    assert_eq!(ws.lbx(&["session", "end"]).ok()["forgotten"], 1);
+    assert_eq!(status(&ws), json!({"changes": 0}));
+    assert_eq!(ws.lbx(&["session", "list"]).ok()["sessions"], json!([]));
+    ws.lbx(&["write", "a.txt", "--content", "x"]).error("not_read");
+    // The numbers go on, so that no change takes another's place, and undo reaches back.
+    ws.lbx(&["read", "b.txt"]).ok();
+    ws.lbx(&["write", "b.txt", "--content", "B\n"]).ok();
+    let found = status(&ws);
+    assert_eq!((&found["changes"], &found["fresh"]), (&json!(1), &json!(["b.txt +1 -1"])));
+    assert_eq!(ws.lbx(&["session", "list"]).ok()["sessions"][0]["changes"], 1);
+    assert_eq!(ws.lbx(&["undo", "--steps", "2"]).ok()["undone"].as_array().unwrap().len(), 2);
+    ws.holds("a.txt", "a\n");
+}
+
+#[test]
+fn a_brief_says_in_words_what_a_fresh_context_needs() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", &numbered(30)), ("c.txt", "c\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["read", "b.txt", "--limit", "5"]).ok();
+    ws.lbx(&["read", "c.txt"]).ok();
+    ws.lbx(&["write", "a.txt", "--content", "A\n"]).ok();
+    ws.write("a.txt", "someone else\n");
+    ws.write("c.txt", "C\n");
+    ws.lbx(&["write", "c.txt", "--content", "x"]).error("stale_file");
+    let text = ws.lbx(&["session", "brief", "-t"]).stdout_text();
+    for part in [
+        "You go on in the lbx session default, in /",
+        "It made one change, at ",
+        "\n- a.txt +1 -1 (changed by someone else since: read again)\n",
+        "\nRead, and unchanged since (lines, where not all were shown):\n- b.txt:1-5\n",
+        "\nRead, and changed by someone else since; read again before any change:\n- c.txt\n",
+        "\nRefused calls (1), the last ones:\n- write c.txt: stale_file\n",
+    ] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+    assert_eq!(ws.lbx(&["session", "brief"]).ok()["brief"], text);
+    let nothing = ws.lbx(&["session", "brief", "--session", "fresh"]).ok();
+    assert!(nothing["brief"].as_str().unwrap().contains("It has changed nothing."), "{nothing}");
+}
+
+#[test]
+fn a_status_of_odd_names_and_odd_states() {
+    let ws = Workspace::bare(&[]);
+    fs::write(ws.root.join(OsStr::from_bytes(b"a\xff.txt")), "a\n").unwrap();
+    ws.write("with: colon.txt", "a\n");
+    ws.lbx(&["grep", "a", "--mark"]).success();
+    let data = ws.lbx(&["session"]).warned("shown lossily");
+    assert_eq!(data["fresh"], json!(["a\u{fffd}.txt", "with: colon.txt"]));
+    // A damaged state counts for nothing, and says so.
+    ws.write(".lbx/sessions/default.json", "{");
+    let data = ws.lbx(&["session"]).warned("damaged");
+    assert_eq!(data, json!({"session": "default", "changes": 0}));
+    ws.write(".lbx/sessions/default.json", "{\"version\":99}");
+    ws.lbx(&["session"]).error("io_error");
+    ws.lbx(&["session", "list"]).ok();
+}
+
+#[test]
+fn the_tool_needs_nothing_from_stdin_and_no_more_than_reading() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.call(&["session"]).stdin_never_closes().run().ok();
+    // Nobody may write in it: who runs as root may all the same.
+    for path in [".lbx/sessions", ".lbx", "."] {
+        ws.chmod(path, 0o555);
+    }
+    let data = ws.lbx(&["session"]).ok();
+    ws.lbx(&["session", "brief"]).ok();
+    ws.lbx(&["session", "list"]).ok();
+    for path in [".", ".lbx", ".lbx/sessions"] {
+        ws.chmod(path, 0o755);
+    }
+    assert_eq!(data["fresh"], json!(["a.txt"]));
+}
+
+/// The command in the README's example of a hook.
+fn hook_of_the_readme() -> String {
+    let readme = include_str!("../../README.md");
+    let blocks = readme.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let hooks = blocks.map(|block| serde_json::from_str::<Value>(block).unwrap());
+    let found =
+        hooks.map(|block| block["hooks"]["SessionStart"][0].clone()).find(|hook| !hook.is_null()).unwrap();
+    assert_eq!(found["matcher"], "compact");
+    found["hooks"][0]["command"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_hook_of_the_readme_compacts_and_briefs_the_session_of_the_harness() {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    ws.lbx(&["read", "a.txt", "--session", "5f0e-1"]).ok();
+    ws.lbx(&["read", "a.txt"]).ok();
+    let programs = ws.outside.join("bin");
+    fs::create_dir(&programs).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lbx"), programs.join("lbx")).unwrap();
+    let hook = |input: &str| {
+        let path = format!("{}:{}", programs.display(), crate::common::PATH_FIXED);
+        let mut shell = Command::new("sh")
+            .args(["-c", &hook_of_the_readme()])
+            .current_dir(&ws.root)
+            .env_clear()
+            .env("PATH", path)
+            .env("HOME", ws.outside.join("home"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        shell.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = shell.wait_with_output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let input = json!({"session_id": "5f0e-1", "hook_event_name": "SessionStart", "source": "compact", "cwd": ws.root});
+    let said = hook(&input.to_string());
+    assert!(said.starts_with("You go on in the lbx session 5f0e-1, in "), "{said}");
+    assert!(
+        said.contains("\nRead before the context was compacted; read again before any change:\n- a.txt\n"),
+        "{said}"
+    );
+    ws.lbx(&["write", "a.txt", "--content", "x", "--session", "5f0e-1"]).error("not_read");
+    // The others keep what they have read, until a harness without a session of its own asks.
+    assert_eq!(status(&ws)["fresh"], json!(["a.txt"]));
+    hook("{}");
+    assert_eq!(status(&ws)["compacted"], json!(["a.txt"]));
+}
