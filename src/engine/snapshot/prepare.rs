@@ -146,7 +146,11 @@ impl<'a> Preparer<'_, 'a> {
         if !is_name(path, matches!(state, FileState::Symlink { .. })) {
             return Ok(Scanned::LeftOut(Reason::Name));
         }
-        let found = tree::look_up(self.repo, self.chain.tree(), path)?;
+        // What is known need not be looked up: in a wide folder that takes long, for each of its files.
+        let found = match known {
+            Some(known) => Lookup::Entry(known),
+            None => tree::look_up(self.repo, self.chain.tree(), path)?,
+        };
         if let Some(reason) = self.refusal(&FileChange { path, before: None, after: Some(state) }, found)? {
             let is_known = known.is_some_and(|known| self.is_as_it_is(state, known));
             return Ok(if is_known { Scanned::IsKnown } else { Scanned::LeftOut(reason) });
