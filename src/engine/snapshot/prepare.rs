@@ -146,7 +146,11 @@ impl<'a> Preparer<'_, 'a> {
         if !is_name(path, matches!(state, FileState::Symlink { .. })) {
             return Ok(Scanned::LeftOut(Reason::Name));
         }
-        let found = tree::look_up(self.repo, self.chain.tree(), path)?;
+        // What is known need not be looked up: in a wide folder that takes long, for each of its files.
+        let found = match known {
+            Some(known) => Lookup::Entry(known),
+            None => tree::look_up(self.repo, self.chain.tree(), path)?,
+        };
         if let Some(reason) = self.refusal(&FileChange { path, before: None, after: Some(state) }, found)? {
             let is_known = known.is_some_and(|known| self.is_as_it_is(state, known));
             return Ok(if is_known { Scanned::IsKnown } else { Scanned::LeftOut(reason) });
@@ -319,8 +323,10 @@ fn size_bytes(state: FileState<'_>) -> u64 {
 /// Whether git takes every part of the path, and none is lbx's own folder: of that, only the policy
 /// enters, which git sees too.
 fn is_name(path: &[u8], is_link: bool) -> bool {
+    let is_own = path.split(|byte| *byte == b'/').any(|name| name == b".lbx");
     let last = path.rsplit(|byte| *byte == b'/').next();
     may_enter(path)
+        && !(is_own && is_link)
         && path.split(|byte| *byte == b'/').all(|name| {
             let mode = (is_link && Some(name) == last).then_some(component::Mode::Symlink);
             // Git reads a backslash as a separator where it checks a repository.
