@@ -114,7 +114,7 @@ pub struct Request {
     #[schemars(extend("x-aliases" = ["-C", "context_lines"]))]
     pub context: Option<usize>,
     /// content: matching lines; files: paths of files with matches; count: matching lines of each
-    /// file; count_matches: matches in each file, several in a line too
+    /// file; `count_matches`: matches in each file, several in a line too
     #[arg(long, value_name = "MODE")]
     pub output_mode: Option<OutputMode>,
     /// Matches to show at most, or files, or counts, 250 by default; 0 for all
