@@ -245,7 +245,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand grep" -s T -l type-not -d 'No fi
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s B -l before -d 'Lines to show before each match' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s A -l after -d 'Lines to show after each match' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s C -l context -d 'Lines to show before and after each match' -r
-complete -c lbx -n "__fish_lbx_using_subcommand grep" -l output-mode -d 'content: matching lines; files: paths of files with matches; count: matching lines of each file; count_matches: matches in each file, several in a line too' -r -f -a "content\t'Matching lines'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l output-mode -d 'content: matching lines; files: paths of files with matches; count: matching lines of each file; `count_matches`: matches in each file, several in a line too' -r -f -a "content\t'Matching lines'
 files\t'Paths of files with matches'
 count\t'Matching lines of each file'
 count_matches\t'Matches in each file'

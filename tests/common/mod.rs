@@ -22,7 +22,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub use answer::{Answer, EXIT_STATUS, exit_status};
-pub use call::{Call, LBX, PATH_FIXED, kill};
+#[allow(unused_imports, reason = "not every test needs the binary's path itself")]
+pub use call::LBX;
+pub use call::{Call, PATH_FIXED, kill};
 
 /// A folder of files, mostly a git repository, and a home folder beside it.
 pub struct Workspace {

@@ -116,7 +116,7 @@ impl Case {
         if let Some(kind) = self.line.get("error") {
             let says = self.line["says"].as_array().unwrap();
             let is_said = says.iter().all(|part| message.contains(part.as_str().unwrap()));
-            return if &answer["error"]["kind"] == kind && is_said { Ok(()) } else { Err("".into()) };
+            return if &answer["error"]["kind"] == kind && is_said { Ok(()) } else { Err(String::new()) };
         }
         let is_already = |answer: &Value| {
             let files = answer["data"]["files"].as_array();

@@ -66,9 +66,8 @@ fn run(target: &str, entry: fn(&[u8])) {
         entry(seed);
         for _ in 0..if *is_own { MUTATIONS } else { MUTATIONS / 8 } {
             let data = random.mutated(seed, &texts);
-            if std::panic::catch_unwind(|| entry(&data)).is_err() {
-                panic!("{target} fails for {}", data.escape_ascii());
-            }
+            let is_fine = std::panic::catch_unwind(|| entry(&data)).is_ok();
+            assert!(is_fine, "{target} fails for {}", data.escape_ascii());
         }
     }
 }

@@ -2,6 +2,8 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::format_push_string,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stderr,

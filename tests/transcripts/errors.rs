@@ -244,7 +244,8 @@ fn a_limit_on_the_size_of_files_is_told() {
         return;
     };
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let kind = answer["error"]["kind"].as_str().unwrap();
-    assert!(kind == "too_large" || kind == "no_space", "{answer:#}");
-    assert_eq!(output.status.code(), Some(exit_status(kind)));
+    assert_eq!(answer["error"]["kind"], "io_error", "{answer:#}");
+    assert_eq!(answer["error"]["details"]["errno"], "EFBIG", "{answer:#}");
+    assert!(answer["error"]["suggested_action"].as_str().unwrap().contains("ulimit -f"), "{answer:#}");
+    assert_eq!(output.status.code(), Some(exit_status("io_error")));
 }

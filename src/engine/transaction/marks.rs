@@ -8,6 +8,7 @@ use crate::engine::fs::is_symlink_mode;
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
 use crate::engine::session::{Lines, Mark, SessionState};
+use crate::sha256::Sha256;
 use crate::text::content::View;
 use crate::text::lines;
 
@@ -62,6 +63,11 @@ fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<M
     let total_lines = lines::count(&body);
     let everything =
         || Mark::of_everything(path.clone(), after.sha256, after.bytes.len() as u64, total_lines);
+    if let Known::ChangedSince(seen) = &after.known {
+        let known = session.mark(old_path).filter(|mark| mark.sha256 == Sha256::of(seen))?;
+        let lines = still_known(&known.lines, &body_of(seen), &body_of(old_bytes), &body);
+        return Some(Mark { lines, ..everything() });
+    }
     let is_new = !current.exists() && file.origin.is_none();
     if after.known == Known::Everything || is_new {
         return Some(everything());
@@ -96,9 +102,44 @@ fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines {
     lines
 }
 
+/// The lines of `after` that were shown where others had changed `seen` to `before`: those of `seen`
+/// that were and still stand, at their new numbers, and all that changed since `before`.
+fn still_known(shown: &Lines, seen: &[u8], before: &[u8], after: &[u8]) -> Lines {
+    let split = |text: &'_ [u8]| lines::lines(text).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let (seen, before, after) = (split(seen), split(before), split(after));
+    let myers = similar::Algorithm::Myers;
+    let mut known = Lines::default();
+    for op in similar::capture_diff_slices(myers, &seen, &after) {
+        if let similar::DiffOp::Equal { old_index, new_index, len } = op {
+            let (old, new, len) = (old_index as u64, new_index as u64, len as u64);
+            for &(first, last) in shown.ranges() {
+                let (first, last) = (first.max(old + 1), last.min(old + len));
+                if first <= last {
+                    known.add(first - old + new, last - old + new);
+                }
+            }
+        }
+    }
+    for op in similar::capture_diff_slices(myers, &before, &after) {
+        let range = op.new_range();
+        if !matches!(op, similar::DiffOp::Equal { .. }) && !range.is_empty() {
+            known.add(range.start as u64 + 1, range.end as u64);
+        }
+    }
+    known
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_that_others_changed_are_no_longer_known() {
+        let mut shown = Lines::default();
+        shown.add(1, 4);
+        let known = still_known(&shown, b"a\nb\nc\nd\n", b"A\nb\nnew\nc\nd\n", b"A\nb\nnew\nC\nd\n");
+        assert_eq!(known.ranges(), [(2, 2), (4, 5)]);
+    }
 
     #[test]
     fn shown_lines_move_with_the_text() {

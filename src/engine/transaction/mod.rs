@@ -68,12 +68,14 @@ impl Intent {
 }
 
 /// What the caller knows of the new bytes once the change is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Known {
     /// All of them: it gave them.
     Everything,
     /// The changed lines, and what it had been shown of the others.
     ChangedLines,
+    /// The changed lines, and what it had been shown of those bytes, which others have changed since.
+    ChangedSince(Vec<u8>),
 }
 
 /// A file as it stands under the lock.

@@ -110,14 +110,15 @@ fn edit_file(
         must_leave_nothing_out(&view(current.bytes(), &shown)?, steps, &shown)?;
     }
     let plan = gate(change, current, steps, request, &shown)?;
-    let Plan { seen, answer, bytes, rebased, left_out } = plan;
+    let Plan { seen, answer, bytes, rebased, base, left_out } = plan;
     let Some(bytes) = bytes else {
         return Ok((answer, None));
     };
     let wanted = DiffWanted::by(&request.trial, &request.shown).within(change.engine().policy());
     let diff = wanted.of(&shown, Some(seen.current().bytes()), Some(&bytes));
     let path = seen.current().place().path().clone();
-    let sha256 = change.put(seen, bytes, None, Known::ChangedLines);
+    let known = base.map_or(Known::ChangedLines, Known::ChangedSince);
+    let sha256 = change.put(seen, bytes, None, known);
     if rebased {
         change.engine().warn(format!("{shown} had changed since it was read, but not where it was edited"));
     }
@@ -154,16 +155,18 @@ struct Plan {
     bytes: Option<Vec<u8>>,
     /// Whether the file had changed since it was read.
     rebased: bool,
+    /// The bytes as they were then, where they are at hand.
+    base: Option<Vec<u8>>,
     /// Lines that a sketch leaves out.
     left_out: Vec<(usize, usize)>,
 }
 
 impl Plan {
     /// The plan that comes of edits, whose file is that of `seen`.
-    fn of(seen: Seen, outcome: Outcome, shown: &str, rebased: bool) -> Self {
+    fn of(seen: Seen, outcome: Outcome, shown: &str) -> Self {
         let Outcome { mut answer, bytes, left_out } = outcome;
         shown.clone_into(&mut answer.path);
-        Self { seen, answer, bytes, rebased, left_out }
+        Self { seen, answer, bytes, rebased: false, base: None, left_out }
     }
 }
 
@@ -204,10 +207,12 @@ fn gate(
         let file = view(current.bytes(), shown)?;
         let rebased = rebase::rebase(change, &current, &file, steps, seen_sha256);
         if request.rebase {
-            let edited =
+            let (edited, base) =
                 rebased.map_err(|error| rebase::refused(current_stale(change, &current, request), &error))?;
             let outcome = Outcome::of(&file, edited, &current);
-            return Ok(Plan::of(current.without_proof(), outcome, shown, true));
+            drop(file);
+            let plan = Plan::of(current.without_proof(), outcome, shown);
+            return Ok(Plan { rebased: true, base, ..plan });
         }
         let error = current_stale(change, &current, request).detail("rebase", rebased.is_ok());
         return Err(if rebased.is_ok() {
@@ -229,7 +234,7 @@ fn gate(
         Err(error) => return Err(elsewhere::explained(change, seen.current(), steps, error)),
     };
     drop(file);
-    Ok(Plan::of(seen, outcome, shown, false))
+    Ok(Plan::of(seen, outcome, shown))
 }
 
 /// The refusal of a stale file.

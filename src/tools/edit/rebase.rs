@@ -16,6 +16,8 @@ use crate::text::content::View;
 /// with the change since (three-way, by lines). Where they are not, the old text of every edit must
 /// stand in one place alone, just as the caller knows it.
 ///
+/// Answers those bytes too, where they are at hand.
+///
 /// # Errors
 /// `no_match`, `ambiguous_match`, or `stale_file` where the merge has conflicts.
 pub fn rebase(
@@ -24,15 +26,15 @@ pub fn rebase(
     file: &View<'_>,
     steps: &[Step],
     seen: Option<Sha256>,
-) -> Result<Edited<'static>, Error> {
+) -> Result<(Edited<'static>, Option<Vec<u8>>), Error> {
     let shown = current.place().shown();
     let base = seen.and_then(|sha256| change.bytes_seen(current.place().path(), sha256));
-    let base = base.as_deref().and_then(|bytes| View::of(bytes).ok());
-    let Some(base) = base.filter(|base| base.encoding == file.encoding) else {
-        return apply::apply(file, steps, shown).map(Edited::into_owned);
+    let text = base.as_deref().and_then(|bytes| View::of(bytes).ok());
+    let Some(text) = text.filter(|text| text.encoding == file.encoding) else {
+        return apply::apply(file, steps, shown).map(|edited| (edited.into_owned(), None));
     };
-    let edited = apply::apply(&base, steps, shown)?;
-    let Ok(merged) = diffy::merge_bytes(&base.body, &file.body, &edited.body) else {
+    let edited = apply::apply(&text, steps, shown)?;
+    let Ok(merged) = diffy::merge_bytes(&text.body, &file.body, &edited.body) else {
         return Err(Error::new(
             crate::error::ErrorKind::StaleFile,
             format!("{shown} has changed since it was read, in the edited lines too"),
@@ -41,7 +43,10 @@ pub fn rebase(
     };
     let ranges = changed_ranges(&file.body, &merged);
     let matched = if merged == *file.body { Matched::AlreadyApplied } else { edited.matched };
-    Ok(Edited { body: Cow::Owned(merged), ranges, matched, left_out: edited.left_out })
+    let left_out = edited.left_out;
+    drop(edited.body);
+    drop(text);
+    Ok((Edited { body: Cow::Owned(merged), ranges, matched, left_out }, base))
 }
 
 /// Where `new` differs from `old`, line by line.
