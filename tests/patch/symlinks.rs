@@ -97,7 +97,7 @@ fn what_git_does_to_symlinks_is_done_undone_and_reversed() {
         let patch = ws.git(&["diff", "--cached", "--full-index", "-M", "-C", "--binary", "HEAD"]) + "\n";
         ws.git(&["reset", "-q", "--hard", "HEAD"]);
         // Symlinks need no proof; the files do.
-        for step in before.iter() {
+        for step in *before {
             if let File(path, _) = step {
                 ws.lbx(&["read", path]).ok();
             }
