@@ -121,3 +121,19 @@ fn a_folder_without_git_has_the_same() {
     assert_eq!(ws.lbx(&["snapshot"]).ok()["files"], 1);
     assert_eq!(ws.lbx(&["snapshot"]).ok(), json!({ "files": 0, "insertions": 0, "deletions": 0 }));
 }
+
+#[test]
+fn large_files_are_whole_in_their_snapshots() {
+    let lines = |last: &str| (0..200_000).map(|line| format!("line {line}\n")).collect::<String>() + last;
+    let ws = Workspace::with(&[("big.txt", lines("one\n").as_str())]);
+    ws.lbx(&["read", "big.txt", "--start-line", "-1"]).ok();
+    ws.lbx(&["edit", "big.txt", "--old-string", "\none\n", "--new-string", "\ntwo\n"]).ok();
+    // Someone else's change of a large file stands apart, whole as well.
+    ws.write("big.txt", lines("three\n"));
+    ws.lbx(&["append", "big.txt", "--content", "four\n"]).ok();
+    let at = |commit: &str| ws.git(&["show", &format!("{commit}:big.txt")]) + "\n";
+    assert_eq!(at("lbx-snapshots"), lines("three\nfour\n"));
+    assert_eq!(at("lbx-snapshots~1"), lines("three\n"));
+    assert_eq!(at("lbx-snapshots~2"), lines("two\n"));
+    ws.git(&["fsck", "--strict", "--full"]);
+}

@@ -173,7 +173,7 @@ impl Store {
             left_out: prepared.left_out,
             warnings,
         };
-        let moved = self.publish(tip, chain.newest(), stamp.seconds)?;
+        let moved = self.publish(tip, chain.newest(), stamp.seconds, &prepared.packed)?;
         Ok((moved == Moved::Yes).then_some(recorded))
     }
 
@@ -189,12 +189,13 @@ impl Store {
         Ok(())
     }
 
-    /// Stores the new objects, then moves the branch to `newest`, where there is one.
+    /// Stores the new objects, `packed` ones among them, then moves the branch to `newest`, where there is one.
     fn publish(
         &self,
         tip: Option<ObjectId>,
         newest: Option<ObjectId>,
         seconds: i64,
+        packed: &[objects::Packed],
     ) -> Result<Moved, SnapshotError> {
         let Some(newest) = newest else {
             return Ok(Moved::Yes);
@@ -207,7 +208,7 @@ impl Store {
         let log = LogLine { subject: summary.unwrap_or_default(), seconds };
         let folder = self.repo.common_dir().join("objects");
         let memory = self.repo.objects.reset_object_memory().unwrap_or_default();
-        objects::store(&folder, &memory, self.repo.loose_compression())
+        objects::store(&folder, &memory, packed, self.repo.loose_compression())
             .doing(|| format!("cannot store objects in `{}`", folder.display()))?;
         let moved = self.branch.advance(&self.repo, tip, newest, &log)?;
         if self.private {

@@ -1,5 +1,6 @@
 //! Putting new objects on disk, so that they are there before anything names them.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -21,17 +22,43 @@ const SYNC_EACH_MAX: usize = 64;
 /// How often an object is tried again when its folder vanishes.
 const TRIES_MAX: usize = 10;
 
-/// One new object: its id, kind and bytes.
-type Object<'a> = (&'a ObjectId, &'a Kind, &'a [u8]);
+/// One new object.
+type Object<'a> = (&'a ObjectId, Form<'a>);
 
-/// Writes every object of `memory` loose below `folder`, and returns when all are durable.
+/// How an object is at hand.
+#[derive(Clone, Copy)]
+enum Form<'a> {
+    /// As it is.
+    Plain(Kind, &'a [u8]),
+    /// As its file will have it.
+    Packed(&'a [u8]),
+}
+
+/// An object in the form that its file will have.
+#[derive(Debug)]
+pub struct Packed {
+    /// Its id.
+    id: ObjectId,
+    /// The compressed bytes, header and all.
+    bytes: Vec<u8>,
+}
+
+impl Packed {
+    /// The blob of `bytes`, whose id is `id`.
+    pub fn blob(id: ObjectId, bytes: &[u8], level: Compression) -> io::Result<Self> {
+        Ok(Self { id, bytes: compressed(Kind::Blob, bytes, level)? })
+    }
+}
+
+/// Writes every object of `memory` and of `packed` loose below `folder`, and returns when all are durable.
 ///
 /// Each gets a file of its own, written aside under a name that `git gc` clears away, synced
 /// and only then renamed, so that no power cut leaves an empty object. The waits for the disk
 /// overlap, since the files are spread over threads; many files are synced all at once.
-pub fn store(folder: &Path, memory: &Storage, level: Compression) -> io::Result<()> {
-    let objects: Vec<Object<'_>> =
-        memory.iter().map(|(id, (kind, bytes))| (id, kind, bytes.as_slice())).collect();
+pub fn store(folder: &Path, memory: &Storage, packed: &[Packed], level: Compression) -> io::Result<()> {
+    let plain = memory.iter().map(|(id, (kind, bytes))| (id, Form::Plain(*kind, bytes.as_slice())));
+    let packed = packed.iter().map(|object| (&object.id, Form::Packed(&object.bytes)));
+    let objects: Vec<Object<'_>> = plain.chain(packed).collect();
     let writer = Writer {
         folder,
         level,
@@ -130,13 +157,16 @@ impl Aside {
 
 impl Writer<'_> {
     /// Writes one object aside.
-    fn write(&self, (id, kind, bytes): &Object<'_>) -> io::Result<Aside> {
+    fn write(&self, (id, form): &Object<'_>) -> io::Result<Aside> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let (fan_out, name) = (fan_out(self.folder, id), id.to_hex().to_string());
         let path = fan_out.join(format!("tmp_obj_lbx{}-{number}", std::process::id()));
         let _ = fs::remove_file(&path); // of a dead process that had this id
-        let packed = compressed(**kind, bytes, self.level)?;
+        let packed = match form {
+            Form::Plain(kind, bytes) => Cow::Owned(compressed(*kind, bytes, self.level)?),
+            Form::Packed(bytes) => Cow::Borrowed(*bytes),
+        };
         self.again_without_folder(&fan_out, || self.write_file(&path, &packed))?;
         Ok(Aside { path, to: fan_out.join(name.get(2..).unwrap_or_default()) })
     }
@@ -170,8 +200,7 @@ impl Writer<'_> {
 
     /// Syncs every folder that has new names.
     fn sync_folders(&self, objects: &[Object<'_>]) -> io::Result<()> {
-        let mut folders: BTreeSet<PathBuf> =
-            objects.iter().map(|(id, _, _)| fan_out(self.folder, id)).collect();
+        let mut folders: BTreeSet<PathBuf> = objects.iter().map(|(id, _)| fan_out(self.folder, id)).collect();
         if self.made_folder.load(Ordering::Relaxed) {
             folders.insert(self.folder.to_owned());
         }

@@ -13,6 +13,7 @@ use super::chain::Chain;
 use super::change::{FileChange, FileState, LeftOut, Reason};
 use super::disk::OnDisk;
 use super::error::{Doing as _, SnapshotError};
+use super::objects::Packed;
 use super::rules::{self, Rules};
 use super::tree::{self, Edit, Found, Lookup};
 use super::untracked::may_enter;
@@ -32,9 +33,15 @@ pub struct Prepared<'a> {
     pub left_out: Vec<LeftOut>,
     /// What a person should know.
     pub warnings: Vec<String>,
+    /// Large blobs, which are too much to keep as they are.
+    pub packed: Vec<Packed>,
 }
 
-/// Turns `files` into edits on top of `chain`. Blobs go into the repository's object memory.
+/// Blobs of so many bytes are compressed at once: the object memory would hold them twice.
+const LARGE_BYTES: usize = 1024 * 1024;
+
+/// Turns `files` into edits on top of `chain`. Blobs go into the repository's object memory, the
+/// large ones into what this answers.
 pub fn prepare<'a>(
     repo: &gix::Repository,
     chain: &Chain<'_>,
@@ -238,7 +245,7 @@ impl<'a> Preparer<'_, 'a> {
         let (kind, bytes) = self.stored_form(path, state, found, wanted)?;
         let id = self.hash(path, &bytes)?;
         if wanted || found.entry().is_none_or(|found| found.id != id) {
-            self.store(path, &bytes)?;
+            self.keep(path, id, &bytes)?;
         }
         Ok(Found { kind, id })
     }
@@ -266,6 +273,16 @@ impl<'a> Preparer<'_, 'a> {
     fn hash(&self, path: &[u8], bytes: &[u8]) -> Result<ObjectId, SnapshotError> {
         gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes)
             .doing(|| format!("cannot hash `{}`", path.to_str_lossy()))
+    }
+
+    /// Keeps the blob `id` until all are stored.
+    fn keep(&mut self, path: &[u8], id: ObjectId, bytes: &[u8]) -> Result<(), SnapshotError> {
+        if bytes.len() < LARGE_BYTES {
+            return self.store(path, bytes);
+        }
+        let packed = Packed::blob(id, bytes, self.repo.loose_compression());
+        self.done.packed.push(packed.doing(|| format!("cannot compress `{}`", path.to_str_lossy()))?);
+        Ok(())
     }
 
     /// Stores a blob.

@@ -118,7 +118,7 @@ impl Store {
         });
         let id = chain.commit(tree, &subject, scan.why, scan.tool)?;
         taken.warnings.splice(0..0, self.warnings.iter().cloned());
-        if self.publish(tip, chain.newest(), stamp.seconds)? != Moved::Yes {
+        if self.publish(tip, chain.newest(), stamp.seconds, &[])? != Moved::Yes {
             return Ok(None);
         }
         // The snapshot stands; without the index the next scan only takes longer.
