@@ -1,6 +1,6 @@
 //! The files that a patch names, as they stand under the lock, and what becomes of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -227,17 +227,18 @@ impl<'e> Files<'e> {
     /// `invalid_request`.
     pub fn check_expected(&mut self, outcomes: &[FileOutcome]) -> Result<(), Error> {
         self.settle_expected()?;
-        let Some(expected) = self.expected.clone() else {
+        if self.expected.is_none() {
             return Ok(());
-        };
-        let mut touched = Vec::new();
+        }
+        let mut touched = BTreeSet::new();
         for outcome in outcomes {
-            touched.push(self.canonical(&outcome.path)?);
+            touched.insert(self.canonical(&outcome.path)?);
             if let Some(from) = &outcome.from {
-                touched.push(self.canonical(from)?);
+                touched.insert(self.canonical(from)?);
             }
         }
-        match expected.keys().find(|path| !touched.contains(path)) {
+        let mut expected = self.expected.iter().flat_map(BTreeMap::keys);
+        match expected.find(|path| !touched.contains(*path)) {
             None => Ok(()),
             Some(path) => {
                 let shown = self.change.engine().workspace.shown(path);
