@@ -5,7 +5,7 @@ use crate::engine::history::History;
 use crate::engine::path::WorkspacePath;
 use crate::engine::transaction::journal::Version;
 use crate::engine::transaction::replay::{Gone, Live, Piece, same};
-use crate::engine::transaction::{Change, Current, Known};
+use crate::engine::transaction::{Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
@@ -78,7 +78,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         }
         self.paths.push(at.clone());
         if stays {
-            self.change.put(current.without_proof(), bytes, Some(target.mode), Known::ChangedLines);
+            self.change.put_version(current.without_proof(), bytes, &target);
         } else {
             let place = self.change.nothing_at(&at)?.without_proof();
             self.change.rename(current.without_proof(), place, bytes, Some(target.mode))?;
@@ -167,5 +167,5 @@ impl<'p, 'c> Planner<'p, 'c> {
 /// What a file holds; `None` where there is none.
 fn version(current: &Current) -> Option<Version> {
     let size = current.bytes().len() as u64;
-    current.mode().map(|mode| Version { sha256: current.sha256(), size, mode })
+    current.mode().map(|mode| Version { sha256: current.sha256(), size, mode, identity: None })
 }
