@@ -105,8 +105,7 @@ fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines {
 /// The lines of `after` that were shown where others had changed `seen` to `before`: those of `seen`
 /// that were and still stand, at their new numbers, and all that changed since `before`.
 fn still_known(shown: &Lines, seen: &[u8], before: &[u8], after: &[u8]) -> Lines {
-    let split = |text: &'_ [u8]| lines::lines(text).map(<[u8]>::to_vec).collect::<Vec<_>>();
-    let (seen, before, after) = (split(seen), split(before), split(after));
+    let [seen, before, after] = [seen, before, after].map(|text| lines::lines(text).collect::<Vec<_>>());
     let myers = similar::Algorithm::Myers;
     let mut known = Lines::default();
     for op in similar::capture_diff_slices(myers, &seen, &after) {
