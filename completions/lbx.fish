@@ -70,7 +70,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand read" -l start-line -d 'First li
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l end-line -d 'Last line to show, -1 being the file\'s last; instead of limit' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l ranges -d 'Several ranges of lines: 10-20, 50-, -20 for the last 20' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l around-line -d 'Show the block round this line, by indentation' -r
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l column -d 'Byte of the first line to begin at, from 1, as `next_column` says' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l column -d 'Byte of the first line, or of the cell, to begin at, from 1, as `next_column` says' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l cell -d 'Show a notebook\'s cell, from 1, and its outputs in short; 0 for all cells' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l if-sha256 -d 'Answer `unchanged` and no content where the file still has this sha256' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l binary -d 'How to show a file that is no text; without it such a file is refused' -r -f -a "base64\t'All of it, encoded as base64, with its MIME type'"

@@ -26,10 +26,10 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::{Hasher, Sha256};
 use crate::text::content::{self, BINARY_CHECK_BYTES, Content, Encoding};
 use crate::text::lines::LineEnding;
-use crate::text::slice::{Sliced, Slicer, Wanted};
+use crate::text::slice::{Clipped, Sliced, Slicer, Wanted};
 use notebook::NotebookRead;
 use shown::{Form, Part};
-use wanted::{Range, Selection, Span};
+use wanted::{Extent, Range, Selection, Span};
 
 /// How often a file that changes meanwhile is read anew.
 const PASSES_MAX: usize = 8;
@@ -73,7 +73,7 @@ pub struct Request {
     #[arg(long, value_name = "LINE")]
     #[schemars(range(min = 1))]
     pub around_line: Option<u64>,
-    /// Byte of the first line to begin at, from 1, as `next_column` says
+    /// Byte of the first line, or of the cell, to begin at, from 1, as `next_column` says
     #[arg(long, value_name = "BYTE")]
     #[schemars(range(min = 1))]
     pub column: Option<usize>,
@@ -206,14 +206,18 @@ pub struct TextRead {
     pub start_line: u64,
     /// Last line shown; one less than `start_line` where there is none
     pub end_line: u64,
-    /// Whether lines were left out after these
+    /// Whether something was left out that was asked for, or lines after these
     pub truncated: bool,
-    /// Where to go on
+    /// Where to go on: after these lines; where nothing follows, in the first that was clipped
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
     /// The column to go on at, where a line was cut
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_column: Option<usize>,
+    /// Lines too long to be shown whole, which were clipped: the rest of one is read with its
+    /// number as `start_line` and its `next_column` as `column`
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clipped: Vec<ClippedLine>,
     /// SHA-256 of the bytes of these lines on disk, where lines were asked for: edit takes it as
     /// `range_sha256`
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -224,6 +228,23 @@ pub struct TextRead {
     pub line_ending: LineEnding,
     /// Whether the file begins with a byte-order mark, which is not in the content
     pub bom: bool,
+}
+
+/// A line of which only the start is shown.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ClippedLine {
+    /// Its number, from 1
+    pub line: u64,
+    /// The column after what is shown of it
+    pub next_column: usize,
+    /// Bytes in it
+    pub bytes: u64,
+}
+
+impl From<&Clipped> for ClippedLine {
+    fn from(clipped: &Clipped) -> Self {
+        Self { line: clipped.line, next_column: clipped.kept + 1, bytes: clipped.length }
+    }
 }
 
 /// The tool.
@@ -254,7 +275,7 @@ impl Tool for Read {
 
     fn text(response: &Response, text: &mut Text) {
         match response {
-            Response::One(read) => one_as_text(read, text),
+            Response::One(read) => one_as_text(read, "", text),
             Response::Several { files } => {
                 for file in files {
                     several_as_text(file, text);
@@ -325,10 +346,11 @@ fn read(
         return binary::read(engine, &place, file, &stat, &start, request, bytes_max);
     }
     let spans = match selection {
-        Selection::Cells(cell) if request.if_sha256.is_none() => {
-            return notebook::read(engine, &place, &mut file, &stat, *cell, bytes_max);
+        Selection::Cells(cell, skip_bytes) if request.if_sha256.is_none() => {
+            let wanted = notebook::Wanted { cell: *cell, skip_bytes: *skip_bytes, bytes_max };
+            return notebook::read(engine, &place, &mut file, &stat, wanted);
         }
-        Selection::Cells(_) => Vec::new(),
+        Selection::Cells(..) => Vec::new(),
         Selection::Lines(span) => vec![*span],
         Selection::Ranges(spans) => spans.clone(),
         Selection::Around(line, _) => around::window(*line).to_vec(),
@@ -336,18 +358,23 @@ fn read(
     let is_around = matches!(selection, Selection::Around(..));
     let window_bytes = if is_around { around::WINDOW_BYTES } else { bytes_max };
     let skip_bytes = request.column.unwrap_or(1) - 1;
-    let pass = slices(engine, &mut file, &place, &spans, skip_bytes, window_bytes)?;
+    let extent = Extent { skip_bytes, bytes_max: window_bytes, has_others: spans.len() > 1 };
+    let pass = slices(engine, &mut file, &place, &spans, extent)?;
     if request.if_sha256 == Some(pass.sha256) {
         engine.mark_shown(place.path(), pass.sha256, &stat, &[]);
         let unchanged = FileRead::new(&place, pass.sha256, pass.size, &stat);
         return Ok(FileRead { unchanged: true, ..unchanged });
     }
-    if let Selection::Cells(cell) = selection {
+    if let Selection::Cells(cell, skip_bytes) = selection {
         file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
-        return notebook::read(engine, &place, &mut file, &stat, *cell, bytes_max);
+        let wanted = notebook::Wanted { cell: *cell, skip_bytes: *skip_bytes, bytes_max };
+        return notebook::read(engine, &place, &mut file, &stat, wanted);
     }
     let parts = match selection {
-        Selection::Around(line, lines_max) => vec![around::part(&pass, *line, *lines_max, bytes_max)],
+        Selection::Around(line, lines_max) => {
+            let bounds = around::Bounds { lines_max: *lines_max, bytes_max, form: request.form() };
+            vec![around::part(&pass, *line, bounds)]
+        }
         _ => shown::parts(&pass, request.form(), bytes_max),
     };
     Ok(answer(engine, &place, &stat, request, selection, &pass, parts))
@@ -363,7 +390,7 @@ fn answer(
     pass: &Pass,
     mut parts: Vec<Part>,
 ) -> FileRead {
-    let seen: Vec<(u64, u64)> = parts.iter().map(Part::seen).collect();
+    let seen: Vec<(u64, u64)> = parts.iter().flat_map(Part::seen).collect();
     engine.mark_shown(place.path(), pass.sha256, stat, &seen);
     let ends_where_asked = match selection {
         Selection::Lines(span) => span.end.is_some(),
@@ -410,8 +437,7 @@ fn answer(
 
 /// SHA-256 of lines as they are on disk, where whole lines are shown.
 fn range_sha256(part: &Part, text: &Sliced) -> Option<Sha256> {
-    let is_whole = part.complete_lines > 0 && part.cut_at.is_none() && part.skipped == 0;
-    is_whole.then(|| Sha256::of(&on_disk(part.bytes.clone(), text, part.is_start())))
+    part.is_whole().then(|| Sha256::of(&on_disk(part.bytes.clone(), text, part.is_start())))
 }
 
 /// Lines as they are on disk: in the file's encoding, with its byte-order mark where it begins.
@@ -469,15 +495,23 @@ impl TextRead {
             _ => (1, 0),
         };
         let stopped = parts.iter().find(|part| part.stopped);
-        let truncated = stopped.is_some() || (end_line < text.total_lines && !ends_where_asked);
-        let next = stopped.map_or(end_line, Part::next_offset);
+        let goes_on = stopped.is_some() || (end_line < text.total_lines && !ends_where_asked);
+        let after = goes_on.then(|| {
+            let column = stopped.and_then(|part| part.cut_at).map(|cut| cut + 1);
+            (stopped.map_or(end_line, Part::next_offset), column)
+        });
+        let clipped: Vec<ClippedLine> =
+            parts.iter().flat_map(|part| &part.clipped).map(ClippedLine::from).collect();
+        let inside = clipped.first().map(|clipped| (clipped.line - 1, Some(clipped.next_column)));
+        let next = after.or(inside);
         Self {
             total_lines: text.total_lines,
             start_line,
             end_line,
-            truncated,
-            next_offset: truncated.then_some(next),
-            next_column: stopped.and_then(|part| part.cut_at).map(|cut| cut + 1),
+            truncated: next.is_some(),
+            next_offset: next.map(|next| next.0),
+            next_column: next.and_then(|next| next.1),
+            clipped,
             range_sha256: None,
             encoding: text.encoding,
             line_ending: text.line_ending,
@@ -531,8 +565,7 @@ fn slices(
     file: &mut File,
     place: &Place,
     spans: &[Span],
-    skip_bytes: usize,
-    bytes_max: usize,
+    extent: Extent,
 ) -> Result<Pass, Error> {
     let is_relative = spans.iter().any(Span::is_relative);
     let (mut terminator, mut known) = (b'\n', None);
@@ -541,7 +574,7 @@ fn slices(
         let wanted = if is_relative && known.is_none() {
             Vec::new()
         } else {
-            let resolved = spans.iter().map(|span| span.resolve(total, skip_bytes, bytes_max));
+            let resolved = spans.iter().map(|span| span.resolve(total, extent));
             resolved.collect::<Result<Vec<_>, _>>()?
         };
         file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
@@ -612,7 +645,7 @@ fn for_each_piece(
 }
 
 /// The bytes of one file, and where to go on.
-fn one_as_text(read: &FileRead, text: &mut Text) {
+fn one_as_text(read: &FileRead, named: &str, text: &mut Text) {
     text.out.extend_from_slice(&read.raw);
     if read.unchanged {
         text.note(format!("{}: unchanged", read.path));
@@ -620,14 +653,34 @@ fn one_as_text(read: &FileRead, text: &mut Text) {
     if let Some(cells) = &read.notebook
         && let Some(next) = cells.next_cell
     {
-        text.note(format!("cells up to {} of {}; go on with --cell {next}", next - 1, cells.total_cells));
+        let (shown, column) = match cells.next_column {
+            Some(column) => (format!("a part of cell {next}"), format!(" --column {column}")),
+            None => (format!("cells up to {}", next - 1), String::new()),
+        };
+        let total = cells.total_cells;
+        text.note(format!("{named}{shown} of {total}; go on with --cell {next}{column}"));
     }
-    if let Some(part) = &read.text
-        && let Some(offset) = part.next_offset
-    {
+    if let Some(part) = &read.text {
+        notes_of_part(part, named, text);
+    }
+}
+
+/// Which lines were clipped, and where to go on after them.
+fn notes_of_part(part: &TextRead, named: &str, text: &mut Text) {
+    for ClippedLine { line, next_column, bytes } in &part.clipped {
+        let shown = next_column - 1;
+        text.note(format!(
+            "{named}line {line} is clipped to {shown} of {bytes} bytes; go on with --start-line {line} --column {next_column}"
+        ));
+    }
+    let is_told = |offset: u64| {
+        let first = part.clipped.first();
+        first.is_some_and(|first| first.line == offset + 1 && part.next_column == Some(first.next_column))
+    };
+    if let Some(offset) = part.next_offset.filter(|&offset| !is_told(offset)) {
         let column = part.next_column.map(|column| format!(" --column {column}")).unwrap_or_default();
         text.note(format!(
-            "lines {} to {} of {}; go on with --offset {offset}{column}",
+            "{named}lines {} to {} of {}; go on with --offset {offset}{column}",
             part.start_line, part.end_line, part.total_lines
         ));
     }
@@ -638,7 +691,7 @@ fn several_as_text(item: &Item, text: &mut Text) {
     match item {
         Item::Read(read) => {
             text.out.extend_from_slice(format!("==> {} <==\n", read.path).as_bytes());
-            one_as_text(read, text);
+            one_as_text(read, &format!("{}: ", read.path), text);
             if read.raw.last().is_some_and(|last| *last != b'\n') {
                 text.out.push(b'\n');
             }
