@@ -73,7 +73,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand read" -l around-line -d 'Show th
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l column -d 'Byte of the first line, or of the cell, to begin at, from 1, as `next_column` says' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l cell -d 'Show a notebook\'s cell, from 1, and its outputs in short; 0 for all cells' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l if-sha256 -d 'Answer `unchanged` and no content where the file still has this sha256' -r
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l binary -d 'How to show a file that is no text; without it such a file is refused' -r -f -a "base64\t'All of it, encoded as base64, with its MIME type'"
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l binary -d 'How to show a file that is no text; without it such a file is refused' -r -f -a "base64\t'All of it, encoded as base64, with its MIME type; MCP clients get an image as such'"
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l max-bytes -d 'Bytes of content in the answer; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r

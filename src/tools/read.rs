@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::unsupported_encoding;
-use super::{Effect, Text, Tool};
+use super::{Effect, Image, Text, Tool};
 use crate::control::Progress;
 use crate::engine::policy::Policy;
 use crate::engine::resolve::Place;
@@ -103,7 +103,7 @@ pub struct Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum BinaryForm {
-    /// All of it, encoded as base64, with its MIME type
+    /// All of it, encoded as base64, with its MIME type; MCP clients get an image as such
     Base64,
 }
 
@@ -165,7 +165,7 @@ pub struct FileRead {
     /// Height of an image in pixels
     #[serde(skip_serializing_if = "Option::is_none")]
     pub height: Option<usize>,
-    /// All bytes of a file that is no text
+    /// All bytes of a file that is no text; those of an image are in a block of their own over MCP
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
     /// SHA-256 of all bytes on disk
@@ -280,6 +280,26 @@ impl Tool for Read {
                 for file in files {
                     several_as_text(file, text);
                 }
+            }
+        }
+    }
+
+    fn take_images(response: &mut Response) -> Vec<Image> {
+        response.reads_mut().into_iter().filter_map(binary::take_image).collect()
+    }
+}
+
+impl Response {
+    /// The files that were read.
+    fn reads_mut(&mut self) -> Vec<&mut FileRead> {
+        match self {
+            Self::One(read) => vec![read.as_mut()],
+            Self::Several { files } => {
+                let reads = files.iter_mut().filter_map(|file| match file {
+                    Item::Read(read) => Some(read.as_mut()),
+                    Item::Refused { .. } => None,
+                });
+                reads.collect()
             }
         }
     }
@@ -649,6 +669,14 @@ fn one_as_text(read: &FileRead, named: &str, text: &mut Text) {
     text.out.extend_from_slice(&read.raw);
     if read.unchanged {
         text.note(format!("{}: unchanged", read.path));
+    } else if let Some(mime) = read.mime
+        && read.raw.is_empty()
+    {
+        let pixels = match (read.width, read.height) {
+            (Some(width), Some(height)) => format!(", {width}x{height} pixels"),
+            _ => String::new(),
+        };
+        text.note(format!("{}: {mime}, {} bytes{pixels}", read.path, read.size));
     }
     if let Some(cells) = &read.notebook
         && let Some(next) = cells.next_cell
