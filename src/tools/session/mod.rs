@@ -21,11 +21,10 @@ use items::{Items, State as ItemState};
 
 /// Tell what this session has seen and changed, or let it forget
 ///
-/// status: what was read, and whether it still is as read; what was changed, with the lines added
-/// and removed since the session began; what was refused. brief: the same in words, to go on from
-/// after the context was compacted. compact: all that was read counts as unread, since it is no
-/// longer in the context. forget: so do these paths. list: every session of the workspace. end: what
-/// follows begins anew; undo still reaches back.
+/// status: what was read (still as it is now, or stale), changed (lines added and removed in all) and
+/// refused. brief: the same in words, to go on from in a fresh context. compact: all that was read
+/// counts as unread, since it is no longer in the context. forget: so do these paths. list: every
+/// session. end: what follows begins anew; undo still reaches back.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
