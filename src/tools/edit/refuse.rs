@@ -8,7 +8,7 @@ use super::find::{self, Found};
 use super::step::{Count, Step, Wanted};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-use crate::text::flexible::Tier;
+use crate::text::flexible::{self, Tier};
 use crate::text::line_range::LineSpan;
 use crate::text::lines::LineEnding;
 use crate::text::nearest::{self, Nearest};
@@ -129,6 +129,7 @@ fn would_match(body: &[u8], wanted: &Wanted, scope: &Range<usize>) -> Option<Wou
             "But for {difference} it stands at lines {first} to {last}: with match set to \"flexible\" it is found there."
         ),
         (1, Err(_)) => format!("But for {difference} it stands at lines {first} to {last}."),
+        _ if count >= flexible::PLACES_MAX => format!("But for {difference} it stands in very many places."),
         _ => format!("But for {difference} it stands in {count} places."),
     };
     Some(WouldMatch { hint, detail, only: (count == 1).then_some((first, last)) })
@@ -154,8 +155,10 @@ fn ambiguous(
         Count::Exactly(expected) => (replace::without_overlaps(places).len(), format!(", not {expected}")),
         Count::One | Count::All | Count::Nth(_) => (places.len(), String::new()),
     };
+    // A tier ends its search at so many.
+    let least = if tier.is_some() && places.len() >= flexible::PLACES_MAX { "at least " } else { "" };
     let message = format!(
-        "old_string appears {count} times in {shown}{other}. Include more surrounding context to make it unique."
+        "old_string appears {least}{count} times in {shown}{other}. Include more surrounding context to make it unique."
     );
     let lines = line_list(body, places).unwrap_or_default();
     let suggestion = match (tier, wanted.count) {
