@@ -375,7 +375,7 @@ fn very_many_places_are_replaced_by_several_edits() {
     ]);
     let data = ws.json("edit", &json!({"path": "a.txt", "edits": edits})).ok();
     assert_eq!((&data["count"], data["replacements"].as_array().unwrap().len()), (&json!(120_000), 20));
-    ws.holds("a.txt", &"const VALUE = sum(a);\n".repeat(60_000));
+    ws.holds("a.txt", "const VALUE = sum(a);\n".repeat(60_000));
     // A tier ends its search after so many, and says that there may be more.
     let flexible = [
         "edit",
