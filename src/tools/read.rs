@@ -323,32 +323,52 @@ impl Request {
     }
 }
 
-/// Reads several files; together they are bound as one would be.
+/// Bytes that an answer says of each of several files, beside its content and its path.
+const SAID_BYTES: usize = 320;
+
+/// Reads several files; together they are bound as one would be, with what is said of each. Those that
+/// have no room left at all are not read.
 fn read_several(
     engine: &mut Engine,
     paths: &[&PathBuf],
     request: &Request,
     selection: &Selection,
-    mut bytes_max: usize,
+    bytes_max: usize,
 ) -> Vec<Item> {
-    let is_bounded = bytes_max > 0;
+    let said = |path: &PathBuf| SAID_BYTES + path.as_os_str().len();
+    // One file may say all that it says beside a whole payload; so may the first of several.
+    let others: usize = paths.iter().skip(1).map(|path| said(path)).sum();
+    let (mut room, mut room_to_say) = (bytes_max.saturating_sub(others), bytes_max);
     let mut items = Vec::with_capacity(paths.len());
-    for path in paths {
-        items.push(match read(engine, path, request, selection, bytes_max) {
+    for (number, path) in paths.iter().enumerate() {
+        let refused = |error: &Error| Item::Refused {
+            path: path.display().to_string(),
+            error: serde_json::to_value(Refusal::from(error)).unwrap_or_default(),
+        };
+        if bytes_max > 0 && number > 0 {
+            let Some(left) = room_to_say.checked_sub(said(path)) else {
+                items.push(refused(&no_room()));
+                continue;
+            };
+            room_to_say = left;
+        }
+        // One byte is the least that can be asked for: a file then still says its size.
+        let bound = if bytes_max == 0 { 0 } else { room.max(1) };
+        items.push(match read(engine, path, request, selection, bound) {
             Ok(read) => {
-                if is_bounded {
-                    // One byte is the least that can be asked for: a file then still says its size.
-                    bytes_max = bytes_max.saturating_sub(read.payload_bytes()).max(1);
-                }
+                room = room.saturating_sub(read.payload_bytes());
                 Item::Read(Box::new(read))
             }
-            Err(error) => Item::Refused {
-                path: path.display().to_string(),
-                error: serde_json::to_value(Refusal::from(&error)).unwrap_or_default(),
-            },
+            Err(error) => refused(&error),
         });
     }
     items
+}
+
+/// The refusal of a file of which the answer has no room to say anything.
+fn no_room() -> Error {
+    Error::new(ErrorKind::TooLarge, "not read: the answer is full")
+        .suggest("Read it in another call, or set max_bytes.")
 }
 
 /// Reads one file.
@@ -375,6 +395,7 @@ fn read(
         Selection::Ranges(spans) => spans.clone(),
         Selection::Around(line, _) => around::window(*line).to_vec(),
     };
+    let bytes_max = within_ranges(bytes_max, spans.len());
     let is_around = matches!(selection, Selection::Around(..));
     let window_bytes = if is_around { around::WINDOW_BYTES } else { bytes_max };
     let skip_bytes = request.column.unwrap_or(1) - 1;
@@ -398,6 +419,18 @@ fn read(
         _ => shown::parts(&pass, request.form(), bytes_max),
     };
     Ok(answer(engine, &place, &stat, request, selection, &pass, parts))
+}
+
+/// The bound on the content of `count` ranges: what is said of each counts where they are many.
+fn within_ranges(bytes_max: usize, count: usize) -> usize {
+    /// Bytes that an answer says of a range beside its content.
+    const SAID_BYTES: usize = 140;
+    /// Ranges of which this does not count.
+    const FEW: usize = 5;
+    match bytes_max {
+        0 => 0,
+        bytes_max => bytes_max.saturating_sub(SAID_BYTES * count.saturating_sub(FEW)).max(1),
+    }
 }
 
 /// The answer with the parts that are shown.

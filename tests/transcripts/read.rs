@@ -216,6 +216,27 @@ fn several_files_share_one_bound() {
 }
 
 #[test]
+fn many_files_fit_what_a_harness_shows_and_what_was_left_out_is_not_read() {
+    let names: Vec<String> = (0..200).map(|number| format!("src/file_{number:03}.txt")).collect();
+    let text = "some text\n".repeat(80);
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), text.as_str())).collect();
+    let ws = Workspace::with(&files);
+    for count in [2, 20, 40, 70] {
+        let answer = ws.json("read", &json!({"paths": names.get(..count).unwrap()}));
+        assert!(answer.stdout().len() < 30_000, "{count}: {} bytes", answer.stdout().len());
+        let read = answer.ok()["files"].as_array().unwrap().clone();
+        assert!(read.iter().all(|file| file["error"].is_null() && file["total_lines"] == 80), "{count}");
+        assert_eq!(read.len(), count);
+    }
+    let data = ws.json("read", &json!({"paths": names})).ok();
+    let left_out = &data["files"][199]["error"];
+    assert_eq!((&left_out["kind"], &data["files"][199]["path"]), (&json!("too_large"), &json!(names[199])));
+    ws.lbx(&["edit", &names[199], "--old-string", "x", "--new-string", "y"]).error("not_read");
+    let all = ws.json("read", &json!({"paths": names, "max_bytes": 0})).ok();
+    assert!(all["files"].as_array().unwrap().iter().all(|file| file["content"] == text.as_str()));
+}
+
+#[test]
 fn a_default_answer_fits_what_a_harness_shows() {
     let ws = Workspace::with(&[("a.txt", &"\"\\\t x\n".repeat(20_000))]);
     let answer = ws.lbx(&["read", "a.txt"]);
@@ -308,6 +329,16 @@ fn ranges_share_the_bound_and_say_where_to_go_on() {
     let bytes: usize = ranges.iter().map(|range| range["content"].as_str().unwrap().len()).sum();
     assert!(bytes <= 1000 && bytes > 900, "{bytes}");
     assert_eq!((&data["truncated"], &data["next_offset"]), (&json!(true), &ranges[1]["end_line"]));
+}
+
+#[test]
+fn a_hundred_ranges_fit_what_a_harness_shows() {
+    let ws = Workspace::with(&[("a.txt", &numbered(20_000))]);
+    let ranges: Vec<String> =
+        (0..100).map(|number| format!("{}-{}", number * 150 + 1, number * 150 + 90)).collect();
+    let answer = ws.json("read", &json!({"path": "a.txt", "ranges": ranges}));
+    assert!(answer.stdout().len() < 30_000, "{} bytes", answer.stdout().len());
+    assert_eq!(answer.ok()["truncated"], true);
 }
 
 #[test]
