@@ -20,8 +20,8 @@ pub const REQUEST_BYTES_MAX: u64 = 256 << 20;
 const ALIASES: &str = "x-aliases";
 /// Where it keeps further values that it takes.
 const VALUES: &str = "x-values";
-/// What marks a field that is taken and has no effect.
-const IGNORED: &str = "x-ignored";
+/// What marks a field that is taken, for the sake of habit, and not shown.
+const HIDDEN: &str = "x-hidden";
 
 /// The schema of a request, in one piece, without what a reader does not need.
 #[must_use]
@@ -52,7 +52,7 @@ fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
     value
 }
 
-/// A schema as it is shown: without other names and values, and without fields of no effect.
+/// A schema as it is shown: without other names and values, and without fields that are taken for the sake of habit.
 #[must_use]
 pub fn advertised(mut schema: Value) -> Value {
     fn strip(value: &mut Value) {
@@ -60,7 +60,7 @@ pub fn advertised(mut schema: Value) -> Value {
             Value::Object(map) => {
                 map.remove(ALIASES);
                 map.remove(VALUES);
-                map.retain(|_, value| value.get(IGNORED).is_none());
+                map.retain(|_, value| value.get(HIDDEN).is_none());
                 map.values_mut().for_each(strip);
             }
             Value::Array(list) => list.iter_mut().for_each(strip),
@@ -434,7 +434,7 @@ fn within_range(number: Value, schema: &Value, path: &str) -> Result<Value, Erro
 fn unknown_field(field: &str, fields: &Map<String, Value>) -> Error {
     let names: Vec<&str> = fields
         .iter()
-        .filter(|(_, field)| field.get(IGNORED).is_none())
+        .filter(|(_, field)| field.get(HIDDEN).is_none())
         .map(|(name, _)| name.as_str())
         .collect();
     let last = field.rsplit('.').next().unwrap_or(field);

@@ -59,6 +59,8 @@ pub struct Slice {
     pub cut_at: Option<usize>,
     /// Whether it ends because of the bound on bytes.
     pub stopped: bool,
+    /// Whether the first line has fewer bytes than were to be left out of it.
+    pub skipped_all: bool,
 }
 
 /// What the whole text is like, and the parts of it that were wanted, in the order asked for.
@@ -292,6 +294,8 @@ struct Cutter {
     cut_at: Option<usize>,
     /// Whether the bound on bytes was reached.
     stopped: bool,
+    /// Whether more was to be left out of the first line than there is.
+    skipped_all: bool,
     /// What the answer adds to the lines kept up to their end.
     growth: usize,
 }
@@ -311,6 +315,7 @@ impl Cutter {
             clipping: None,
             cut_at: None,
             stopped: false,
+            skipped_all: false,
             growth: 0,
         }
     }
@@ -346,6 +351,7 @@ impl Cutter {
         self.to_skip -= skipped;
         self.kept.extend_from_slice(line.get(skipped..).unwrap_or_default());
         if is_whole {
+            self.skipped_all |= self.to_skip > 0;
             self.to_skip = 0;
         }
         if self.is_over(is_whole) {
@@ -457,6 +463,7 @@ impl Cutter {
             clipped: self.clipped,
             cut_at: self.cut_at,
             stopped: self.stopped,
+            skipped_all: self.skipped_all || self.to_skip > 0,
         };
         (slice, self.wanted)
     }

@@ -175,7 +175,7 @@ pub struct Request {
     #[arg(short_aliases = ['r', 'R', 'H', 'E', 'I', 's', 'N', 'p'])]
     #[arg(aliases = ["recursive", "with-filename", "extended-regexp", "no-messages", "heading", "no-heading", "column"])]
     #[serde(default)]
-    #[schemars(extend("x-ignored" = true, "x-aliases" = ["-n", "line_numbers", "-r", "recursive"]))]
+    #[schemars(extend("x-hidden" = true, "x-aliases" = ["-n", "line_numbers", "-r", "recursive"]))]
     pub line_number: bool,
     /// A further pattern; any of them may match
     #[arg(long = "regexp", short = 'e', value_name = "PATTERN", allow_hyphen_values = true)]

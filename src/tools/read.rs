@@ -97,6 +97,10 @@ pub struct Request {
     /// Bytes of content in the answer; 0 for no bound
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
+    /// First and last line, as the text editor that models are trained on names them
+    #[arg(skip)]
+    #[schemars(extend("x-hidden" = true))]
+    pub view_range: Option<Vec<i64>>,
 }
 
 /// A form for files that are no text.
@@ -257,7 +261,8 @@ impl Tool for Read {
     type Request = Request;
     type Response = Response;
 
-    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+    fn run(engine: &mut Engine, mut request: Request) -> Result<Response, Error> {
+        request.take_view_range()?;
         let selection = request.selection(engine.policy())?;
         let bytes_max = request.bytes_max(engine.policy());
         match (&request.path, &request.paths) {
@@ -543,7 +548,9 @@ impl FileRead {
 impl TextRead {
     /// Which parts of a text are shown.
     fn new(text: &Sliced, parts: &[Part], ends_where_asked: bool) -> Self {
-        let (start_line, end_line) = match (parts.first(), parts.last()) {
+        // A range past the end has no last line.
+        let last = parts.iter().rfind(|part| part.last() >= part.first).or(parts.last());
+        let (start_line, end_line) = match (parts.first(), last) {
             (Some(first), Some(last)) => (first.first, last.last()),
             _ => (1, 0),
         };
@@ -583,6 +590,11 @@ fn warn_of_text(engine: &mut Engine, place: &Place, text: &Sliced, parts: &[Part
     }
     if let Some(part) = parts.iter().find(|part| part.first > text.total_lines && part.first > 1) {
         engine.warn(format!("line {} is past the end: {shown} has {} lines", part.first, text.total_lines));
+    }
+    for (part, slice) in parts.iter().zip(&text.parts) {
+        if slice.skipped_all && part.first <= text.total_lines {
+            engine.warn(format!("column {} is past the end of line {}", part.skipped + 1, part.first));
+        }
     }
     if place.path().as_path().to_str().is_none() {
         engine.warn(format!("the name of {shown} is not UTF-8 and is shown lossily"));

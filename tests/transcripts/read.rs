@@ -639,3 +639,33 @@ fn a_long_cell_is_read_in_parts() {
     assert!(said.contains("go on with --cell 1 --column "), "{said}");
     ws.lbx(&["read", "a.ipynb", "--cell", "0", "--column", "2"]).error("invalid_request");
 }
+
+#[test]
+fn what_is_not_there_is_told() {
+    let ws = Workspace::with(&[("a.txt", &numbered(3))]);
+    let data = ws
+        .lbx(&["read", "a.txt", "--column", "99", "--limit", "1"])
+        .warned("column 99 is past the end of line 1");
+    assert_eq!(data["content"], "");
+    ws.lbx(&["read", "a.txt", "--column", "7", "--limit", "1"]).ok();
+    let data = ws.lbx(&["read", "a.txt", "--ranges", "3-9,8-9"]).warned("line 8 is past the end");
+    assert_eq!((&data["start_line"], &data["end_line"]), (&json!(3), &json!(3)));
+}
+
+#[test]
+fn lines_are_named_as_the_text_editor_of_models_does() {
+    let ws = Workspace::with(&[("a.txt", &numbered(5))]);
+    for (range, content) in [(json!([2, 3]), "line 2\nline 3\n"), (json!([4, -1]), "line 4\nline 5\n")] {
+        assert_eq!(ws.json("read", &json!({"path": "a.txt", "view_range": range})).ok()["content"], content);
+    }
+    for wrong in [
+        json!({"view_range": [1]}),
+        json!({"view_range": [1, 2], "start_line": 1}),
+        json!({"view_range": [0, 2]}),
+    ] {
+        let mut request = wrong;
+        request["path"] = json!("a.txt");
+        ws.json("read", &request).error("invalid_request");
+    }
+    assert!(!ws.lbx(&["schema", "read"]).stdout_text().contains("view_range"));
+}

@@ -205,6 +205,25 @@ impl Request {
         Ok(Selection::Lines(Span { start, end: self.end_line, lines_max, clips_first }))
     }
 
+    /// Puts the first and the last line of `view_range` into the fields of their own.
+    ///
+    /// # Errors
+    /// `invalid_request` where it is not a pair, or those fields are given too.
+    pub(super) fn take_view_range(&mut self) -> Result<(), Error> {
+        let Some(pair) = self.view_range.take() else {
+            return Ok(());
+        };
+        let wrong = |message: &str| Err(Error::invalid(message).detail("field", "view_range"));
+        let [first, last] = pair.as_slice() else {
+            return wrong("view_range: expected the first and the last line, such as [10, 20]");
+        };
+        if self.start_line.is_some() || self.end_line.is_some() {
+            return wrong("view_range says which lines: leave out start_line and end_line");
+        }
+        (self.start_line, self.end_line) = (Some(*first), Some(*last));
+        Ok(())
+    }
+
     /// Refuses fields that contradict each other.
     fn check_lines(&self) -> Result<(), Error> {
         let wrong = |field: &str, message: &str| Err(Error::invalid(message).detail("field", field));
