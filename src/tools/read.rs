@@ -1,42 +1,37 @@
 //! `read`: some lines of a file, and the SHA-256 of all of it.
 
+mod answer;
 mod around;
+mod as_text;
 mod binary;
 mod notebook;
+mod pass;
 mod shown;
 mod wanted;
 
-use std::fs::File;
-use std::io::{Read as _, Seek, SeekFrom};
+use std::io::{Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use rustix::fs::Stat;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::common::unsupported_encoding;
 use super::{Effect, Image, Text, Tool};
-use crate::control::Progress;
+use crate::engine::Engine;
 use crate::engine::policy::Policy;
 use crate::engine::resolve::Place;
-use crate::engine::{Engine, fs};
 use crate::envelope::Refusal;
 use crate::error::{Error, ErrorKind};
-use crate::sha256::{Hasher, Sha256};
-use crate::text::content::{self, BINARY_CHECK_BYTES, Content, Encoding};
-use crate::text::lines::LineEnding;
-use crate::text::slice::{Clipped, Sliced, Slicer, Wanted};
-use notebook::NotebookRead;
+use crate::sha256::Sha256;
+use crate::text::content::{self, Content, Encoding};
+use crate::text::slice::Sliced;
+pub use answer::{FileRead, Item, Response};
+use answer::{RangeRead, TextRead};
+use as_text::{one_as_text, several_as_text};
+use pass::{Pass, first_bytes, slices};
 use shown::{Form, Part};
-use wanted::{Extent, Range, Selection, Span};
-
-/// How often a file that changes meanwhile is read anew.
-const PASSES_MAX: usize = 8;
-/// Bytes between two reports of how far a read is.
-const REPORT_BYTES: u64 = 128 << 20;
-/// Bytes read at once.
-const PIECE_BYTES: usize = 256 << 10;
+use wanted::{Extent, Range, Selection};
 
 /// Read lines of a file, and note that this session has seen them
 ///
@@ -111,146 +106,6 @@ pub enum BinaryForm {
     Base64,
 }
 
-/// What was read.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(extend("type" = "object"))]
-pub enum Response {
-    /// Of one file.
-    One(Box<FileRead>),
-    /// Of several, in the order asked for.
-    Several {
-        /// One answer a file.
-        files: Vec<Item>,
-    },
-}
-
-/// One of several files.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Item {
-    /// It was read.
-    Read(Box<FileRead>),
-    /// It was not.
-    Refused {
-        /// The path as it was given.
-        path: String,
-        /// Why.
-        error: serde_json::Value,
-    },
-}
-
-/// What was read of a file.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct FileRead {
-    /// The file
-    pub path: String,
-    /// The lines, with the file's own line endings
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content: Option<String>,
-    /// The lines of each range asked for
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ranges: Vec<RangeRead>,
-    /// False where whitespace is shown by marks, so that the text is not the file's own
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub literal: Option<bool>,
-    /// What was shown of a notebook
-    #[serde(flatten)]
-    pub notebook: Option<NotebookRead>,
-    /// True where the file still has the sha256 asked about; then there is no content
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub unchanged: bool,
-    /// MIME type of a file that is no text
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime: Option<&'static str>,
-    /// Width of an image in pixels
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub width: Option<usize>,
-    /// Height of an image in pixels
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub height: Option<usize>,
-    /// All bytes of a file that is no text; those of an image are in a block of their own over MCP
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub base64: Option<String>,
-    /// SHA-256 of all bytes on disk
-    pub sha256: Sha256,
-    /// Bytes on disk
-    pub size: u64,
-    /// What the text is like; absent for a file that is no text
-    #[serde(flatten)]
-    pub text: Option<TextRead>,
-    /// Permission bits, octal
-    pub mode: String,
-    /// The lines as they are on disk, for `--text`.
-    #[serde(skip)]
-    #[schemars(skip)]
-    raw: Vec<u8>,
-}
-
-/// One of several ranges of lines.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct RangeRead {
-    /// Its first line, from 1
-    pub start_line: u64,
-    /// Its last line; one less than `start_line` where there is none
-    pub end_line: u64,
-    /// Its lines
-    pub content: String,
-    /// SHA-256 of their bytes on disk, which edit takes as `range_sha256`
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub range_sha256: Option<Sha256>,
-}
-
-/// What the text of a file is like, and which part of it this is.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct TextRead {
-    /// Lines in the file
-    pub total_lines: u64,
-    /// First line shown, from 1
-    pub start_line: u64,
-    /// Last line shown; one less than `start_line` where there is none
-    pub end_line: u64,
-    /// Whether something was left out that was asked for, or lines after these
-    pub truncated: bool,
-    /// Where to go on: after these lines; where nothing follows, in the first that was clipped
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_offset: Option<u64>,
-    /// The column to go on at, where a line was cut
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_column: Option<usize>,
-    /// Lines too long to be shown whole, which were clipped: the rest of one is read with its
-    /// number as `start_line` and its `next_column` as `column`
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub clipped: Vec<ClippedLine>,
-    /// SHA-256 of the bytes of these lines on disk, where lines were asked for: edit takes it as
-    /// `range_sha256`
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub range_sha256: Option<Sha256>,
-    /// utf-8, utf-16le, utf-16be, or bytes, which are shown lossily
-    pub encoding: Encoding,
-    /// How the lines end
-    pub line_ending: LineEnding,
-    /// Whether the file begins with a byte-order mark, which is not in the content
-    pub bom: bool,
-}
-
-/// A line of which only the start is shown.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ClippedLine {
-    /// Its number, from 1
-    pub line: u64,
-    /// The column after what is shown of it
-    pub next_column: usize,
-    /// Bytes in it
-    pub bytes: u64,
-}
-
-impl From<&Clipped> for ClippedLine {
-    fn from(clipped: &Clipped) -> Self {
-        Self { line: clipped.line, next_column: clipped.kept + 1, bytes: clipped.length }
-    }
-}
-
 /// The tool.
 pub struct Read;
 
@@ -291,22 +146,6 @@ impl Tool for Read {
 
     fn take_images(response: &mut Response) -> Vec<Image> {
         response.reads_mut().into_iter().filter_map(binary::take_image).collect()
-    }
-}
-
-impl Response {
-    /// The files that were read.
-    fn reads_mut(&mut self) -> Vec<&mut FileRead> {
-        match self {
-            Self::One(read) => vec![read.as_mut()],
-            Self::Several { files } => {
-                let reads = files.iter_mut().filter_map(|file| match file {
-                    Item::Read(read) => Some(read.as_mut()),
-                    Item::Refused { .. } => None,
-                });
-                reads.collect()
-            }
-        }
     }
 }
 
@@ -514,72 +353,6 @@ fn on_disk(lines: Vec<u8>, text: &Sliced, is_start: bool) -> Vec<u8> {
     bytes
 }
 
-impl FileRead {
-    /// The answer for a file of which nothing is shown yet.
-    fn new(place: &Place, sha256: Sha256, size: u64, stat: &Stat) -> Self {
-        Self {
-            path: place.shown().to_owned(),
-            content: None,
-            ranges: Vec::new(),
-            literal: None,
-            notebook: None,
-            unchanged: false,
-            mime: None,
-            width: None,
-            height: None,
-            base64: None,
-            sha256,
-            size,
-            text: None,
-            mode: fs::mode_text(fs::mode_of(stat)),
-            raw: Vec::new(),
-        }
-    }
-
-    /// Bytes of the file in the answer.
-    fn payload_bytes(&self) -> usize {
-        let text = self.content.as_ref().map_or(0, String::len);
-        let ranges: usize = self.ranges.iter().map(|range| range.content.len()).sum();
-        let cells = if self.notebook.is_some() { self.raw.len() } else { 0 };
-        text + ranges + cells + self.base64.as_ref().map_or(0, String::len)
-    }
-}
-
-impl TextRead {
-    /// Which parts of a text are shown.
-    fn new(text: &Sliced, parts: &[Part], ends_where_asked: bool) -> Self {
-        // A range past the end has no last line.
-        let last = parts.iter().rfind(|part| part.last() >= part.first).or(parts.last());
-        let (start_line, end_line) = match (parts.first(), last) {
-            (Some(first), Some(last)) => (first.first, last.last()),
-            _ => (1, 0),
-        };
-        let stopped = parts.iter().find(|part| part.stopped);
-        let goes_on = stopped.is_some() || (end_line < text.total_lines && !ends_where_asked);
-        let after = goes_on.then(|| {
-            let column = stopped.and_then(|part| part.cut_at).map(|cut| cut + 1);
-            (stopped.map_or(end_line, Part::next_offset), column)
-        });
-        let clipped: Vec<ClippedLine> =
-            parts.iter().flat_map(|part| &part.clipped).map(ClippedLine::from).collect();
-        let inside = clipped.first().map(|clipped| (clipped.line - 1, Some(clipped.next_column)));
-        let next = after.or(inside);
-        Self {
-            total_lines: text.total_lines,
-            start_line,
-            end_line,
-            truncated: next.is_some(),
-            next_offset: next.map(|next| next.0),
-            next_column: next.and_then(|next| next.1),
-            clipped,
-            range_sha256: None,
-            encoding: text.encoding,
-            line_ending: text.line_ending,
-            bom: text.bom,
-        }
-    }
-}
-
 /// Says what a reader would not see in the text.
 fn warn_of_text(engine: &mut Engine, place: &Place, text: &Sliced, parts: &[Part]) {
     let shown = place.shown();
@@ -598,182 +371,5 @@ fn warn_of_text(engine: &mut Engine, place: &Place, text: &Sliced, parts: &[Part
     }
     if place.path().as_path().to_str().is_none() {
         engine.warn(format!("the name of {shown} is not UTF-8 and is shown lossily"));
-    }
-}
-
-/// The first bytes of a file, which stays at its start.
-fn first_bytes(file: &mut File) -> std::io::Result<Vec<u8>> {
-    let mut start = Vec::with_capacity(BINARY_CHECK_BYTES);
-    file.by_ref().take(BINARY_CHECK_BYTES as u64).read_to_end(&mut start)?;
-    file.seek(SeekFrom::Start(0))?;
-    Ok(start)
-}
-
-/// What one pass over a file found.
-struct Pass {
-    /// SHA-256 of its bytes.
-    sha256: Sha256,
-    /// Their number.
-    size: u64,
-    /// The lines wanted.
-    sliced: Sliced,
-    /// Which these are.
-    wanted: Vec<Wanted>,
-}
-
-/// Reads a whole file: its SHA-256, and the lines wanted, both of the same bytes.
-///
-/// One pass is enough unless lines count from the end or end in CR alone: then the first one says
-/// how many there are, and another one is made.
-fn slices(
-    engine: &Engine,
-    file: &mut File,
-    place: &Place,
-    spans: &[Span],
-    extent: Extent,
-) -> Result<Pass, Error> {
-    let is_relative = spans.iter().any(Span::is_relative);
-    let (mut terminator, mut known) = (b'\n', None);
-    for _ in 0..PASSES_MAX {
-        let total = known.map_or(0, |(_, total)| total);
-        let wanted = if is_relative && known.is_none() {
-            Vec::new()
-        } else {
-            let resolved = spans.iter().map(|span| span.resolve(total, extent));
-            resolved.collect::<Result<Vec<_>, _>>()?
-        };
-        file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
-        let pass = one_pass(engine, file, place, wanted, terminator)?;
-        let is_cut_right = pass.sliced.line_ending.terminator() == terminator;
-        let is_counted = !is_relative || known == Some((pass.sha256, pass.sliced.total_lines));
-        if is_cut_right && is_counted {
-            return Ok(pass);
-        }
-        known = is_cut_right.then_some((pass.sha256, pass.sliced.total_lines));
-        terminator = pass.sliced.line_ending.terminator();
-    }
-    Err(Error::new(ErrorKind::IoError, format!("{} changes while it is read", place.shown()))
-        .at(place.shown())
-        .suggest("Read it again once whatever writes it has ended."))
-}
-
-/// Reads a whole file in pieces: its SHA-256, its size, and the lines wanted.
-fn one_pass(
-    engine: &Engine,
-    file: &mut File,
-    place: &Place,
-    wanted: Vec<Wanted>,
-    terminator: u8,
-) -> Result<Pass, Error> {
-    let (mut slicer, mut hasher, mut size) = (Slicer::new(&wanted, terminator), Hasher::default(), 0);
-    let unsupported = |what| unsupported_encoding(place.shown(), &what);
-    let mut refused = None;
-    for_each_piece(engine, file, place, |piece| {
-        hasher.update(piece);
-        size += piece.len() as u64;
-        if refused.is_none() {
-            refused = slicer.push(piece).err();
-        }
-    })?;
-    if let Some(what) = refused {
-        return Err(unsupported(what));
-    }
-    let sliced = slicer.finish().map_err(unsupported)?;
-    Ok(Pass { sha256: hasher.finish(), size, sliced, wanted })
-}
-
-/// Hands a file on piece by piece.
-fn for_each_piece(
-    engine: &Engine,
-    file: &mut File,
-    place: &Place,
-    mut take: impl FnMut(&[u8]),
-) -> Result<(), Error> {
-    let mut buffer = vec![0; PIECE_BYTES];
-    let (mut done, mut reported) = (0, 0);
-    loop {
-        engine.control.check()?;
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(length) => {
-                take(buffer.get(..length).unwrap_or_default());
-                done += length as u64;
-                if done - reported >= REPORT_BYTES {
-                    reported = done;
-                    engine.control.report(Progress { done, total: place.stat().map(fs::size_of) });
-                }
-            }
-            Err(source) if source.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(source) => return Err(Error::io("read", place.shown(), source)),
-        }
-    }
-}
-
-/// The bytes of one file, and where to go on.
-fn one_as_text(read: &FileRead, named: &str, text: &mut Text) {
-    text.out.extend_from_slice(&read.raw);
-    if read.unchanged {
-        text.note(format!("{}: unchanged", read.path));
-    } else if let Some(mime) = read.mime
-        && read.raw.is_empty()
-    {
-        let pixels = match (read.width, read.height) {
-            (Some(width), Some(height)) => format!(", {width}x{height} pixels"),
-            _ => String::new(),
-        };
-        text.note(format!("{}: {mime}, {} bytes{pixels}", read.path, read.size));
-    }
-    if let Some(cells) = &read.notebook
-        && let Some(next) = cells.next_cell
-    {
-        let (shown, column) = match cells.next_column {
-            Some(column) => (format!("a part of cell {next}"), format!(" --column {column}")),
-            None => (format!("cells up to {}", next - 1), String::new()),
-        };
-        let total = cells.total_cells;
-        text.note(format!("{named}{shown} of {total}; go on with --cell {next}{column}"));
-    }
-    if let Some(part) = &read.text {
-        notes_of_part(part, named, text);
-    }
-}
-
-/// Which lines were clipped, and where to go on after them.
-fn notes_of_part(part: &TextRead, named: &str, text: &mut Text) {
-    for ClippedLine { line, next_column, bytes } in &part.clipped {
-        let shown = next_column - 1;
-        text.note(format!(
-            "{named}line {line} is clipped to {shown} of {bytes} bytes; go on with --start-line {line} --column {next_column}"
-        ));
-    }
-    let is_told = |offset: u64| {
-        let first = part.clipped.first();
-        first.is_some_and(|first| first.line == offset + 1 && part.next_column == Some(first.next_column))
-    };
-    if let Some(offset) = part.next_offset.filter(|&offset| !is_told(offset)) {
-        let column = part.next_column.map(|column| format!(" --column {column}")).unwrap_or_default();
-        text.note(format!(
-            "{named}lines {} to {} of {}; go on with --offset {offset}{column}",
-            part.start_line, part.end_line, part.total_lines
-        ));
-    }
-}
-
-/// One of several files under its name.
-fn several_as_text(item: &Item, text: &mut Text) {
-    match item {
-        Item::Read(read) => {
-            text.out.extend_from_slice(format!("==> {} <==\n", read.path).as_bytes());
-            one_as_text(read, &format!("{}: ", read.path), text);
-            if read.raw.last().is_some_and(|last| *last != b'\n') {
-                text.out.push(b'\n');
-            }
-        }
-        Item::Refused { path, error } => {
-            let of = |field: &str| {
-                error.get(field).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
-            };
-            text.note(format!("{}: {} ({path})", of("kind"), of("message")));
-        }
     }
 }

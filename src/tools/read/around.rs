@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::Pass;
+use super::pass::Pass;
 use super::shown::{Form, Part, Used, lines_of, longest_start};
 use super::wanted::Span;
 use crate::text::block;

@@ -6,7 +6,9 @@ use std::io::{BufReader, Seek, SeekFrom};
 use base64::Engine as _;
 use rustix::fs::Stat;
 
-use super::{FileRead, Image, Request, for_each_piece};
+use super::answer::FileRead;
+use super::pass::for_each_piece;
+use super::{Image, Request};
 use crate::engine::resolve::Place;
 use crate::engine::{Engine, fs};
 use crate::error::{Error, ErrorKind};

@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::answer::FileRead;
+use super::pass::for_each_piece;
 use super::shown::Used;
-use super::{FileRead, for_each_piece};
 use crate::engine::Engine;
 use crate::engine::resolve::Place;
 use crate::error::{Error, ErrorKind};

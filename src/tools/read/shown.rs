@@ -1,6 +1,6 @@
 //! The parts of a text as an answer shows them.
 
-use super::Pass;
+use super::pass::Pass;
 use crate::text::lines::LineEnding;
 use crate::text::slice::{Clipped, Sliced, fits, growth_of, prefix_within};
 use crate::text::visible;
