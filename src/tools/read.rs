@@ -37,7 +37,8 @@ use wanted::{Extent, Range, Selection};
 ///
 /// Answers the text with the file's own line endings, and the sha256 of all its bytes. A file
 /// must be read before edit, write or patch may change it. A long file comes in parts: where
-/// `truncated` is true, go on at `next_offset`.
+/// `truncated` is true, go on at `next_offset`. Very long lines are clipped: `clipped` names each with
+/// its `next_column`, which `column` takes beside `start_line`.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
