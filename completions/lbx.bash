@@ -688,7 +688,7 @@ _lbx() {
                     return 0
                     ;;
                 --output-mode)
-                    COMPREPLY=($(compgen -W "content files count count_matches files_with_matches" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "content files count count_matches" -- "${cur}"))
                     return 0
                     ;;
                 --limit)

@@ -70,10 +70,10 @@ complete -c lbx -n "__fish_lbx_using_subcommand read" -l start-line -d 'First li
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l end-line -d 'Last line to show, -1 being the file\'s last; instead of limit' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l ranges -d 'Several ranges of lines: 10-20, 50-, -20 for the last 20' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l around-line -d 'Show the block round this line, by indentation' -r
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l column -d 'Byte of the first line to begin at, from 1, as `next_column` says' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l column -d 'Byte of the first line, or of the cell, to begin at, from 1, as `next_column` says' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l cell -d 'Show a notebook\'s cell, from 1, and its outputs in short; 0 for all cells' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l if-sha256 -d 'Answer `unchanged` and no content where the file still has this sha256' -r
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l binary -d 'How to show a file that is no text; without it such a file is refused' -r -f -a "base64\t'All of it, encoded as base64, with its MIME type'"
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l binary -d 'How to show a file that is no text; without it such a file is refused' -r -f -a "base64\t'All of it, encoded as base64, with its MIME type; MCP clients get an image as such'"
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l max-bytes -d 'Bytes of content in the answer; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
@@ -91,9 +91,9 @@ complete -c lbx -n "__fish_lbx_using_subcommand read" -s h -l help -d 'Print hel
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l content -d 'All of the file\'s new content; on the command line it may come on stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l line-ending -d 'Store the line endings as given, or turn them into those of the file that is replaced' -r -f -a "as_is\t'Stored as given'
 keep\t'Turned into those of the file that is replaced, where these are uniform'"
-complete -c lbx -n "__fish_lbx_using_subcommand write" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; takes the place of a read' -r
+complete -c lbx -n "__fish_lbx_using_subcommand write" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen, in place of a read' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l mode -d 'Permission bits, octal such as 0755' -r
-complete -c lbx -n "__fish_lbx_using_subcommand write" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand write" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
@@ -102,7 +102,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand write" -l set -d 'Setting of the
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l create-only -d 'Refuse where the file exists already'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l allow-omission -d 'Accept content with a line that only says that something is left out'
-complete -c lbx -n "__fish_lbx_using_subcommand write" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand write" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand write" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
@@ -120,8 +120,8 @@ complete -c lbx -n "__fish_lbx_using_subcommand edit" -l range-sha256 -d 'SHA-25
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l match -d 'How `old_string` may match; exact unless the policy says otherwise' -r -f -a "exact\t'Byte for byte, line endings aside'
 flexible\t'Also where blanks at line ends, indentation, typographic characters, copied line numbers, escapes or blank lines differ, if that leaves one place alone'"
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l sketch -d 'The new text, with a line such as `// ... existing code ...` for all that stays between two parts; instead of `old_string`. On the command line, `-` takes it from stdin' -r
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; takes the place of a read' -r
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen, in place of a read' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l blocks -d 'SEARCH/REPLACE blocks, from stdin; also a sketch, or the new lines of a range' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
@@ -133,7 +133,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand edit" -l word -d 'Replace whole 
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l replace-all -d 'Replace every place instead of the only one'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l allow-omission -d 'Accept new text with a line that only says that something is left out'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l rebase -d 'Where the file has changed since it was read, but not in the edited lines, edit it all the same'
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
@@ -146,7 +146,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand patch" -l path -d 'The one file 
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -s p -l strip -d 'Leading folders to remove from the patch\'s paths; a/ and b/ are removed by themselves' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l expected-sha256-by-path -d 'SHA-256 of files as last seen, by path; empty where there must be no file. On the command line PATH=HEX, separated by commas, or a JSON object' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l fuzz -d 'Context lines at either end of a hunk that may be ignored' -r
-complete -c lbx -n "__fish_lbx_using_subcommand patch" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand patch" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
@@ -155,7 +155,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand patch" -l set -d 'Setting of the
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l strict -d 'Take line numbers, counts and white space at their word'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -s R -l reverse -d 'Undo the patch instead'
-complete -c lbx -n "__fish_lbx_using_subcommand patch" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand patch" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
@@ -164,15 +164,15 @@ complete -c lbx -n "__fish_lbx_using_subcommand patch" -l pretty -d 'Spread the 
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l content -d 'Text to add; on the command line it may come on stdin' -r
-complete -c lbx -n "__fish_lbx_using_subcommand append" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; refuse where it is another' -r
-complete -c lbx -n "__fish_lbx_using_subcommand append" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand append" -l expected-sha256 -d 'Refuse where the SHA-256 of the file\'s bytes is another' -r
+complete -c lbx -n "__fish_lbx_using_subcommand append" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
-complete -c lbx -n "__fish_lbx_using_subcommand append" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand append" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
@@ -181,15 +181,15 @@ complete -c lbx -n "__fish_lbx_using_subcommand append" -l pretty -d 'Spread the
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l content -d 'Text to add; on the command line it may come on stdin' -r
-complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; refuse where it is another' -r
-complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l expected-sha256 -d 'Refuse where the SHA-256 of the file\'s bytes is another' -r
+complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
-complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
@@ -198,15 +198,15 @@ complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l pretty -d 'Spread th
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l content -d 'Lines to insert; on the command line they may come on stdin' -r
-complete -c lbx -n "__fish_lbx_using_subcommand insert" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; takes the place of a read' -r
-complete -c lbx -n "__fish_lbx_using_subcommand insert" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand insert" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen, in place of a read' -r
+complete -c lbx -n "__fish_lbx_using_subcommand insert" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
-complete -c lbx -n "__fish_lbx_using_subcommand insert" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand insert" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
@@ -219,8 +219,8 @@ complete -c lbx -n "__fish_lbx_using_subcommand section" -l include-subsections 
 false\t''"
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l level -d 'Level of the header, from 1 to 6; tells headers apart, and is that of a new one' -r
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l occurrence -d 'Which of several such headers is meant, from 1' -r
-complete -c lbx -n "__fish_lbx_using_subcommand section" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; refuse where it is another' -r
-complete -c lbx -n "__fish_lbx_using_subcommand section" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l expected-sha256 -d 'Refuse where the SHA-256 of the file\'s bytes is another' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
@@ -230,7 +230,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand section" -l json -d 'Whole reque
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l append -d 'Add the text at the end of the section instead'
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l create -d 'Add the section where it is missing: at the end, or under the path\'s parent'
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l allow-omission -d 'Accept a text with a line that only says that something is left out'
-complete -c lbx -n "__fish_lbx_using_subcommand section" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l diff -d 'Answer with the diff'
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand section" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
@@ -248,8 +248,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand grep" -s C -l context -d 'Lines 
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l output-mode -d 'content: matching lines; files: paths of files with matches; count: matching lines of each file; `count_matches`: matches in each file, several in a line too' -r -f -a "content\t'Matching lines'
 files\t'Paths of files with matches'
 count\t'Matching lines of each file'
-count_matches\t'Matches in each file'
-files_with_matches\t'The same as files'"
+count_matches\t'Matches in each file'"
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l limit -d 'Matches to show at most, or files, or counts, 250 by default; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l offset -d 'Matches, files or counts to pass over' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s m -l max-count -d 'Lines that match in one file, after which it is left' -r
@@ -339,15 +338,15 @@ complete -c lbx -n "__fish_lbx_using_subcommand ls" -s t -l text -d 'Print the p
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
-complete -c lbx -n "__fish_lbx_using_subcommand delete" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; refuse where it is another' -r
-complete -c lbx -n "__fish_lbx_using_subcommand delete" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand delete" -l expected-sha256 -d 'Refuse where the SHA-256 of the file\'s bytes is another' -r
+complete -c lbx -n "__fish_lbx_using_subcommand delete" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -s r -l recursive -d 'Delete a folder with all that it holds'
-complete -c lbx -n "__fish_lbx_using_subcommand delete" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand delete" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
@@ -356,27 +355,27 @@ complete -c lbx -n "__fish_lbx_using_subcommand delete" -l exit-status -d 'Let t
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l trash-id -d 'Name in the trash, instead of the path' -r
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l to -d 'Where to put it, if not where it was' -r -F
-complete -c lbx -n "__fish_lbx_using_subcommand restore" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand restore" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
-complete -c lbx -n "__fish_lbx_using_subcommand restore" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand restore" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand move" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen; refuse where it is another' -r
-complete -c lbx -n "__fish_lbx_using_subcommand move" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand move" -l expected-sha256 -d 'Refuse where the SHA-256 of the file\'s bytes is another' -r
+complete -c lbx -n "__fish_lbx_using_subcommand move" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
-complete -c lbx -n "__fish_lbx_using_subcommand move" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand move" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
@@ -384,14 +383,14 @@ complete -c lbx -n "__fish_lbx_using_subcommand move" -l pretty -d 'Spread the J
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l steps -d 'Changes to take back' -r
-complete -c lbx -n "__fish_lbx_using_subcommand undo" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand undo" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l merge -d 'Where a file has changed since, merge'
-complete -c lbx -n "__fish_lbx_using_subcommand undo" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand undo" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
@@ -399,14 +398,14 @@ complete -c lbx -n "__fish_lbx_using_subcommand undo" -l pretty -d 'Spread the J
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l steps -d 'Changes to take back' -r
-complete -c lbx -n "__fish_lbx_using_subcommand redo" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand redo" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l merge -d 'Where a file has changed since, merge'
-complete -c lbx -n "__fish_lbx_using_subcommand redo" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand redo" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
@@ -493,7 +492,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand trash" -l session -d 'Session, w
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
-complete -c lbx -n "__fish_lbx_using_subcommand trash" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand trash" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
@@ -507,7 +506,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand gc" -l session -d 'Session, whos
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
-complete -c lbx -n "__fish_lbx_using_subcommand gc" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand gc" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand gc" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
@@ -528,13 +527,13 @@ complete -c lbx -n "__fish_lbx_using_subcommand config" -l pretty -d 'Spread the
 complete -c lbx -n "__fish_lbx_using_subcommand config" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand config" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l patch -d 'The patch, from stdin' -r
-complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l why -d 'Why, for whoever reviews the change' -r
+complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
-complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l dry-run -d 'Answer what would be done, and do nothing'
+complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'

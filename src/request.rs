@@ -18,6 +18,10 @@ use crate::error::Error;
 pub const REQUEST_BYTES_MAX: u64 = 256 << 20;
 /// Where the schema of a field keeps its other names.
 const ALIASES: &str = "x-aliases";
+/// Where it keeps further values that it takes.
+const VALUES: &str = "x-values";
+/// What marks a field that is taken, for the sake of habit, and not shown.
+const HIDDEN: &str = "x-hidden";
 
 /// The schema of a request, in one piece, without what a reader does not need.
 #[must_use]
@@ -48,13 +52,15 @@ fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
     value
 }
 
-/// A schema without the other names of its fields.
+/// A schema as it is shown: without other names and values, and without fields that are taken for the sake of habit.
 #[must_use]
-pub fn without_aliases(mut schema: Value) -> Value {
+pub fn advertised(mut schema: Value) -> Value {
     fn strip(value: &mut Value) {
         match value {
             Value::Object(map) => {
                 map.remove(ALIASES);
+                map.remove(VALUES);
+                map.retain(|_, value| value.get(HIDDEN).is_none());
                 map.values_mut().for_each(strip);
             }
             Value::Array(list) => list.iter_mut().for_each(strip),
@@ -251,7 +257,9 @@ pub fn flag_error(error: &clap::Error) -> Error {
 /// A request, or a part of it, in the form of its schema.
 fn in_form(value: Value, schema: &Value, path: &str) -> Result<Value, Error> {
     if let Some(allowed) = schema.get("enum").and_then(Value::as_array) {
-        return if allowed.contains(&value) { Ok(value) } else { Err(not_among(&value, allowed, path)) };
+        let others = schema.get(VALUES).and_then(Value::as_array);
+        let is_taken = allowed.contains(&value) || others.is_some_and(|others| others.contains(&value));
+        return if is_taken { Ok(value) } else { Err(not_among(&value, allowed, path)) };
     }
     let takes = |kind: &str| match schema.get("type") {
         Some(Value::String(only)) => only == kind,
@@ -424,7 +432,11 @@ fn within_range(number: Value, schema: &Value, path: &str) -> Result<Value, Erro
 
 /// The refusal of a field that there is not.
 fn unknown_field(field: &str, fields: &Map<String, Value>) -> Error {
-    let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+    let names: Vec<&str> = fields
+        .iter()
+        .filter(|(_, field)| field.get(HIDDEN).is_none())
+        .map(|(name, _)| name.as_str())
+        .collect();
     let last = field.rsplit('.').next().unwrap_or(field);
     let near = similar::get_close_matches(last, &names, 1, 0.7);
     let hint = near.first().map(|name| format!(", did you mean `{name}`?")).unwrap_or_default();

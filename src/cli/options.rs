@@ -43,12 +43,7 @@ pub struct CommonField {
 pub const COMMON_FIELDS: [CommonField; 4] = [
     CommonField { name: "workspace", scope: Scope::Process, kind: "string", description: "Workspace root" },
     CommonField { name: "sandbox", scope: Scope::Process, kind: "string", description: "Named workspace" },
-    CommonField {
-        name: "session",
-        scope: Scope::Call,
-        kind: "string",
-        description: "Another session than the connection's",
-    },
+    CommonField { name: "session", scope: Scope::Call, kind: "string", description: "Another session" },
     CommonField {
         name: "require_snapshot",
         scope: Scope::Change,

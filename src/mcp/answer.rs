@@ -17,12 +17,11 @@ pub const RESULT_BYTES_MAX: usize = 4_000_000 - 4_096;
 
 /// The result of a call.
 #[must_use]
-pub fn of(called: &Called, results: Results) -> CallToolResult {
+pub fn of(called: Called, results: Results) -> CallToolResult {
     let outcome = &called.outcome;
-    let result = match (&called.answered, results) {
-        (Ok(reply), Results::Json) => structured(reply.as_ref(), outcome),
-        (Ok(reply), Results::Text) => Ok(text(reply.as_ref(), outcome)),
-        (Err(error), _) => Ok(refused(error, outcome)),
+    let result = match called.answered {
+        Ok(reply) => answered(reply, outcome, results),
+        Err(error) => Ok(refused(&error, outcome)),
     };
     match result {
         Ok(result) if bytes_of(&result) <= RESULT_BYTES_MAX => result,
@@ -40,6 +39,17 @@ pub fn refused(error: &Error, outcome: &Outcome) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(with_outcome(value, outcome).to_string())])
 }
 
+/// The answer in its form, and each image in a block of its own, there alone.
+fn answered(mut reply: Box<dyn Reply>, outcome: &Outcome, results: Results) -> Result<CallToolResult, Error> {
+    let images = reply.take_images();
+    let mut result = match results {
+        Results::Json => structured(reply.as_ref(), outcome)?,
+        Results::Text => text(reply.as_ref(), outcome),
+    };
+    result.content.extend(images.into_iter().map(|image| ContentBlock::image(image.base64, image.mime)));
+    Ok(result)
+}
+
 /// The answer's data, with warnings and snapshot beside its fields, structured and as text.
 fn structured(reply: &dyn Reply, outcome: &Outcome) -> Result<CallToolResult, Error> {
     Ok(CallToolResult::structured(with_outcome(reply.value()?, outcome)))
@@ -49,9 +59,13 @@ fn structured(reply: &dyn Reply, outcome: &Outcome) -> Result<CallToolResult, Er
 fn text(reply: &dyn Reply, outcome: &Outcome) -> CallToolResult {
     let mut text = Text::new(false);
     reply.text(&mut text);
-    let mut blocks = vec![ContentBlock::text(String::from_utf8_lossy(&text.out))];
     let mut notes = text.notes;
     notes.extend(outcome.warnings.iter().map(|warning| format!("warning: {warning}")));
+    let mut blocks = Vec::new();
+    // An image is shown by a block of its own.
+    if !text.out.is_empty() || notes.is_empty() {
+        blocks.push(ContentBlock::text(String::from_utf8_lossy(&text.out)));
+    }
     if !notes.is_empty() {
         blocks.push(ContentBlock::text(notes.join("\n")));
     }

@@ -71,7 +71,7 @@ impl ToolCall {
     fn make(self, control: Control) -> CallToolResult {
         let results = self.results;
         let called = self.called(control).unwrap_or_else(Called::refused);
-        answer::of(&called, results)
+        answer::of(called, results)
     }
 
     /// What the call gives.
@@ -87,9 +87,11 @@ impl ToolCall {
 
 /// Gives a request that asks for an answer of any size the greatest that a message can hold.
 fn bound_payload(request: &mut Value, results: Results) {
+    // An image is sent once, whatever the form.
+    let wants_image = request.get("binary").is_some_and(|form| !form.is_null());
     let most = match results {
-        Results::Json => STRUCTURED_BYTES_MAX,
-        Results::Text => TEXT_BYTES_MAX,
+        Results::Json if !wants_image => STRUCTURED_BYTES_MAX,
+        Results::Json | Results::Text => TEXT_BYTES_MAX,
     };
     for (name, value) in request.as_object_mut().into_iter().flatten() {
         let asked = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());

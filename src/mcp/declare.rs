@@ -10,9 +10,6 @@ use crate::cli::options::COMMON_FIELDS;
 use crate::request;
 use crate::tools::{self, Effect, Entry, TOOLS};
 
-/// Fields that an answer for one of several files has beside those of the answer for one alone.
-const OTHER_FIELDS_MAX: usize = 1;
-
 /// The tools that clients see.
 pub fn served() -> impl Iterator<Item = &'static Entry> {
     TOOLS.iter().filter(|tool| tool.served)
@@ -76,15 +73,16 @@ fn without_command_line(text: &str) -> String {
 /// and says what is wrong: bounds and patterns that a description states are left out, as is what
 /// forbids other names than those listed, since names that models know are accepted too.
 fn input_schema(tool: &Entry) -> JsonObject {
-    let mut schema = request::without_aliases((tool.request_schema)());
+    let mut schema = request::advertised((tool.request_schema)());
     strip(&mut schema, |keyword, value| match keyword {
-        "default" => *value == Value::Bool(false) || value.as_array().is_some_and(Vec::is_empty),
+        "default" => *value == false || *value == 0 || value.as_array().is_some_and(Vec::is_empty),
         "minimum" | "maximum" => value.is_number(),
         "pattern" => value.is_string(),
         "additionalProperties" => value.is_boolean() || value.as_object().is_some_and(Map::is_empty),
         _ => false,
     });
     reword(&mut schema);
+    describe_once(&mut schema);
     let mut schema = object(schema);
     // It says what the tool's own description says.
     schema.remove("description");
@@ -93,66 +91,30 @@ fn input_schema(tool: &Entry) -> JsonObject {
     schema
 }
 
-/// The answer's schema, without what nobody needs before the answer is there: names and types are
-/// enough, and clients hand the list to a model that pays for it.
+/// The answer's schema, without what nobody needs before the answer is there: the names and types of
+/// its fields are enough, and clients hand the list to a model that pays for it.
 ///
 /// An answer of several forms is one object with the fields of all, of which those are required that
-/// every form has. Below that no field is said to be required, and a part that is described once is
-/// not described again.
+/// every form has.
 fn output_schema(tool: &Entry) -> JsonObject {
-    let mut schema = (tool.response_schema)();
-    strip(&mut schema, |keyword, value| match keyword {
-        "description" | "pattern" => value.is_string(),
-        "minimum" | "maximum" => value.is_number(),
-        "additionalProperties" => value.is_boolean(),
-        _ => false,
-    });
-    merge_forms(&mut schema);
-    let mut seen = Vec::new();
-    let own = schema.get("properties").cloned();
-    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-        properties.values_mut().for_each(|part| shorten(part, own.as_ref(), &mut seen));
+    let schema = (tool.response_schema)();
+    let forms = schema.get("anyOf").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![schema]);
+    let mut fields = Map::new();
+    for (name, field) in forms.iter().filter_map(|form| form.get("properties")?.as_object()).flatten() {
+        let kind = field.get("type").map(|kind| ("type".to_owned(), kind.clone()));
+        fields.insert(name.clone(), Value::Object(kind.into_iter().collect()));
     }
-    let mut schema = object(schema);
-    add_properties(&mut schema, [("warnings", json!({ "type": "array", "items": { "type": "string" } }))]);
+    fields.insert("warnings".to_owned(), json!({ "type": "array" }));
     if tool.effect != Effect::Reads {
-        add_properties(&mut schema, [("snapshot", json!({ "type": "string" }))]);
+        fields.insert("snapshot".to_owned(), json!({ "type": "string" }));
+    }
+    let mut schema =
+        Map::from_iter([("type".to_owned(), "object".into()), ("properties".to_owned(), fields.into())]);
+    let required = required_by_all(&forms);
+    if !required.is_empty() {
+        schema.insert("required".to_owned(), required.into());
     }
     schema
-}
-
-/// Makes one object of each choice among objects.
-fn merge_forms(schema: &mut Value) {
-    match schema {
-        Value::Object(map) => {
-            map.values_mut().for_each(merge_forms);
-            let Some(Value::Array(forms)) = map.get("anyOf") else {
-                return;
-            };
-            if !forms.iter().all(|form| form.get("properties").is_some()) {
-                return;
-            }
-            let forms = forms.clone();
-            map.remove("anyOf");
-            map.insert("type".to_owned(), "object".into());
-            let required = required_by_all(&forms);
-            if required.is_empty() {
-                map.remove("required");
-            } else {
-                map.insert("required".to_owned(), required.into());
-            }
-            let properties = map.entry("properties").or_insert_with(|| Value::Object(Map::new()));
-            for form in forms {
-                if let (Some(properties), Some(Value::Object(own))) =
-                    (properties.as_object_mut(), form.get("properties"))
-                {
-                    properties.extend(own.clone());
-                }
-            }
-        }
-        Value::Array(list) => list.iter_mut().for_each(merge_forms),
-        _ => {}
-    }
 }
 
 /// The fields that every form requires.
@@ -164,40 +126,29 @@ fn required_by_all(forms: &[Value]) -> Vec<Value> {
     first.into_iter().filter(|name| rest.iter().all(|form| form.contains(name))).collect()
 }
 
-/// Leaves out what a part of an answer requires, and fields that were described before: those of an
-/// equal part, or, where the part is an answer for one of several files, those of the answer itself.
-fn shorten(part: &mut Value, own: Option<&Value>, seen: &mut Vec<Value>) {
-    match part {
-        Value::Object(map) => {
-            if let Some(Value::Object(properties)) = map.get_mut("properties") {
-                let of_own = |name: &String| own.is_some_and(|own| own.get(name).is_some());
-                let described = Value::Object(properties.clone());
-                if seen.contains(&described) {
-                    properties.clear();
-                } else if properties.keys().filter(|name| !of_own(name)).count() <= OTHER_FIELDS_MAX {
-                    properties.retain(|name, _| !of_own(name));
-                } else {
-                    seen.push(described);
-                }
-                let is_empty = properties.is_empty();
-                map.remove("required");
-                if is_empty {
-                    map.remove("properties");
-                }
+/// Leaves out the descriptions of the fields of a field's items that are fields of the request too.
+fn describe_once(schema: &mut Value) {
+    let Some(Value::Object(fields)) = schema.get_mut("properties") else {
+        return;
+    };
+    let own: Vec<String> = fields.keys().cloned().collect();
+    for items in fields.values_mut().filter_map(|field| field.get_mut("items")?.as_object_mut()) {
+        items.remove("description");
+        for (name, field) in items.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten()
+        {
+            if let Some(field) = field.as_object_mut().filter(|_| own.contains(name)) {
+                field.remove("description");
             }
-            map.values_mut().for_each(|part| shorten(part, own, seen));
         }
-        Value::Array(list) => list.iter_mut().for_each(|part| shorten(part, own, seen)),
-        _ => {}
     }
 }
 
-/// Takes out of each description what is said for the command line.
+/// Makes each description one line, and takes out of it what is said for the command line.
 fn reword(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             if let Some(Value::String(text)) = map.get_mut("description") {
-                *text = without_command_line(text);
+                *text = without_command_line(&text.replace('\n', " "));
             }
             map.values_mut().for_each(reword);
         }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use similar::{ChangeTag, TextDiff};
 
-use super::lines;
+use super::lines::{LineEnding, common_start};
+use super::visible;
 
 /// Time for the whole search; a large file without any line in common is given up.
 const TIME: Duration = Duration::from_millis(200);
@@ -22,6 +23,8 @@ const REGION_LINES_MAX: usize = 30;
 const LINES_SHOWN_MAX: usize = 12;
 /// Characters shown of a line.
 const LINE_CHARACTERS_MAX: usize = 160;
+/// What stands in a difference where the file ends without the line ending that was looked for.
+const NO_NEWLINE: &str = "\\ No newline at end of file\n";
 /// How alike a line must be to be worth showing, 0 to 1.
 const RATIO_MIN: f32 = 0.5;
 
@@ -44,33 +47,59 @@ pub struct Nearest {
 /// The region of `body` most like `wanted`, if any is worth showing.
 #[must_use]
 pub fn nearest(body: &[u8], wanted: &[u8]) -> Option<Nearest> {
-    let file: Vec<&[u8]> = lines::lines(body).collect();
-    let wanted: Vec<&[u8]> = lines::lines(wanted).collect();
-    let start = best_start(&file, &wanted)?;
-    compared(&file, &wanted, start..(start + wanted.len()).min(file.len()))
+    let (file, wanted) = (Lines::of(body), Lines::of(wanted));
+    let start = best_start(&file.bare, &wanted.bare)?;
+    compared(&file, &wanted, start..(start + wanted.bare.len()).min(file.bare.len()))
 }
 
 /// The region of `body` from line `first` to line `last`, compared with `wanted`.
 #[must_use]
 pub fn at_lines(body: &[u8], wanted: &[u8], first: u64, last: u64) -> Option<Nearest> {
-    let file: Vec<&[u8]> = lines::lines(body).collect();
-    let wanted: Vec<&[u8]> = lines::lines(wanted).collect();
     let index = |line: u64| usize::try_from(line).ok();
-    compared(&file, &wanted, index(first)?.checked_sub(1)?..index(last)?)
+    compared(&Lines::of(body), &Lines::of(wanted), index(first)?.checked_sub(1)?..index(last)?)
+}
+
+/// The lines of a text.
+struct Lines<'a> {
+    /// Each without its ending: matching is blind to that.
+    bare: Vec<&'a [u8]>,
+    /// Whether the last one has an ending.
+    is_ended: bool,
+}
+
+impl<'a> Lines<'a> {
+    /// The lines of a text.
+    fn of(text: &'a [u8]) -> Self {
+        let terminator = LineEnding::of(text).terminator();
+        let bare = text.split_inclusive(|&byte| byte == terminator).map(|line| {
+            let body = line.strip_suffix(&[terminator]).unwrap_or(line);
+            if terminator == b'\n' && body.len() < line.len() {
+                body.strip_suffix(b"\r").unwrap_or(body)
+            } else {
+                body
+            }
+        });
+        Self { bare: bare.collect(), is_ended: text.last() == Some(&terminator) }
+    }
 }
 
 /// A region, compared with what was wanted.
-fn compared(file: &[&[u8]], wanted: &[&[u8]], lines: Range<usize>) -> Option<Nearest> {
+fn compared(file: &Lines<'_>, wanted: &Lines<'_>, lines: Range<usize>) -> Option<Nearest> {
     let start = lines.start;
-    let region = file.get(lines)?;
-    let (wanted_text, region_text) = (visible_lines(wanted), visible_lines(region));
+    let region = file.bare.get(lines.clone())?;
+    let (wanted_text, region_text) = (visible_lines(&wanted.bare), visible_lines(region));
     let diff = TextDiff::configure().timeout(TIME).diff_lines(&wanted_text, &region_text);
+    let mut difference = difference(&diff);
+    // The end of the file is a difference that no line shows.
+    if wanted.is_ended && !file.is_ended && lines.end == file.bare.len() {
+        difference.push_str(NO_NEWLINE);
+    }
     Some(Nearest {
         start_line: start as u64 + 1,
         end_line: (start + region.len()) as u64,
         ratio: ratio(&wanted_text, &region_text),
-        first_difference: first_difference(wanted, region, start),
-        difference: difference(&diff),
+        first_difference: first_difference(&wanted.bare, region, start),
+        difference,
     })
 }
 
@@ -109,14 +138,12 @@ fn best_start(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
 
 /// Where a region that begins at line `start`, from 0, first differs from what was wanted.
 fn first_difference(wanted: &[&[u8]], region: &[&[u8]], start: usize) -> (u64, usize) {
-    let bare = lines::without_ending;
-    let pairs = wanted.iter().zip(region).enumerate();
-    let mut differing = pairs.filter(|(_, (one, other))| bare(one) != bare(other));
-    let (index, column) =
-        differing.next().map_or((region.len().saturating_sub(1), 1), |(index, (one, other))| {
-            let same = bare(one).iter().zip(bare(other)).take_while(|(mine, theirs)| mine == theirs).count();
-            (index, same + 1)
-        });
+    let same = wanted.iter().zip(region).take_while(|(one, other)| one == other).count();
+    let (index, column) = match (wanted.get(same), region.get(same)) {
+        (Some(one), Some(other)) => (same, common_start(one, other) + 1),
+        // All of the region is as it was wanted: what is missing would come after it.
+        _ => (region.len().saturating_sub(1), region.last().map_or(0, |last| last.len()) + 1),
+    };
     ((start + index) as u64 + 1, column)
 }
 
@@ -203,17 +230,15 @@ fn visible_lines(lines: &[&[u8]]) -> String {
     lines.iter().map(|line| visible(line) + "\n").collect()
 }
 
-/// A line with its tabs, carriage returns and trailing blanks made visible.
+/// A line with its tabs, carriage returns, trailing and odd blanks, what is never seen, and bytes that
+/// are no text made visible; the CR of CR LF is none of these, since matching is blind to it.
 #[must_use]
 pub fn visible(line: &[u8]) -> String {
-    let without_newline = line.strip_suffix(b"\n").unwrap_or(line);
-    let text = String::from_utf8_lossy(without_newline);
-    let body = text.trim_end_matches([' ', '\r']);
-    let trailing = text.get(body.len()..).unwrap_or_default();
-    let mut shown: String = body.replace('\t', "→").replace('\r', "␍");
-    // The CR of CR LF is no difference: matching is blind to it.
-    let trailing = trailing.strip_suffix('\r').filter(|_| line.ends_with(b"\r\n")).unwrap_or(trailing);
-    shown.extend(trailing.chars().map(|blank| if blank == '\r' { '␍' } else { '·' }));
+    let body = line.strip_suffix(b"\n").map_or(line, |body| body.strip_suffix(b"\r").unwrap_or(body));
+    let mut shown = visible::blanks(body);
+    if shown.ends_with('\n') {
+        shown.pop();
+    }
     match shown.char_indices().nth(LINE_CHARACTERS_MAX) {
         Some((cut, _)) => format!("{}…", shown.get(..cut).unwrap_or_default()),
         None => shown,
@@ -268,9 +293,23 @@ mod tests {
     }
 
     #[test]
+    fn line_endings_alone_are_no_difference() {
+        let near = nearest(b"one\rtwo\rthree\r", b"one\ntwx\nthree\n").unwrap();
+        assert_eq!((near.difference.as_str(), near.first_difference), (" one\n-twx\n+two\n three\n", (2, 3)));
+        // But the lack of one is.
+        let near = nearest(b"one\ntwo", b"two\n").unwrap();
+        assert_eq!(
+            (near.difference.as_str(), near.first_difference),
+            ("\\ No newline at end of file\n", (2, 4))
+        );
+    }
+
+    #[test]
     fn whitespace_is_made_visible() {
         assert_eq!(visible(b"a\tb  \n"), "a→b··");
         assert_eq!(visible(b"a\r\n"), "a");
         assert_eq!(visible(b"a\r"), "a␍");
+        assert_eq!(visible("caf\u{e9}\u{a0}‘x’\u{feff}".as_bytes()), "café‹U+00A0›‘x’‹U+FEFF›");
+        assert_eq!(visible(b"caf\xe9\n"), "caf‹0xE9›");
     }
 }

@@ -9,6 +9,15 @@ use super::lines::{Endings, LineEnding};
 const ESCAPES_PART: usize = 5;
 /// or this many. 24,576 bytes then stay below the 30,000 at which shells of harnesses cut.
 const ESCAPES_BYTES: usize = 4800;
+/// Bytes of U+FFFD, which stands for what is no UTF-8.
+const REPLACEMENT_BYTES: usize = 3;
+/// Bytes in a line that is clipped, at least: a shorter one ends the slice instead, and begins the
+/// next one.
+const LONG_LINE_BYTES: usize = 2000;
+/// What is kept of a clipped line: this part of the bound,
+const CLIPPED_PART: usize = 8;
+/// and this many bytes at most.
+const CLIPPED_BYTES_MAX: usize = 2000;
 
 /// Which lines are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +30,20 @@ pub struct Wanted {
     pub skip_bytes: usize,
     /// Bytes in all; 0 for no bound.
     pub bytes_max: usize,
+    /// Whether a first line that is longer than the bound is clipped, as any other, for the lines
+    /// after it; else it is cut where the bound is, and ends the slice.
+    pub clips_first: bool,
+}
+
+/// A line of which only the start is kept, since it alone is longer than the bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clipped {
+    /// Its number, from 1.
+    pub line: u64,
+    /// Bytes of it that are kept.
+    pub kept: usize,
+    /// Bytes in all of it, without its ending.
+    pub length: u64,
 }
 
 /// A part that was wanted.
@@ -28,12 +51,16 @@ pub struct Wanted {
 pub struct Slice {
     /// The lines wanted, with their endings: UTF-8, or raw bytes where the text is none.
     pub bytes: Vec<u8>,
-    /// Lines in it that are complete.
-    pub complete_lines: u64,
+    /// Lines in it up to their end, clipped ones included.
+    pub ended_lines: u64,
+    /// Those that are clipped, in order; each keeps its line ending.
+    pub clipped: Vec<Clipped>,
     /// Where a cut fell inside its last line: bytes of that line before the cut.
     pub cut_at: Option<usize>,
     /// Whether it ends because of the bound on bytes.
     pub stopped: bool,
+    /// Whether the first line has fewer bytes than were to be left out of it.
+    pub skipped_all: bool,
 }
 
 /// What the whole text is like, and the parts of it that were wanted, in the order asked for.
@@ -105,7 +132,7 @@ impl Slicer {
         let has_own_mark = encoding == Encoding::Bytes && self.start.starts_with(super::content::UTF8_BOM);
         let parts = self.cutters.into_iter().map(|cutter| {
             let (mut slice, wanted) = cutter.finish();
-            if has_own_mark && wanted.offset == 0 {
+            if has_own_mark && wanted.offset == 0 && wanted.skip_bytes == 0 {
                 slice.bytes.splice(0..0, super::content::UTF8_BOM.iter().copied());
             }
             slice
@@ -254,16 +281,23 @@ struct Cutter {
     kept: Vec<u8>,
     /// Where in `kept` the line begins that has not ended.
     line_start: usize,
-    /// Lines kept whole.
-    complete_lines: u64,
+    /// Lines kept up to their end.
+    ended_lines: u64,
     /// Bytes still to be left out of the first line.
     to_skip: usize,
+    /// Lines of which the start alone is kept.
+    clipped: Vec<Clipped>,
+    /// Whether the line that has not ended is one of these, and then whether what came of it so far
+    /// ends in CR.
+    clipping: Option<bool>,
     /// Where a cut fell inside a line.
     cut_at: Option<usize>,
     /// Whether the bound on bytes was reached.
     stopped: bool,
-    /// What JSON adds to the whole lines kept.
-    escapes: usize,
+    /// Whether more was to be left out of the first line than there is.
+    skipped_all: bool,
+    /// What the answer adds to the lines kept up to their end.
+    growth: usize,
 }
 
 impl Cutter {
@@ -275,11 +309,14 @@ impl Cutter {
             ended: 0,
             kept: Vec::new(),
             line_start: 0,
-            complete_lines: 0,
+            ended_lines: 0,
             to_skip: wanted.skip_bytes,
+            clipped: Vec::new(),
+            clipping: None,
             cut_at: None,
             stopped: false,
-            escapes: 0,
+            skipped_all: false,
+            growth: 0,
         }
     }
 
@@ -306,31 +343,99 @@ impl Cutter {
 
     /// Keeps a line, or as much of it as has come.
     fn keep(&mut self, line: &[u8], is_whole: bool) {
+        if let Some(after_cr) = self.clipping {
+            self.pass_over(line, is_whole, after_cr);
+            return;
+        }
         let skipped = self.to_skip.min(line.len());
         self.to_skip -= skipped;
         self.kept.extend_from_slice(line.get(skipped..).unwrap_or_default());
         if is_whole {
+            self.skipped_all |= self.to_skip > 0;
             self.to_skip = 0;
         }
-        if self.is_over() {
-            self.stop();
+        if self.is_over(is_whole) {
+            self.bound_line(is_whole);
         } else if is_whole {
             self.end_line();
         }
     }
 
+    /// As much of the line that has not ended as has come.
+    fn pending(&self) -> &[u8] {
+        self.kept.get(self.line_start..).unwrap_or_default()
+    }
+
     /// Whether what is kept is more than was asked for.
-    fn is_over(&self) -> bool {
+    fn is_over(&self, is_whole: bool) -> bool {
         let bound = self.wanted.bytes_max;
-        let pending = self.kept.get(self.line_start..).unwrap_or_default();
-        bound > 0 && !fits(self.kept.len(), self.escapes + escapes_of(pending), bound)
+        let pending = if is_whole { self.pending() } else { whole_characters(self.pending()) };
+        bound > 0 && !fits(self.kept.len(), self.growth + growth_of(pending), bound)
     }
 
     /// Notes the end of a kept line.
     fn end_line(&mut self) {
-        self.escapes += escapes_of(self.kept.get(self.line_start..).unwrap_or_default());
+        if self.wanted.bytes_max > 0 {
+            self.growth += growth_of(self.pending());
+        }
         self.line_start = self.kept.len();
-        self.complete_lines += 1;
+        self.ended_lines += 1;
+    }
+
+    /// Keeps what the bound allows of the line that is too much: its start where it is a very long
+    /// one, else nothing.
+    fn bound_line(&mut self, is_whole: bool) {
+        if self.line_start == 0 && !self.wanted.clips_first {
+            self.stop();
+        } else if is_very_long(self.pending(), self.wanted.bytes_max) {
+            self.clip(is_whole);
+        } else if is_whole {
+            self.stop();
+        }
+        // Else what is still to come of the line will tell.
+    }
+
+    /// Keeps the start of a very long line, and goes on after it.
+    fn clip(&mut self, is_whole: bool) {
+        /// Bytes of the longest line ending.
+        const ENDING_BYTES: usize = 2;
+        let bound = self.wanted.bytes_max;
+        let kept = clipped_bytes(self.pending(), bound);
+        let start = self.pending().get(..kept).unwrap_or_default();
+        let growth = self.growth + growth_of(start) + ENDING_BYTES;
+        if !fits(self.line_start + kept + ENDING_BYTES, growth, bound) {
+            self.stop();
+            return;
+        }
+        self.clipped.push(Clipped { line: self.ended + 1, kept, length: kept as u64 });
+        let rest = self.kept.split_off(self.line_start + kept);
+        self.pass_over(&rest, is_whole, false);
+    }
+
+    /// Passes over what is not kept of a clipped line, up to its ending.
+    fn pass_over(&mut self, rest: &[u8], is_whole: bool, after_cr: bool) {
+        let mut ending: &[u8] = &[];
+        if is_whole {
+            let before = rest.len().checked_sub(2).map_or(after_cr, |at| rest.get(at) == Some(&b'\r'));
+            ending = if self.terminator == b'\r' {
+                b"\r"
+            } else if before {
+                b"\r\n"
+            } else {
+                b"\n"
+            };
+        }
+        if let Some(clipped) = self.clipped.last_mut() {
+            // What came before may have ended in the CR of a CR LF.
+            clipped.length = (clipped.length + rest.len() as u64).saturating_sub(ending.len() as u64);
+        }
+        self.kept.extend_from_slice(ending);
+        if is_whole {
+            self.clipping = None;
+            self.end_line();
+        } else {
+            self.clipping = Some(rest.last().map_or(after_cr, |&last| last == b'\r'));
+        }
     }
 
     /// Ends the slice before the line that is too much, or inside it where it is the first.
@@ -341,50 +446,115 @@ impl Cutter {
             return;
         }
         let bound = self.wanted.bytes_max;
-        let mut length = 0;
-        let mut cost = 0;
-        while length < self.kept.len() && length < bound && cost <= bound_in_json(bound) {
-            cost += 1 + escapes_of(self.kept.get(length..=length).unwrap_or_default());
-            length += 1;
-        }
-        // Not inside a character; but at least one byte, so that the reader gets on.
-        while length > 1 && self.kept.get(length).is_some_and(|byte| byte & 0xc0 == 0x80) {
-            length -= 1;
-        }
-        self.kept.truncate(length.max(1));
+        let length = prefix_within(&self.kept, bound, bound_in_answer(bound));
+        self.kept.truncate(length);
         self.cut_at = Some(self.wanted.skip_bytes + self.kept.len());
     }
 
     /// The slice, and what was wanted.
     fn finish(mut self) -> (Slice, Wanted) {
         if !self.stopped && self.line_start < self.kept.len() {
-            self.end_line();
+            // The last line may have been waited for.
+            if self.clipping.is_none() && self.is_over(true) { self.stop() } else { self.end_line() }
         }
         let slice = Slice {
             bytes: self.kept,
-            complete_lines: self.complete_lines,
+            ended_lines: self.ended_lines,
+            clipped: self.clipped,
             cut_at: self.cut_at,
             stopped: self.stopped,
+            skipped_all: self.skipped_all || self.to_skip > 0,
         };
         (slice, self.wanted)
     }
 }
 
-/// Whether a text of `length` bytes, to which JSON adds `escapes`, is within a bound; 0 is none.
+/// Whether a line, its ending included, is too long for an answer of its own, and by far too long
+/// for one beside others.
 #[must_use]
-pub const fn fits(length: usize, escapes: usize, bound: usize) -> bool {
-    bound == 0 || (length <= bound && length + escapes <= bound_in_json(bound))
+pub fn is_very_long(line: &[u8], bound: usize) -> bool {
+    line.len() > LONG_LINE_BYTES && !fits(line.len(), growth_of(line), bound)
 }
 
-/// The bytes that a slice of at most `bound` bytes may take in JSON.
-const fn bound_in_json(bound: usize) -> usize {
+/// Bytes kept at the start of a very long line that is clipped: whole characters, at least one.
+#[must_use]
+pub fn clipped_bytes(line: &[u8], bound: usize) -> usize {
+    let most = (bound / CLIPPED_PART).min(CLIPPED_BYTES_MAX);
+    prefix_within(line, most, most)
+}
+
+/// The length of the longest start of a text that has at most `length_max` bytes, and at most
+/// `cost_max` in an answer: whole characters, at least one.
+#[must_use]
+pub fn prefix_within(text: &[u8], length_max: usize, cost_max: usize) -> usize {
+    let (mut length, mut cost) = (0, 0);
+    let mut is_taken = |bytes: usize, growth: usize| {
+        let is_within = length + bytes <= length_max && cost + bytes + growth <= cost_max;
+        if is_within || length == 0 {
+            length += bytes;
+            cost += bytes + growth;
+        }
+        is_within
+    };
+    'chunks: for chunk in text.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            let mut buffer = [0; 4];
+            let bytes = character.encode_utf8(&mut buffer).as_bytes();
+            if !is_taken(bytes.len(), escapes_of(bytes)) {
+                break 'chunks;
+            }
+        }
+        let invalid = chunk.invalid().len();
+        if invalid > 0 && !is_taken(invalid, REPLACEMENT_BYTES.saturating_sub(invalid)) {
+            break;
+        }
+    }
+    length
+}
+
+/// Whether a text of `length` bytes, to which the answer adds `growth`, is within a bound; 0 is none.
+#[must_use]
+pub const fn fits(length: usize, growth: usize, bound: usize) -> bool {
+    bound == 0 || (length <= bound && length + growth <= bound_in_answer(bound))
+}
+
+/// The bytes that a slice of at most `bound` bytes may take in an answer.
+const fn bound_in_answer(bound: usize) -> usize {
     let part = bound / ESCAPES_PART;
     bound + if part > ESCAPES_BYTES { part } else { ESCAPES_BYTES }
 }
 
-/// Bytes that JSON adds to a text.
+/// Bytes that an answer adds to a text: what JSON escapes, and the characters that stand for bytes
+/// which are no UTF-8.
 #[must_use]
-pub fn escapes_of(text: &[u8]) -> usize {
+pub fn growth_of(text: &[u8]) -> usize {
+    let replaced = |invalid: &[u8]| match invalid.len() {
+        0 => 0,
+        bytes => REPLACEMENT_BYTES.saturating_sub(bytes),
+    };
+    escapes_of(text) + text.utf8_chunks().map(|chunk| replaced(chunk.invalid())).sum::<usize>()
+}
+
+/// A text without a character at its end of which only a part is there.
+fn whole_characters(text: &[u8]) -> &[u8] {
+    /// Bytes of a character after its first.
+    const TRAIL_MAX: usize = 3;
+    for back in 1..=TRAIL_MAX.min(text.len()) {
+        let start = text.len() - back;
+        let bytes = match text.get(start) {
+            Some(0x80..0xc0) => continue,
+            Some(0xc0..0xe0) => 2,
+            Some(0xe0..0xf0) => 3,
+            Some(0xf0..) => 4,
+            _ => 1,
+        };
+        return if bytes > back { text.get(..start).unwrap_or_default() } else { text };
+    }
+    text
+}
+
+/// Bytes that JSON adds to a text.
+fn escapes_of(text: &[u8]) -> usize {
     text.iter()
         .map(|byte| match byte {
             b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
@@ -410,14 +580,15 @@ mod tests {
         slices(text, &[wanted], size).parts.pop().unwrap()
     }
 
-    const ALL: Wanted = Wanted { offset: 0, lines_max: u64::MAX, skip_bytes: 0, bytes_max: 0 };
+    const ALL: Wanted =
+        Wanted { offset: 0, lines_max: u64::MAX, skip_bytes: 0, bytes_max: 0, clips_first: false };
 
     #[test]
     fn slices_are_the_same_in_any_pieces() {
         let text = "one\ntwö\r\nthree\n\nfive".as_bytes();
         for size in 1..=text.len() {
             let whole = slice(text, ALL, size);
-            assert_eq!((whole.bytes.as_slice(), whole.complete_lines), (text, 5));
+            assert_eq!((whole.bytes.as_slice(), whole.ended_lines), (text, 5));
             let none = slices(text, &[], size);
             assert_eq!((none.total_lines, none.parts.len()), (5, 0));
             assert_eq!((none.encoding, none.line_ending), (Encoding::Utf8, LineEnding::Mixed));
@@ -444,7 +615,46 @@ mod tests {
             let first = slice(text, Wanted { bytes_max: 5, ..ALL }, size);
             assert_eq!((first.bytes.as_slice(), first.cut_at), ("ää".as_bytes(), Some(4)));
             let next = slice(text, Wanted { bytes_max: 50, skip_bytes: 4, ..ALL }, size);
-            assert_eq!((next.bytes.as_slice(), next.complete_lines), ("ääääää\nb\n".as_bytes(), 2));
+            assert_eq!((next.bytes.as_slice(), next.ended_lines), ("ääääää\nb\n".as_bytes(), 2));
+        }
+    }
+
+    #[test]
+    fn a_very_long_line_among_others_is_clipped_in_any_pieces() {
+        let long = "é".repeat(1500);
+        let text = format!("a\n{long}\r\nb\r\n{long}");
+        let wanted = Wanted { bytes_max: 800, ..ALL };
+        let of = |line| Clipped { line, kept: 100, length: 3000 };
+        let start = "é".repeat(50);
+        for size in (1..20).chain([2999, 3000, 3001, 3003, 3004, 3005, 10_000]) {
+            let cut = slice(text.as_bytes(), wanted, size);
+            assert_eq!(
+                String::from_utf8(cut.bytes).unwrap(),
+                format!("a\n{start}\r\nb\r\n{start}"),
+                "{size}"
+            );
+            assert_eq!((cut.clipped, cut.ended_lines, cut.stopped), (vec![of(2), of(4)], 4, false));
+            let first = slice(text.as_bytes(), Wanted { offset: 1, clips_first: true, ..wanted }, size);
+            assert_eq!((first.clipped, first.cut_at), (vec![of(2), of(4)], None));
+            let fills = slice(text.as_bytes(), Wanted { offset: 1, ..wanted }, size);
+            assert_eq!((fills.clipped, fills.cut_at, fills.stopped), (vec![], Some(800), true));
+            // A line that the next slice holds whole is none of these.
+            let long = format!("a\n{}\nb\n", "x".repeat(799));
+            let short = slice(long.as_bytes(), wanted, size);
+            assert_eq!((short.bytes.as_slice(), short.stopped, short.ended_lines), (&b"a\n"[..], true, 1));
+        }
+    }
+
+    #[test]
+    fn what_an_answer_adds_counts() {
+        assert_eq!(growth_of("a\n\"é\u{1}".as_bytes()), 7);
+        // Each of these bytes is shown as a character of three.
+        assert_eq!(growth_of(b"\xe9\xe8 \xff"), 6);
+        assert_eq!(growth_of(b"\xe2\x82"), 1);
+        let text = [0xe9; 4000];
+        for size in 1..5 {
+            let cut = slice(&text, Wanted { bytes_max: 3000, ..ALL }, size);
+            assert_eq!((cut.bytes.len(), cut.cut_at), (2600, Some(2600)));
         }
     }
 

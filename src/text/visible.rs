@@ -22,6 +22,17 @@ const LOOK_ALIKES: [char; 16] = [
 /// `‹U+00A0›`, and bytes that are no UTF-8 theirs, such as `‹0xE9›`. The line feed stays.
 #[must_use]
 pub fn line(line: &[u8]) -> String {
+    marked(line, |character| is_unseen(character) || LOOK_ALIKES.contains(&character))
+}
+
+/// The same, but characters that are seen and look like others stay as they are.
+#[must_use]
+pub fn blanks(line: &[u8]) -> String {
+    marked(line, is_unseen)
+}
+
+/// A line with its blanks, and the characters that are odd, marked.
+fn marked(line: &[u8], is_odd: impl Fn(char) -> bool) -> String {
     let body = line.strip_suffix(b"\n").unwrap_or(line);
     // Where CR alone ends the lines, they are still to be seen as lines.
     let feed = if line.ends_with(b"\n") || line.ends_with(b"\r") { "\n" } else { "" };
@@ -31,7 +42,7 @@ pub fn line(line: &[u8]) -> String {
     let (text, blanks) = body.split_at(kept);
     let mut seen = String::with_capacity(line.len() + 8);
     for chunk in text.utf8_chunks() {
-        chunk.valid().chars().for_each(|character| show(character, &mut seen));
+        chunk.valid().chars().for_each(|character| show(character, is_odd(character), &mut seen));
         for byte in chunk.invalid() {
             // Writing into a text cannot fail.
             let _ = write!(seen, "‹0x{byte:02X}›");
@@ -49,26 +60,26 @@ pub fn line(line: &[u8]) -> String {
 }
 
 /// Shows one character.
-fn show(character: char, seen: &mut String) {
+fn show(character: char, is_odd: bool, seen: &mut String) {
     match character {
         '\t' => seen.push_str(TAB),
         '\r' => seen.push_str(CARRIAGE_RETURN),
         ' ' => seen.push(' '),
-        odd if is_odd(odd) => {
+        odd if is_odd => {
             let _ = write!(seen, "‹U+{:04X}›", u32::from(odd));
         }
         plain => seen.push(plain),
     }
 }
 
-/// Whether a character is not seen, or not for what it is.
-fn is_odd(character: char) -> bool {
+/// Whether a character is not seen, or not for the blank that it is.
+fn is_unseen(character: char) -> bool {
     let is_format = matches!(
         character,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}'
     );
-    character.is_control() || character.is_whitespace() || is_format || LOOK_ALIKES.contains(&character)
+    character.is_control() || character.is_whitespace() || is_format
 }
 
 #[cfg(test)]

@@ -16,9 +16,8 @@ use crate::error::Error;
 
 /// Show the audit log, the newest first, or check that nobody has altered it
 ///
-/// The log has one record for every call that changed something or was refused to: when, which
-/// session and tool, which files with their sha256 before and after, and the snapshot. Each record
-/// is chained to the one before by a hash; verify names the first that was altered or removed.
+/// One record for each call that changed something or was refused to: time, session, tool, files with
+/// their sha256 before and after, snapshot. verify names the first record that was altered or removed.
 /// Shows all sessions, unless one is named.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

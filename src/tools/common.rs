@@ -20,11 +20,11 @@ pub const PLACES_LISTED: usize = 20;
 #[derive(Debug, Clone, Default, clap::Args, serde::Deserialize, schemars::JsonSchema)]
 #[group(skip)]
 pub struct Trial {
-    /// Answer what would be done, and do nothing
+    /// Only answer what it would do
     #[arg(long)]
     #[serde(default)]
     pub dry_run: bool,
-    /// Why, for whoever reviews the change
+    /// Why, for whoever reviews it
     #[arg(long, value_name = "TEXT")]
     #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
     pub why: Option<String>,

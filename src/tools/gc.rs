@@ -25,7 +25,7 @@ const FAILED_NAMED: usize = 3;
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Answer what would be done, and do nothing
+    /// Only answer what it would do
     #[arg(long)]
     #[serde(default)]
     pub dry_run: bool,

@@ -116,6 +116,7 @@ pub struct Request {
     /// content: matching lines; files: paths of files with matches; count: matching lines of each
     /// file; `count_matches`: matches in each file, several in a line too
     #[arg(long, value_name = "MODE")]
+    #[schemars(extend("x-values" = ["files_with_matches"]))]
     pub output_mode: Option<OutputMode>,
     /// Matches to show at most, or files, or counts, 250 by default; 0 for all
     #[arg(long, value_name = "NUMBER")]
@@ -174,7 +175,7 @@ pub struct Request {
     #[arg(short_aliases = ['r', 'R', 'H', 'E', 'I', 's', 'N', 'p'])]
     #[arg(aliases = ["recursive", "with-filename", "extended-regexp", "no-messages", "heading", "no-heading", "column"])]
     #[serde(default)]
-    #[schemars(extend("x-aliases" = ["-n", "line_numbers", "-r", "recursive"]))]
+    #[schemars(extend("x-hidden" = true, "x-aliases" = ["-n", "line_numbers", "-r", "recursive"]))]
     pub line_number: bool,
     /// A further pattern; any of them may match
     #[arg(long = "regexp", short = 'e', value_name = "PATTERN", allow_hyphen_values = true)]
@@ -227,6 +228,8 @@ pub enum OutputMode {
     /// Matches in each file
     CountMatches,
     /// The same as files
+    #[value(hide = true)]
+    #[schemars(skip)]
     FilesWithMatches,
 }
 

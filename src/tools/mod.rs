@@ -106,6 +106,21 @@ pub trait Tool {
     fn status(_response: &Self::Response) -> u8 {
         0
     }
+
+    /// Takes the images out of the answer, for a client that is shown them as such; of other
+    /// binaries the answer as text then holds the base64.
+    fn take_images(_response: &mut Self::Response) -> Vec<Image> {
+        Vec::new()
+    }
+}
+
+/// An image in an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// Its MIME type.
+    pub mime: &'static str,
+    /// Its bytes, encoded.
+    pub base64: String,
 }
 
 /// An answer as text: the payload for stdout, notes for stderr.
@@ -157,6 +172,9 @@ pub trait Reply {
 
     /// The exit status under `--exit-status`.
     fn status(&self) -> u8;
+
+    /// Takes out the images.
+    fn take_images(&mut self) -> Vec<Image>;
 }
 
 /// The answer of the tool `T`.
@@ -178,6 +196,10 @@ impl<T: Tool> Reply for Typed<T> {
 
     fn status(&self) -> u8 {
         T::status(&self.0)
+    }
+
+    fn take_images(&mut self) -> Vec<Image> {
+        T::take_images(&mut self.0)
     }
 }
 

@@ -1,48 +1,44 @@
 //! `read`: some lines of a file, and the SHA-256 of all of it.
 
+mod answer;
 mod around;
+mod as_text;
 mod binary;
 mod notebook;
+mod pass;
 mod shown;
 mod wanted;
 
-use std::fs::File;
-use std::io::{Read as _, Seek, SeekFrom};
+use std::io::{Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use rustix::fs::Stat;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::common::unsupported_encoding;
-use super::{Effect, Text, Tool};
-use crate::control::Progress;
+use super::{Effect, Image, Text, Tool};
+use crate::engine::Engine;
 use crate::engine::policy::Policy;
 use crate::engine::resolve::Place;
-use crate::engine::{Engine, fs};
 use crate::envelope::Refusal;
 use crate::error::{Error, ErrorKind};
-use crate::sha256::{Hasher, Sha256};
-use crate::text::content::{self, BINARY_CHECK_BYTES, Content, Encoding};
-use crate::text::lines::LineEnding;
-use crate::text::slice::{Sliced, Slicer, Wanted};
-use notebook::NotebookRead;
+use crate::sha256::Sha256;
+use crate::text::content::{self, Content, Encoding};
+use crate::text::slice::Sliced;
+pub use answer::{FileRead, Item, Response};
+use answer::{RangeRead, TextRead};
+use as_text::{one_as_text, several_as_text};
+use pass::{Pass, first_bytes, slices};
 use shown::{Form, Part};
-use wanted::{Range, Selection, Span};
-
-/// How often a file that changes meanwhile is read anew.
-const PASSES_MAX: usize = 8;
-/// Bytes between two reports of how far a read is.
-const REPORT_BYTES: u64 = 128 << 20;
-/// Bytes read at once.
-const PIECE_BYTES: usize = 256 << 10;
+use wanted::{Extent, Range, Selection};
 
 /// Read lines of a file, and note that this session has seen them
 ///
 /// Answers the text with the file's own line endings, and the sha256 of all its bytes. A file
 /// must be read before edit, write or patch may change it. A long file comes in parts: where
-/// `truncated` is true, go on at `next_offset`.
+/// `truncated` is true, go on at `next_offset`. Very long lines are clipped: `clipped` names each with
+/// its `next_column`, which `column` takes beside `start_line`.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -73,7 +69,7 @@ pub struct Request {
     #[arg(long, value_name = "LINE")]
     #[schemars(range(min = 1))]
     pub around_line: Option<u64>,
-    /// Byte of the first line to begin at, from 1, as `next_column` says
+    /// Byte of the first line, or of the cell, to begin at, from 1, as `next_column` says
     #[arg(long, value_name = "BYTE")]
     #[schemars(range(min = 1))]
     pub column: Option<usize>,
@@ -97,133 +93,18 @@ pub struct Request {
     /// Bytes of content in the answer; 0 for no bound
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
+    /// First and last line, as the text editor that models are trained on names them
+    #[arg(skip)]
+    #[schemars(extend("x-hidden" = true))]
+    pub view_range: Option<Vec<i64>>,
 }
 
 /// A form for files that are no text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum BinaryForm {
-    /// All of it, encoded as base64, with its MIME type
+    /// All of it, encoded as base64, with its MIME type; MCP clients get an image as such
     Base64,
-}
-
-/// What was read.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(extend("type" = "object"))]
-pub enum Response {
-    /// Of one file.
-    One(Box<FileRead>),
-    /// Of several, in the order asked for.
-    Several {
-        /// One answer a file.
-        files: Vec<Item>,
-    },
-}
-
-/// One of several files.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Item {
-    /// It was read.
-    Read(Box<FileRead>),
-    /// It was not.
-    Refused {
-        /// The path as it was given.
-        path: String,
-        /// Why.
-        error: serde_json::Value,
-    },
-}
-
-/// What was read of a file.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct FileRead {
-    /// The file
-    pub path: String,
-    /// The lines, with the file's own line endings
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content: Option<String>,
-    /// The lines of each range asked for
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ranges: Vec<RangeRead>,
-    /// False where whitespace is shown by marks, so that the text is not the file's own
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub literal: Option<bool>,
-    /// What was shown of a notebook
-    #[serde(flatten)]
-    pub notebook: Option<NotebookRead>,
-    /// True where the file still has the sha256 asked about; then there is no content
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub unchanged: bool,
-    /// MIME type of a file that is no text
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime: Option<&'static str>,
-    /// Width of an image in pixels
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub width: Option<usize>,
-    /// Height of an image in pixels
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub height: Option<usize>,
-    /// All bytes of a file that is no text
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub base64: Option<String>,
-    /// SHA-256 of all bytes on disk
-    pub sha256: Sha256,
-    /// Bytes on disk
-    pub size: u64,
-    /// What the text is like; absent for a file that is no text
-    #[serde(flatten)]
-    pub text: Option<TextRead>,
-    /// Permission bits, octal
-    pub mode: String,
-    /// The lines as they are on disk, for `--text`.
-    #[serde(skip)]
-    #[schemars(skip)]
-    raw: Vec<u8>,
-}
-
-/// One of several ranges of lines.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct RangeRead {
-    /// Its first line, from 1
-    pub start_line: u64,
-    /// Its last line; one less than `start_line` where there is none
-    pub end_line: u64,
-    /// Its lines
-    pub content: String,
-    /// SHA-256 of their bytes on disk, which edit takes as `range_sha256`
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub range_sha256: Option<Sha256>,
-}
-
-/// What the text of a file is like, and which part of it this is.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct TextRead {
-    /// Lines in the file
-    pub total_lines: u64,
-    /// First line shown, from 1
-    pub start_line: u64,
-    /// Last line shown; one less than `start_line` where there is none
-    pub end_line: u64,
-    /// Whether lines were left out after these
-    pub truncated: bool,
-    /// Where to go on
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_offset: Option<u64>,
-    /// The column to go on at, where a line was cut
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_column: Option<usize>,
-    /// SHA-256 of the bytes of these lines on disk, where lines were asked for: edit takes it as
-    /// `range_sha256`
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub range_sha256: Option<Sha256>,
-    /// utf-8, utf-16le, utf-16be, or bytes, which are shown lossily
-    pub encoding: Encoding,
-    /// How the lines end
-    pub line_ending: LineEnding,
-    /// Whether the file begins with a byte-order mark, which is not in the content
-    pub bom: bool,
 }
 
 /// The tool.
@@ -236,7 +117,8 @@ impl Tool for Read {
     type Request = Request;
     type Response = Response;
 
-    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+    fn run(engine: &mut Engine, mut request: Request) -> Result<Response, Error> {
+        request.take_view_range()?;
         let selection = request.selection(engine.policy())?;
         let bytes_max = request.bytes_max(engine.policy());
         match (&request.path, &request.paths) {
@@ -254,13 +136,17 @@ impl Tool for Read {
 
     fn text(response: &Response, text: &mut Text) {
         match response {
-            Response::One(read) => one_as_text(read, text),
+            Response::One(read) => one_as_text(read, "", text),
             Response::Several { files } => {
                 for file in files {
                     several_as_text(file, text);
                 }
             }
         }
+    }
+
+    fn take_images(response: &mut Response) -> Vec<Image> {
+        response.reads_mut().into_iter().filter_map(binary::take_image).collect()
     }
 }
 
@@ -282,32 +168,52 @@ impl Request {
     }
 }
 
-/// Reads several files; together they are bound as one would be.
+/// Bytes that an answer says of each of several files, beside its content and its path.
+const SAID_BYTES: usize = 320;
+
+/// Reads several files; together they are bound as one would be, with what is said of each. Those that
+/// have no room left at all are not read.
 fn read_several(
     engine: &mut Engine,
     paths: &[&PathBuf],
     request: &Request,
     selection: &Selection,
-    mut bytes_max: usize,
+    bytes_max: usize,
 ) -> Vec<Item> {
-    let is_bounded = bytes_max > 0;
+    let said = |path: &PathBuf| SAID_BYTES + path.as_os_str().len();
+    // One file may say all that it says beside a whole payload; so may the first of several.
+    let others: usize = paths.iter().skip(1).map(|path| said(path)).sum();
+    let (mut room, mut room_to_say) = (bytes_max.saturating_sub(others), bytes_max);
     let mut items = Vec::with_capacity(paths.len());
-    for path in paths {
-        items.push(match read(engine, path, request, selection, bytes_max) {
+    for (number, path) in paths.iter().enumerate() {
+        let refused = |error: &Error| Item::Refused {
+            path: path.display().to_string(),
+            error: serde_json::to_value(Refusal::from(error)).unwrap_or_default(),
+        };
+        if bytes_max > 0 && number > 0 {
+            let Some(left) = room_to_say.checked_sub(said(path)) else {
+                items.push(refused(&no_room()));
+                continue;
+            };
+            room_to_say = left;
+        }
+        // One byte is the least that can be asked for: a file then still says its size.
+        let bound = if bytes_max == 0 { 0 } else { room.max(1) };
+        items.push(match read(engine, path, request, selection, bound) {
             Ok(read) => {
-                if is_bounded {
-                    // One byte is the least that can be asked for: a file then still says its size.
-                    bytes_max = bytes_max.saturating_sub(read.payload_bytes()).max(1);
-                }
+                room = room.saturating_sub(read.payload_bytes());
                 Item::Read(Box::new(read))
             }
-            Err(error) => Item::Refused {
-                path: path.display().to_string(),
-                error: serde_json::to_value(Refusal::from(&error)).unwrap_or_default(),
-            },
+            Err(error) => refused(&error),
         });
     }
     items
+}
+
+/// The refusal of a file of which the answer has no room to say anything.
+fn no_room() -> Error {
+    Error::new(ErrorKind::TooLarge, "not read: the answer is full")
+        .suggest("Read it in another call, or set max_bytes.")
 }
 
 /// Reads one file.
@@ -325,32 +231,51 @@ fn read(
         return binary::read(engine, &place, file, &stat, &start, request, bytes_max);
     }
     let spans = match selection {
-        Selection::Cells(cell) if request.if_sha256.is_none() => {
-            return notebook::read(engine, &place, &mut file, &stat, *cell, bytes_max);
+        Selection::Cells(cell, skip_bytes) if request.if_sha256.is_none() => {
+            let wanted = notebook::Wanted { cell: *cell, skip_bytes: *skip_bytes, bytes_max };
+            return notebook::read(engine, &place, &mut file, &stat, wanted);
         }
-        Selection::Cells(_) => Vec::new(),
+        Selection::Cells(..) => Vec::new(),
         Selection::Lines(span) => vec![*span],
         Selection::Ranges(spans) => spans.clone(),
         Selection::Around(line, _) => around::window(*line).to_vec(),
     };
+    let bytes_max = within_ranges(bytes_max, spans.len());
     let is_around = matches!(selection, Selection::Around(..));
     let window_bytes = if is_around { around::WINDOW_BYTES } else { bytes_max };
     let skip_bytes = request.column.unwrap_or(1) - 1;
-    let pass = slices(engine, &mut file, &place, &spans, skip_bytes, window_bytes)?;
+    let extent = Extent { skip_bytes, bytes_max: window_bytes, has_others: spans.len() > 1 };
+    let pass = slices(engine, &mut file, &place, &spans, extent)?;
     if request.if_sha256 == Some(pass.sha256) {
         engine.mark_shown(place.path(), pass.sha256, &stat, &[]);
         let unchanged = FileRead::new(&place, pass.sha256, pass.size, &stat);
         return Ok(FileRead { unchanged: true, ..unchanged });
     }
-    if let Selection::Cells(cell) = selection {
+    if let Selection::Cells(cell, skip_bytes) = selection {
         file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
-        return notebook::read(engine, &place, &mut file, &stat, *cell, bytes_max);
+        let wanted = notebook::Wanted { cell: *cell, skip_bytes: *skip_bytes, bytes_max };
+        return notebook::read(engine, &place, &mut file, &stat, wanted);
     }
     let parts = match selection {
-        Selection::Around(line, lines_max) => vec![around::part(&pass, *line, *lines_max, bytes_max)],
+        Selection::Around(line, lines_max) => {
+            let bounds = around::Bounds { lines_max: *lines_max, bytes_max, form: request.form() };
+            vec![around::part(&pass, *line, bounds)]
+        }
         _ => shown::parts(&pass, request.form(), bytes_max),
     };
     Ok(answer(engine, &place, &stat, request, selection, &pass, parts))
+}
+
+/// The bound on the content of `count` ranges: what is said of each counts where they are many.
+fn within_ranges(bytes_max: usize, count: usize) -> usize {
+    /// Bytes that an answer says of a range beside its content.
+    const SAID_BYTES: usize = 140;
+    /// Ranges of which this does not count.
+    const FEW: usize = 5;
+    match bytes_max {
+        0 => 0,
+        bytes_max => bytes_max.saturating_sub(SAID_BYTES * count.saturating_sub(FEW)).max(1),
+    }
 }
 
 /// The answer with the parts that are shown.
@@ -363,7 +288,7 @@ fn answer(
     pass: &Pass,
     mut parts: Vec<Part>,
 ) -> FileRead {
-    let seen: Vec<(u64, u64)> = parts.iter().map(Part::seen).collect();
+    let seen: Vec<(u64, u64)> = parts.iter().flat_map(Part::seen).collect();
     engine.mark_shown(place.path(), pass.sha256, stat, &seen);
     let ends_where_asked = match selection {
         Selection::Lines(span) => span.end.is_some(),
@@ -410,8 +335,7 @@ fn answer(
 
 /// SHA-256 of lines as they are on disk, where whole lines are shown.
 fn range_sha256(part: &Part, text: &Sliced) -> Option<Sha256> {
-    let is_whole = part.complete_lines > 0 && part.cut_at.is_none() && part.skipped == 0;
-    is_whole.then(|| Sha256::of(&on_disk(part.bytes.clone(), text, part.is_start())))
+    part.is_whole().then(|| Sha256::of(&on_disk(part.bytes.clone(), text, part.is_start())))
 }
 
 /// Lines as they are on disk: in the file's encoding, with its byte-order mark where it begins.
@@ -430,62 +354,6 @@ fn on_disk(lines: Vec<u8>, text: &Sliced, is_start: bool) -> Vec<u8> {
     bytes
 }
 
-impl FileRead {
-    /// The answer for a file of which nothing is shown yet.
-    fn new(place: &Place, sha256: Sha256, size: u64, stat: &Stat) -> Self {
-        Self {
-            path: place.shown().to_owned(),
-            content: None,
-            ranges: Vec::new(),
-            literal: None,
-            notebook: None,
-            unchanged: false,
-            mime: None,
-            width: None,
-            height: None,
-            base64: None,
-            sha256,
-            size,
-            text: None,
-            mode: fs::mode_text(fs::mode_of(stat)),
-            raw: Vec::new(),
-        }
-    }
-
-    /// Bytes of the file in the answer.
-    fn payload_bytes(&self) -> usize {
-        let text = self.content.as_ref().map_or(0, String::len);
-        let ranges: usize = self.ranges.iter().map(|range| range.content.len()).sum();
-        let cells = if self.notebook.is_some() { self.raw.len() } else { 0 };
-        text + ranges + cells + self.base64.as_ref().map_or(0, String::len)
-    }
-}
-
-impl TextRead {
-    /// Which parts of a text are shown.
-    fn new(text: &Sliced, parts: &[Part], ends_where_asked: bool) -> Self {
-        let (start_line, end_line) = match (parts.first(), parts.last()) {
-            (Some(first), Some(last)) => (first.first, last.last()),
-            _ => (1, 0),
-        };
-        let stopped = parts.iter().find(|part| part.stopped);
-        let truncated = stopped.is_some() || (end_line < text.total_lines && !ends_where_asked);
-        let next = stopped.map_or(end_line, Part::next_offset);
-        Self {
-            total_lines: text.total_lines,
-            start_line,
-            end_line,
-            truncated,
-            next_offset: truncated.then_some(next),
-            next_column: stopped.and_then(|part| part.cut_at).map(|cut| cut + 1),
-            range_sha256: None,
-            encoding: text.encoding,
-            line_ending: text.line_ending,
-            bom: text.bom,
-        }
-    }
-}
-
 /// Says what a reader would not see in the text.
 fn warn_of_text(engine: &mut Engine, place: &Place, text: &Sliced, parts: &[Part]) {
     let shown = place.shown();
@@ -497,157 +365,12 @@ fn warn_of_text(engine: &mut Engine, place: &Place, text: &Sliced, parts: &[Part
     if let Some(part) = parts.iter().find(|part| part.first > text.total_lines && part.first > 1) {
         engine.warn(format!("line {} is past the end: {shown} has {} lines", part.first, text.total_lines));
     }
+    for (part, slice) in parts.iter().zip(&text.parts) {
+        if slice.skipped_all && part.first <= text.total_lines {
+            engine.warn(format!("column {} is past the end of line {}", part.skipped + 1, part.first));
+        }
+    }
     if place.path().as_path().to_str().is_none() {
         engine.warn(format!("the name of {shown} is not UTF-8 and is shown lossily"));
-    }
-}
-
-/// The first bytes of a file, which stays at its start.
-fn first_bytes(file: &mut File) -> std::io::Result<Vec<u8>> {
-    let mut start = Vec::with_capacity(BINARY_CHECK_BYTES);
-    file.by_ref().take(BINARY_CHECK_BYTES as u64).read_to_end(&mut start)?;
-    file.seek(SeekFrom::Start(0))?;
-    Ok(start)
-}
-
-/// What one pass over a file found.
-struct Pass {
-    /// SHA-256 of its bytes.
-    sha256: Sha256,
-    /// Their number.
-    size: u64,
-    /// The lines wanted.
-    sliced: Sliced,
-    /// Which these are.
-    wanted: Vec<Wanted>,
-}
-
-/// Reads a whole file: its SHA-256, and the lines wanted, both of the same bytes.
-///
-/// One pass is enough unless lines count from the end or end in CR alone: then the first one says
-/// how many there are, and another one is made.
-fn slices(
-    engine: &Engine,
-    file: &mut File,
-    place: &Place,
-    spans: &[Span],
-    skip_bytes: usize,
-    bytes_max: usize,
-) -> Result<Pass, Error> {
-    let is_relative = spans.iter().any(Span::is_relative);
-    let (mut terminator, mut known) = (b'\n', None);
-    for _ in 0..PASSES_MAX {
-        let total = known.map_or(0, |(_, total)| total);
-        let wanted = if is_relative && known.is_none() {
-            Vec::new()
-        } else {
-            let resolved = spans.iter().map(|span| span.resolve(total, skip_bytes, bytes_max));
-            resolved.collect::<Result<Vec<_>, _>>()?
-        };
-        file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
-        let pass = one_pass(engine, file, place, wanted, terminator)?;
-        let is_cut_right = pass.sliced.line_ending.terminator() == terminator;
-        let is_counted = !is_relative || known == Some((pass.sha256, pass.sliced.total_lines));
-        if is_cut_right && is_counted {
-            return Ok(pass);
-        }
-        known = is_cut_right.then_some((pass.sha256, pass.sliced.total_lines));
-        terminator = pass.sliced.line_ending.terminator();
-    }
-    Err(Error::new(ErrorKind::IoError, format!("{} changes while it is read", place.shown()))
-        .at(place.shown())
-        .suggest("Read it again once whatever writes it has ended."))
-}
-
-/// Reads a whole file in pieces: its SHA-256, its size, and the lines wanted.
-fn one_pass(
-    engine: &Engine,
-    file: &mut File,
-    place: &Place,
-    wanted: Vec<Wanted>,
-    terminator: u8,
-) -> Result<Pass, Error> {
-    let (mut slicer, mut hasher, mut size) = (Slicer::new(&wanted, terminator), Hasher::default(), 0);
-    let unsupported = |what| unsupported_encoding(place.shown(), &what);
-    let mut refused = None;
-    for_each_piece(engine, file, place, |piece| {
-        hasher.update(piece);
-        size += piece.len() as u64;
-        if refused.is_none() {
-            refused = slicer.push(piece).err();
-        }
-    })?;
-    if let Some(what) = refused {
-        return Err(unsupported(what));
-    }
-    let sliced = slicer.finish().map_err(unsupported)?;
-    Ok(Pass { sha256: hasher.finish(), size, sliced, wanted })
-}
-
-/// Hands a file on piece by piece.
-fn for_each_piece(
-    engine: &Engine,
-    file: &mut File,
-    place: &Place,
-    mut take: impl FnMut(&[u8]),
-) -> Result<(), Error> {
-    let mut buffer = vec![0; PIECE_BYTES];
-    let (mut done, mut reported) = (0, 0);
-    loop {
-        engine.control.check()?;
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(length) => {
-                take(buffer.get(..length).unwrap_or_default());
-                done += length as u64;
-                if done - reported >= REPORT_BYTES {
-                    reported = done;
-                    engine.control.report(Progress { done, total: place.stat().map(fs::size_of) });
-                }
-            }
-            Err(source) if source.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(source) => return Err(Error::io("read", place.shown(), source)),
-        }
-    }
-}
-
-/// The bytes of one file, and where to go on.
-fn one_as_text(read: &FileRead, text: &mut Text) {
-    text.out.extend_from_slice(&read.raw);
-    if read.unchanged {
-        text.note(format!("{}: unchanged", read.path));
-    }
-    if let Some(cells) = &read.notebook
-        && let Some(next) = cells.next_cell
-    {
-        text.note(format!("cells up to {} of {}; go on with --cell {next}", next - 1, cells.total_cells));
-    }
-    if let Some(part) = &read.text
-        && let Some(offset) = part.next_offset
-    {
-        let column = part.next_column.map(|column| format!(" --column {column}")).unwrap_or_default();
-        text.note(format!(
-            "lines {} to {} of {}; go on with --offset {offset}{column}",
-            part.start_line, part.end_line, part.total_lines
-        ));
-    }
-}
-
-/// One of several files under its name.
-fn several_as_text(item: &Item, text: &mut Text) {
-    match item {
-        Item::Read(read) => {
-            text.out.extend_from_slice(format!("==> {} <==\n", read.path).as_bytes());
-            one_as_text(read, text);
-            if read.raw.last().is_some_and(|last| *last != b'\n') {
-                text.out.push(b'\n');
-            }
-        }
-        Item::Refused { path, error } => {
-            let of = |field: &str| {
-                error.get(field).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
-            };
-            text.note(format!("{}: {} ({path})", of("kind"), of("message")));
-        }
     }
 }

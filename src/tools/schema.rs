@@ -80,7 +80,7 @@ fn schemas_of(tool: &Entry) -> ToolSchema {
     ToolSchema {
         name: tool.name,
         description: Some(tool.description()),
-        request: Some(request::without_aliases((tool.request_schema)())),
+        request: Some(request::advertised((tool.request_schema)())),
         response: Some((tool.response_schema)()),
         aliases: None,
     }

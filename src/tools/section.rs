@@ -68,7 +68,7 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub allow_omission: bool,
-    /// SHA-256 of the file's bytes as last seen; refuse where it is another
+    /// Refuse where the SHA-256 of the file's bytes is another
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
     /// Whether to do it, and why.

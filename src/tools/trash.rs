@@ -31,7 +31,7 @@ pub struct Request {
     /// Entries to show at most; 0 for all
     #[arg(long, value_name = "COUNT")]
     pub limit: Option<usize>,
-    /// Answer what would be done, and do nothing
+    /// Only answer what it would do
     #[arg(long)]
     #[serde(default)]
     pub dry_run: bool,

@@ -34,7 +34,7 @@ pub struct Request {
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     #[serde(default)]
     pub line_ending: Endings,
-    /// SHA-256 of the file's bytes as last seen; takes the place of a read
+    /// SHA-256 of the file's bytes as last seen, in place of a read
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
     /// Refuse where the file exists already

@@ -277,3 +277,59 @@ fn an_answer_that_no_client_would_take_is_too_large() {
     assert!(error["suggested_action"].as_str().unwrap().contains("max_bytes"));
     client.ok("read", &json!({ "path": "quotes.txt" }));
 }
+
+/// A picture of 2 by 3 points.
+const GIF: &[u8] = b"GIF89a\x02\x00\x03\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x02\x00\x03\x00\x00\x02\x02D\x01\x00;";
+/// The same as base64.
+const GIF_BASE64: &str = "R0lGODlhAgADAIAAAAAAAP///ywAAAAAAgADAAACAkQBADs=";
+
+#[test]
+fn an_image_is_a_block_of_its_own_and_sent_once() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    std::fs::write(workspace.path("a.gif"), GIF).unwrap();
+    std::fs::write(workspace.path("a.bin"), b"\0\x01").unwrap();
+    let image = json!({ "type": "image", "data": GIF_BASE64, "mimeType": "image/gif" });
+    let one = json!({ "path": "a.gif", "binary": "base64" });
+    let mut client = workspace.serve(&[]);
+    let data = client.ok("read", &one);
+    assert_eq!((&data["mime"], &data["width"], &data["height"]), (&json!("image/gif"), &json!(2), &json!(3)));
+    assert_eq!((data.get("base64"), &data["size"]), (None, &json!(GIF.len())));
+    let result = client.call("read", &one);
+    assert_eq!(result["content"].as_array().unwrap().len(), 2);
+    assert_eq!(result["content"][1], image);
+    assert_eq!(result.to_string().matches(GIF_BASE64).count(), 1);
+    // Of several files each image has its block; what clients cannot show stays where it is.
+    let several = json!({ "paths": ["a.gif", "a.txt", "a.bin", "a.gif"], "binary": "base64" });
+    let files = client.ok("read", &several)["files"].clone();
+    assert_eq!((&files[1]["content"], &files[2]["base64"]), (&json!("a\n"), &json!("AAE=")));
+    let content = client.call("read", &several)["content"].clone();
+    assert_eq!((content.as_array().unwrap().len(), &content[1], &content[2]), (3, &image, &image));
+    // Without being asked for, an image is refused, and an image that is unchanged is not sent.
+    client.refused("read", &json!({ "path": "a.gif" }), "binary_file");
+    let again = json!({ "path": "a.gif", "binary": "base64", "if_sha256": data["sha256"] });
+    assert_eq!(client.call("read", &again)["content"].as_array().unwrap().len(), 1);
+    // As text alone.
+    let mut client = workspace.serve(&["--results", "text"]);
+    let content = client.call("read", &one)["content"].clone();
+    let said = json!({ "type": "text", "text": "a.gif: image/gif, 35 bytes, 2x3 pixels" });
+    assert_eq!(content, json!([said, image]));
+    let bytes = client.call("read", &json!({ "path": "a.bin", "binary": "base64" }));
+    assert_eq!(bytes["content"][0]["text"], "AAE=");
+}
+
+#[test]
+fn a_large_image_is_shown_where_it_fits_a_message() {
+    let workspace = Workspace::with(&[]);
+    for (path, bytes) in [("large.gif", 2_400_000), ("huge.gif", 3_000_000)] {
+        let rest = u8::try_from(bytes % 251).unwrap();
+        std::fs::write(workspace.path(path), [GIF, &vec![rest; bytes]].concat()).unwrap();
+    }
+    let mut client = workspace.serve(&[]);
+    let of = |path: &str| json!({ "path": path, "binary": "base64", "max_bytes": 0 });
+    let result = client.call("read", &of("large.gif"));
+    assert!(result["content"][1]["data"].as_str().unwrap().len() > 3_200_000, "{}", result["isError"]);
+    let error = client.refused("read", &of("huge.gif"), "too_large");
+    assert!(error["suggested_action"].as_str().unwrap().contains("command line"), "{error}");
+    let error = client.refused("read", &json!({ "path": "large.gif", "binary": "base64" }), "too_large");
+    assert!(error["suggested_action"].as_str().unwrap().contains("max_bytes"), "{error}");
+}

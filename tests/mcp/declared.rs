@@ -98,7 +98,22 @@ fn a_tool_costs_a_model_few_bytes() {
     let bytes = Value::from(tools.clone()).to_string().len();
     // cargo test -- --nocapture shows it.
     eprintln!("tools/list: {bytes} bytes for {} tools", tools.len());
-    assert!(bytes / tools.len() < 2_200, "{bytes} bytes for {} tools", tools.len());
+    assert!(bytes / tools.len() < 1_900, "{bytes} bytes for {} tools", tools.len());
+}
+
+#[test]
+fn what_is_taken_for_the_sake_of_habit_is_not_advertised() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let mut client = workspace.serve(&[]);
+    let tools = client.tools();
+    let grep = tools.iter().find(|tool| tool["name"] == "grep").unwrap();
+    assert!(grep["inputSchema"]["properties"].get("line_number").is_none());
+    assert!(!grep.to_string().contains("files_with_matches"), "{grep}");
+    let habits = json!({ "pattern": "a", "-n": true, "output_mode": "files_with_matches", "head_limit": 5 });
+    let result = client.call("grep", &habits);
+    assert_eq!(result["structuredContent"]["files"], json!(["a.txt"]), "{result}");
+    let refused = client.refused("grep", &json!({ "pattern": "a", "line_numbering": 1 }), "invalid_request");
+    assert!(!refused.to_string().contains("`line_number`"), "{refused}");
 }
 
 #[test]

@@ -364,3 +364,29 @@ fn a_sketch_that_leaves_lines_out_says_which() {
     ws.json("edit", &sketch).warned("nothing in place of lines 2-3 of a.txt");
     ws.holds("a.txt", "a\nd\n");
 }
+
+#[test]
+fn very_many_places_are_replaced_by_several_edits() {
+    let ws = Workspace::with(&[("a.txt", &"let value = compute(a);\n".repeat(60_000))]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let edits = json!([
+        {"old_string": "let value", "new_string": "const VALUE", "replace_all": true},
+        {"old_string": "compute(", "new_string": "sum(", "replace_all": true},
+    ]);
+    let data = ws.json("edit", &json!({"path": "a.txt", "edits": edits})).ok();
+    assert_eq!((&data["count"], data["replacements"].as_array().unwrap().len()), (&json!(120_000), 20));
+    ws.holds("a.txt", "const VALUE = sum(a);\n".repeat(60_000));
+    // A tier ends its search after so many, and says that there may be more.
+    let flexible = [
+        "edit",
+        "a.txt",
+        "--match",
+        "flexible",
+        "--old-string",
+        "\tconst VALUE = sum(a);",
+        "--new-string",
+        "x",
+    ];
+    let error = ws.lbx(&flexible).error("ambiguous_match");
+    assert!(error["message"].as_str().unwrap().contains("appears at least 1000 times"), "{error}");
+}

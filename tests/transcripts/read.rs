@@ -216,6 +216,27 @@ fn several_files_share_one_bound() {
 }
 
 #[test]
+fn many_files_fit_what_a_harness_shows_and_what_was_left_out_is_not_read() {
+    let names: Vec<String> = (0..200).map(|number| format!("src/file_{number:03}.txt")).collect();
+    let text = "some text\n".repeat(80);
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), text.as_str())).collect();
+    let ws = Workspace::with(&files);
+    for count in [2, 20, 40, 70] {
+        let answer = ws.json("read", &json!({"paths": names.get(..count).unwrap()}));
+        assert!(answer.stdout().len() < 30_000, "{count}: {} bytes", answer.stdout().len());
+        let read = answer.ok()["files"].as_array().unwrap().clone();
+        assert!(read.iter().all(|file| file["error"].is_null() && file["total_lines"] == 80), "{count}");
+        assert_eq!(read.len(), count);
+    }
+    let data = ws.json("read", &json!({"paths": names})).ok();
+    let left_out = &data["files"][199]["error"];
+    assert_eq!((&left_out["kind"], &data["files"][199]["path"]), (&json!("too_large"), &json!(names[199])));
+    ws.lbx(&["edit", &names[199], "--old-string", "x", "--new-string", "y"]).error("not_read");
+    let all = ws.json("read", &json!({"paths": names, "max_bytes": 0})).ok();
+    assert!(all["files"].as_array().unwrap().iter().all(|file| file["content"] == text.as_str()));
+}
+
+#[test]
 fn a_default_answer_fits_what_a_harness_shows() {
     let ws = Workspace::with(&[("a.txt", &"\"\\\t x\n".repeat(20_000))]);
     let answer = ws.lbx(&["read", "a.txt"]);
@@ -308,6 +329,16 @@ fn ranges_share_the_bound_and_say_where_to_go_on() {
     let bytes: usize = ranges.iter().map(|range| range["content"].as_str().unwrap().len()).sum();
     assert!(bytes <= 1000 && bytes > 900, "{bytes}");
     assert_eq!((&data["truncated"], &data["next_offset"]), (&json!(true), &ranges[1]["end_line"]));
+}
+
+#[test]
+fn a_hundred_ranges_fit_what_a_harness_shows() {
+    let ws = Workspace::with(&[("a.txt", &numbered(20_000))]);
+    let ranges: Vec<String> =
+        (0..100).map(|number| format!("{}-{}", number * 150 + 1, number * 150 + 90)).collect();
+    let answer = ws.json("read", &json!({"path": "a.txt", "ranges": ranges}));
+    assert!(answer.stdout().len() < 30_000, "{} bytes", answer.stdout().len());
+    assert_eq!(answer.ok()["truncated"], true);
 }
 
 #[test]
@@ -447,4 +478,194 @@ fn a_line_of_which_only_a_part_was_shown_does_not_count_as_read() {
     let ws = Workspace::with(&[("a.txt", &"x".repeat(1000))]);
     ws.lbx(&["read", "a.txt", "--column", "900"]).ok();
     ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"]).warned("not all 1 lines");
+}
+
+/// A text with a very long line among others.
+fn with_long_line() -> String {
+    format!("{}{}\n{}", numbered(4), "x".repeat(100_000), numbered(3))
+}
+
+#[test]
+fn a_very_long_line_is_clipped_and_those_after_it_are_read() {
+    let ws = Workspace::with(&[("a.txt", &with_long_line()), ("b.txt", "b\n")]);
+    let clipped = json!([{"line": 5, "next_column": 2001, "bytes": 100_000}]);
+    let start = format!("{}\n", "x".repeat(2000));
+    let data = ws.lbx(&["read", "a.txt"]).ok();
+    assert_eq!(data["content"], format!("{}{start}{}", numbered(4), numbered(3)));
+    assert_eq!(
+        (&data["clipped"], &data["end_line"], &data["truncated"]),
+        (&clipped, &json!(8), &json!(true))
+    );
+    // It goes on where something is missing.
+    assert_eq!((&data["next_offset"], &data["next_column"]), (&json!(4), &json!(2001)));
+    let rest =
+        ws.json("read", &json!({"path": "a.txt", "start_line": 5, "end_line": 5, "column": 2001})).ok();
+    assert_eq!((&rest["content"], &rest["next_column"]), (&json!("x".repeat(24_576)), &json!(26_577)));
+    // Where more lines follow, those come first.
+    let some = ws.lbx(&["read", "a.txt", "--limit", "6"]).ok();
+    assert_eq!((&some["clipped"], &some["next_offset"]), (&clipped, &json!(6)));
+    assert_eq!((&some["next_column"], &some["range_sha256"]), (&Value::Null, &Value::Null));
+    // Lines named by their end are wanted whole or not at all: the first is clipped as the others.
+    for request in [
+        json!({"path": "a.txt", "start_line": 5, "end_line": 6}),
+        json!({"path": "a.txt", "offset": -4, "limit": 2}),
+    ] {
+        let data = ws.json("read", &request).ok();
+        assert_eq!((&data["content"], &data["clipped"]), (&json!(format!("{start}line 1\n")), &clipped));
+    }
+    let ranges = ws.json("read", &json!({"path": "a.txt", "ranges": ["5", "7-8"]})).ok();
+    assert_eq!((&ranges["ranges"][0]["content"], &ranges["clipped"]), (&json!(start), &clipped));
+    assert_eq!(ranges["ranges"][0].get("range_sha256"), None);
+    assert_eq!(ranges["ranges"][1]["content"], "line 2\nline 3\n");
+    let several = ws.json("read", &json!({"paths": ["a.txt", "b.txt"]})).ok();
+    assert_eq!((&several["files"][0]["clipped"], &several["files"][1]["content"]), (&clipped, &json!("b\n")));
+    let numbers = ws.lbx(&["read", "a.txt", "-n"]).ok();
+    assert!(numbers["content"].as_str().unwrap().ends_with("xx\n6\tline 1\n7\tline 2\n8\tline 3\n"));
+    assert_eq!(numbers["clipped"], clipped);
+    let block = ws.lbx(&["read", "a.txt", "--around-line", "7"]).ok();
+    assert_eq!((&block["content"], &block["clipped"]), (&data["content"], &clipped));
+}
+
+#[test]
+fn a_clipped_line_as_text_says_where_it_goes_on() {
+    let ws = Workspace::with(&[("a.txt", &with_long_line())]);
+    let answer = ws.lbx(&["read", "a.txt", "-t"]);
+    let said = answer.stderr();
+    assert!(
+        said.contains("line 5 is clipped to 2000 of 100000 bytes; go on with --start-line 5 --column 2001"),
+        "{said}"
+    );
+    assert!(answer.stdout_text().ends_with("xx\nline 1\nline 2\nline 3\n"));
+    let rest = ws.lbx(&["read", "a.txt", "--start-line", "5", "--column", "90001", "--limit", "1", "-t"]);
+    assert_eq!(rest.stdout_text(), format!("{}\n", "x".repeat(10_000)));
+}
+
+#[test]
+fn a_clipped_line_does_not_count_as_read() {
+    let ws = Workspace::with(&[("a.txt", &with_long_line())]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let brief = ws.lbx(&["session", "brief", "-t"]).stdout_text();
+    assert!(brief.contains("1-4") && brief.contains("6-8"), "{brief}");
+    ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"])
+        .warned("not all 8 lines of a.txt were shown");
+    // What was shown of it can be edited: the old text names it exactly.
+    ws.lbx(&["edit", "a.txt", "--old-string", "xx\nline 1", "--new-string", "xx\nline one"]).ok();
+    ws.lbx(&["read", "a.txt", "--max-bytes", "0"]).ok();
+    ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"]).ok();
+}
+
+#[test]
+fn a_clipped_line_keeps_its_characters_and_its_ending_in_every_encoding() {
+    let long = "é\u{1f600}".repeat(20_000);
+    let text = format!("a\r\n{long}\r\nb\r\n");
+    let ws = Workspace::with(&[("utf8.txt", &format!("\u{feff}{text}"))]);
+    let utf16 = |bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        format!("\u{feff}{text}").encode_utf16().flat_map(bytes).collect()
+    };
+    ws.write("le.txt", utf16(u16::to_le_bytes));
+    ws.write("be.txt", utf16(u16::to_be_bytes));
+    ws.write("latin1.txt", [b"a\r\n".to_vec(), vec![0xe9; 100_000], b"\r\nb\r\n".to_vec()].concat());
+    ws.write("cr.txt", text.replace("\r\n", "\r"));
+    for (path, bytes) in [
+        ("utf8.txt", 120_000),
+        ("le.txt", 120_000),
+        ("be.txt", 120_000),
+        ("cr.txt", 120_000),
+        ("latin1.txt", 100_000),
+    ] {
+        let answer = ws.lbx(&["read", path]);
+        assert!(answer.stdout().len() < 10_000, "{path}: {} bytes", answer.stdout().len());
+        let data = answer.envelope()["data"].clone();
+        let (content, clipped) = (data["content"].as_str().unwrap(), &data["clipped"][0]);
+        assert_eq!((&clipped["line"], &clipped["bytes"]), (&json!(2), &json!(bytes)), "{path}");
+        let ending = if path == "cr.txt" { "\r" } else { "\r\n" };
+        let line = content.split(ending).nth(1).unwrap();
+        assert!(path == "latin1.txt" || long.starts_with(line), "{path}");
+        assert!(content.ends_with(&format!("{ending}b{ending}")), "{path}");
+        let next = clipped["next_column"].as_u64().unwrap();
+        assert!(path == "latin1.txt" || next == line.len() as u64 + 1, "{path}");
+        // The parts of the line join.
+        let rest = ws
+            .json(
+                "read",
+                &json!({"path": path, "start_line": 2, "end_line": 2, "column": next, "max_bytes": 0}),
+            )
+            .envelope();
+        let rest = rest["data"]["content"].as_str().unwrap();
+        assert!(path == "latin1.txt" || format!("{line}{rest}") == format!("{long}{ending}"), "{path}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_take_no_more_than_the_bound_allows() {
+    let ws = Workspace::with(&[]);
+    ws.write("koi8.txt", [[0xd0; 60].as_slice(), b"\n"].concat().repeat(2000));
+    for flags in
+        [&["read", "koi8.txt"][..], &["read", "koi8.txt", "-n"], &["read", "koi8.txt", "--show-whitespace"]]
+    {
+        let answer = ws.lbx(flags);
+        assert!(answer.stdout().len() < 31_000, "{flags:?}: {} bytes", answer.stdout().len());
+    }
+    // Nor does what stands for whitespace.
+    ws.write("tabs.txt", format!("{}\n", "\t".repeat(20_000)).repeat(3));
+    let answer = ws.lbx(&["read", "tabs.txt", "--show-whitespace"]);
+    assert!(answer.stdout().len() < 31_000, "{} bytes", answer.stdout().len());
+    let data = answer.ok();
+    assert_eq!((&data["next_offset"], &data["next_column"]), (&json!(0), &json!(8193)));
+    let block = ws.lbx(&["read", "tabs.txt", "--show-whitespace", "--around-line", "2"]).ok();
+    assert_eq!((&block["next_offset"], &block["next_column"]), (&json!(1), &json!(8193)));
+}
+
+#[test]
+fn a_long_cell_is_read_in_parts() {
+    let source = "é = 1\n".repeat(2000);
+    let notebook = json!({"cells": [
+        {"cell_type": "code", "source": source, "outputs": [{"output_type": "stream", "text": "x"}]},
+        {"cell_type": "markdown", "source": "b"},
+    ]});
+    let ws = Workspace::with(&[("a.ipynb", &notebook.to_string())]);
+    let (mut joined, mut cell, mut column) = (String::new(), 1, 1);
+    loop {
+        let request = json!({"path": "a.ipynb", "cell": cell, "column": column, "max_bytes": 5000});
+        let data = ws.json("read", &request).ok();
+        joined.push_str(data["cells"][0]["source"].as_str().unwrap());
+        match data["next_column"].as_u64() {
+            Some(next) => (cell, column) = (data["next_cell"].as_u64().unwrap(), next),
+            None => break,
+        }
+    }
+    assert!(joined == source, "the parts do not join to the cell");
+    let said = ws.lbx(&["read", "a.ipynb", "--cell", "0", "--max-bytes", "5000", "-t"]).stderr();
+    assert!(said.contains("go on with --cell 1 --column "), "{said}");
+    ws.lbx(&["read", "a.ipynb", "--cell", "0", "--column", "2"]).error("invalid_request");
+}
+
+#[test]
+fn what_is_not_there_is_told() {
+    let ws = Workspace::with(&[("a.txt", &numbered(3))]);
+    let data = ws
+        .lbx(&["read", "a.txt", "--column", "99", "--limit", "1"])
+        .warned("column 99 is past the end of line 1");
+    assert_eq!(data["content"], "");
+    ws.lbx(&["read", "a.txt", "--column", "7", "--limit", "1"]).ok();
+    let data = ws.lbx(&["read", "a.txt", "--ranges", "3-9,8-9"]).warned("line 8 is past the end");
+    assert_eq!((&data["start_line"], &data["end_line"]), (&json!(3), &json!(3)));
+}
+
+#[test]
+fn lines_are_named_as_the_text_editor_of_models_does() {
+    let ws = Workspace::with(&[("a.txt", &numbered(5))]);
+    for (range, content) in [(json!([2, 3]), "line 2\nline 3\n"), (json!([4, -1]), "line 4\nline 5\n")] {
+        assert_eq!(ws.json("read", &json!({"path": "a.txt", "view_range": range})).ok()["content"], content);
+    }
+    for wrong in [
+        json!({"view_range": [1]}),
+        json!({"view_range": [1, 2], "start_line": 1}),
+        json!({"view_range": [0, 2]}),
+    ] {
+        let mut request = wrong;
+        request["path"] = json!("a.txt");
+        ws.json("read", &request).error("invalid_request");
+    }
+    assert!(!ws.lbx(&["schema", "read"]).stdout_text().contains("view_range"));
 }

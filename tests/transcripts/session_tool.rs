@@ -136,6 +136,36 @@ fn twenty_files_take_less_than_a_kilobyte() {
 }
 
 #[test]
+fn twenty_files_with_long_names_take_less_than_a_kilobyte() {
+    let folder = "packages/application/src/main/java/com/example/organisation/department";
+    let names: Vec<String> = (1..=20)
+        .map(|number| format!("{folder}/service{}/CustomerService{number}.java", number % 3))
+        .collect();
+    let lines = numbered(60);
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), lines.as_str())).collect();
+    let ws = Workspace::with(&files);
+    for name in &names {
+        ws.lbx(&["read", name, "--start-line", "3", "--end-line", "40"]).ok();
+        ws.lbx(&["edit", name, "--old-string", "7\n8\n", "--new-string", "seven\n8\n"]).ok();
+    }
+    ws.write(&names[0], "x\n");
+    let json = ws.lbx(&["session"]).stdout_text();
+    assert!(json.len() < 1000, "{}: {json}", json.len());
+    // Each folder is named once, and each file with what is to be said of it.
+    let within = format!(
+        "{folder}/{{service0/{{CustomerService12.java:3-40 +1 -1, CustomerService15.java:3-40 +1 -1, "
+    );
+    assert!(json.contains(&within), "{json}");
+    assert!(
+        json.contains(&format!("\"stale\":[\"{folder}/service1/CustomerService1.java +1 -1\"]")),
+        "{json}"
+    );
+    // As text each has a line of its own.
+    let text = ws.lbx(&["session", "-t"]).stdout_text();
+    assert!(names.iter().all(|name| text.contains(name.as_str())), "{text}");
+}
+
+#[test]
 fn a_long_status_goes_on_where_it_was_cut() {
     let names: Vec<String> = (0..40).map(|number| format!("file_{number:02}.txt")).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x\n")).collect();
@@ -158,6 +188,7 @@ fn a_long_status_goes_on_where_it_was_cut() {
     }
     assert_eq!(seen, names);
     assert_eq!(ws.lbx(&["session", "status", "file_07.txt"]).ok()["fresh"], json!(["file_07.txt"]));
+    ws.lbx(&["session", "status", "none.txt"]).warned("nothing of that was read or changed");
     let brief = ws.lbx(&["session", "brief", "--max-bytes", "100"]).ok();
     assert!(brief["brief"].as_str().unwrap().contains("more paths are not shown"), "{brief}");
 }

@@ -3,6 +3,7 @@
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::outline::{Heading, on_one_line, outline, title_of};
+use crate::text::lines::common_start;
 
 /// What separates the parts of a path of headers.
 const SEPARATOR: char = '>';
@@ -182,18 +183,20 @@ fn is_among_path(names: &[Name], chain: &[&Heading]) -> bool {
 pub fn nearest(headings: &[Heading], text: &str) -> Vec<usize> {
     let last = split(text).pop().unwrap_or(text);
     let wanted = comparable(&Name::of(last).source);
-    let mut likeness: Vec<(usize, f32)> = headings
-        .iter()
-        .enumerate()
-        .map(|(at, heading)| {
-            let ratio = if at < COMPARED_MAX {
-                similar::TextDiff::from_chars(wanted.as_str(), comparable(&heading.title).as_str()).ratio()
-            } else {
-                0.0
-            };
-            (at, ratio)
-        })
-        .collect();
+    let titles: Vec<String> = headings.iter().map(|heading| comparable(&heading.title)).collect();
+    let mut likeness: Vec<(usize, f32)> = (0..titles.len()).map(|at| (at, 0.0)).collect();
+    if titles.len() > COMPARED_MAX {
+        // Of very many those are compared that begin alike, and of these the first ones.
+        let begins_alike = |at: usize| {
+            let same = |title: &String| common_start(wanted.as_bytes(), title.as_bytes());
+            std::cmp::Reverse(titles.get(at).map_or(0, same))
+        };
+        likeness.sort_by_cached_key(|(at, _)| begins_alike(*at));
+    }
+    for (at, ratio) in likeness.iter_mut().take(COMPARED_MAX) {
+        let title = titles.get(*at).map_or("", String::as_str);
+        *ratio = similar::TextDiff::from_chars(wanted.as_str(), title).ratio();
+    }
     likeness.sort_by(|one, other| other.1.total_cmp(&one.1));
     likeness.into_iter().map(|(at, _)| at).collect()
 }

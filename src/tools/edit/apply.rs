@@ -261,12 +261,10 @@ fn standing_lines(body: &[u8], new: &str, lines: LineSpan) -> Option<Range<usize
 
 /// Where ranges of a text are after replacements in it.
 fn moved(ranges: &[Range<usize>], places: &[Range<usize>], replaced: &Replaced) -> Vec<Range<usize>> {
-    // How far a byte before which `count` places were replaced has moved.
+    // Where a byte is then, before which `count` places were replaced: as far behind the last of them.
     let shifted = |offset: usize, count: usize| {
-        let before = places.iter().zip(&replaced.ranges).take(count);
-        let (old, new) =
-            before.fold((0, 0), |(old, new), (place, range)| (old + place.len(), new + range.len()));
-        (offset + new).saturating_sub(old)
+        let last = count.checked_sub(1).and_then(|last| places.get(last).zip(replaced.ranges.get(last)));
+        last.map_or(offset, |(place, range)| (offset + range.end).saturating_sub(place.end))
     };
     let move_one = |range: &Range<usize>| {
         let before_start = places.partition_point(|place| place.end <= range.start);

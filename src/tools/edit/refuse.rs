@@ -8,7 +8,7 @@ use super::find::{self, Found};
 use super::step::{Count, Step, Wanted};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-use crate::text::flexible::Tier;
+use crate::text::flexible::{self, Tier};
 use crate::text::line_range::LineSpan;
 use crate::text::lines::LineEnding;
 use crate::text::nearest::{self, Nearest};
@@ -17,6 +17,8 @@ use crate::text::sketch::{Refusal, Which};
 
 /// Places listed in a refusal.
 const PLACES_LISTED: usize = 20;
+/// Why a text that was shown is not found.
+const NO_TEXT: &str = "The file is not UTF-8: what was shown as \u{fffd} are bytes that no text names.";
 /// Characters of a line shown in a refusal.
 const LINE_CHARACTERS: usize = 80;
 /// Bytes of the lines shown that stand where others were expected.
@@ -67,13 +69,27 @@ fn no_match(body: &[u8], step: &Step, wanted: &Wanted, scope: &Range<usize>, sho
         hints.push(format!("But for upper and lower case it stands at line {line}."));
         error = error.detail("other_case", json!({ "line": line }));
     }
-    hints.push(match near {
-        None => format!("Nothing in {shown} is like it: read the file, or find the text with grep."),
-        Some(near) => format!(
-            "Lines {} to {} of {shown} are nearest: take old_string from there (details.nearest shows what differs).",
-            near.start_line, near.end_line
-        ),
-    });
+    let is_lossy = wanted.old.contains('\u{fffd}') && std::str::from_utf8(body).is_err();
+    if is_lossy {
+        hints.push(format!(
+            "{NO_TEXT} Give the text beside them, or replace lines by start_line, end_line and range_sha256."
+        ));
+    }
+    match near {
+        None => {
+            hints.push(format!("Nothing in {shown} is like it: read the file, or find the text with grep."));
+        }
+        Some(near) => {
+            let (first, last) = (near.start_line, near.end_line);
+            let lines = if first == last {
+                format!("Line {first} of {shown} is")
+            } else {
+                format!("Lines {first} to {last} of {shown} are")
+            };
+            let advice = if is_lossy { "" } else { ": take old_string from there" };
+            hints.push(format!("{lines} nearest{advice} (details.nearest shows what differs)."));
+        }
+    }
     error.suggest(hints.join(" "))
 }
 
@@ -129,6 +145,7 @@ fn would_match(body: &[u8], wanted: &Wanted, scope: &Range<usize>) -> Option<Wou
             "But for {difference} it stands at lines {first} to {last}: with match set to \"flexible\" it is found there."
         ),
         (1, Err(_)) => format!("But for {difference} it stands at lines {first} to {last}."),
+        _ if count >= flexible::PLACES_MAX => format!("But for {difference} it stands in very many places."),
         _ => format!("But for {difference} it stands in {count} places."),
     };
     Some(WouldMatch { hint, detail, only: (count == 1).then_some((first, last)) })
@@ -150,12 +167,19 @@ fn ambiguous(
     places: &[Range<usize>],
     shown: &str,
 ) -> Error {
-    let (count, other) = match wanted.count {
-        Count::Exactly(expected) => (replace::without_overlaps(places).len(), format!(", not {expected}")),
-        Count::One | Count::All | Count::Nth(_) => (places.len(), String::new()),
+    // Those that overlap cannot be replaced together; but where one alone could be, none is the one.
+    let apart = replace::without_overlaps(places);
+    let is_one = apart.len() == 1 && !matches!(wanted.count, Count::Exactly(_));
+    let places = if is_one { places } else { &apart };
+    let count = places.len();
+    let other = match wanted.count {
+        Count::Exactly(expected) => format!(", not {expected}"),
+        Count::One | Count::All | Count::Nth(_) => String::new(),
     };
+    // A tier ends its search at so many.
+    let least = if tier.is_some() && places.len() >= flexible::PLACES_MAX { "at least " } else { "" };
     let message = format!(
-        "old_string appears {count} times in {shown}{other}. Include more surrounding context to make it unique."
+        "old_string appears {least}{count} times in {shown}{other}. Include more surrounding context to make it unique."
     );
     let lines = line_list(body, places).unwrap_or_default();
     let suggestion = match (tier, wanted.count) {
@@ -295,7 +319,8 @@ fn listed(body: &[u8], places: &[Range<usize>]) -> Vec<Value> {
 /// The lines of the first places, in words; `None` where there are none.
 fn line_list(body: &[u8], places: &[Range<usize>]) -> Option<String> {
     let lines = replace::line_ranges(body, places, PLACES_LISTED);
-    let numbers: Vec<String> = lines.iter().map(|lines| lines.0.to_string()).collect();
+    let mut numbers: Vec<String> = lines.iter().map(|lines| lines.0.to_string()).collect();
+    numbers.dedup();
     let more = if places.len() > lines.len() { ", …" } else { "" };
     match numbers.as_slice() {
         [] => None,

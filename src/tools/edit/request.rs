@@ -81,7 +81,7 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub allow_omission: bool,
-    /// SHA-256 of the file's bytes as last seen; takes the place of a read
+    /// SHA-256 of the file's bytes as last seen, in place of a read
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
     /// Where the file has changed since it was read, but not in the edited lines, edit it all the same

@@ -6,7 +6,9 @@ use std::io::{BufReader, Seek, SeekFrom};
 use base64::Engine as _;
 use rustix::fs::Stat;
 
-use super::{FileRead, Request, for_each_piece};
+use super::answer::FileRead;
+use super::pass::for_each_piece;
+use super::{Image, Request};
 use crate::engine::resolve::Place;
 use crate::engine::{Engine, fs};
 use crate::error::{Error, ErrorKind};
@@ -17,6 +19,24 @@ use crate::text::content;
 const MAGIC_BYTES: usize = 16;
 /// The largest file whose width and height are looked for, in bytes.
 const IMAGE_BYTES_MAX: u64 = 1 << 30;
+
+/// Bytes of payload that an answer over MCP holds in any case.
+const MESSAGE_BYTES: u64 = 3_400_000;
+/// The images that models are shown: clients hand on no others.
+const IMAGES_SHOWN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Takes the image out of an answer, if it is one that clients show. What is then left of a binary as
+/// text is its base64.
+pub fn take_image(read: &mut FileRead) -> Option<Image> {
+    let base64 = read.base64.take()?;
+    read.raw.clear();
+    if let Some(mime) = read.mime.filter(|mime| IMAGES_SHOWN.contains(mime)) {
+        return Some(Image { mime, base64 });
+    }
+    read.raw.extend_from_slice(base64.as_bytes());
+    read.base64 = Some(base64);
+    None
+}
 
 /// What a file is that is no text.
 struct Binary {
@@ -76,7 +96,11 @@ pub fn read(
         )
         .at(shown)
         .detail("size", size)
-        .suggest(format!("Set max_bytes to {encoded_size}, or to 0 for no bound.")));
+        .suggest(if encoded_size > MESSAGE_BYTES {
+            format!("Set max_bytes to {encoded_size} on the command line; over MCP no answer holds as much.")
+        } else {
+            format!("Set max_bytes to {encoded_size}, or to 0 for no bound.")
+        }));
     }
     engine.mark_shown(place.path(), sha256, stat, &[(1, crate::text::lines::count(&bytes))]);
     let base64 = base64::engine::general_purpose::STANDARD.encode(&bytes);

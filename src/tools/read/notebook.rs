@@ -7,13 +7,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{FileRead, for_each_piece};
+use super::answer::FileRead;
+use super::pass::for_each_piece;
+use super::shown::Used;
 use crate::engine::Engine;
 use crate::engine::resolve::Place;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::UTF8_BOM;
-use crate::text::slice::{escapes_of, fits};
+use crate::text::slice::prefix_within;
 
 /// The largest notebook that is taken apart, in bytes.
 const NOTEBOOK_BYTES_MAX: usize = 256 << 20;
@@ -47,6 +49,20 @@ pub struct NotebookRead {
     /// The cell to go on at, where not all are here
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cell: Option<usize>,
+    /// The byte of that cell's source to go on at, as `column`, where a part of it is here
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_column: Option<usize>,
+}
+
+/// What of a notebook is wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// One cell, from 1; else all of them.
+    pub cell: Option<usize>,
+    /// Bytes to leave out at the start of the first one's source.
+    pub skip_bytes: usize,
+    /// Bytes in all; 0 for no bound.
+    pub bytes_max: usize,
 }
 
 /// Reads a notebook: one cell, or all of them.
@@ -61,8 +77,7 @@ pub fn read(
     place: &Place,
     file: &mut File,
     stat: &Stat,
-    cell: Option<usize>,
-    bytes_max: usize,
+    wanted: Wanted,
 ) -> Result<FileRead, Error> {
     let shown = place.shown();
     let mut bytes = Vec::new();
@@ -83,7 +98,7 @@ pub fn read(
             .suggest("Read it without cell."));
     };
     let total = all.len();
-    let (first, last) = match cell {
+    let (first, last) = match wanted.cell {
         Some(cell) if cell > total => {
             return Err(Error::invalid(format!("there is no cell {cell}: {shown} has {total}"))
                 .at(shown)
@@ -93,11 +108,9 @@ pub fn read(
         Some(cell) => (cell, cell),
         None => (1, total),
     };
-    let cells = shown_cells(&all, first, last, bytes_max);
+    let cells = shown_cells(&all, first, last, wanted);
     let sha256 = Sha256::of(&bytes);
     engine.mark_shown(place.path(), sha256, stat, &[]);
-    let next = first + cells.len();
-    let cells = NotebookRead { cells, total_cells: total, next_cell: (next <= last).then_some(next) };
     let raw = cells.cells.iter().flat_map(as_text).collect();
     Ok(FileRead { notebook: Some(cells), raw, ..FileRead::new(place, sha256, bytes.len() as u64, stat) })
 }
@@ -113,27 +126,44 @@ fn cells_of(notebook: &Value) -> Option<Vec<&Value>> {
 }
 
 /// The cells from `first` to `last` as far as the bound goes; a first one that is longer is cut.
-fn shown_cells(all: &[&Value], first: usize, last: usize, bytes_max: usize) -> Vec<NotebookCell> {
-    let (mut cells, mut length, mut escapes) = (Vec::new(), 0, 0);
+fn shown_cells(all: &[&Value], first: usize, last: usize, wanted: Wanted) -> NotebookRead {
+    let Wanted { skip_bytes, bytes_max, .. } = wanted;
+    let (mut cells, mut used) = (Vec::new(), Used::default());
+    let mut next =
+        NotebookRead { cells: Vec::new(), total_cells: all.len(), next_cell: None, next_column: None };
     for (number, value) in (1..).zip(all).skip(first - 1).take(last + 1 - first) {
         let mut cell = cell_of(number, value);
-        let text = as_text(&cell);
-        length += text.len();
-        escapes += escapes_of(&text);
-        if !fits(length, escapes, bytes_max) {
-            if cells.is_empty() {
-                let cut =
-                    (0..=bytes_max.min(cell.source.len())).rev().find(|&at| cell.source.is_char_boundary(at));
-                cell.source.truncate(cut.unwrap_or_default());
-                cell.source.push('…');
-                cell.outputs.clear();
-                cells.push(cell);
-            }
-            break;
+        let skipped = if number == first { without_start(&mut cell.source, skip_bytes) } else { 0 };
+        used = used.with(&String::from_utf8_lossy(&as_text(&cell)));
+        if used.fits(bytes_max) {
+            cells.push(cell);
+            continue;
         }
-        cells.push(cell);
+        next.next_cell = Some(number);
+        if cells.is_empty() {
+            let kept = prefix_within(cell.source.as_bytes(), bytes_max, bytes_max);
+            // Where the outputs alone are too much, they are left out, and the next cell is next.
+            if kept < cell.source.len() {
+                next.next_column = Some(skipped + kept + 1);
+            } else {
+                next.next_cell = Some(number + 1).filter(|&next| next <= last);
+            }
+            cell.source.truncate(kept);
+            if !cell.outputs.is_empty() {
+                cell.outputs = vec![format!("({} left out)", cell.outputs.len())];
+            }
+            cells.push(cell);
+        }
+        break;
     }
-    cells
+    NotebookRead { cells, ..next }
+}
+
+/// Leaves out the first bytes of a text, up to the end of a character; how many these are.
+fn without_start(text: &mut String, bytes: usize) -> usize {
+    let start = (bytes..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
+    text.replace_range(..start, "");
+    start
 }
 
 /// One cell.

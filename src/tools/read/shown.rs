@@ -1,8 +1,8 @@
 //! The parts of a text as an answer shows them.
 
-use super::Pass;
+use super::pass::Pass;
 use crate::text::lines::LineEnding;
-use crate::text::slice::{Sliced, escapes_of, fits};
+use crate::text::slice::{Clipped, Sliced, fits, growth_of, prefix_within};
 use crate::text::visible;
 
 /// How lines are shown.
@@ -14,6 +14,40 @@ pub struct Form {
     pub visible: bool,
 }
 
+impl Form {
+    /// A line as it is shown.
+    #[must_use]
+    pub fn of(self, line: &[u8], number: u64) -> String {
+        let text =
+            if self.visible { visible::line(line) } else { String::from_utf8_lossy(line).into_owned() };
+        if self.line_numbers { format!("{number}\t{text}") } else { text }
+    }
+}
+
+/// What is used of a bound.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Bytes shown.
+    length: usize,
+    /// Bytes that JSON adds to them.
+    growth: usize,
+}
+
+impl Used {
+    /// The same with a text more.
+    #[must_use]
+    pub fn with(self, shown: &str) -> Self {
+        let growth = self.growth + growth_of(shown.as_bytes());
+        Self { length: self.length + shown.len(), growth }
+    }
+
+    /// Whether it is within the bound; 0 is none.
+    #[must_use]
+    pub const fn fits(self, bound: usize) -> bool {
+        fits(self.length, self.growth, bound)
+    }
+}
+
 /// A part of a text that is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
@@ -23,8 +57,10 @@ pub struct Part {
     pub skipped: usize,
     /// Its lines.
     pub bytes: Vec<u8>,
-    /// Lines in it that are complete.
-    pub complete_lines: u64,
+    /// Lines in it up to their end, clipped ones included.
+    pub ended_lines: u64,
+    /// Those that are clipped, in order.
+    pub clipped: Vec<Clipped>,
     /// Where a cut fell inside its last line: bytes of that line before the cut.
     pub cut_at: Option<usize>,
     /// Whether it ends because of a bound.
@@ -37,19 +73,32 @@ impl Part {
     /// Its last line, one that was cut included; one less than its first where it has none.
     #[must_use]
     pub fn last(&self) -> u64 {
-        self.first + self.complete_lines + u64::from(self.cut_at.is_some()) - 1
+        self.first + self.ended_lines + u64::from(self.cut_at.is_some()) - 1
     }
 
-    /// The lines that are shown whole.
+    /// The lines that are shown whole, as ranges.
     #[must_use]
-    pub fn seen(&self) -> (u64, u64) {
-        (self.first + u64::from(self.skipped > 0), self.first + self.complete_lines - 1)
+    pub fn seen(&self) -> Vec<(u64, u64)> {
+        let mut from = self.first + u64::from(self.skipped > 0);
+        let mut seen = Vec::with_capacity(self.clipped.len() + 1);
+        for clipped in &self.clipped {
+            seen.push((from, clipped.line - 1));
+            from = clipped.line + 1;
+        }
+        seen.push((from, self.first + self.ended_lines - 1));
+        seen
+    }
+
+    /// Whether all of it is there, from the start of its first line on.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.ended_lines > 0 && self.cut_at.is_none() && self.skipped == 0 && self.clipped.is_empty()
     }
 
     /// Lines to pass over to go on after it.
     #[must_use]
     pub fn next_offset(&self) -> u64 {
-        self.first + self.complete_lines - 1
+        self.first + self.ended_lines - 1
     }
 
     /// Whether it begins where the file does.
@@ -65,47 +114,71 @@ impl Part {
         } else {
             lines_of(&self.bytes, text.line_ending)
                 .zip(self.first..)
-                .map(|(line, number)| in_form(line, number, form))
+                .map(|(line, number)| form.of(line, number))
                 .collect()
         };
     }
 
-    /// Cuts it after as many whole lines as the bound allows, in the form in which they are shown;
-    /// what is left of the bound.
-    fn fit(
-        &mut self,
-        form: Form,
-        style: LineEnding,
-        (length, escapes): (usize, usize),
-        bound: usize,
-    ) -> (usize, usize) {
-        let (mut kept, mut kept_lines) = (0, 0);
-        let (mut length_now, mut escapes_now) = (length, escapes);
+    /// Cuts it to the bound, in the form in which its lines are shown; what is then used of the
+    /// bound.
+    fn fit(&mut self, form: Form, style: LineEnding, used: Used, bound: usize) -> Used {
+        let (mut used, mut kept, mut kept_lines) = (used, Vec::with_capacity(self.bytes.len()), 0);
+        let mut clipped = Vec::new();
+        let mut known = std::mem::take(&mut self.clipped).into_iter().peekable();
+        let mut ended_lines = self.ended_lines;
         for (line, number) in lines_of(&self.bytes, style).zip(self.first..) {
-            let shown = in_form(line, number, form);
-            let (length, escapes) = (length_now + shown.len(), escapes_now + escapes_of(shown.as_bytes()));
-            // A first line is shown whatever it takes: it was cut already.
-            if !fits(length, escapes, bound) && length_now > 0 {
-                break;
+            let known = known.next_if(|known| known.line == number);
+            let shown = form.of(line, number);
+            if used.with(&shown).fits(bound) {
+                clipped.extend(known);
+                used = used.with(&shown);
+                kept.extend_from_slice(line);
+                kept_lines += 1;
+                continue;
             }
-            (length_now, escapes_now) = (length, escapes);
-            kept += line.len();
-            kept_lines += 1;
-        }
-        if kept < self.bytes.len() {
-            self.bytes.truncate(kept);
-            self.complete_lines = kept_lines;
-            self.cut_at = None;
             self.stopped = true;
+            self.cut_at = None;
+            ended_lines = kept_lines;
+            // A first line is shown in part, whatever it takes, so that the reader gets on.
+            if used == Used::default() {
+                let length = longest_start(line, number, form, bound);
+                kept.extend_from_slice(line.get(..length).unwrap_or_default());
+                used = used.with(&form.of(&kept, number));
+                self.cut_at = Some(self.skipped + length);
+            }
+            break;
         }
-        (length_now, escapes_now)
+        (self.bytes, self.ended_lines, self.clipped) = (kept, ended_lines, clipped);
+        used
     }
+}
+/// Bytes of the longest start of a line, shown as `number`, that is within a bound: whole
+/// characters, at least one.
+#[must_use]
+pub fn longest_start(line: &[u8], number: u64, form: Form, bound: usize) -> usize {
+    let is_within = |length: usize| {
+        let start = line.get(..length).unwrap_or_default();
+        Used::default().with(&form.of(start, number)).fits(bound)
+    };
+    let (mut within, mut beyond) = (0, line.len() + 1);
+    while within + 1 < beyond {
+        let middle = usize::midpoint(within, beyond);
+        if is_within(middle) {
+            within = middle;
+        } else {
+            beyond = middle;
+        }
+    }
+    let is_inside = |at: &usize| line.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    // Not inside a character, where there is one.
+    let end = (within.saturating_sub(3)..=within).rev().find(|at| !is_inside(at));
+    end.unwrap_or(within).max(prefix_within(line, 1, 1))
 }
 
 /// The parts that were found, together within the bound; none after the first that is cut.
 #[must_use]
 pub fn parts(pass: &Pass, form: Form, bound: usize) -> Vec<Part> {
-    let (mut shown, mut used) = (Vec::new(), (0, 0));
+    let (mut shown, mut used) = (Vec::new(), Used::default());
     // What one pass cut is within the bound, as long as it is shown as it is.
     let is_within = pass.wanted.len() <= 1 && form == Form::default();
     for (slice, wanted) in pass.sliced.parts.iter().zip(&pass.wanted) {
@@ -113,7 +186,8 @@ pub fn parts(pass: &Pass, form: Form, bound: usize) -> Vec<Part> {
             first: wanted.offset + 1,
             skipped: wanted.skip_bytes,
             bytes: slice.bytes.clone(),
-            complete_lines: slice.complete_lines,
+            ended_lines: slice.ended_lines,
+            clipped: slice.clipped.clone(),
             cut_at: slice.cut_at,
             stopped: slice.stopped,
             text: String::new(),
@@ -134,10 +208,4 @@ pub fn parts(pass: &Pass, form: Form, bound: usize) -> Vec<Part> {
 pub fn lines_of(bytes: &[u8], style: LineEnding) -> impl Iterator<Item = &[u8]> {
     let terminator = style.terminator();
     bytes.split_inclusive(move |&byte| byte == terminator)
-}
-
-/// A line as it is shown.
-fn in_form(line: &[u8], number: u64, form: Form) -> String {
-    let text = if form.visible { visible::line(line) } else { String::from_utf8_lossy(line).into_owned() };
-    if form.line_numbers { format!("{number}\t{text}") } else { text }
 }

@@ -23,6 +23,19 @@ pub struct Span {
     pub end: Option<i64>,
     /// Lines at most.
     pub lines_max: u64,
+    /// Whether a very long first line is clipped for the sake of the others that are wanted.
+    pub clips_first: bool,
+}
+
+/// How much of lines is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes to leave out at the start of the first line.
+    pub skip_bytes: usize,
+    /// Bytes in all; 0 for no bound.
+    pub bytes_max: usize,
+    /// Whether other lines are wanted besides these.
+    pub has_others: bool,
 }
 
 impl Span {
@@ -36,7 +49,7 @@ impl Span {
     ///
     /// # Errors
     /// `invalid_request` where they end before they begin.
-    pub fn resolve(&self, total: u64, skip_bytes: usize, bytes_max: usize) -> Result<Wanted, Error> {
+    pub fn resolve(&self, total: u64, extent: Extent) -> Result<Wanted, Error> {
         let from_start = |line: i64| match u64::try_from(line) {
             Ok(line) => line,
             Err(_) => (total + 1).saturating_sub(line.unsigned_abs()),
@@ -52,7 +65,10 @@ impl Span {
             Some(end) => end - offset,
             None => self.lines_max,
         };
-        Ok(Wanted { offset, lines_max, skip_bytes, bytes_max })
+        let Extent { skip_bytes, bytes_max, has_others } = extent;
+        let is_last = self.is_relative() && offset + 1 >= total;
+        let clips_first = self.clips_first && skip_bytes == 0 && (has_others || (lines_max > 1 && !is_last));
+        Ok(Wanted { offset, lines_max, skip_bytes, bytes_max, clips_first })
     }
 }
 
@@ -148,8 +164,9 @@ pub enum Selection {
     Ranges(Vec<Span>),
     /// The block round a line, of so many lines at most.
     Around(u64, u64),
-    /// Cells of a notebook: one, from 1, or all of them.
-    Cells(Option<usize>),
+    /// Cells of a notebook: one, from 1, or all of them; and the bytes to leave out of the first
+    /// one's source.
+    Cells(Option<usize>, usize),
 }
 
 impl Request {
@@ -164,13 +181,19 @@ impl Request {
             limit => limit,
         };
         if let Some(cell) = self.cell {
-            return Ok(Selection::Cells((cell > 0).then_some(cell)));
+            let skip_bytes = self.column.unwrap_or(1) - 1;
+            return Ok(Selection::Cells((cell > 0).then_some(cell), skip_bytes));
         }
         if let Some(line) = self.around_line {
             return Ok(Selection::Around(line, lines_max));
         }
         if let Some(ranges) = &self.ranges {
-            let span = |range: &Range| Span { start: range.start, end: range.end, lines_max: u64::MAX };
+            let span = |range: &Range| Span {
+                start: range.start,
+                end: range.end,
+                lines_max: u64::MAX,
+                clips_first: true,
+            };
             return Ok(Selection::Ranges(ranges.iter().map(span).collect()));
         }
         let start = match (self.offset, self.start_line) {
@@ -178,7 +201,27 @@ impl Request {
             (Some(offset), _) => offset.saturating_add(1),
             (None, start) => start.unwrap_or(1),
         };
-        Ok(Selection::Lines(Span { start, end: self.end_line, lines_max }))
+        let clips_first = start < 0 || self.end_line.is_some();
+        Ok(Selection::Lines(Span { start, end: self.end_line, lines_max, clips_first }))
+    }
+
+    /// Puts the first and the last line of `view_range` into the fields of their own.
+    ///
+    /// # Errors
+    /// `invalid_request` where it is not a pair, or those fields are given too.
+    pub(super) fn take_view_range(&mut self) -> Result<(), Error> {
+        let Some(pair) = self.view_range.take() else {
+            return Ok(());
+        };
+        let wrong = |message: &str| Err(Error::invalid(message).detail("field", "view_range"));
+        let [first, last] = pair.as_slice() else {
+            return wrong("view_range: expected the first and the last line, such as [10, 20]");
+        };
+        if self.start_line.is_some() || self.end_line.is_some() {
+            return wrong("view_range says which lines: leave out start_line and end_line");
+        }
+        (self.start_line, self.end_line) = (Some(*first), Some(*last));
+        Ok(())
     }
 
     /// Refuses fields that contradict each other.
@@ -216,8 +259,11 @@ impl Request {
         if self.around_line.is_some() && (others || self.ranges.is_some()) {
             return wrong("around_line", "around_line says which lines: leave out the other fields of lines");
         }
-        if self.cell.is_some() && (others || self.ranges.is_some() || self.around_line.is_some()) {
+        if self.cell.is_some() && (from || to || self.ranges.is_some() || self.around_line.is_some()) {
             return wrong("cell", "cell says what to show: leave out the fields of lines");
+        }
+        if self.cell == Some(0) && self.column.is_some() {
+            return wrong("column", "column is of one cell: name it");
         }
         Ok(())
     }

@@ -42,6 +42,22 @@ pub enum State {
     Unread,
 }
 
+impl State {
+    /// Every state, in the order in which a status lists them.
+    pub const ALL: [Self; 5] = [Self::Fresh, Self::Stale, Self::Gone, Self::Compacted, Self::Unread];
+
+    /// Its name in a status.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fresh => "fresh",
+            Self::Stale => "stale",
+            Self::Gone => "gone",
+            Self::Compacted => "compacted",
+            Self::Unread => "changed",
+        }
+    }
+}
+
 /// One path as answers show it.
 #[derive(Debug)]
 pub struct Item {
@@ -66,23 +82,29 @@ pub struct Changed {
     pub what: Option<String>,
 }
 
+impl Item {
+    /// What is said of the path: the lines that were seen, and what became of it.
+    pub fn suffix(&self) -> String {
+        let lines = self.lines.as_ref().map(|lines| format!(":{lines}")).unwrap_or_default();
+        let Some(change) = &self.change else {
+            return lines;
+        };
+        let counts = match change.counts {
+            None | Some(Counts { added: 0, removed: 0 }) if change.what.is_some() => String::new(),
+            Some(Counts { added, removed: 0 }) if change.what.is_some() => format!(" +{added}"),
+            Some(Counts { added: 0, removed }) if change.what.is_some() => format!(" -{removed}"),
+            Some(Counts { added, removed }) => format!(" +{added} -{removed}"),
+            None => " changed".to_owned(),
+        };
+        let what = change.what.as_ref().map(|what| format!(" {what}")).unwrap_or_default();
+        lines + &counts + &what
+    }
+}
+
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.path)?;
-        if let Some(lines) = &self.lines {
-            write!(f, ":{lines}")?;
-        }
-        let Some(change) = &self.change else {
-            return Ok(());
-        };
-        match change.counts {
-            None | Some(Counts { added: 0, removed: 0 }) if change.what.is_some() => {}
-            Some(Counts { added, removed: 0 }) if change.what.is_some() => write!(f, " +{added}")?,
-            Some(Counts { added: 0, removed }) if change.what.is_some() => write!(f, " -{removed}")?,
-            Some(Counts { added, removed }) => write!(f, " +{added} -{removed}")?,
-            None => f.write_str(" changed")?,
-        }
-        change.what.iter().try_for_each(|what| write!(f, " {what}"))
+        f.write_str(&self.suffix())
     }
 }
 

@@ -1,6 +1,7 @@
 //! `session`: what a session has seen and changed, for an agent that no longer remembers.
 
 mod brief;
+mod grouped;
 mod items;
 
 use std::path::PathBuf;
@@ -17,15 +18,14 @@ use crate::engine::session::{self, SessionState};
 use crate::engine::state::State;
 use crate::engine::transaction::journal;
 use crate::error::Error;
-use items::{Items, State as ItemState};
+use items::{Item, Items, State as ItemState};
 
 /// Tell what this session has seen and changed, or let it forget
 ///
-/// status: what was read, and whether it still is as read; what was changed, with the lines added
-/// and removed since the session began; what was refused. brief: the same in words, to go on from
-/// after the context was compacted. compact: all that was read counts as unread, since it is no
-/// longer in the context. forget: so do these paths. list: every session of the workspace. end: what
-/// follows begins anew; undo still reaches back.
+/// status: what was read (still as it is now, or stale), changed (lines added and removed in all) and
+/// refused. brief: the same in words, to go on from in a fresh context. compact: all that was read
+/// counts as unread, since it is no longer in the context. forget: so do these paths. list: every
+/// session. end: what follows begins anew; undo still reaches back.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -85,6 +85,7 @@ impl Action {
 
 /// What the session has seen and changed. An entry is `PATH`, where not all of it was seen with
 /// `:LINES`, then ` +ADDED -REMOVED` lines since the session began, ` new`, ` deleted` or ` was OLD`.
+/// Where they are many, those of a folder share an entry: `FOLDER/{ENTRY, ENTRY}`.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Response {
     /// The session
@@ -128,6 +129,9 @@ pub struct Response {
     /// What was done.
     #[serde(skip)]
     action: Action,
+    /// The entries of a status, for `--text`.
+    #[serde(skip)]
+    lines: Vec<String>,
 }
 
 /// Calls that were refused.
@@ -233,18 +237,24 @@ impl Request {
 }
 
 impl Response {
+    /// Puts items into the lists of their states, in the form that `entries` gives them.
+    fn list(&mut self, items: &[Item], entries: fn(&[&Item]) -> Vec<String>) {
+        for state in ItemState::ALL {
+            let list = match state {
+                ItemState::Fresh => &mut self.fresh,
+                ItemState::Stale => &mut self.stale,
+                ItemState::Gone => &mut self.gone,
+                ItemState::Compacted => &mut self.compacted,
+                ItemState::Unread => &mut self.changed,
+            };
+            *list = entries(&items.iter().filter(|item| item.state == state).collect::<Vec<_>>());
+        }
+    }
+
     /// The status, an entry a line.
     fn status_text(&self, text: &mut Text) {
         text.entry(&format!("session {}: {} changes", self.session, self.changes.unwrap_or_default()));
-        for (label, entries) in [
-            ("fresh", &self.fresh),
-            ("stale", &self.stale),
-            ("gone", &self.gone),
-            ("compacted", &self.compacted),
-            ("changed", &self.changed),
-        ] {
-            entries.iter().for_each(|entry| text.entry(&format!("{label} {entry}")));
-        }
+        self.lines.iter().for_each(|line| text.entry(line));
         if let Some(refused) = &self.refused {
             refused.last.iter().for_each(|call| text.entry(&format!("refused {call}")));
             if refused.count > refused.last.len() {
@@ -298,22 +308,28 @@ fn status(
     answer.changes = Some(items.changes());
     let shown = offset + page.len();
     (answer.truncated, answer.next_offset) = (shown < items.len(), (shown < items.len()).then_some(shown));
+    if items.len() == 0 && !within.is_empty() {
+        engine.warn("nothing of that was read or changed in this session");
+    }
     if page.iter().any(|item| !item.is_utf8) {
         engine.warn("a name is not UTF-8 and is shown lossily");
     }
-    for item in page {
-        let list = match item.state {
-            ItemState::Fresh => &mut answer.fresh,
-            ItemState::Stale => &mut answer.stale,
-            ItemState::Gone => &mut answer.gone,
-            ItemState::Compacted => &mut answer.compacted,
-            ItemState::Unread => &mut answer.changed,
-        };
-        list.push(item.to_string());
-    }
     answer.refused = items.refused(state)?;
+    answer.list(&page, |items| items.iter().map(ToString::to_string).collect());
+    for state in ItemState::ALL {
+        let lines = page.iter().filter(|item| item.state == state);
+        answer.lines.extend(lines.map(|item| format!("{} {item}", state.name())));
+    }
+    let is_long = serde_json::to_string(&answer).is_ok_and(|json| json.len() > FLAT_BYTES_MAX);
+    if is_long {
+        answer.list(&page, grouped::entries);
+    }
     Ok(answer)
 }
+
+/// Bytes of a status in which each path is named whole. With what stands round it, it has less than a
+/// kilobyte; a longer one names each folder once.
+const FLAT_BYTES_MAX: usize = 950;
 
 /// The same in words.
 fn brief(
