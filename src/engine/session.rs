@@ -96,16 +96,26 @@ impl Lines {
         if first > last {
             return;
         }
-        self.0.push((first, last));
-        self.0.sort_unstable();
-        let mut joined: Vec<(u64, u64)> = Vec::with_capacity(self.0.len());
-        for &(first, last) in &self.0 {
+        let mut ranges = std::mem::take(&mut self.0);
+        ranges.push((first, last));
+        *self = Self::from_ranges(ranges, usize::MAX);
+    }
+
+    /// The lines of ranges in any order, of which those that are empty count for nothing; the first
+    /// `ranges_max` of what they join to.
+    #[must_use]
+    pub fn from_ranges(mut ranges: Vec<(u64, u64)>, ranges_max: usize) -> Self {
+        ranges.retain(|(first, last)| first <= last);
+        ranges.sort_unstable();
+        let mut joined: Vec<(u64, u64)> = Vec::new();
+        for (first, last) in ranges {
             match joined.last_mut() {
                 Some(before) if first <= before.1.saturating_add(1) => before.1 = before.1.max(last),
                 _ => joined.push((first, last)),
             }
         }
-        self.0 = joined;
+        joined.truncate(ranges_max);
+        Self(joined)
     }
 
     /// Whether all of the lines 1 to `last` were shown.

@@ -10,6 +10,7 @@
 mod commit;
 pub mod identity;
 pub mod journal;
+mod known;
 mod marks;
 pub mod moves;
 pub mod recover;

@@ -1,0 +1,194 @@
+//! Which lines of a changed file its caller has been shown.
+
+use similar::DiffOp;
+
+use crate::engine::session::Lines;
+use crate::text::lines;
+
+/// Lines on both sides together that are compared at any place; more are compared one by one.
+const COMPARED_MAX: usize = 10_000;
+/// Ranges of lines that a mark holds; lines beyond them count as not shown.
+const RANGES_MAX: usize = 4096;
+
+/// The lines of `after` that were shown: those of `before` that were and did not change, at their
+/// new numbers, and those that the caller has put there. A line of which only a part changed is
+/// known as far as the old one was.
+pub fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines {
+    let (head, tail) = lines::common_lines(before, after);
+    let (old, new) = (lines::count(before), lines::count(after));
+    let tail_start = old - tail + 1;
+    let mut known = Vec::new();
+    for &(first, last) in shown.ranges() {
+        known.push((first, last.min(head)));
+        if last >= tail_start {
+            known.push((first.max(tail_start) + new - old, last.min(old) + new - old));
+        }
+    }
+    if shown.contain(head + 1, old - tail) {
+        known.push((head + 1, new - tail));
+    } else {
+        let [old, new] =
+            [(before, old), (after, new)].map(|(text, total)| Part::of(text, head, total - tail));
+        known.extend(known_between(shown, &old, &new));
+    }
+    gathered(known)
+}
+
+/// The lines of `after` that were shown where others had changed `seen` to `before`, and the caller
+/// that to `after`.
+pub fn still_known(shown: &Lines, seen: &[u8], before: &[u8], after: &[u8]) -> Lines {
+    let [old, new] = [seen, before].map(|text| lines::lines(text).collect::<Vec<_>>());
+    let mut known = Vec::new();
+    for op in similar::capture_diff_slices(similar::Algorithm::Myers, &old, &new) {
+        if let DiffOp::Equal { old_index, new_index, len } = op {
+            known.extend(moved(shown, (old_index as u64, new_index as u64, len as u64)));
+        }
+    }
+    carried_over(&gathered(known), before, after)
+}
+
+/// Some lines of a text.
+struct Part<'t> {
+    /// How many come before them.
+    skipped: u64,
+    /// The lines, with their endings.
+    lines: Vec<&'t [u8]>,
+}
+
+impl<'t> Part<'t> {
+    /// The lines after `skipped` of them, to `last`, which counts from 1.
+    fn of(text: &'t [u8], skipped: u64, last: u64) -> Self {
+        let (skip, take) = (to_usize(skipped), to_usize(last.saturating_sub(skipped)));
+        Self { skipped, lines: lines::lines(text).skip(skip).take(take).collect() }
+    }
+}
+
+/// The lines of `new` that are known, where those of `old` have become these.
+fn known_between(shown: &Lines, old: &Part<'_>, new: &Part<'_>) -> Vec<(u64, u64)> {
+    let total = old.lines.len() + new.lines.len();
+    let ops = if total <= COMPARED_MAX {
+        similar::capture_diff_slices(similar::Algorithm::Myers, &old.lines, &new.lines)
+    } else if old.lines.len() == new.lines.len() {
+        (0..old.lines.len()).map(|at| line_by_line(old, new, at)).collect()
+    } else {
+        Vec::new()
+    };
+    let mut known = Vec::new();
+    for op in ops {
+        match op {
+            DiffOp::Equal { old_index, new_index, len } => {
+                let at = |skipped: u64, index: usize| skipped + index as u64;
+                let run = (at(old.skipped, old_index), at(new.skipped, new_index), len as u64);
+                known.extend(moved(shown, run));
+            }
+            DiffOp::Delete { .. } => {}
+            DiffOp::Insert { new_index, new_len, .. } => {
+                let first = new.skipped + new_index as u64 + 1;
+                known.push((first, first + new_len as u64 - 1));
+            }
+            DiffOp::Replace { old_index, old_len, new_index, new_len } => {
+                known.push(replaced(shown, old, new, (old_index, old_len), (new_index, new_len)));
+            }
+        }
+    }
+    known
+}
+
+/// What has become of one line that has not changed its number.
+fn line_by_line(old: &Part<'_>, new: &Part<'_>, at: usize) -> DiffOp {
+    if old.lines.get(at) == new.lines.get(at) {
+        DiffOp::Equal { old_index: at, new_index: at, len: 1 }
+    } else {
+        DiffOp::Replace { old_index: at, old_len: 1, new_index: at, new_len: 1 }
+    }
+}
+
+/// The known lines among those that took the place of others: all where the others were known, else
+/// without the first and the last where these have a piece of the others in them.
+fn replaced(
+    shown: &Lines,
+    old: &Part<'_>,
+    new: &Part<'_>,
+    (old_at, old_len): (usize, usize),
+    (new_at, new_len): (usize, usize),
+) -> (u64, u64) {
+    let (first, last) = (new.skipped + new_at as u64 + 1, new.skipped + (new_at + new_len) as u64);
+    let old_first = old.skipped + old_at as u64 + 1;
+    if shown.contain(old_first, old_first + old_len as u64 - 1) {
+        return (first, last);
+    }
+    let line = |part: &Part<'_>, at: usize| {
+        part.lines.get(at).map(|line| lines::without_ending(line).to_vec()).unwrap_or_default()
+    };
+    let starts_alike = line(old, old_at).first().is_some_and(|byte| line(new, new_at).first() == Some(byte));
+    let (old_end, new_end) = (line(old, old_at + old_len - 1), line(new, new_at + new_len - 1));
+    let ends_alike = old_end.last().is_some_and(|byte| new_end.last() == Some(byte));
+    (first + u64::from(starts_alike), last - u64::from(ends_alike))
+}
+
+/// The lines shown among `len` that come after `old` others, at the numbers they have after `new`
+/// others.
+fn moved(shown: &Lines, (old, new, len): (u64, u64, u64)) -> impl Iterator<Item = (u64, u64)> {
+    shown.ranges().iter().filter_map(move |&(first, last)| {
+        let (first, last) = (first.max(old + 1), last.min(old + len));
+        (first <= last).then(|| (first - old + new, last - old + new))
+    })
+}
+
+/// Ranges in any order as lines.
+fn gathered(ranges: Vec<(u64, u64)>) -> Lines {
+    Lines::from_ranges(ranges, RANGES_MAX)
+}
+
+/// A number of lines, of which no text has more than memory has bytes.
+fn to_usize(lines: u64) -> usize {
+    usize::try_from(lines).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines shown.
+    fn shown(ranges: &[(u64, u64)]) -> Lines {
+        gathered(ranges.to_vec())
+    }
+
+    #[test]
+    fn lines_that_others_changed_are_no_longer_known() {
+        let known =
+            still_known(&shown(&[(1, 4)]), b"a\nb\nc\nd\n", b"A\nb\nnew\nc\nd\n", b"A\nb\nnew\nC\nd\n");
+        assert_eq!(known.ranges(), [(2, 2), (4, 5)]);
+    }
+
+    #[test]
+    fn shown_lines_move_with_the_text() {
+        for (before, after, seen, seen_after) in [
+            ("a\nb\nc\nd\n", "a\nB\nc\nd\n", vec![(2, 2)], vec![(2, 2)]),
+            ("a\nb\nc\nd\n", "a\nx\ny\nb\nc\nd\n", vec![(1, 1), (4, 4)], vec![(1, 3), (6, 6)]),
+            ("a\nb\nc\nd\n", "a\nd\n", vec![(1, 4)], vec![(1, 2)]),
+            ("a\n", "a\nb\n", vec![(1, 1)], vec![(1, 2)]),
+            ("a\nb\n", "", vec![(1, 2)], vec![]),
+            ("one two\nb\n", "one 2\nb\n", vec![(2, 2)], vec![(2, 2)]),
+            ("one two\nb\n", "1 two\nb\n", vec![(2, 2)], vec![(2, 2)]),
+            ("one two\nb\n", "new\nb\n", vec![(2, 2)], vec![(1, 2)]),
+            ("one two\nb\n", "new\nnext o\nb\n", vec![(3, 3)], vec![(1, 1)]),
+            ("a\nb\nc\nd\ne\n", "A\nb\nc\nd\nE\n", vec![(3, 3)], vec![(1, 1), (3, 3), (5, 5)]),
+            ("a\nb\nc\nd\ne\n", "A\nx\nb\nc\nd\nE\n", vec![(3, 4)], vec![(1, 2), (4, 6)]),
+        ] {
+            let lines = carried_over(&shown(&seen), before.as_bytes(), after.as_bytes());
+            assert_eq!(lines.ranges(), seen_after, "{before:?} -> {after:?}");
+        }
+    }
+
+    #[test]
+    fn far_apart_in_a_long_file_only_what_was_shown_is_known() {
+        let text = |word: &str| -> String {
+            (1..=20_000)
+                .map(|line| if line % 5000 == 0 { format!("{word} {line}\n") } else { "-\n".to_owned() })
+                .collect()
+        };
+        let known = carried_over(&shown(&[(4999, 5001)]), text("old").as_bytes(), text("new").as_bytes());
+        assert_eq!(known.ranges(), [(4999, 5001)]);
+    }
+}
