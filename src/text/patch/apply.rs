@@ -81,7 +81,8 @@ pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &Options) -> Result<A
             })
         }
         Body::Hunks(hunks) => {
-            let applied = apply_hunks(hunks, before, *options)?;
+            let has_lines = file.has_lines.0 || hunks.len() > 1;
+            let applied = apply_hunks(hunks, before, has_lines, *options)?;
             all_lines_deleted(file, before, &applied)?;
             Ok(applied)
         }
@@ -89,13 +90,17 @@ pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &Options) -> Result<A
 }
 
 /// Applies hunks to lines that end in line feeds or, in a file that has none, in carriage returns.
-fn apply_hunks(hunks: &[Hunk<'_>], before: &[u8], options: Options) -> Result<Applied, Conflict> {
-    let first = Applying::new(lines(before), options).run(hunks);
+fn apply_hunks(
+    hunks: &[Hunk<'_>],
+    before: &[u8],
+    has_lines: bool,
+    options: Options,
+) -> Result<Applied, Conflict> {
+    let apply = |lines| Applying::new(lines, has_lines, options).run(hunks);
+    let first = apply(lines(before));
     let is_old_mac = !options.strict && before.contains(&b'\r') && !before.contains(&b'\n');
     match first {
-        Err(conflict) if is_old_mac => {
-            Applying::new(lines_at_carriage_returns(before), options).run(hunks).map_err(|_| conflict)
-        }
+        Err(conflict) if is_old_mac => apply(lines_at_carriage_returns(before)).map_err(|_| conflict),
         first => first,
     }
 }
@@ -116,6 +121,8 @@ fn all_lines_deleted(file: &FilePatch<'_>, before: &[u8], applied: &Applied) -> 
 struct Applying<'f, 'p> {
     /// The file.
     text: Text<'f>,
+    /// Whether the patch knows that the file has lines.
+    has_lines: bool,
     /// The leniency allowed.
     options: Options,
     /// How far the last hunk stood from its stated line.
@@ -128,8 +135,8 @@ struct Applying<'f, 'p> {
 
 impl<'f, 'p> Applying<'f, 'p> {
     /// Begins with a file's lines.
-    fn new(lines: Vec<Line<'f>>, options: Options) -> Self {
-        Self { text: Text::new(lines), options, drift: 0, after: 0, edits: BTreeMap::new() }
+    fn new(lines: Vec<Line<'f>>, has_lines: bool, options: Options) -> Self {
+        Self { text: Text::new(lines), has_lines, options, drift: 0, after: 0, edits: BTreeMap::new() }
     }
 
     /// Places every hunk, then writes the result.
@@ -151,7 +158,14 @@ impl<'f, 'p> Applying<'f, 'p> {
     fn place(&mut self, hunk: &Hunk<'p>, index: usize, explain: bool) -> Result<Place, Failure> {
         let stated = hunk.old_index();
         let expected = stated.map(|at| to_index(to_offset(at).saturating_add(self.drift)));
-        let placing = Placing { text: &self.text, hunk, expected, after: self.after, options: self.options };
+        let placing = Placing {
+            text: &self.text,
+            hunk,
+            expected,
+            after: self.after,
+            has_lines: self.has_lines,
+            options: self.options,
+        };
         let found = placing.place().and_then(|place| {
             let edits = if place.is_done { Vec::new() } else { edits(&self.text.lines, hunk, index, &place) };
             self.refuse_overlap(&edits)?;

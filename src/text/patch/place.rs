@@ -46,6 +46,8 @@ pub struct Placing<'w, 'f> {
     pub expected: Option<usize>,
     /// The index after the last line that the hunk before changes.
     pub after: usize,
+    /// Whether line 0 is the place before a file's first line, and not the sign of a new file.
+    pub has_lines: bool,
     /// The leniency allowed.
     pub options: Options,
 }
@@ -85,11 +87,14 @@ impl Placing<'_, '_> {
                 return Ok(place);
             }
         }
-        if self.text.is_unique(&new, Tier::Exact)
-            && let Some(place) = self.done(&new, Tier::Exact)
-            && (self.is_between(place.start) || (self.adds_text() && self.is_substantial()))
-        {
-            return Ok(place);
+        for tier in Tier::ALL {
+            if self.text.is_unique(&new, tier)
+                && let Some(place) = self.done(&new, tier)
+                && self.added_stands(place.start)
+                && (self.is_between(place.start) || (self.adds_text() && self.is_substantial()))
+            {
+                return Ok(place);
+            }
         }
         self.with_fuzz(&old)?.ok_or(not_found)
     }
@@ -204,7 +209,8 @@ impl Placing<'_, '_> {
             let done = end.checked_sub(new.len()).filter(|at| stands(*at));
             return Ok(done.map_or(fresh(end), |at| self.done_at(at, Tier::Exact)));
         }
-        let stated = self.expected.filter(|at| *at > 0 && *at <= end && self.hunk.counts_match);
+        let stated =
+            self.expected.filter(|at| (*at > 0 || self.has_lines) && *at <= end && self.hunk.counts_match);
         match stated {
             Some(at) if stands(at) => Ok(self.done_at(at, Tier::Exact)),
             Some(at) => Ok(fresh(at)),
@@ -252,6 +258,15 @@ impl Placing<'_, '_> {
             Search::At(at) => Some(self.done_at(at, tier)),
             Search::Nowhere | Search::Several(_) => None,
         }
+    }
+
+    /// Whether the lines that it adds stand byte for byte where its new side is at `at`.
+    fn added_stands(&self, at: usize) -> bool {
+        let there = self.text.lines.iter().skip(at);
+        self.hunk
+            .new_side()
+            .zip(there)
+            .all(|(line, there)| line.kind != Kind::Added || line.text == there.text)
     }
 
     /// The place of the new side at `at`.

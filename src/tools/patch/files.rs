@@ -9,7 +9,9 @@ use super::tree::{Outcome, emptied};
 use super::{Done, FilePatched, HunkDone, Proof, answer};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
+use crate::engine::resolve::Place;
 use crate::engine::transaction::{Change, Current, Intent, Known, Seen};
+use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding};
@@ -105,23 +107,9 @@ impl<'e> Files<'e> {
         Ok(paths.into_iter().map(applied).collect())
     }
 
-    /// Where a path of the patch leads: from the current folder, else from the root where only
-    /// that exists.
+    /// Where a path of the patch leads.
     fn locate(&mut self, path: &[u8], look: Look) -> Result<(PathBuf, WorkspacePath), Error> {
-        let written = PathBuf::from(OsStr::from_bytes(path));
-        let workspace = &self.change.engine().workspace;
-        let resolve = |path: &Path| match look {
-            Look::Through => workspace.resolve(path),
-            Look::Itself => workspace.resolve_entry(path),
-        };
-        let place = resolve(&written)?;
-        if place.stat().is_none() && !written.is_absolute() && !workspace.base().is_root() {
-            let from_root = workspace.root().join(&written);
-            let other = resolve(&from_root)?;
-            if other.stat().is_some() {
-                return Ok((from_root, other.path().clone()));
-            }
-        }
+        let (written, place) = locate(&self.change.engine().workspace, path, look)?;
         Ok((written, place.path().clone()))
     }
 
@@ -225,18 +213,13 @@ impl<'e> Files<'e> {
     ///
     /// # Errors
     /// `invalid_request`.
-    pub fn check_expected(&mut self, outcomes: &[FileOutcome]) -> Result<(), Error> {
+    pub fn check_expected(&mut self) -> Result<(), Error> {
         self.settle_expected()?;
         if self.expected.is_none() {
             return Ok(());
         }
-        let mut touched = BTreeSet::new();
-        for outcome in outcomes {
-            touched.insert(self.canonical(&outcome.path)?);
-            if let Some(from) = &outcome.from {
-                touched.insert(self.canonical(from)?);
-            }
-        }
+        // Every path of the patch was looked at, that of a file which is renamed already too.
+        let touched: BTreeSet<_> = self.found.values().map(|(_, path)| path).collect();
         let mut expected = self.expected.iter().flat_map(BTreeMap::keys);
         match expected.find(|path| !touched.contains(*path)) {
             None => Ok(()),
@@ -447,6 +430,29 @@ impl<'e> Files<'e> {
         }
         self.change.commit(subject, why)
     }
+}
+
+/// Where a path of a patch leads: from the current folder, else from the root where only that exists.
+fn locate(workspace: &Workspace, path: &[u8], look: Look) -> Result<(PathBuf, Place), Error> {
+    let written = PathBuf::from(OsStr::from_bytes(path));
+    let resolve = |path: &Path| match look {
+        Look::Through => workspace.resolve(path),
+        Look::Itself => workspace.resolve_entry(path),
+    };
+    let place = resolve(&written)?;
+    if place.stat().is_none() && !written.is_absolute() && !workspace.base().is_root() {
+        let from_root = workspace.root().join(&written);
+        let other = resolve(&from_root)?;
+        if other.stat().is_some() {
+            return Ok((from_root, other));
+        }
+    }
+    Ok((written, place))
+}
+
+/// Whether anything is at a path of a patch; what may not be looked at is refused later.
+pub fn stands(workspace: &Workspace, path: &[u8]) -> bool {
+    locate(workspace, path, Look::Itself).is_ok_and(|(_, place)| place.stat().is_some())
 }
 
 /// What a file must have: a SHA-256, or nothing at all.
