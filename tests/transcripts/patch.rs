@@ -137,6 +137,37 @@ fn paths_count_from_the_callers_folder_else_from_the_root() {
 }
 
 #[test]
+fn the_same_patch_in_another_folder_is_another() {
+    let ws = read_workspace(&[("one/a.txt", NUMBERS), ("two/a.txt", NUMBERS)]);
+    for folder in ["one", "two"] {
+        let data = ws.call(&["patch"]).in_folder(&ws.path(folder)).stdin(UNIFIED).run().ok();
+        assert_eq!(data["files"][0]["action"], "modify", "{folder}");
+        let again = ws.call(&["patch"]).in_folder(&ws.path(folder)).stdin(UNIFIED).run().ok();
+        assert_eq!(again["files"][0]["action"], "already_applied", "{folder}");
+    }
+    ws.holds("one/a.txt", CHANGED);
+    ws.holds("two/a.txt", CHANGED);
+    let edit = ["edit", "a.txt", "--old-string", "one", "--new-string", "one one"];
+    for folder in ["one", "two"] {
+        let data = ws.call(&edit).in_folder(&ws.path(folder)).run().ok();
+        assert_eq!(data["match"], "exact", "{folder}");
+    }
+    ws.holds("two/a.txt", CHANGED.replace("one", "one one"));
+}
+
+#[test]
+fn a_repeated_rename_still_knows_the_names_that_the_map_has() {
+    let ws = Workspace::with(&[("a.txt", NUMBERS)]);
+    let request = json!({
+        "patch": "diff --git a/a.txt b/b.txt\nsimilarity index 100%\nrename from a.txt\nrename to b.txt\n",
+        "expected_sha256_by_path": { "a.txt": sha256(NUMBERS.as_bytes()), "b.txt": "" },
+    });
+    ws.json("patch", &request).ok();
+    let again = ws.unchanged(|| ws.json("patch", &request).ok());
+    assert_eq!(again["files"][0]["action"], "already_applied");
+}
+
+#[test]
 fn a_dry_run_answers_as_the_call_would_and_changes_nothing() {
     let ws = numbers();
     let preview = ws.unchanged(|| ws.lbx_stdin(&["patch", "--dry-run"], UNIFIED).ok());

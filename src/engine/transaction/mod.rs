@@ -577,6 +577,7 @@ impl Change<'_> {
     /// # Errors
     /// The system's, where the history cannot be read.
     pub fn is_repeated(&mut self, request: Sha256) -> Result<bool, Error> {
+        let request = self.digest_here(request);
         self.entry.request = Some(request);
         let Some(state) = &self.state else {
             return Ok(false);
@@ -594,6 +595,15 @@ impl Change<'_> {
             }
         }
         Ok(false)
+    }
+
+    /// The digest of a request made in this folder: from another one its paths name other files.
+    fn digest_here(&self, request: Sha256) -> Sha256 {
+        let base = self.engine.workspace.base();
+        if base.is_root() {
+            return request;
+        }
+        Sha256::of(&[request.to_string().as_bytes(), b" ", base.as_bytes()].concat())
     }
 
     /// Notes that the caller knows all of a file, though nothing was changed.
