@@ -36,6 +36,7 @@ pub fn parse<'a>(source: &Source<'a>, index: usize) -> Result<(Hunk<'a>, usize),
         patch_line: index + 1,
         old_start: header.old_start,
         new_start: header.new_start,
+        is_crlf: source.ends_in_crlf(index),
         ..Hunk::default()
     };
     Body::new(source, index + 1, header.counts, source.ends_in_crlf(index)).read(hunk)

@@ -153,6 +153,8 @@ pub struct Hunk<'a> {
     pub old_start: Option<usize>,
     /// The stated line of the new text, where stated.
     pub new_start: Option<usize>,
+    /// Whether its `@@` line ends in CRLF, as all of a patch does that was brought here so.
+    pub is_crlf: bool,
     /// Whether the counts were stated and right.
     pub counts_match: bool,
     /// Lines that come before it, outermost first (`@@ class A`, `@@ def f`).
