@@ -15,11 +15,17 @@ const CHANGES: usize = 60;
 const CHANGES_ALL: usize = 200;
 
 /// Numbers that look random and are the same for the same seed.
-struct Random(u64);
+pub struct Random(u64);
+
+impl From<u64> for Random {
+    fn from(seed: u64) -> Self {
+        Self(seed)
+    }
+}
 
 impl Random {
     /// The next number below `limit`.
-    fn below(&mut self, limit: usize) -> usize {
+    pub fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -27,7 +33,7 @@ impl Random {
     }
 
     /// One of several.
-    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+    pub fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }
 }
@@ -222,7 +228,7 @@ impl Told {
 fn after_random_changes_undo_brings_back_the_first_tree_and_redo_the_last() {
     let seed = seed();
     eprintln!("LBX_SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Random::from(seed);
     let ws = random_tree(&mut random);
     let first = ws.tree();
     let wanted = if is_thorough() { CHANGES_ALL } else { CHANGES };

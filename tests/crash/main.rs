@@ -21,5 +21,6 @@ mod inject;
 mod judge;
 mod killed;
 mod limits;
+mod mix;
 mod power;
 mod scenarios;

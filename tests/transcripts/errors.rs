@@ -246,6 +246,8 @@ fn a_limit_on_the_size_of_files_is_told() {
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["error"]["kind"], "io_error", "{answer:#}");
     assert_eq!(answer["error"]["details"]["errno"], "EFBIG", "{answer:#}");
+    let path = answer["error"]["path"].as_str().unwrap();
+    assert!(!path.starts_with(".lbx/"), "the caller's own file is named: {answer:#}");
     assert!(answer["error"]["suggested_action"].as_str().unwrap().contains("ulimit -f"), "{answer:#}");
     assert_eq!(output.status.code(), Some(exit_status("io_error")));
 }

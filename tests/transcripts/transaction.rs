@@ -256,3 +256,67 @@ fn a_required_snapshot_that_fails_is_told_though_the_change_stands() {
     ws.lbx(&["append", "a.txt", "--content", "three\n"]).warned("no snapshot");
     ws.holds("a.txt", "one\ntwo\nthree\n");
 }
+
+/// Everything about a file that `stat` and `getfattr` show, save times and inode.
+fn identity(ws: &Workspace, path: &str) -> String {
+    let stat = fs::metadata(ws.path(path)).unwrap();
+    let attributes = Command::new("getfattr").args(["-d", "-m", "-", path]).current_dir(&ws.root).output();
+    let attributes = attributes.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    format!("{:o} {}:{} {}", stat.mode(), stat.uid(), stat.gid(), attributes.unwrap_or_default())
+}
+
+/// Runs a program, which may be missing; whether it did its work.
+fn has_run(program: &str, arguments: &[&str], path: &Path) -> bool {
+    Command::new(program).args(arguments).arg(path).output().is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn what_a_patch_deletes_comes_back_with_its_owner_and_attributes() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
+    has_run("setfattr", &["-n", "user.note", "-v", "kept \u{1}"], &ws.path("a.txt"));
+    has_run("setfacl", &["-m", "u:12345:rw"], &ws.path("a.txt"));
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(ws.path("a.txt"), Some(12_345), Some(23_456)).unwrap();
+        has_run("setcap", &["cap_net_raw+ep"], &ws.path("a.txt"));
+    }
+    ws.chmod("b.txt", 0o4751);
+    let before = ["a.txt", "b.txt"].map(|path| identity(&ws, path));
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["read", "b.txt"]).ok();
+    let patch = "*** Begin Patch\n*** Delete File: a.txt\n*** Delete File: b.txt\n*** End Patch\n";
+    ws.json("patch", &json!({"patch": patch})).ok();
+    assert!(!ws.path("a.txt").exists());
+    ws.lbx(&["undo"]).ok();
+    assert_eq!(["a.txt", "b.txt"].map(|path| identity(&ws, path)), before);
+    ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
+    ws.lbx(&["append", "b.txt", "--content", "more\n"]).ok();
+    assert_eq!(["a.txt", "b.txt"].map(|path| identity(&ws, path)), before);
+}
+
+#[test]
+fn an_immutable_file_is_refused_whole_with_those_beside_it() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
+    if !has_run("chattr", &["+i"], &ws.path("b.txt")) {
+        eprintln!("skipped: no immutable files here (it takes root, chattr and a file system with them)");
+        return;
+    }
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["read", "b.txt"]).ok();
+    let both = json!({"paths": ["a.txt", "b.txt"], "old_string": "o", "new_string": "0"});
+    let before = ws.tree();
+    let errors = [
+        ws.json("edit", &both).envelope(),
+        ws.lbx(&["append", "b.txt", "--content", "x\n"]).envelope(),
+        ws.lbx(&["delete", "b.txt"]).envelope(),
+        ws.lbx(&["move", "b.txt", "c.txt"]).envelope(),
+    ];
+    let after = ws.tree();
+    assert!(has_run("chattr", &["-i"], &ws.path("b.txt")));
+    assert_eq!(after, before);
+    for error in errors {
+        assert_eq!(error["error"]["kind"], "permission_denied", "{error}");
+    }
+    ws.json("edit", &both).ok();
+    ws.holds("b.txt", "tw0\n");
+    assert_eq!(left_behind(&ws), Vec::<String>::new());
+}

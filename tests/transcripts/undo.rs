@@ -524,3 +524,31 @@ fn an_undo_that_finds_all_undone_is_one_step_all_the_same() {
     ws.holds("a.txt", "one\ntwo\n");
     ws.lbx(&["undo"]).error("not_found");
 }
+
+/// The first lies in the trash and comes back elsewhere; the second takes its name.
+#[test]
+fn two_folders_of_one_name_made_by_the_session_both_vanish_in_one_step_back() {
+    for kept in ["new/kept.txt", "kept.txt"] {
+        let ws = Workspace::with(&[(kept, "kept\n"), ("sub/b.txt", "b\n"), ("f/g/c.txt", "c\n")]);
+        let before = ws.tree();
+        ws.json("write", &json!({"path": "new/deep/one.txt", "content": "1\n"})).ok();
+        ws.lbx(&["move", "f", "new/moved"]).ok();
+        ws.json("write", &json!({"path": "f/d.txt", "content": "d\n"})).ok();
+        ws.lbx(&["delete", "new", "--recursive"]).ok();
+        ws.json("write", &json!({"path": "new/deep/two.txt", "content": "2\n"})).ok();
+        let entries = ws.lbx(&["trash"]).ok()["entries"].clone();
+        ws.lbx(&["restore", "--trash-id", entries[0]["trash_id"].as_str().unwrap(), "--to", "old"]).ok();
+        ws.lbx(&["move", "new/deep", "new/deeper"]).ok();
+        ws.json("write", &json!({"path": "new/deep/three.txt", "content": "3\n"})).ok();
+        ws.lbx(&["move", "sub", "old/deep/sub"]).ok();
+        let after = ws.tree();
+        for steps in 1..=9 {
+            ws.lbx(&["undo", "--steps", &steps.to_string()]).ok();
+            if steps == 9 {
+                assert_eq!(ws.tree(), before, "with {kept}");
+            }
+            ws.lbx(&["redo", "--steps", &steps.to_string()]).ok();
+            assert_eq!(ws.tree(), after, "{steps} with {kept}");
+        }
+    }
+}

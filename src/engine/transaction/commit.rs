@@ -7,9 +7,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 
+use super::identity::Identity;
 use super::journal::{Description, Entry, FileEntry, HELD_FOLDER, MoveEntry, PendingEntry, Version};
 use super::stage::{New, Stage, Staged};
-use super::{Change, Planned, marks, moves, recover, replay};
+use super::{Change, Current, Planned, marks, moves, recover, replay};
 use crate::engine::audit::AuditFile;
 use crate::engine::backup;
 use crate::engine::fs;
@@ -157,7 +158,12 @@ impl Change<'_> {
             }
             if let Some(after) = &file.after {
                 let (nearest, _) = self.folders_to(current.place.path(), &removed)?;
-                let new = New { bytes: &after.bytes, mode: after.mode };
+                let new = New {
+                    shown: current.place.shown(),
+                    bytes: &after.bytes,
+                    mode: after.mode,
+                    identity: after.identity.as_ref(),
+                };
                 let origin = file.origin.as_ref().map(|origin| &origin.original);
                 let original = origin.or(current.original.as_ref());
                 let staged = stage.write(number, &nearest, original, &new, &mut warnings)?;
@@ -166,11 +172,12 @@ impl Change<'_> {
             warn_of_links(file, &mut warnings);
         }
         self.prepare_descriptions(state, prepared)?;
+        let workspace = &self.engine.workspace;
         let files: Vec<FileEntry> = self
             .files
             .iter()
             .enumerate()
-            .map(|(number, file)| file_entry(file, prepared.staged.get(&number)))
+            .map(|(number, file)| file_entry(workspace, file, prepared.staged.get(&number)))
             .collect();
         self.entry.files = files;
         if self.entry.moves.iter().any(|moved| moved.via.is_some()) {
@@ -350,7 +357,7 @@ fn snapshot_files<'a>(files: &'a [Planned], entry: &'a Entry) -> Vec<snapshot_of
 }
 
 /// What the journal has of a planned file.
-fn file_entry(file: &Planned, staged: Option<&Staged>) -> FileEntry {
+fn file_entry(workspace: &Workspace, file: &Planned, staged: Option<&Staged>) -> FileEntry {
     let current = &file.seen.current;
     FileEntry {
         path: current.place.path().clone(),
@@ -358,14 +365,23 @@ fn file_entry(file: &Planned, staged: Option<&Staged>) -> FileEntry {
             sha256: current.sha256,
             size: current.bytes.len() as u64,
             mode,
+            identity: staged.is_none().then(|| identity_of(workspace, current)).flatten(),
         }),
         after: file.after.as_ref().zip(staged).map(|(after, staged)| Version {
             sha256: after.sha256,
             size: after.bytes.len() as u64,
             mode: staged.mode,
+            identity: None,
         }),
         staged: staged.map(|staged| staged.path.clone()),
     }
+}
+
+/// What a file that is to be deleted is besides its bytes and mode.
+fn identity_of(workspace: &Workspace, current: &Current) -> Option<Identity> {
+    let original = current.original.as_ref().filter(|it| fs::is_regular(&it.stat))?;
+    let (file, stat) = workspace.open_regular(&original.path, current.place.shown()).ok()?;
+    Identity::of(&file, &stat)
 }
 
 /// Whether a file that is to be changed has other names.

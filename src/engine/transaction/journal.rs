@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
 
+use super::identity::Identity;
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::state::{State, shown};
@@ -37,6 +38,9 @@ pub struct Version {
     pub size: u64,
     /// Its permission bits; of a symlink, whose bytes are its target, the type bits.
     pub mode: u32,
+    /// Owner and attributes, where the change deletes it and a new file would have others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
 }
 
 /// What a change does to one file.

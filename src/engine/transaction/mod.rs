@@ -8,6 +8,7 @@
 //! or rolled back whole, by this call or by the next one.
 
 mod commit;
+pub mod identity;
 pub mod journal;
 mod marks;
 pub mod moves;
@@ -32,7 +33,8 @@ use super::trash::TrashEntry;
 use super::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-use journal::Entry;
+use identity::Identity;
+use journal::{Entry, Version};
 use replay::Piece;
 use stage::Original;
 
@@ -182,6 +184,8 @@ struct After {
     mode: Option<u32>,
     /// What the caller knows of it.
     known: Known,
+    /// Owner and attributes, where it comes back and no file has them any more.
+    identity: Option<Identity>,
 }
 
 /// A change in progress; it holds the workspace's lock until it is dropped.
@@ -623,8 +627,17 @@ impl Change<'_> {
     /// Plans new bytes for a file; answers their SHA-256.
     pub fn put(&mut self, seen: Seen, bytes: Vec<u8>, mode: Option<u32>, known: Known) -> Sha256 {
         let sha256 = Sha256::of(&bytes);
-        self.files.push(Planned { seen, after: Some(After { bytes, sha256, mode, known }), origin: None });
+        let after = After { bytes, sha256, mode, known, identity: None };
+        self.files.push(Planned { seen, after: Some(after), origin: None });
         sha256
+    }
+
+    /// Plans that a file becomes what it was in `version`, perhaps with other bytes.
+    pub fn put_version(&mut self, seen: Seen, bytes: Vec<u8>, version: &Version) {
+        let (sha256, known) = (Sha256::of(&bytes), Known::ChangedLines);
+        let (mode, identity) = (Some(version.mode), version.identity.clone());
+        let after = After { bytes, sha256, mode, known, identity };
+        self.files.push(Planned { seen, after: Some(after), origin: None });
     }
 
     /// Plans another name for `source`, that of `target`, and perhaps other bytes; answers their
@@ -650,7 +663,7 @@ impl Change<'_> {
             sha256: current.sha256,
         };
         let sha256 = Sha256::of(&bytes);
-        let after = After { bytes, sha256, mode, known: Known::ChangedLines };
+        let after = After { bytes, sha256, mode, known: Known::ChangedLines, identity: None };
         self.remove(source);
         self.files.push(Planned { seen: target, after: Some(after), origin: Some(origin) });
         Ok(sha256)

@@ -266,7 +266,9 @@ fn restore(
         .ok()
         .filter(|_| !fs::is_symlink_mode(before.mode))
         .map(|(_, stat)| Original { path: file.path.clone(), stat });
-    let new = New { bytes: &bytes, mode: Some(before.mode) };
+    let shown = workspace.shown(&file.path);
+    let new =
+        New { shown: &shown, bytes: &bytes, mode: Some(before.mode), identity: before.identity.as_ref() };
     // The number sets it apart from the new bytes that may still wait.
     let staged =
         stage.write(entry.files.len() + number, &folder_path, original.as_ref(), &new, &mut Vec::new())?;

@@ -374,7 +374,12 @@ mod tests {
 
     /// A version; none for an empty text.
     fn version(text: &str) -> Option<Version> {
-        let version = Version { sha256: Sha256::of(text.as_bytes()), size: text.len() as u64, mode: 0o644 };
+        let version = Version {
+            sha256: Sha256::of(text.as_bytes()),
+            size: text.len() as u64,
+            mode: 0o644,
+            identity: None,
+        };
         (!text.is_empty()).then_some(version)
     }
 

@@ -6,9 +6,10 @@ use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Gid, Mode, Stat, Uid, XattrFlags};
+use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
+use super::identity::{self, Identity};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::state::{STATE_FOLDER, State};
@@ -21,8 +22,6 @@ pub const FOLDER: &str = "staging";
 pub const BESIDE_PREFIX: &str = ".lbx-tmp-";
 /// The default access control list of a folder, which the kernel gives to files made in it.
 const DEFAULT_ACL: &str = "system.posix_acl_default";
-/// Size of one extended attribute (Linux, `XATTR_SIZE_MAX`).
-const XATTR_BYTES_MAX: usize = 64 << 10;
 
 /// Whose identity the new file takes.
 pub struct Original {
@@ -57,11 +56,15 @@ impl Staged {
 
 /// What a file is to hold.
 pub struct New<'a> {
+    /// Its name in messages.
+    pub shown: &'a str,
     /// Its bytes.
     pub bytes: &'a [u8],
     /// Its permission bits, where they are not those of the original or of the umask; or the type
     /// bits of a symlink, whose target the bytes are.
     pub mode: Option<u32>,
+    /// Owner and attributes, where no original has them any more.
+    pub identity: Option<&'a Identity>,
 }
 
 /// Where the files of one change wait: the state folder, or beside the target where a rename from
@@ -105,7 +108,7 @@ impl<'e> Stage<'e> {
         let (folder_path, folder, prefix) = self.folder_for(nearest, original.is_some())?;
         let name = OsString::from(format!("{prefix}{}-{number}", self.id));
         let path = folder_path.join(&name);
-        let shown = path.to_string();
+        let shown = new.shown;
         if new.mode.is_some_and(fs::is_symlink_mode) {
             let made = fs::create_link_at(folder.as_fd(), &name, new.bytes)
                 .and_then(|()| rustix::io::fcntl_dupfd_cloexec(&folder, 0));
@@ -113,14 +116,14 @@ impl<'e> Stage<'e> {
             return Ok(Staged { file, path, folder, name, mode: fs::SYMLINK_MODE });
         }
         // A replaced file's bytes may be secret: nobody else reads them before they have its mode.
-        let mode = if original.is_some() { 0o600 } else { 0o666 };
-        let model = original.map(|original| self.workspace.open_regular(&original.path, &shown)).transpose();
+        let mode = if original.is_some() || new.identity.is_some() { 0o600 } else { 0o666 };
+        let model = original.map(|original| self.workspace.open_regular(&original.path, shown)).transpose();
         let model = model?.map(|(file, _)| file);
-        let mut file = fs::create_at(folder.as_fd(), &name, mode)
-            .map_err(|errno| Error::io("write", shown.clone(), errno))?;
+        let mut file =
+            fs::create_at(folder.as_fd(), &name, mode).map_err(|errno| Error::io("write", shown, errno))?;
         let written = file
             .write_all(new.bytes)
-            .and_then(|()| Ok(take_identity(&file, original.zip(model.as_ref()), new.mode, warnings)?));
+            .and_then(|()| Ok(identity::give(&file, original.zip(model.as_ref()), new, warnings)?));
         match written {
             Ok(mode) => Ok(Staged { file, path, folder, name, mode }),
             Err(source) => {
@@ -207,71 +210,4 @@ pub fn read_note(staging: BorrowedFd<'_>, id: &str) -> Vec<WorkspacePath> {
 fn has_default_acl(folder: &OwnedFd) -> bool {
     let mut nothing: [u8; 0] = [];
     rustix::fs::fgetxattr(folder, DEFAULT_ACL, &mut nothing[..]).is_ok_and(|bytes| bytes > 0)
-}
-
-/// Gives `file` the original's owner, extended attributes and mode; answers the mode.
-fn take_identity(
-    file: &File,
-    original: Option<(&Original, &File)>,
-    mode: Option<u32>,
-    warnings: &mut Vec<String>,
-) -> Result<u32, Errno> {
-    if let Some((original, model)) = original {
-        keep_owner(file, &original.stat, warnings)?;
-        keep_attributes(file, model, warnings);
-    }
-    let wanted = mode.or_else(|| original.map(|(original, _)| fs::mode_of(&original.stat)));
-    if let Some(mode) = wanted {
-        rustix::io::retry_on_intr(|| rustix::fs::fchmod(file, Mode::from_raw_mode(mode)))?;
-    }
-    rustix::fs::fstat(file).map(|stat| fs::mode_of(&stat))
-}
-
-/// Keeps owner and group where that is allowed.
-fn keep_owner(file: &File, original: &Stat, warnings: &mut Vec<String>) -> Result<(), Errno> {
-    let mine = rustix::fs::fstat(file)?;
-    if mine.st_uid == original.st_uid && mine.st_gid == original.st_gid {
-        return Ok(());
-    }
-    let (owner, group) = (Uid::from_raw(original.st_uid), Gid::from_raw(original.st_gid));
-    match rustix::io::retry_on_intr(|| rustix::fs::fchown(file, Some(owner), Some(group))) {
-        Ok(()) => Ok(()),
-        Err(Errno::PERM) => {
-            // Another's file: the group alone may still be given.
-            let kept = rustix::fs::fchown(file, None, Some(group)).is_ok() && mine.st_uid == original.st_uid;
-            if !kept {
-                warnings.push(format!("the file's owner ({}) could not be kept", original.st_uid));
-            }
-            Ok(())
-        }
-        Err(errno) => Err(errno),
-    }
-}
-
-/// Keeps extended attributes, access control lists among them, where that is allowed.
-fn keep_attributes(file: &File, original: &File, warnings: &mut Vec<String>) {
-    let mut names = vec![0_u8; XATTR_BYTES_MAX];
-    let Ok(length) = rustix::fs::flistxattr(original, &mut names[..]) else {
-        return;
-    };
-    names.truncate(length);
-    let mut lost = Vec::new();
-    for name in names.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
-        if let Err(errno) = keep_attribute(file, original, name)
-            && !(errno == Errno::PERM && name.starts_with(b"security."))
-        {
-            lost.push(String::from_utf8_lossy(name).into_owned());
-        }
-    }
-    if !lost.is_empty() {
-        warnings.push(format!("extended attributes could not be kept: {}", lost.join(", ")));
-    }
-}
-
-/// Copies one extended attribute.
-fn keep_attribute(file: &File, original: &File, name: &[u8]) -> Result<(), Errno> {
-    let mut value = vec![0_u8; XATTR_BYTES_MAX];
-    let length = rustix::fs::fgetxattr(original, name, &mut value[..])?;
-    value.truncate(length);
-    rustix::fs::fsetxattr(file, name, &value, XattrFlags::empty())
 }

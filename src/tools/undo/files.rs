@@ -1,0 +1,171 @@
+//! The bytes of each file when changes are taken back or done again.
+
+use crate::engine::fs;
+use crate::engine::history::History;
+use crate::engine::path::WorkspacePath;
+use crate::engine::transaction::journal::Version;
+use crate::engine::transaction::replay::{Gone, Live, Piece, same};
+use crate::engine::transaction::{Change, Current};
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+
+/// Plans file by file.
+pub struct Planner<'p, 'c> {
+    /// The change that it will be.
+    change: &'p mut Change<'c>,
+    /// What the session has done.
+    history: &'p History,
+    /// Whether to keep what others have changed since.
+    merge: bool,
+    /// The paths concerned so far.
+    paths: Vec<WorkspacePath>,
+    /// Files whose bytes are right already, and only their name is not.
+    unchanged: Vec<Piece>,
+}
+
+impl<'p, 'c> Planner<'p, 'c> {
+    /// Nothing planned yet.
+    pub fn new(change: &'p mut Change<'c>, history: &'p History, merge: bool) -> Self {
+        Self { change, history, merge, paths: Vec::new(), unchanged: Vec::new() }
+    }
+
+    /// The paths concerned, and the files that only get another name.
+    pub fn into_parts(self) -> (Vec<WorkspacePath>, Vec<Piece>) {
+        (self.paths, self.unchanged)
+    }
+
+    /// Plans the end of a file, unless there is none.
+    ///
+    /// # Errors
+    /// `stale_file` where it holds other bytes than this session left.
+    pub fn remove(&mut self, gone: &Gone) -> Result<(), Error> {
+        let Some(real) = &gone.real else {
+            return Ok(());
+        };
+        let current = self.look_at(real)?;
+        if !same(version(&current).as_ref(), gone.from.as_ref()) {
+            return Err(Self::stale(&current, gone.from.as_ref()));
+        }
+        self.paths.push(real.clone());
+        self.change.remove(current.without_proof());
+        Ok(())
+    }
+
+    /// Plans a file's bytes, and perhaps another name for it.
+    ///
+    /// # Errors
+    /// `stale_file` where it holds other bytes than this session left and they are not to be
+    /// merged, or cannot be; `not_found` where the bytes are in no backup.
+    pub fn put(&mut self, live: Live) -> Result<(), Error> {
+        let Live { at, real, from, target } = live;
+        let current = match &real {
+            Some(real) => self.look_at(real)?,
+            None => self.change.nothing_at(&at)?,
+        };
+        let now = version(&current);
+        let stays = real.as_ref().is_none_or(|real| *real == at);
+        if same(now.as_ref(), Some(&target)) {
+            self.unchanged.extend(real.filter(|_| !stays).map(|real| Piece { real, at }));
+            return Ok(());
+        }
+        let bytes = if same(now.as_ref(), from.as_ref()) {
+            self.bytes_of(&at, &target)?
+        } else {
+            self.merged(&current, from.as_ref(), &target)?
+        };
+        if !same(now.as_ref(), from.as_ref()) {
+            self.change.set_merged(at.clone());
+        }
+        self.paths.push(at.clone());
+        if stays {
+            self.change.put_version(current.without_proof(), bytes, &target);
+        } else {
+            let place = self.change.nothing_at(&at)?.without_proof();
+            self.change.rename(current.without_proof(), place, bytes, Some(target.mode))?;
+        }
+        Ok(())
+    }
+
+    /// The file at a path.
+    fn look_at(&mut self, path: &WorkspacePath) -> Result<Current, Error> {
+        self.change.look_beneath(path).map_err(|error| match error.kind() {
+            ErrorKind::IsADirectory | ErrorKind::NotARegularFile => {
+                let shown = self.change.workspace().shown(path);
+                Error::new(
+                    ErrorKind::StaleFile,
+                    format!("{}, and this session left a file there", error.message()),
+                )
+                .at(shown)
+                .suggest("Move what stands there out of the way, and repeat the call.")
+            }
+            _ => error,
+        })
+    }
+
+    /// The bytes of a version, which a backup has.
+    fn bytes_of(&self, path: &WorkspacePath, version: &Version) -> Result<Vec<u8>, Error> {
+        self.change.bytes_seen(path, version.sha256).ok_or_else(|| {
+            let shown = self.change.workspace().shown(path);
+            Error::new(
+                ErrorKind::NotFound,
+                format!(
+                    "the bytes of {shown} with sha256 {} are no longer at hand: no backup and no snapshot has them",
+                    version.sha256
+                ),
+            )
+            .at(shown)
+        })
+    }
+
+    /// The file with the change taken back and what came since kept.
+    fn merged(
+        &mut self,
+        current: &Current,
+        from: Option<&Version>,
+        target: &Version,
+    ) -> Result<Vec<u8>, Error> {
+        let path = current.place().path();
+        // What the session itself merged there is no one else's, so nobody need ask for it again.
+        let is_own =
+            self.history.merged(path).is_some_and(|left| same(version(current).as_ref(), Some(left)));
+        let (true, Some(from), true) = (self.merge || is_own, from, current.exists()) else {
+            return Err(Self::stale(current, from));
+        };
+        if current.is_symlink() || fs::is_symlink_mode(target.mode) {
+            return Err(Self::stale(current, Some(from)));
+        }
+        let (base, target) = (self.bytes_of(path, from)?, self.bytes_of(path, target)?);
+        let merged = diffy::merge_bytes(&base, current.bytes(), &target).map_err(|_| {
+            Self::stale(current, Some(from)).detail("merge", "the changes touch the same lines")
+        })?;
+        // The way back needs them, and no version of the file is just these bytes any more.
+        self.change.keep(base);
+        Ok(merged)
+    }
+
+    /// The refusal of a file that has changed since.
+    fn stale(current: &Current, from: Option<&Version>) -> Error {
+        let shown = current.place().shown();
+        let hex = |sha256: Option<Sha256>| sha256.map(Sha256::to_hex);
+        let same_bytes = from.map(|version| version.sha256) == current.exists().then(|| current.sha256());
+        let what = match (from, current.mode()) {
+            (Some(from), Some(mode)) if same_bytes => {
+                format!("its mode is {} and was {}", fs::mode_text(mode), fs::mode_text(from.mode))
+            }
+            (None, Some(_)) => "there was none, and now there is".to_owned(),
+            (Some(_), None) => "it is gone".to_owned(),
+            _ => "its bytes are others".to_owned(),
+        };
+        Error::new(ErrorKind::StaleFile, format!("{shown} has changed since this session changed it: {what}"))
+            .at(shown)
+            .suggest("Set merge to true to keep both where they do not touch each other, or read the file and edit it.")
+            .detail("expected_sha256", hex(from.map(|version| version.sha256)))
+            .detail("actual_sha256", hex(current.exists().then(|| current.sha256())))
+    }
+}
+
+/// What a file holds; `None` where there is none.
+fn version(current: &Current) -> Option<Version> {
+    let size = current.bytes().len() as u64;
+    current.mode().map(|mode| Version { sha256: current.sha256(), size, mode, identity: None })
+}

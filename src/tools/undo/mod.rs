@@ -1,0 +1,240 @@
+//! `undo`: a session's changes, taken back.
+
+mod files;
+mod folders;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::Trial;
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::history::History;
+use crate::engine::path::WorkspacePath;
+use crate::engine::protect::protected_component;
+use crate::engine::transaction::journal::Entry;
+use crate::engine::transaction::replay::{Direction, Misfit, Piece, Replay};
+use crate::engine::transaction::{Change, moves};
+use crate::engine::workspace::Workspace;
+use crate::error::{Error, ErrorKind};
+use files::Planner;
+use folders::{clear_the_way, innermost_first, vacated, without_empty};
+
+/// Take back changes that this session made, the newest first
+///
+/// Works for every changing tool, over several files and calls; several changes are taken back
+/// together or not at all. A file that has changed since is left alone (`stale_file`) unless merge
+/// is set and the changes do not touch each other. Another undo goes further back; redo does the
+/// changes again, one by one.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+pub struct Request {
+    /// Changes to take back
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    #[serde(default = "one")]
+    #[schemars(range(min = 1))]
+    pub steps: usize,
+    /// Only changes of this file or folder
+    #[schemars(extend("x-aliases" = ["file_path"]))]
+    pub path: Option<PathBuf>,
+    /// Where a file has changed since, merge
+    #[arg(long)]
+    #[serde(default)]
+    pub merge: bool,
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub trial: Trial,
+}
+
+/// One step.
+const fn one() -> usize {
+    1
+}
+
+/// What was taken back.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// The changes, the newest first
+    pub undone: Vec<Undone>,
+}
+
+/// A change that was taken back.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Undone {
+    /// Its number in the session
+    pub seq: u64,
+    /// The tool that made it
+    pub tool: String,
+    /// The file that it changed; of several, the first
+    pub path: String,
+    /// All of them, where they are several
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+}
+
+/// The tool.
+pub struct Undo;
+
+impl Tool for Undo {
+    const NAME: &'static str = "undo";
+    const EFFECT: Effect = Effect::Writes;
+    const STDIN: Stdin = Stdin::Ignored;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        run(engine, &request, Direction::Undo)
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        as_text(response, Self::NAME, text);
+    }
+}
+
+/// One line a change.
+pub fn as_text(response: &Response, tool: &str, text: &mut Text) {
+    for undone in &response.undone {
+        let more = undone.paths.len().saturating_sub(1);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        text.out.extend_from_slice(
+            format!("{tool}: {}: {}{more} (change {})\n", undone.tool, undone.path, undone.seq).as_bytes(),
+        );
+    }
+}
+
+/// Takes changes back, or does them again: as one change, whole or not at all.
+///
+/// # Errors
+/// `not_found` where there is nothing to take back, `stale_file`.
+pub fn run(engine: &mut Engine, request: &Request, direction: Direction) -> Result<Response, Error> {
+    if request.steps == 0 {
+        return Err(Error::invalid("steps counts from 1").detail("field", "steps"));
+    }
+    let path = match &request.path {
+        Some(path) => Some(engine.workspace.resolve_entry(path)?.path().clone()),
+        None => None,
+    };
+    let mut change = engine.begin(direction.name(), request.trial.dry_run)?;
+    let (history, entries) = entries(&mut change, request.steps, direction, path.as_ref())?;
+    let listed = entries.iter().map(|entry| listed(change.engine(), entry)).collect();
+    change.set_reverts(entries.iter().map(|entry| entry.seq).collect());
+    let paths = plan(&mut change, &history, &entries, direction, request.merge)?;
+    change.commit(super::common::subject(direction.name(), &paths), request.trial.why.clone())?;
+    Ok(Response { undone: listed })
+}
+
+/// The changes to take back or do again, in that order.
+fn entries(
+    change: &mut Change<'_>,
+    steps: usize,
+    direction: Direction,
+    path: Option<&WorkspacePath>,
+) -> Result<(History, Vec<Entry>), Error> {
+    let session = change.engine().session().as_str().to_owned();
+    let history = match change.state() {
+        Some(state) => History::load(state, &session)?,
+        None => History::default(),
+    };
+    let entries = history.next(direction, steps, |entry| path.is_none_or(|path| touches(entry, path)));
+    if entries.is_empty() {
+        let what = match path {
+            Some(path) => format!("session {session} has nothing to {} in {path}", direction.name()),
+            None => format!("session {session} has nothing to {}", direction.name()),
+        };
+        return Err(Error::new(ErrorKind::NotFound, what)
+            .suggest("`lbx log` shows the changes of all sessions; name another session with --session."));
+    }
+    Ok((history, entries))
+}
+
+/// Whether a change touches a path or anything below it.
+fn touches(entry: &Entry, path: &WorkspacePath) -> bool {
+    let files = entry.files.iter().map(|file| &file.path);
+    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
+    files.chain(moved).any(|touched| touched.is_within(path) || path.is_within(touched))
+}
+
+/// A change as answers show it.
+fn listed(engine: &Engine, entry: &Entry) -> Undone {
+    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]).filter(|path| is_own(path));
+    let files = entry.files.iter().map(|file| &file.path);
+    let paths: Vec<String> = files.chain(moved).map(|path| engine.workspace.shown(path)).collect();
+    let path = paths.first().cloned().unwrap_or_default();
+    Undone {
+        seq: entry.seq,
+        tool: entry.tool.clone(),
+        path,
+        paths: if paths.len() > 1 { paths } else { Vec::new() },
+    }
+}
+
+/// Whether a path is the caller's and not one of lbx's own.
+fn is_own(path: &WorkspacePath) -> bool {
+    protected_component(path.as_path()).is_none()
+}
+
+/// Plans what several changes come to, taken back or done again; answers the paths concerned.
+fn plan(
+    change: &mut Change<'_>,
+    history: &History,
+    entries: &[Entry],
+    direction: Direction,
+    merge: bool,
+) -> Result<Vec<WorkspacePath>, Error> {
+    let outcome = {
+        let stands = |path: &WorkspacePath| moves::kind(change.workspace(), path);
+        // What was made for changes that are taken back already goes with the last of them.
+        let vacant = match direction {
+            Direction::Undo => history.vacant(),
+            Direction::Redo => BTreeSet::new(),
+        };
+        let mut replay = Replay::new(&stands, vacant);
+        entries
+            .iter()
+            .try_for_each(|entry| replay.play(entry, direction))
+            .map_err(|misfit| misfit_error(change.workspace(), &misfit))?;
+        replay.outcome()
+    };
+    let mut vacant: Vec<WorkspacePath> =
+        outcome.vacant.iter().filter(|folder| is_own(folder)).cloned().collect();
+    innermost_first(&mut vacant);
+    let outcome = without_empty(change.workspace(), outcome, &mut vacant)?;
+    clear_the_way(change, &outcome, &vacant)?;
+    let vacated = vacated(&outcome, vacant);
+    let mut planner = Planner::new(change, history, merge);
+    for gone in &outcome.gone {
+        planner.remove(gone)?;
+    }
+    for live in outcome.lives {
+        planner.put(live)?;
+    }
+    let (mut paths, unchanged) = planner.into_parts();
+    paths.retain(is_own);
+    let pieces: Vec<Piece> = outcome.pieces.into_iter().chain(unchanged).collect();
+    change.move_all(&pieces)?;
+    change.set_folders(outcome.made);
+    for Piece { real, at } in pieces {
+        paths.push(if is_own(&at) { at } else { real });
+    }
+    change.set_vacated(vacated);
+    Ok(paths)
+}
+
+/// The refusal of changes that do not fit together or on what stands.
+fn misfit_error(workspace: &Workspace, misfit: &Misfit) -> Error {
+    let (path, what) = match misfit {
+        Misfit::Between(path) => (path, "was changed by someone else between these changes"),
+        Misfit::Missing(path) => (path, "is no longer there, so it cannot go back"),
+        Misfit::Taken(path) => (path, "cannot come back: something stands there"),
+    };
+    let shown = workspace.shown(path);
+    let suggestion = match misfit {
+        Misfit::Between(_) => "Take the changes back one step at a time.",
+        Misfit::Missing(_) => "Bring it back to where this session left it, and repeat the call.",
+        Misfit::Taken(_) => "Move what stands there out of the way, and repeat the call.",
+    };
+    Error::new(ErrorKind::StaleFile, format!("{shown} {what}")).at(shown).suggest(suggestion)
+}
