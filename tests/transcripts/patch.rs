@@ -505,6 +505,58 @@ fn a_conflict_names_file_hunk_what_was_expected_and_what_is_there() {
 }
 
 #[test]
+fn a_hunk_that_fails_among_many_is_told_and_the_others_are_counted() {
+    let text: String = (0..300).map(|number| format!("{number}\n")).collect();
+    let ws = read_workspace(&[("a.txt", &text)]);
+    let hunk = |number: usize| {
+        let old = if number == 150 { "x".to_owned() } else { number.to_string() };
+        format!("@@ -{0} +{0} @@\n-{old}\n+{number} more\n", number + 1)
+    };
+    let hunks: String = (0..300).step_by(3).map(hunk).collect();
+    let patch = format!("--- a/a.txt\n+++ b/a.txt\n{hunks}");
+    let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], &patch).error("patch_conflict"));
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("hunk 51 ") && message.contains("the other 95 have their place"), "{message}");
+    assert!(message.len() < 600, "{message}");
+    let refused = &error["details"]["refused"][0];
+    let hunks = refused["hunks"].as_array().unwrap();
+    let failing: Vec<_> = hunks.iter().filter(|hunk| hunk["fate"] == "fails").collect();
+    assert_eq!((failing.len(), &failing[0]["hunk"]), (1, &json!(51)), "{refused:#}");
+    assert_eq!((hunks.len(), &refused["hunks_left_out"]), (20, &json!(80)));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_told_with_near_names() {
+    let ws = read_workspace(&[("src/main.rs", NUMBERS)]);
+    let patch = UNIFIED.replace("a.txt", "src/mian.rs");
+    let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("not_found"));
+    assert_eq!(error["details"]["near"], json!(["src/main.rs"]));
+    assert!(error["suggested_action"].as_str().unwrap().contains("src/main.rs"), "{error:#}");
+}
+
+#[test]
+fn many_files_are_changed_and_taken_back_as_one() {
+    // So many that they are synced by the file system, and not one by one.
+    let ws = Workspace::with(&[]);
+    let written = |number: usize| {
+        let path = format!("d{}/f{number}.txt", number % 80);
+        ws.write(&path, format!("one {number}\ntwo\n"));
+        format!("--- a/{path}\n+++ b/{path}\n@@ -1,2 +1,2 @@\n-one {number}\n+1\n two\n")
+    };
+    let patch: String = (0..150).map(written).collect();
+    let before = ws.tree();
+    let request = json!({ "patch": patch, "expected_sha256_by_path": {} });
+    let data = ws.json("patch", &request).ok();
+    assert_eq!(data["files"].as_array().unwrap().len(), 150);
+    for number in 0..150 {
+        ws.holds(&format!("d{}/f{number}.txt", number % 80), "1\ntwo\n");
+    }
+    assert_eq!(ws.snapshots(), ["patch: 150 files", "baseline"]);
+    ws.lbx(&["undo"]).ok();
+    assert_eq!(ws.tree(), before);
+}
+
+#[test]
 fn apply_patch_answers_as_codex_does() {
     let ws = Workspace::with(&[("a.txt", NUMBERS), ("gone.txt", "bye\n")]);
     let patch = "*** Begin Patch\n*** Add File: new.txt\n+new\n*** Update File: a.txt\n@@\n-two\n+2\n*** Delete File: gone.txt\n*** End Patch\n";

@@ -15,6 +15,7 @@ pub mod moves;
 pub mod recover;
 pub mod replay;
 pub mod stage;
+mod sync;
 
 use std::collections::BTreeSet;
 

@@ -18,6 +18,9 @@ impl Patch<'_> {
 impl FilePatch<'_> {
     /// Settles the names of one file.
     fn settle(&mut self, stands: &dyn Fn(&[u8]) -> bool) {
+        if self.other_name.is_none() && self.prefix != Prefix::Folders {
+            return;
+        }
         let written = self.new_path.as_ref().or(self.old_path.as_ref());
         let Some(name) = written.filter(|name| !stands(name)) else { return };
         if let Some(other) = self.other_name.take_if(|other| stands(other)) {

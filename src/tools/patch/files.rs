@@ -16,8 +16,8 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding};
 use crate::text::patch::{
-    Action, Before, FileOutcome, FilePatch, HunkReport, Look, Patch, PlanError, PlanOptions, Whole,
-    is_symlink,
+    Action, Before, FileOutcome, FilePatch, HunkReport, Look, Patch, PlanError, PlanOptions, Refusal,
+    RefusalReason, Whole, is_symlink,
 };
 use crate::tools::common::{self, DiffWanted, PLACES_LISTED};
 
@@ -245,15 +245,28 @@ impl<'e> Files<'e> {
             return error;
         }
         for refusal in &refusals {
-            if let Some(current) = self.known.remove(&refusal.path)
+            if answer::may_be_staleness(refusal)
+                && let Some(current) = self.known.remove(&refusal.path)
                 && current.exists()
-                && answer::may_be_staleness(refusal)
                 && let Err(error) = self.prove(current, proof, false)
             {
                 return error;
             }
         }
-        answer::refused(&refusals)
+        self.with_near_names(answer::refused(&refusals), &refusals)
+    }
+
+    /// `error` with the paths that may have been meant, where it is about a file that is not there.
+    fn with_near_names(&mut self, error: Error, refusals: &[Refusal]) -> Error {
+        let missing = refusals.first().filter(|first| first.reason == RefusalReason::NotFound);
+        let Some(current) = missing.and_then(|missing| self.known.get(&missing.path)) else {
+            return error;
+        };
+        let not_found = self.change.engine().workspace.not_found(current.place());
+        match not_found.details().get("near") {
+            Some(near) => error.suggest(not_found.suggested_action().to_owned()).detail("near", near.clone()),
+            None => error,
+        }
     }
 
     /// The gate for one file.
