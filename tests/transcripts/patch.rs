@@ -532,6 +532,12 @@ fn a_file_that_is_not_there_is_told_with_near_names() {
     let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("not_found"));
     assert_eq!(error["details"]["near"], json!(["src/main.rs"]));
     assert!(error["suggested_action"].as_str().unwrap().contains("src/main.rs"), "{error:#}");
+    // What the patch itself has taken away is not to be looked for.
+    let renamed =
+        "diff --git a/src/main.rs b/x.rs\nsimilarity index 100%\nrename from src/main.rs\nrename to x.rs\n";
+    let patch = renamed.to_owned() + &UNIFIED.replace("a.txt", "src/main.rs");
+    let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("not_found"));
+    assert!(error["details"]["near"].is_null(), "{error:#}");
 }
 
 #[test]

@@ -259,7 +259,9 @@ impl<'e> Files<'e> {
     /// `error` with the paths that may have been meant, where it is about a file that is not there.
     fn with_near_names(&mut self, error: Error, refusals: &[Refusal]) -> Error {
         let missing = refusals.first().filter(|first| first.reason == RefusalReason::NotFound);
-        let Some(current) = missing.and_then(|missing| self.known.get(&missing.path)) else {
+        let current = missing.and_then(|missing| self.known.get(&missing.path));
+        // One that is there has been renamed or deleted by the patch itself.
+        let Some(current) = current.filter(|current| !current.exists()) else {
             return error;
         };
         let not_found = self.change.engine().workspace.not_found(current.place());
