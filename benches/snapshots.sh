@@ -95,10 +95,36 @@ for files in $sizes; do
     mkdir "$root"
     cd "$root"
     make_repository "$files"
-    rm -f "$scratch"/t-*
     append old warm-up >/dev/null
     git status --porcelain >/dev/null
     "$lbx" snapshot >/dev/null
+done
+sync
+
+# One call after another in each of them, so that a slow moment of the disk falls on all.
+write() { "$lbx" write top0/mid1/f60.txt --content "written in run $1
+" --session writer; }
+for files in $sizes; do
+    cd "$scratch/work$files"
+    "$lbx" read top0/mid1/f60.txt --session writer >/dev/null
+done
+run=0
+while [ "$run" -lt $((runs * 5)) ]; do
+    run=$((run + 1))
+    for files in $sizes; do
+        cd "$scratch/work$files"
+        timed "$scratch/t-write$files" write "$run"
+    done
+done
+echo 'write over a file of the repository, with its snapshot'
+first=$(echo "$sizes" | awk '{ print $1 }')
+for files in $sizes; do
+    row "$files files | $first files" "t-write$files" "t-write$first"
+done
+
+for files in $sizes; do
+    cd "$scratch/work$files"
+    rm -f "$scratch"/t-*
     run=0
     while [ "$run" -lt "$runs" ]; do
         run=$((run + 1))
@@ -120,5 +146,5 @@ for files in $sizes; do
     row '(lbx --version | status)' t-version t-status
     row '(append --dry-run | add -A, index made anew)' t-refused t-empty
     cd "$scratch"
-    rm -rf "$root"
+    rm -rf "$scratch/work$files"
 done

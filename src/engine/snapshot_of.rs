@@ -6,7 +6,8 @@ use super::Engine;
 use super::path::WorkspacePath;
 use super::policy::settings::Key;
 use super::snapshot::{
-    BASELINE, Bounds, Change, FileChange, FileState, LeftOut, Reason, Recorded, Scan, SnapshotError, Store,
+    AllAhead, BASELINE, Bounds, Change, FileChange, FileState, LeftOut, Reason, Recorded, Scan,
+    SnapshotError, Store,
 };
 use super::state::STATE_FOLDER;
 use super::transaction::journal::Entry;
@@ -40,6 +41,8 @@ pub struct Record<'a> {
     pub entry: &'a Entry,
     /// Its files.
     pub files: Vec<File<'a>>,
+    /// What is known of their large blobs already.
+    pub ahead: AllAhead,
 }
 
 /// Commits a change to the snapshot branch, and notes the commit for the answer.
@@ -50,7 +53,8 @@ pub fn record(engine: &mut Engine, record: &Record<'_>) -> Result<(), Error> {
     if !engine.policy().has_snapshots() {
         return if engine.require_snapshot { engine.snapshot_failed(&turned_off(engine)) } else { Ok(()) };
     }
-    match uninterrupted(|| open(engine)?.record(&change_of(record))) {
+    let ahead = || AllAhead::clone(&record.ahead);
+    match uninterrupted(|| open(engine)?.knowing(ahead()).record(&change_of(record))) {
         Ok(recorded) => take(engine, recorded),
         Err(error) => engine.snapshot_failed(&error.to_string()),
     }

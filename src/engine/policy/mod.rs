@@ -195,6 +195,12 @@ impl Policy {
         self.switch(Key::SnapshotEnabled)
     }
 
+    /// Bytes of the largest file that enters a snapshot; 0 where there are none.
+    #[must_use]
+    pub fn snapshot_file_bytes(&self) -> u64 {
+        if self.has_snapshots() { self.number(Key::SnapshotFileBytes) } else { 0 }
+    }
+
     /// Whether a change without a snapshot counts as failed.
     #[must_use]
     pub fn requires_snapshot(&self) -> bool {

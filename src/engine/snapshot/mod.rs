@@ -3,6 +3,7 @@
 //! The caller holds lbx's exclusive lock on the workspace whenever it records. A [`Store`] is
 //! cheap to open and reads the repository's settings then, so open one for each call.
 
+mod ahead;
 mod branch;
 mod chain;
 mod change;
@@ -43,6 +44,7 @@ use self::chain::{Chain, EXTERNAL, Stamp};
 use self::error::Doing as _;
 use self::tree::Edit;
 
+pub use self::ahead::{Ahead, AllAhead, LARGE_BYTES};
 pub use self::chain::BASELINE;
 pub use self::change::{Change, FileChange, FileState, LeftOut, Reason, Recorded};
 pub use self::compare::{Changes, PathChange, Version, VersionKind};
@@ -75,6 +77,8 @@ pub struct Store {
     file_bytes_max: u64,
     /// What opening found that a person should know; said with every snapshot.
     warnings: Vec<String>,
+    /// What is known of large blobs already.
+    ahead: AllAhead,
 }
 
 impl Store {
@@ -105,13 +109,20 @@ impl Store {
         let branch = Branch::new(&opened.repo, branch, opened.worktree.as_deref())?;
         let repo = opened.repo.with_object_memory();
         let warnings = opened.warning.into_iter().collect();
-        Ok(Self { repo, branch, private: opened.private, file_bytes_max: FILE_BYTES_MAX, warnings })
+        let (private, ahead) = (opened.private, AllAhead::default());
+        Ok(Self { repo, branch, private, file_bytes_max: FILE_BYTES_MAX, warnings, ahead })
     }
 
     /// The same, taking in files of at most `file_bytes_max` bytes.
     #[must_use]
     pub fn taking_files_of(self, file_bytes_max: u64) -> Self {
         Self { file_bytes_max, ..self }
+    }
+
+    /// The same, with what is known of large blobs already.
+    #[must_use]
+    pub fn knowing(self, ahead: AllAhead) -> Self {
+        Self { ahead, ..self }
     }
 
     /// The name of the snapshot branch; a linked worktree has its own.
@@ -160,7 +171,7 @@ impl Store {
         self.branch.check_ours(&self.repo, tip)?;
         let stamp = Stamp { session: change.session, seq: change.seq, seconds: seconds(change.time) };
         let mut chain = Chain::begin(&self.repo, tip, stamp)?;
-        let prepared = prepare::prepare(&self.repo, &chain, &change.files, self.file_bytes_max)?;
+        let prepared = prepare::prepare(&self.repo, &chain, &change.files, self.file_bytes_max, &self.ahead)?;
         self.commit_external(&mut chain, &prepared.external)?;
         let external = chain.newest();
         let tree = tree::apply(&self.repo, chain.tree(), &prepared.change)?;

@@ -6,8 +6,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use gix::ObjectId;
@@ -35,18 +35,23 @@ enum Form<'a> {
 }
 
 /// An object in the form that its file will have.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Packed {
     /// Its id.
     id: ObjectId,
     /// The compressed bytes, header and all.
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
 }
 
 impl Packed {
     /// The blob of `bytes`, whose id is `id`.
     pub fn blob(id: ObjectId, bytes: &[u8], level: Compression) -> io::Result<Self> {
-        Ok(Self { id, bytes: compressed(Kind::Blob, bytes, level)? })
+        Ok(Self { id, bytes: Arc::new(compressed(Kind::Blob, bytes, level)?) })
+    }
+
+    /// Its id.
+    pub fn id(&self) -> ObjectId {
+        self.id
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use gix::ObjectId;
 use gix::bstr::{BStr, ByteSlice as _};
@@ -9,6 +10,7 @@ use gix::objs::Kind;
 use gix::objs::tree::EntryKind;
 use gix::validate::path::component;
 
+use super::ahead::{AllAhead, LARGE_BYTES};
 use super::chain::Chain;
 use super::change::{FileChange, FileState, LeftOut, Reason};
 use super::disk::OnDisk;
@@ -37,9 +39,6 @@ pub struct Prepared<'a> {
     pub packed: Vec<Packed>,
 }
 
-/// Blobs of so many bytes are compressed at once: the object memory would hold them twice.
-const LARGE_BYTES: usize = 1024 * 1024;
-
 /// Turns `files` into edits on top of `chain`. Blobs go into the repository's object memory, the
 /// large ones into what this answers.
 pub fn prepare<'a>(
@@ -47,12 +46,14 @@ pub fn prepare<'a>(
     chain: &Chain<'_>,
     files: &[FileChange<'a>],
     file_bytes_max: u64,
+    ahead: &AllAhead,
 ) -> Result<Prepared<'a>, SnapshotError> {
     let rules = Rules::new(repo, chain.tree(), files.iter().map(|file| file.path))?;
     let modes = modes_count(repo);
     let paths = files.iter().map(|file| file.path).collect();
     let done = Prepared::default();
-    let mut preparer = Preparer { repo, chain, rules, modes, paths, file_bytes_max, done };
+    let ahead = Arc::clone(ahead);
+    let mut preparer = Preparer { repo, chain, rules, modes, paths, file_bytes_max, ahead, done };
     for file in files {
         if let Some(reason) = preparer.file(file)? {
             let path = file.path.to_str_lossy().into_owned();
@@ -77,7 +78,8 @@ pub fn scanner<'r, 'p>(
     let rules = Rules::new(repo, chain.tree(), paths)?;
     let modes = modes_count(repo);
     let (paths, done) = (BTreeSet::new(), Prepared::default());
-    Ok(Preparer { repo, chain, rules, modes, paths, file_bytes_max, done })
+    let ahead = AllAhead::default();
+    Ok(Preparer { repo, chain, rules, modes, paths, file_bytes_max, ahead, done })
 }
 
 /// What a scan makes of a file.
@@ -104,6 +106,8 @@ pub struct Preparer<'r, 'a> {
     paths: BTreeSet<&'a [u8]>,
     /// The largest file that enters, in bytes.
     file_bytes_max: u64,
+    /// What is known of large blobs already.
+    ahead: AllAhead,
     /// What came of it so far.
     done: Prepared<'a>,
 }
@@ -243,11 +247,30 @@ impl<'a> Preparer<'_, 'a> {
         wanted: bool,
     ) -> Result<Found, SnapshotError> {
         let (kind, bytes) = self.stored_form(path, state, found, wanted)?;
+        if matches!(bytes, Cow::Borrowed(_))
+            && let Some(id) = self.known_ahead(path, found, wanted)
+        {
+            return Ok(Found { kind, id });
+        }
         let id = self.hash(path, &bytes)?;
         if wanted || found.entry().is_none_or(|found| found.id != id) {
             self.keep(path, id, &bytes)?;
         }
         Ok(Found { kind, id })
+    }
+
+    /// The blob of one side of a file, where it was worked out ahead; the new side is kept. The old
+    /// side is stored nowhere ahead, so it counts only where the tree has it.
+    fn known_ahead(&mut self, path: &[u8], found: Lookup, wanted: bool) -> Option<ObjectId> {
+        let ahead = self.ahead.get(path)?;
+        let hash = self.repo.object_hash();
+        if !wanted {
+            return ahead.before(hash).filter(|id| found.entry().is_some_and(|found| found.id == *id));
+        }
+        let packed = ahead.after(hash)?.clone();
+        let id = packed.id();
+        self.done.packed.push(packed);
+        Some(id)
     }
 
     /// What git would store for a file, and as what. What is to be said of a `wanted` one is noted.

@@ -20,6 +20,7 @@ use crate::engine::path::WorkspacePath;
 use crate::engine::policy::settings::Key;
 use crate::engine::protect::protected_component;
 use crate::engine::session;
+use crate::engine::snapshot::{Ahead, LARGE_BYTES};
 use crate::engine::snapshot_of::{self, Record};
 use crate::engine::state::{State, make_folder};
 use crate::engine::trash;
@@ -40,6 +41,8 @@ struct Prepared {
     backups: Vec<backup::Pending>,
     /// The journal entry.
     entry: Option<PendingEntry>,
+    /// What the snapshot need not work out any more.
+    ahead: BTreeMap<Vec<u8>, Ahead>,
 }
 
 impl Prepared {
@@ -96,7 +99,7 @@ impl Change<'_> {
         self.note_changed();
         let file_system = prepared.file_system.as_deref();
         sync_folders_of(&self.engine.workspace, &self.entry, file_system).map_err(Error::applied)?;
-        self.finish(&state)
+        self.finish(&state, prepared.ahead)
     }
 
     /// Refuses, where the policy says so, a file with several names. It is a path not to be
@@ -150,6 +153,46 @@ impl Change<'_> {
     /// Writes backups, new bytes and the journal entry aside.
     fn prepare(&mut self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
         let mut warnings = Vec::new();
+        // The disk and the snapshot's hashes of large files wait for each other no longer than they must.
+        let bytes_max = self.engine.policy().snapshot_file_bytes();
+        std::thread::scope(|scope| {
+            let files = &self.files;
+            let is_large = files.iter().any(|file| is_large(file, bytes_max));
+            let work = || ahead(files, bytes_max);
+            let worker = is_large.then(|| std::thread::Builder::new().spawn_scoped(scope, work));
+            let outcome = self.write_aside(state, prepared, &mut warnings);
+            if let Some(Ok(worker)) = worker {
+                // What it did not come to is left to the snapshot.
+                prepared.ahead = worker.join().unwrap_or_default();
+            }
+            outcome
+        })?;
+        self.prepare_descriptions(state, prepared)?;
+        let workspace = &self.engine.workspace;
+        let files: Vec<FileEntry> = self
+            .files
+            .iter()
+            .enumerate()
+            .map(|(number, file)| file_entry(workspace, file, prepared.staged.get(&number)))
+            .collect();
+        self.entry.files = files;
+        if self.entry.moves.iter().any(|moved| moved.via.is_some()) {
+            state.folder(HELD_FOLDER)?;
+        }
+        prepared.entry = Some(self.entry.prepare(state)?);
+        for warning in warnings {
+            self.engine.warn(warning);
+        }
+        Ok(())
+    }
+
+    /// Writes backups and new bytes aside.
+    fn write_aside(
+        &self,
+        state: &State,
+        prepared: &mut Prepared,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Error> {
         let removed = self.removed_paths();
         let stage = Stage::new(&self.engine.workspace, state, &self.entry.id)?;
         prepared.file_system = Some(stage.file_system());
@@ -172,26 +215,10 @@ impl Change<'_> {
                 };
                 let origin = file.origin.as_ref().map(|origin| &origin.original);
                 let original = origin.or(current.original.as_ref());
-                let staged = stage.write(number, &nearest, original, &new, &mut warnings)?;
+                let staged = stage.write(number, &nearest, original, &new, warnings)?;
                 prepared.staged.insert(number, staged);
             }
-            warn_of_links(file, &mut warnings);
-        }
-        self.prepare_descriptions(state, prepared)?;
-        let workspace = &self.engine.workspace;
-        let files: Vec<FileEntry> = self
-            .files
-            .iter()
-            .enumerate()
-            .map(|(number, file)| file_entry(workspace, file, prepared.staged.get(&number)))
-            .collect();
-        self.entry.files = files;
-        if self.entry.moves.iter().any(|moved| moved.via.is_some()) {
-            state.folder(HELD_FOLDER)?;
-        }
-        prepared.entry = Some(self.entry.prepare(state)?);
-        for warning in warnings {
-            self.engine.warn(warning);
+            warn_of_links(file, warnings);
         }
         Ok(())
     }
@@ -294,11 +321,12 @@ impl Change<'_> {
     }
 
     /// What follows a change that stands: marks, snapshot, history.
-    fn finish(mut self, state: &State) -> Result<(), Error> {
+    fn finish(mut self, state: &State, ahead: BTreeMap<Vec<u8>, Ahead>) -> Result<(), Error> {
         self.set_marks(state);
         let mut files = snapshot_files(&self.files, &self.entry);
         files.extend(self.moved.iter().map(moves::Moved::for_snapshot));
-        let record = Record { entry: &self.entry, files: moves::joined(files) };
+        let (files, ahead) = (moves::joined(files), Arc::new(ahead));
+        let record = Record { entry: &self.entry, files, ahead };
         let outcome = snapshot_of::record(self.engine, &record);
         // Before the entry is closed: whoever finds it open looks whether the record is there.
         self.engine.audit(&self.entry.tool, outcome.as_ref().err());
@@ -361,6 +389,24 @@ fn snapshot_files<'a>(files: &'a [Planned], entry: &'a Entry) -> Vec<snapshot_of
     };
     let is_own = |file: &FileEntry| protected_component(file.path.as_path()).is_none();
     files.iter().zip(&entry.files).filter(|(_, file)| is_own(file)).map(sides).collect()
+}
+
+/// Whether the blob of a file's new bytes is worth working out ahead.
+fn is_large(file: &Planned, bytes_max: u64) -> bool {
+    let length = file.after.as_ref().map_or(0, |after| after.bytes.len());
+    length >= LARGE_BYTES && length as u64 <= bytes_max
+}
+
+/// The blobs of the large files among those that are put in place.
+fn ahead(files: &[Planned], bytes_max: u64) -> BTreeMap<Vec<u8>, Ahead> {
+    let large = files.iter().filter(|file| is_large(file, bytes_max));
+    let ahead_of = |file: &Planned| {
+        let current = &file.seen.current;
+        let before = current.exists().then_some(current.bytes.as_slice());
+        let path = current.place.path().as_bytes().to_vec();
+        Some((path, Ahead::of(before, &file.after.as_ref()?.bytes)?))
+    };
+    large.filter_map(ahead_of).collect()
 }
 
 /// What the journal has of a planned file.

@@ -13,6 +13,7 @@ use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
 use crate::engine::session;
+use crate::engine::snapshot::AllAhead;
 use crate::engine::snapshot_of::{self, Record};
 use crate::engine::state::{STATE_FOLDER, State, make_folder};
 use crate::engine::workspace::Workspace;
@@ -117,7 +118,10 @@ fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Err
         })
         .chain(moved.iter().map(moves::Moved::for_snapshot))
         .collect();
-    let snapshot = snapshot_of::record_late(engine, &Record { entry, files: moves::joined(files) });
+    let snapshot = snapshot_of::record_late(
+        engine,
+        &Record { entry, files: moves::joined(files), ahead: AllAhead::default() },
+    );
     audit_late(engine, state, entry, snapshot);
     entry.close(state)
 }
