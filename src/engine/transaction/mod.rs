@@ -300,7 +300,14 @@ impl Change<'_> {
     /// `outside_workspace`, `protected_path`, `is_a_directory`, `not_a_regular_file`,
     /// `permission_denied`, `too_large` above 512 MiB or what the policy says, or the system's.
     pub fn look_at(&self, path: &std::path::Path) -> Result<Current, Error> {
-        let place = self.engine.workspace.resolve(path)?;
+        self.look_at_place(self.engine.workspace.resolve(path)?)
+    }
+
+    /// Looks at a file in a place that was just resolved.
+    ///
+    /// # Errors
+    /// As [`Self::look_at`].
+    pub fn look_at_place(&self, place: Place) -> Result<Current, Error> {
         self.must_be_writable(&place)?;
         if place.stat().is_none() {
             let length = place.path().as_bytes().len();

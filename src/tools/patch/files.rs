@@ -107,21 +107,16 @@ impl<'e> Files<'e> {
         Ok(paths.into_iter().map(applied).collect())
     }
 
-    /// Where a path of the patch leads.
-    fn locate(&mut self, path: &[u8], look: Look) -> Result<(PathBuf, WorkspacePath), Error> {
-        let (written, place) = locate(&self.change.engine().workspace, path, look)?;
-        Ok((written, place.path().clone()))
-    }
-
     /// The canonical path of a path of the patch.
     ///
     /// # Errors
     /// As for any path.
     pub fn canonical(&mut self, path: &[u8]) -> Result<WorkspacePath, Error> {
-        match self.found.get(path) {
-            Some((_, canonical)) => Ok(canonical.clone()),
-            None => self.locate(path, Look::Through).map(|(_, canonical)| canonical),
+        if let Some((_, canonical)) = self.found.get(path) {
+            return Ok(canonical.clone());
         }
+        let (_, place) = locate(&self.change.engine().workspace, path, Look::Through)?;
+        Ok(place.path().clone())
     }
 
     /// The file at a path of the patch as it is; `None` where there is none.
@@ -155,9 +150,10 @@ impl<'e> Files<'e> {
         if let Some(below) = self.below_file(path)? {
             return self.change.look_beneath(&below);
         }
-        let (written, canonical) = self.locate(path, look)?;
+        let (written, place) = locate(&self.change.engine().workspace, path, look)?;
+        let canonical = place.path().clone();
         let current = match look {
-            Look::Through => self.change.look_at(&written),
+            Look::Through => self.change.look_at_place(place),
             Look::Itself => self.change.look_at_itself(&written),
         };
         match current {
