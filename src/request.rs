@@ -246,12 +246,21 @@ pub fn flag_error(error: &clap::Error) -> Error {
     let message =
         text.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     let tip = text.split("\n\n").find_map(|part| part.trim().strip_prefix("tip: ")).map(str::trim);
+    if let Some(field) = missing_field(error, &message) {
+        return Error::invalid(format!("field `{field}` is missing")).detail("field", field);
+    }
     let refusal = Error::invalid(message);
     match tip {
         Some(tip) => refusal.suggest(format!("{tip}; `lbx TOOL --help` lists all flags.")),
         None => refusal
             .suggest("`lbx TOOL --help` lists the arguments; a request may also be given as --json '{…}'."),
     }
+}
+
+/// The field that a request by flags lacks, where that is what clap says.
+fn missing_field<'m>(error: &clap::Error, message: &'m str) -> Option<&'m str> {
+    let is_missing = error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
+    message.rsplit_once("was not provided: ").map(|(_, field)| field).filter(|_| is_missing)
 }
 
 /// A request, or a part of it, in the form of its schema.

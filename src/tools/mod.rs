@@ -68,6 +68,24 @@ pub enum Stdin {
     },
 }
 
+impl Stdin {
+    /// The refusal of a request by flags; where the text is missing that may come on stdin, with how
+    /// it can be given.
+    fn explain(self, error: Error) -> Error {
+        match self {
+            Self::Bulk { field, .. }
+                if error.details().get("field").is_some_and(|missing| missing == field) =>
+            {
+                let flag = field.replace('_', "-");
+                error.suggest(format!(
+                    "Give it as --{flag}, in --json, or on stdin (`… < FILE`, a pipe, a here-document); /dev/null and a terminal hold no text."
+                ))
+            }
+            Self::Ignored | Self::Request | Self::Bulk { .. } => error,
+        }
+    }
+}
+
 /// A tool: its request, its answer, and what turns the one into the other.
 pub trait Tool {
     /// The name on the wire and on the command line.
@@ -270,8 +288,8 @@ const fn entry<T: Tool + 'static>() -> Entry {
         request_schema: request::schema_of::<T::Request>,
         response_schema: request::answer_schema_of::<T::Response>,
         run_flags: |engine, matches| {
-            let request =
-                T::Request::from_arg_matches_mut(matches).map_err(|error| request::flag_error(&error))?;
+            let request = T::Request::from_arg_matches_mut(matches)
+                .map_err(|error| T::STDIN.explain(request::flag_error(&error)))?;
             answer::<T>(engine, request)
         },
         run_json: |engine, value| answer::<T>(engine, request::parse::<T::Request>(value)?),

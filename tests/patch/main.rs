@@ -18,4 +18,5 @@ mod cases;
 mod codex;
 mod fuzz;
 mod history;
+mod round_trip;
 mod symlinks;

@@ -1,5 +1,6 @@
 //! The forms of a call: flags, JSON, stdin, links, environment, output.
 
+use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -149,6 +150,36 @@ fn a_tool_without_a_required_field_never_waits_for_stdin() {
     ws.call(&["schema"]).stdin_never_closes().run().ok();
     ws.call(&["read", "--help"]).stdin_never_closes().run().stdout_text();
     ws.call(&["schema", "--json", r#"{"tool":"read"}"#]).stdin_never_closes().run().ok();
+}
+
+#[test]
+fn a_text_that_is_missing_is_told_with_the_ways_to_give_it() {
+    let ws = Workspace::with(&[("a.md", "# A\n")]);
+    let calls: &[(&[&str], &str)] = &[
+        (&["patch"], "patch"),
+        (&["patch", "--dry-run"], "patch"),
+        (&["write", "b.txt"], "content"),
+        (&["append", "b.txt"], "content"),
+        (&["prepend", "b.txt"], "content"),
+        (&["insert", "a.md", "--line", "1"], "content"),
+        (&["section", "a.md", "--header", "A"], "content"),
+    ];
+    ws.unchanged(|| {
+        for (call, field) in calls {
+            let error = ws.call(call).stdin_file(Path::new("/dev/null")).run().error("invalid_request");
+            assert_eq!(error["message"], format!("field `{field}` is missing"), "{call:?}");
+            assert_eq!(error["details"]["field"], *field, "{call:?}");
+            let action = error["suggested_action"].as_str().unwrap();
+            let says = |part: &str| action.contains(part);
+            assert!(says(&format!("--{field}")) && says("--json") && says("on stdin"), "{call:?}: {action}");
+        }
+        let codex = ws.call(&["apply_patch"]).stdin_file(Path::new("/dev/null")).run();
+        assert_eq!(codex.status(), 2);
+        assert!(codex.stderr().contains("give the patch as the argument or on stdin"), "{}", codex.stderr());
+        // What is missing beside the text is named in the same words.
+        let error = ws.call(&["write", "--content", "x"]).run().error("invalid_request");
+        assert_eq!(error["message"], "field `path` is missing");
+    });
 }
 
 #[test]

@@ -137,6 +137,37 @@ fn paths_count_from_the_callers_folder_else_from_the_root() {
 }
 
 #[test]
+fn the_same_patch_in_another_folder_is_another() {
+    let ws = read_workspace(&[("one/a.txt", NUMBERS), ("two/a.txt", NUMBERS)]);
+    for folder in ["one", "two"] {
+        let data = ws.call(&["patch"]).in_folder(&ws.path(folder)).stdin(UNIFIED).run().ok();
+        assert_eq!(data["files"][0]["action"], "modify", "{folder}");
+        let again = ws.call(&["patch"]).in_folder(&ws.path(folder)).stdin(UNIFIED).run().ok();
+        assert_eq!(again["files"][0]["action"], "already_applied", "{folder}");
+    }
+    ws.holds("one/a.txt", CHANGED);
+    ws.holds("two/a.txt", CHANGED);
+    let edit = ["edit", "a.txt", "--old-string", "one", "--new-string", "one one"];
+    for folder in ["one", "two"] {
+        let data = ws.call(&edit).in_folder(&ws.path(folder)).run().ok();
+        assert_eq!(data["match"], "exact", "{folder}");
+    }
+    ws.holds("two/a.txt", CHANGED.replace("one", "one one"));
+}
+
+#[test]
+fn a_repeated_rename_still_knows_the_names_that_the_map_has() {
+    let ws = Workspace::with(&[("a.txt", NUMBERS)]);
+    let request = json!({
+        "patch": "diff --git a/a.txt b/b.txt\nsimilarity index 100%\nrename from a.txt\nrename to b.txt\n",
+        "expected_sha256_by_path": { "a.txt": sha256(NUMBERS.as_bytes()), "b.txt": "" },
+    });
+    ws.json("patch", &request).ok();
+    let again = ws.unchanged(|| ws.json("patch", &request).ok());
+    assert_eq!(again["files"][0]["action"], "already_applied");
+}
+
+#[test]
 fn a_dry_run_answers_as_the_call_would_and_changes_nothing() {
     let ws = numbers();
     let preview = ws.unchanged(|| ws.lbx_stdin(&["patch", "--dry-run"], UNIFIED).ok());
@@ -471,6 +502,64 @@ fn a_conflict_names_file_hunk_what_was_expected_and_what_is_there() {
     // What it says suffices for one retry.
     ws.lbx_stdin(&["patch"], patch.replace("vier", "four")).ok();
     ws.holds("a.txt", "1\ntwo\nthree\n4\nfive\n");
+}
+
+#[test]
+fn a_hunk_that_fails_among_many_is_told_and_the_others_are_counted() {
+    let text: String = (0..300).map(|number| format!("{number}\n")).collect();
+    let ws = read_workspace(&[("a.txt", &text)]);
+    let hunk = |number: usize| {
+        let old = if number == 150 { "x".to_owned() } else { number.to_string() };
+        format!("@@ -{0} +{0} @@\n-{old}\n+{number} more\n", number + 1)
+    };
+    let hunks: String = (0..300).step_by(3).map(hunk).collect();
+    let patch = format!("--- a/a.txt\n+++ b/a.txt\n{hunks}");
+    let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], &patch).error("patch_conflict"));
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("hunk 51 ") && message.contains("the other 95 have their place"), "{message}");
+    assert!(message.len() < 600, "{message}");
+    let refused = &error["details"]["refused"][0];
+    let hunks = refused["hunks"].as_array().unwrap();
+    let failing: Vec<_> = hunks.iter().filter(|hunk| hunk["fate"] == "fails").collect();
+    assert_eq!((failing.len(), &failing[0]["hunk"]), (1, &json!(51)), "{refused:#}");
+    assert_eq!((hunks.len(), &refused["hunks_left_out"]), (20, &json!(80)));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_told_with_near_names() {
+    let ws = read_workspace(&[("src/main.rs", NUMBERS)]);
+    let patch = UNIFIED.replace("a.txt", "src/mian.rs");
+    let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("not_found"));
+    assert_eq!(error["details"]["near"], json!(["src/main.rs"]));
+    assert!(error["suggested_action"].as_str().unwrap().contains("src/main.rs"), "{error:#}");
+    // What the patch itself has taken away is not to be looked for.
+    let renamed =
+        "diff --git a/src/main.rs b/x.rs\nsimilarity index 100%\nrename from src/main.rs\nrename to x.rs\n";
+    let patch = renamed.to_owned() + &UNIFIED.replace("a.txt", "src/main.rs");
+    let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("not_found"));
+    assert!(error["details"]["near"].is_null(), "{error:#}");
+}
+
+#[test]
+fn many_files_are_changed_and_taken_back_as_one() {
+    // So many that they are synced by the file system, and not one by one.
+    let ws = Workspace::with(&[]);
+    let written = |number: usize| {
+        let path = format!("d{}/f{number}.txt", number % 80);
+        ws.write(&path, format!("one {number}\ntwo\n"));
+        format!("--- a/{path}\n+++ b/{path}\n@@ -1,2 +1,2 @@\n-one {number}\n+1\n two\n")
+    };
+    let patch: String = (0..150).map(written).collect();
+    let before = ws.tree();
+    let request = json!({ "patch": patch, "expected_sha256_by_path": {} });
+    let data = ws.json("patch", &request).ok();
+    assert_eq!(data["files"].as_array().unwrap().len(), 150);
+    for number in 0..150 {
+        ws.holds(&format!("d{}/f{number}.txt", number % 80), "1\ntwo\n");
+    }
+    assert_eq!(ws.snapshots(), ["patch: 150 files", "baseline"]);
+    ws.lbx(&["undo"]).ok();
+    assert_eq!(ws.tree(), before);
 }
 
 #[test]

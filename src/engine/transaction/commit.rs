@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use super::identity::Identity;
 use super::journal::{Description, Entry, FileEntry, HELD_FOLDER, MoveEntry, PendingEntry, Version};
 use super::stage::{New, Stage, Staged};
+use super::sync::sync_many;
 use super::{Change, Current, Planned, marks, moves, recover, replay};
 use crate::engine::audit::AuditFile;
 use crate::engine::backup;
@@ -30,6 +31,8 @@ use crate::sha256::Sha256;
 /// Everything written aside for a change, not yet in force.
 #[derive(Default)]
 struct Prepared {
+    /// A folder of the file system that most of it is on, opened before any of it was written.
+    file_system: Option<Arc<OwnedFd>>,
     /// New bytes, by the number of their file.
     staged: BTreeMap<usize, Staged>,
     /// Descriptions of what goes to the trash.
@@ -94,7 +97,8 @@ impl Change<'_> {
             return Err(error);
         }
         self.note_changed();
-        sync_folders_of(&self.engine.workspace, &self.entry).map_err(Error::applied)?;
+        let file_system = prepared.file_system.as_deref();
+        sync_folders_of(&self.engine.workspace, &self.entry, file_system).map_err(Error::applied)?;
         self.finish(&state, prepared.ahead)
     }
 
@@ -191,6 +195,7 @@ impl Change<'_> {
     ) -> Result<(), Error> {
         let removed = self.removed_paths();
         let stage = Stage::new(&self.engine.workspace, state, &self.entry.id)?;
+        prepared.file_system = Some(stage.file_system());
         let mut backups = backup::Folders::new(state)?;
         for bytes in &self.kept {
             prepared.backups.extend(backups.prepare(Sha256::of(bytes), bytes)?);
@@ -242,7 +247,7 @@ impl Change<'_> {
         let files = staged.map(|staged| &staged.file);
         let files = files.chain(prepared.backups.iter().map(|backup| &backup.file));
         let files: Vec<&File> = files.chain(prepared.entry.iter().map(|entry| &entry.file)).collect();
-        sync_all(&files).map_err(io)?;
+        sync_many(&files, prepared.file_system.as_deref()).map_err(io)?;
         for pending in &prepared.backups {
             pending.publish()?;
         }
@@ -259,7 +264,8 @@ impl Change<'_> {
         folders.push(&staging);
         let grown = state.take_grown();
         folders.extend(&grown);
-        let outcome = sync_all(&folders).map_err(io).and_then(|()| self.must_be_unchanged());
+        let synced = sync_many(&folders, prepared.file_system.as_deref());
+        let outcome = synced.map_err(io).and_then(|()| self.must_be_unchanged());
         if outcome.is_err() {
             // Not a byte of the workspace has changed, so the entry must not come into force later.
             self.entry.discard(state)?;
@@ -618,11 +624,15 @@ pub fn rename_new(
     }
 }
 
-/// Syncs every folder in which an entry changed a name.
+/// Syncs every folder in which an entry changed a name; `file_system` as in [`sync_many`].
 ///
 /// # Errors
 /// The system's.
-pub fn sync_folders_of(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
+pub fn sync_folders_of(
+    workspace: &Workspace,
+    entry: &Entry,
+    file_system: Option<&OwnedFd>,
+) -> Result<(), Error> {
     let moved = entry.moves.iter().flat_map(|moved| [Some(&moved.from), Some(&moved.to), moved.via.as_ref()]);
     let folders = entry.folders.iter().chain(&entry.vacated).chain(&entry.cleared);
     let descriptions = entry.descriptions.iter().map(|description| &description.path);
@@ -641,41 +651,6 @@ pub fn sync_folders_of(workspace: &Workspace, entry: &Entry) -> Result<(), Error
         folders.extend(workspace.find_folder(path)?);
     }
     let folders: Vec<&OwnedFd> = folders.iter().collect();
-    sync_all(&folders).map_err(|source| Error::io("sync", workspace.root().display().to_string(), source))
-}
-
-/// Syncs all at once, each from a thread of its own: the disk joins what comes together.
-///
-/// # Errors
-/// The first failure.
-pub fn sync_all<F: AsFd + Sync>(files: &[&F]) -> std::io::Result<()> {
-    /// Threads at once.
-    const THREADS_MAX: usize = 16;
-    let sync = |file: &&F| rustix::io::retry_on_intr(|| rustix::fs::fsync(file));
-    let Some((first, others)) = files.split_first() else {
-        return Ok(());
-    };
-    if others.is_empty() {
-        return Ok(sync(first)?);
-    }
-    let per_thread = files.len().div_ceil(THREADS_MAX);
-    std::thread::scope(|scope| {
-        let mut running = Vec::new();
-        let (mine, rest) = files.split_at(per_thread.min(files.len()));
-        for chunk in rest.chunks(per_thread) {
-            let work = move || {
-                chunk.iter().try_for_each(|file| rustix::io::retry_on_intr(|| rustix::fs::fsync(*file)))
-            };
-            match std::thread::Builder::new().spawn_scoped(scope, work) {
-                Ok(thread) => running.push(thread),
-                // No thread to be had: do it here.
-                Err(_) => chunk.iter().try_for_each(sync)?,
-            }
-        }
-        mine.iter().try_for_each(sync)?;
-        for thread in running {
-            thread.join().map_err(|_| std::io::Error::other("a syncing thread died"))??;
-        }
-        Ok(())
-    })
+    sync_many(&folders, file_system)
+        .map_err(|source| Error::io("sync", workspace.root().display().to_string(), source))
 }

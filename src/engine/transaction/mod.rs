@@ -16,6 +16,7 @@ pub mod moves;
 pub mod recover;
 pub mod replay;
 pub mod stage;
+mod sync;
 
 use std::collections::BTreeSet;
 
@@ -300,7 +301,14 @@ impl Change<'_> {
     /// `outside_workspace`, `protected_path`, `is_a_directory`, `not_a_regular_file`,
     /// `permission_denied`, `too_large` above 512 MiB or what the policy says, or the system's.
     pub fn look_at(&self, path: &std::path::Path) -> Result<Current, Error> {
-        let place = self.engine.workspace.resolve(path)?;
+        self.look_at_place(self.engine.workspace.resolve(path)?)
+    }
+
+    /// Looks at a file in a place that was just resolved.
+    ///
+    /// # Errors
+    /// As [`Self::look_at`].
+    pub fn look_at_place(&self, place: Place) -> Result<Current, Error> {
         self.must_be_writable(&place)?;
         if place.stat().is_none() {
             let length = place.path().as_bytes().len();
@@ -582,6 +590,7 @@ impl Change<'_> {
     /// # Errors
     /// The system's, where the history cannot be read.
     pub fn is_repeated(&mut self, request: Sha256) -> Result<bool, Error> {
+        let request = self.digest_here(request);
         self.entry.request = Some(request);
         let Some(state) = &self.state else {
             return Ok(false);
@@ -599,6 +608,15 @@ impl Change<'_> {
             }
         }
         Ok(false)
+    }
+
+    /// The digest of a request made in this folder: from another one its paths name other files.
+    fn digest_here(&self, request: Sha256) -> Sha256 {
+        let base = self.engine.workspace.base();
+        if base.is_root() {
+            return request;
+        }
+        Sha256::of(&[request.to_string().as_bytes(), b" ", base.as_bytes()].concat())
     }
 
     /// Notes that the caller knows all of a file, though nothing was changed.

@@ -63,7 +63,7 @@ fn recover_entry(engine: &mut Engine, state: &State, entry: &Entry) -> Result<()
         }) && entry.moves.iter().all(|moved| moves::can_be_done(&engine.workspace, entry, moved));
     if may_go_on && can_complete {
         apply_entry(&engine.workspace, entry)?;
-        sync_folders_of(&engine.workspace, entry)?;
+        sync_folders_of(&engine.workspace, entry, None)?;
         return complete(engine, state, entry);
     }
     if may_go_on && !stands.contains(&Stand::Other) {
@@ -212,7 +212,7 @@ pub fn roll_back(workspace: &Workspace, state: &State, entry: &Entry) -> Result<
     }
     // Last, since a folder that was just removed may have had a file's name.
     restore_all(false)?;
-    sync_folders_of(workspace, entry)?;
+    sync_folders_of(workspace, entry, None)?;
     let descriptions = entry.descriptions.iter().map(|description| &description.staged);
     for staged in entry.files.iter().filter_map(|file| file.staged.as_ref()).chain(descriptions) {
         discard(workspace, staged);

@@ -89,6 +89,12 @@ impl<'e> Stage<'e> {
         Ok(Self { workspace, state, id, staging: Arc::new(state.folder(FOLDER)?) })
     }
 
+    /// An open folder of the file system that the stage is on, from before anything is written there.
+    #[must_use]
+    pub fn file_system(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.staging)
+    }
+
     /// Writes `new` aside for `target`, whose deepest existing folder is `nearest`.
     ///
     /// What of the original's identity could not be kept is added to `warnings`.

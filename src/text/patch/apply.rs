@@ -8,7 +8,7 @@ use super::lines::{Line, lines, lines_at_carriage_returns};
 use super::locate::Text;
 use super::model::{Body, FilePatch, Hunk, Operation};
 use super::place::{Options, Place, Placing};
-use super::render::{Edit, edits, render};
+use super::render::{Edit, carries_returns, edits, render};
 
 /// How many failing hunks are explained; the rest are only counted.
 const EXPLAINED_MAX: usize = 20;
@@ -28,6 +28,14 @@ pub struct Applied {
     /// Whether the patch shows what it changes: every hunk that changes something stood in the file
     /// byte for byte and in one place only, or a binary change holds the old bytes.
     pub exact_and_unique: bool,
+}
+
+impl Applied {
+    /// Whether one of `hunks` that has no old lines was found to be applied.
+    fn has_bare_hunk_done(&self, hunks: &[Hunk<'_>]) -> bool {
+        let mut pairs = hunks.iter().zip(&self.hunks);
+        pairs.any(|(hunk, report)| report.already_applied && hunk.old().next().is_none())
+    }
 }
 
 /// How a hunk was applied.
@@ -81,7 +89,8 @@ pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &Options) -> Result<A
             })
         }
         Body::Hunks(hunks) => {
-            let applied = apply_hunks(hunks, before, *options)?;
+            let has_lines = file.has_lines.0 || hunks.len() > 1;
+            let applied = apply_hunks(hunks, before, has_lines, *options)?;
             all_lines_deleted(file, before, &applied)?;
             Ok(applied)
         }
@@ -89,13 +98,24 @@ pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &Options) -> Result<A
 }
 
 /// Applies hunks to lines that end in line feeds or, in a file that has none, in carriage returns.
-fn apply_hunks(hunks: &[Hunk<'_>], before: &[u8], options: Options) -> Result<Applied, Conflict> {
-    let first = Applying::new(lines(before), options).run(hunks);
+fn apply_hunks(
+    hunks: &[Hunk<'_>],
+    before: &[u8],
+    has_lines: bool,
+    options: Options,
+) -> Result<Applied, Conflict> {
+    let apply = |lines, is_new| Applying::new(lines, has_lines, is_new, options).run(hunks);
+    let first = apply(lines(before), false);
+    // Lines that come without context may stand at their place by chance: where the rest of the
+    // patch is still to be applied, so are they.
+    let is_doubtful = match &first {
+        Ok(applied) => !applied.already_applied && applied.has_bare_hunk_done(hunks),
+        Err(_) => hunks.iter().any(|hunk| hunk.old().next().is_none()),
+    };
+    let first = if is_doubtful { apply(lines(before), true).or(first) } else { first };
     let is_old_mac = !options.strict && before.contains(&b'\r') && !before.contains(&b'\n');
     match first {
-        Err(conflict) if is_old_mac => {
-            Applying::new(lines_at_carriage_returns(before), options).run(hunks).map_err(|_| conflict)
-        }
+        Err(conflict) if is_old_mac => apply(lines_at_carriage_returns(before), false).map_err(|_| conflict),
         first => first,
     }
 }
@@ -116,6 +136,12 @@ fn all_lines_deleted(file: &FilePatch<'_>, before: &[u8], applied: &Applied) -> 
 struct Applying<'f, 'p> {
     /// The file.
     text: Text<'f>,
+    /// Whether the patch knows that the file has lines.
+    has_lines: bool,
+    /// Whether carriage returns in the patch are the file's.
+    carries_returns: bool,
+    /// Whether the patch is known not to be applied, at least not as a whole.
+    is_new: bool,
     /// The leniency allowed.
     options: Options,
     /// How far the last hunk stood from its stated line.
@@ -128,12 +154,22 @@ struct Applying<'f, 'p> {
 
 impl<'f, 'p> Applying<'f, 'p> {
     /// Begins with a file's lines.
-    fn new(lines: Vec<Line<'f>>, options: Options) -> Self {
-        Self { text: Text::new(lines), options, drift: 0, after: 0, edits: BTreeMap::new() }
+    fn new(lines: Vec<Line<'f>>, has_lines: bool, is_new: bool, options: Options) -> Self {
+        Self {
+            text: Text::new(lines),
+            has_lines,
+            carries_returns: false,
+            is_new,
+            options,
+            drift: 0,
+            after: 0,
+            edits: BTreeMap::new(),
+        }
     }
 
     /// Places every hunk, then writes the result.
     fn run(mut self, hunks: &[Hunk<'p>]) -> Result<Applied, Conflict> {
+        self.carries_returns = carries_returns(hunks);
         let mut places = Vec::with_capacity(hunks.len());
         let mut failures = 0;
         for (index, hunk) in hunks.iter().enumerate() {
@@ -151,9 +187,23 @@ impl<'f, 'p> Applying<'f, 'p> {
     fn place(&mut self, hunk: &Hunk<'p>, index: usize, explain: bool) -> Result<Place, Failure> {
         let stated = hunk.old_index();
         let expected = stated.map(|at| to_index(to_offset(at).saturating_add(self.drift)));
-        let placing = Placing { text: &self.text, hunk, expected, after: self.after, options: self.options };
+        let endings_are_meant = !hunk.is_crlf && (self.carries_returns || self.text.is_mixed());
+        let placing = Placing {
+            text: &self.text,
+            hunk,
+            expected,
+            after: self.after,
+            has_lines: self.has_lines,
+            endings_are_meant,
+            is_new: self.is_new,
+            options: self.options,
+        };
         let found = placing.place().and_then(|place| {
-            let edits = if place.is_done { Vec::new() } else { edits(&self.text.lines, hunk, index, &place) };
+            let edits = if place.is_done {
+                Vec::new()
+            } else {
+                edits(&self.text, hunk, index, &place, endings_are_meant)
+            };
             self.refuse_overlap(&edits)?;
             Ok((place, edits))
         });

@@ -3,8 +3,8 @@
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
 use super::lines::{Line, lines};
-use super::model::{Body, FilePatch, Hunk, HunkLine, Kind, Operation, Prefix};
-use super::parse::{ParseError, Source};
+use super::model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Prefix};
+use super::parse::{ParseError, Source, other_format};
 
 /// The shortest run of letters that makes a marker.
 const MARKER_MIN: usize = 7;
@@ -82,6 +82,9 @@ fn spans(source: &Source<'_>) -> Result<Vec<Span>, ParseError> {
     let mut spans = Vec::new();
     let mut index = 0;
     while let Some(text) = source.text(index) {
+        if let Some(message) = other_format(source, index, Format::SearchReplace) {
+            return Err(ParseError::at(index, message));
+        }
         if let Some(length) = search_marker(text) {
             let span = span(source, index, length)?;
             index = span.end;
@@ -153,14 +156,12 @@ fn file<'a>(source: &Source<'a>, span: &Span, path: Option<&Vec<u8>>) -> FilePat
         ..Hunk::default()
     };
     FilePatch {
-        patch_line: span.start + 1,
         operation: if is_new { Operation::Create } else { Operation::Modify },
         old_path: path.filter(|_| !is_new).cloned(),
         new_path: path.cloned(),
         prefix: Prefix::Unknown,
-        old_mode: None,
-        new_mode: None,
         body: Body::Hunks(if hunk.lines.is_empty() { Vec::new() } else { vec![hunk] }),
+        ..FilePatch::at(span.start)
     }
 }
 

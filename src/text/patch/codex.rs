@@ -2,8 +2,11 @@
 
 use super::hunk;
 use super::lines::Ending;
-use super::model::{Body, FilePatch, Hunk, HunkLine, Kind, Operation, Prefix};
-use super::parse::{ParseError, Source};
+use super::model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Prefix};
+use super::parse::{ParseError, Source, other_format};
+
+/// The line that begins an envelope.
+pub const BEGIN: &[u8] = b"*** Begin Patch";
 
 /// What a `***` line inside an envelope says.
 enum Header<'a> {
@@ -30,8 +33,11 @@ pub fn parse<'a>(source: &Source<'a>) -> Result<Vec<FilePatch<'a>>, ParseError> 
     let mut files = Vec::new();
     let mut index = 0;
     while let Some(text) = source.text(index) {
+        if let Some(message) = other_format(source, index, Format::Codex) {
+            return Err(ParseError::at(index, message));
+        }
         index += 1;
-        if text.trim_ascii() == b"*** Begin Patch" {
+        if text.trim_ascii() == BEGIN {
             if begins_elsewhere(source, index) {
                 let message = "the patch is wrapped in a `cd`: write paths from where lbx runs instead";
                 return Err(ParseError::at(index.saturating_sub(2), message));
@@ -84,6 +90,11 @@ struct Envelope<'s, 'a> {
 impl<'a> Envelope<'_, 'a> {
     /// Reads up to `*** End Patch`.
     fn read(&mut self) -> Result<(), ParseError> {
+        // Of the machines that Codex may work on lbx knows this one.
+        if self.source.text(self.at).is_some_and(|text| text.trim_ascii().starts_with(b"*** Environment ID:"))
+        {
+            self.at += 1;
+        }
         while let Some(text) = self.source.text(self.at) {
             match header(text) {
                 Some(Header::EndPatch) => {
@@ -115,14 +126,12 @@ impl<'a> Envelope<'_, 'a> {
         }
         self.at += 1;
         let mut file = FilePatch {
-            patch_line: start + 1,
             operation,
             old_path: (operation != Operation::Create).then(|| path.to_vec()),
             new_path: (operation != Operation::Delete).then(|| path.to_vec()),
             prefix: Prefix::Unknown,
-            old_mode: None,
-            new_mode: None,
             body: Body::Unseen,
+            ..FilePatch::at(start)
         };
         if operation == Operation::Create {
             file.body = Body::Hunks(self.added(start)?);

@@ -120,14 +120,40 @@ impl Conflict {
     }
 }
 
+impl Conflict {
+    /// The hunks to tell of, at most `limit`: those that fail first, then others, in the patch's
+    /// order; and how many are left out.
+    #[must_use]
+    pub fn foremost(&self, limit: usize) -> (Vec<&HunkFate>, usize) {
+        let is_failure = |hunk: &&HunkFate| matches!(hunk.fate, Fate::Fails(_));
+        let failing = self.hunks.iter().filter(is_failure);
+        let others = self.hunks.iter().filter(|hunk| !is_failure(hunk));
+        let mut told: Vec<_> = failing.chain(others).take(limit).collect();
+        told.sort_by_key(|hunk| hunk.number);
+        let left_out = self.hunks.len() - told.len();
+        (told, left_out)
+    }
+}
+
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// Hunks in a message; all that fail are in its details.
+        const TOLD_MAX: usize = 5;
+        let (told, left_out) = self.foremost(TOLD_MAX);
         let mut separator = "";
-        for hunk in &self.hunks {
+        for hunk in &told {
             write!(f, "{separator}{hunk}")?;
             separator = "; ";
         }
-        Ok(())
+        if left_out == 0 {
+            return Ok(());
+        }
+        let failing = self.failures().count();
+        let told = told.iter().filter(|hunk| matches!(hunk.fate, Fate::Fails(_))).count();
+        match failing - told {
+            0 => write!(f, "; the other {left_out} have their place"),
+            more => write!(f, "; of the other {left_out} hunks {more} fail too"),
+        }
     }
 }
 

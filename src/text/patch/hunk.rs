@@ -21,7 +21,9 @@ struct Header {
 
 /// Whether `text` is a `@@` line.
 pub fn is_header(text: &[u8]) -> bool {
-    text.trim_ascii_end() == b"@@" || text.starts_with(b"@@ ")
+    text.trim_ascii_end() == b"@@"
+        || text.starts_with(b"@@ ")
+        || matches!(text, [b'@', b'@', b'-', digit, ..] if digit.is_ascii_digit())
 }
 
 /// Reads the hunk whose `@@` line has `index`, and tells where the text goes on.
@@ -34,6 +36,7 @@ pub fn parse<'a>(source: &Source<'a>, index: usize) -> Result<(Hunk<'a>, usize),
         patch_line: index + 1,
         old_start: header.old_start,
         new_start: header.new_start,
+        is_crlf: source.ends_in_crlf(index),
         ..Hunk::default()
     };
     Body::new(source, index + 1, header.counts, source.ends_in_crlf(index)).read(hunk)
@@ -56,9 +59,11 @@ pub fn starts(text: &[u8]) -> Option<(usize, usize)> {
 
 /// Reads `@@ -a,b +c,d @@`; what is not there or no number stays unstated.
 fn header(text: &[u8]) -> Header {
-    let mut words = text.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).skip(1);
+    let text = text.strip_prefix(b"@@").unwrap_or(text);
+    let mut words = text.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     let old = words.next().and_then(|word| range(word.strip_prefix(b"-")?));
-    let new = words.next().and_then(|word| range(word.strip_prefix(b"+")?));
+    let new = words.next().map(|word| word.strip_suffix(b"@@").unwrap_or(word));
+    let new = new.and_then(|word| range(word.strip_prefix(b"+")?));
     match (old, new) {
         (Some((old_start, old_count)), Some((new_start, new_count))) => Header {
             old_start: Some(old_start),

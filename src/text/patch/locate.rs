@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 
 use super::index::{Index, Places, Tier};
-use super::lines::Line;
+use super::lines::{Ending, Line};
 
 /// How many comparisons one file may cost before a search counts as ambiguous.
 const COMPARISONS_MAX: usize = 10_000_000;
@@ -18,6 +18,8 @@ pub struct Text<'f> {
     pub lines: Vec<Line<'f>>,
     /// An index a tier.
     indices: [OnceCell<Index<'f>>; 4],
+    /// Whether its lines end in more than one way, once that was asked for.
+    is_mixed: OnceCell<bool>,
     /// Comparisons still allowed.
     budget: Cell<usize>,
 }
@@ -49,7 +51,18 @@ pub enum Search {
 impl<'f> Text<'f> {
     /// The text of `lines`.
     pub fn new(lines: Vec<Line<'f>>) -> Self {
-        Self { lines, indices: Default::default(), budget: Cell::new(COMPARISONS_MAX) }
+        let is_mixed = OnceCell::new();
+        Self { lines, indices: Default::default(), is_mixed, budget: Cell::new(COMPARISONS_MAX) }
+    }
+
+    /// Whether its lines end in more than one way.
+    pub fn is_mixed(&self) -> bool {
+        *self.is_mixed.get_or_init(|| {
+            let mut endings =
+                self.lines.iter().map(|line| line.ending).filter(|ending| *ending != Ending::None);
+            let first = endings.next();
+            endings.any(|ending| Some(ending) != first)
+        })
     }
 
     /// The index for `tier`, made when first asked for.

@@ -28,7 +28,7 @@
 //! # The parts, in the order of the work
 //!
 //! `parse` tells formats apart; `unified` with `hunk`, `name` and `binary`, `codex` and `blocks`
-//! read one each into `model`. `index` knows where lines stand, `locate` finds a run of them,
+//! read one each into `model`, and `settle` chooses among two names. `index` knows where lines stand, `locate` finds a run of them,
 //! `anchor` narrows that for Codex, `place` decides about one hunk, `apply` about all of a file,
 //! `render` writes, `conflict` and `nearest` explain. `plan` puts the files together.
 
@@ -49,6 +49,7 @@ mod parse;
 mod place;
 mod plan;
 mod render;
+mod settle;
 mod unified;
 
 #[cfg(test)]

@@ -60,12 +60,18 @@ pub struct FilePatch<'a> {
     pub old_path: Option<Vec<u8>>,
     /// The path after, as written; absent for a deletion or where the patch names none.
     pub new_path: Option<Vec<u8>>,
+    /// The other name that a plain diff gives the file, such as `f.orig` beside `f`.
+    pub other_name: Option<Vec<u8>>,
     /// How much of the paths is prefix.
     pub prefix: Prefix,
     /// The mode before, where stated, as git writes it (`0o100644`, `0o120000` for a symlink).
     pub old_mode: Option<u32>,
     /// The mode after, where stated.
     pub new_mode: Option<u32>,
+    /// Which sides are known to have lines, old and new, by the ids that git writes.
+    pub has_lines: (bool, bool),
+    /// Number of the commit that it belongs to, in a series of several.
+    pub commit: usize,
     /// How the content changes.
     pub body: Body<'a>,
 }
@@ -95,6 +101,9 @@ pub enum Body<'a> {
 pub enum Prefix {
     /// Paths of a unified diff that carry none.
     Absent,
+    /// Paths of a plain diff that differ in their first folder alone, as `diff -r old new` writes
+    /// them; only the tree can tell whether that is a prefix.
+    Folders,
     /// `a/` and `b/`, or git's mnemonic ones.
     Present,
     /// git's `rename from` lines, which never carry the prefix that the other lines may.
@@ -144,6 +153,8 @@ pub struct Hunk<'a> {
     pub old_start: Option<usize>,
     /// The stated line of the new text, where stated.
     pub new_start: Option<usize>,
+    /// Whether its `@@` line ends in CRLF, as all of a patch does that was brought here so.
+    pub is_crlf: bool,
     /// Whether the counts were stated and right.
     pub counts_match: bool,
     /// Lines that come before it, outermost first (`@@ class A`, `@@ def f`).
@@ -212,13 +223,31 @@ impl<'a> Hunk<'a> {
 }
 
 impl FilePatch<'_> {
+    /// A change at the line with `index` that has no name and no content yet.
+    #[must_use]
+    pub fn at(index: usize) -> Self {
+        Self {
+            patch_line: index + 1,
+            operation: Operation::Modify,
+            old_path: None,
+            new_path: None,
+            other_name: None,
+            prefix: Prefix::Absent,
+            old_mode: None,
+            new_mode: None,
+            has_lines: (false, false),
+            commit: 0,
+            body: Body::Hunks(Vec::new()),
+        }
+    }
+
     /// The old and the new path without what `strip` removes.
     ///
     /// `None` means that a path has fewer components than are to be removed.
     #[must_use]
     pub fn paths(&self, strip: Strip) -> Option<Paths> {
         let count = match (strip, self.prefix) {
-            (_, Prefix::Unknown) | (Strip::Auto, Prefix::Absent | Prefix::Dropped) => 0,
+            (_, Prefix::Unknown) | (Strip::Auto, Prefix::Absent | Prefix::Folders | Prefix::Dropped) => 0,
             (Strip::Auto, Prefix::Present) => 1,
             (Strip::Components(count), Prefix::Dropped) => count.saturating_sub(1),
             (Strip::Components(count), _) => count,
@@ -267,14 +296,15 @@ impl FilePatch<'_> {
             Operation::Copy => return None,
         };
         Some(Self {
-            patch_line: self.patch_line,
             operation,
             old_path: self.new_path.clone(),
             new_path: self.old_path.clone(),
-            prefix: self.prefix,
+            other_name: self.other_name.clone(),
             old_mode: self.new_mode,
             new_mode: self.old_mode,
+            has_lines: (self.has_lines.1, self.has_lines.0),
             body,
+            ..*self
         })
     }
 }

@@ -17,14 +17,31 @@ pub fn file_name(text: &[u8]) -> Option<Name> {
     let (path, rest) = if text.first() == Some(&b'"') {
         unquoted(text)?
     } else {
-        let end = text.iter().position(|byte| *byte == b'\t').unwrap_or(text.len());
+        let end = text.iter().position(|byte| *byte == b'\t').or_else(|| time(text)).unwrap_or(text.len());
         let (path, rest) = text.split_at_checked(end)?;
         (path.to_vec(), rest)
     };
     let stamp = rest.trim_ascii();
     let is_epoch = stamp.starts_with(b"1970-01-01 00:00:00") || stamp.starts_with(b"1969-12-31 ");
+    // Subversion's word for what is not there.
+    let is_missing = is_epoch || stamp == b"(nonexistent)";
     let is_null = path == b"/dev/null";
-    (!path.is_empty()).then(|| Name { path: (!is_null).then_some(path), is_missing: is_null || is_epoch })
+    (!path.is_empty()).then(|| Name { path: (!is_null).then_some(path), is_missing: is_null || is_missing })
+}
+
+/// Where a date begins that only a blank parts from the name; git puts a tab after names with blanks.
+fn time(text: &[u8]) -> Option<usize> {
+    let is_time = |rest: &[u8]| {
+        let is_of_time = |byte: &u8| byte.is_ascii_digit() || b"-:.+ ".contains(byte);
+        let date = rest.get(..10).unwrap_or_default();
+        let has_form = date.iter().enumerate().all(|(at, byte)| match at {
+            4 | 7 => *byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+        date.len() == 10 && has_form && rest.iter().all(is_of_time)
+    };
+    let blanks = text.iter().enumerate().filter(|(_, byte)| **byte == b' ').map(|(at, _)| at);
+    blanks.filter(|at| *at > 0).find(|at| text.get(at + 1..).is_some_and(is_time))
 }
 
 /// A whole path that may be quoted, as in git's extended headers.
@@ -63,7 +80,11 @@ pub fn prefix_of(old: Option<&[u8]>, new: Option<&[u8]>) -> Prefix {
             (Some(b'c' | b'i' | b'o' | b'w'), Some(b'c' | b'i' | b'w' | b'o')) => {
                 old != new && after_slash(old) == after_slash(new)
             }
-            _ => false,
+            _ => {
+                let (within_old, within_new) = (after_slash(old), after_slash(new));
+                let is_one_file = within_old.is_some_and(|rest| !rest.is_empty()) && within_old == within_new;
+                return if old != new && is_one_file { Prefix::Folders } else { Prefix::Absent };
+            }
         },
         (Some(old), None) => first(old) == Some(b'a'),
         (None, Some(new)) => first(new) == Some(b'b'),

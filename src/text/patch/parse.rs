@@ -89,7 +89,7 @@ fn refuse_emptiness(files: Vec<FilePatch<'_>>) -> Option<Vec<FilePatch<'_>>> {
 fn format_of(source: &Source<'_>) -> Result<Format, ParseError> {
     for index in 0..source.len() {
         let text = source.text(index).unwrap_or_default();
-        if text.trim_ascii() == b"*** Begin Patch" {
+        if text.trim_ascii() == codex::BEGIN {
             return Ok(Format::Codex);
         }
         if blocks::search_marker(text).is_some() {
@@ -103,10 +103,53 @@ fn format_of(source: &Source<'_>) -> Result<Format, ParseError> {
             return Err(ParseError::at(index, message));
         }
     }
-    Err(ParseError::at(
-        0,
-        "there is no hunk here: expected a unified diff, a `*** Begin Patch` envelope or `<<<<<<< SEARCH` blocks",
-    ))
+    Err(ParseError::at(0, unreadable(source)))
+}
+
+/// What to say of a text in which no format is found.
+fn unreadable(source: &Source<'_>) -> String {
+    let any = |is: fn(&[u8]) -> bool| (0..source.len()).any(|index| source.text(index).is_some_and(is));
+    let wanted = "expected a unified diff, a `*** Begin Patch` envelope or `<<<<<<< SEARCH` blocks";
+    if any(|text| text.contains(&0x1b)) {
+        return format!("there is no hunk here, but colour codes are: make the diff without them; {wanted}");
+    }
+    if any(is_ed_command) {
+        return format!(
+            "a normal diff or ed script cannot be applied: make a unified one (diff -u); {wanted}"
+        );
+    }
+    let what = if any(|text| !text.trim_ascii().is_empty()) {
+        "there is no hunk here"
+    } else {
+        "the patch is empty: there is no hunk"
+    };
+    format!("{what}; {wanted}")
+}
+
+/// Whether `text` is a command of a normal diff or an ed script, such as `2c2` or `3,5d`.
+fn is_ed_command(text: &[u8]) -> bool {
+    let is_range = |part: &[u8]| {
+        part.first().is_some_and(u8::is_ascii_digit)
+            && part.iter().all(|byte| byte.is_ascii_digit() || *byte == b',')
+    };
+    let mut parts = text.splitn(2, |byte| matches!(byte, b'a' | b'c' | b'd'));
+    let (Some(old), Some(new)) = (parts.next(), parts.next()) else { return false };
+    is_range(old) && (new.is_empty() || is_range(new))
+}
+
+/// What is wrong where a patch of another format begins among the files of one in `format`.
+pub(super) fn other_format(source: &Source<'_>, index: usize, format: Format) -> Option<String> {
+    let text = source.text(index).unwrap_or_default();
+    let begins = if text.trim_ascii() == codex::BEGIN {
+        Format::Codex
+    } else if blocks::search_marker(text).is_some() {
+        Format::SearchReplace
+    } else if text.starts_with(b"diff --git ") || unified::is_file_header(source, index) {
+        Format::Unified
+    } else {
+        return None;
+    };
+    (begins != format).then(|| "a patch of another format begins here: send each by itself".into())
 }
 
 /// What is wrong with a line that belongs to a format which is not read.

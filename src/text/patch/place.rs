@@ -46,6 +46,12 @@ pub struct Placing<'w, 'f> {
     pub expected: Option<usize>,
     /// The index after the last line that the hunk before changes.
     pub after: usize,
+    /// Whether line 0 is the place before a file's first line, and not the sign of a new file.
+    pub has_lines: bool,
+    /// Whether lines of one text with different endings are different lines.
+    pub endings_are_meant: bool,
+    /// Whether the patch is known not to be applied, at least not as a whole.
+    pub is_new: bool,
     /// The leniency allowed.
     pub options: Options,
 }
@@ -85,11 +91,14 @@ impl Placing<'_, '_> {
                 return Ok(place);
             }
         }
-        if self.text.is_unique(&new, Tier::Exact)
-            && let Some(place) = self.done(&new, Tier::Exact)
-            && (self.is_between(place.start) || (self.adds_text() && self.is_substantial()))
-        {
-            return Ok(place);
+        for tier in Tier::ALL {
+            if self.text.is_unique(&new, tier)
+                && let Some(place) = self.done(&new, tier)
+                && self.added_stands(place.start)
+                && (self.is_between(place.start) || (self.adds_text() && self.is_substantial()))
+            {
+                return Ok(place);
+            }
         }
         self.with_fuzz(&old)?.ok_or(not_found)
     }
@@ -187,7 +196,7 @@ impl Placing<'_, '_> {
     /// The place of lines that come without any context.
     fn place_without_old(&self) -> Result<Place, Reason> {
         let (new, end) = (self.new_lines(), self.text.lines.len());
-        let stands = |at| self.text.stands_at(&new, at, false, Tier::Exact);
+        let stands = |at| self.text.stands_at(&new, at, false, Tier::Exact) && self.ends_as_added(at);
         let fresh = |start| Place {
             start,
             tier: Tier::Exact,
@@ -199,20 +208,32 @@ impl Placing<'_, '_> {
         if end == 0 {
             return Ok(fresh(0));
         }
-        if self.hunk.at_end || (self.hunk.appends && self.hunk.anchors.is_empty() && self.expected.is_none())
-        {
+        let is_there = self.expected == Some(end) && self.hunk.counts_match;
+        let appends = self.hunk.appends && self.hunk.anchors.is_empty() && self.expected.is_none();
+        if (self.hunk.at_end && !is_there) || appends {
             let done = end.checked_sub(new.len()).filter(|at| stands(*at));
             return Ok(done.map_or(fresh(end), |at| self.done_at(at, Tier::Exact)));
         }
-        let stated = self.expected.filter(|at| *at > 0 && *at <= end && self.hunk.counts_match);
+        let stated =
+            self.expected.filter(|at| (*at > 0 || self.has_lines) && *at <= end && self.hunk.counts_match);
         match stated {
-            Some(at) if stands(at) => Ok(self.done_at(at, Tier::Exact)),
+            Some(at) if !self.is_new && self.adds_text() && stands(at) => Ok(self.done_at(at, Tier::Exact)),
             Some(at) => Ok(fresh(at)),
             None if self.adds_text() && self.text.is_unique(&new, Tier::Exact) => {
                 self.done(&new, Tier::Exact).ok_or(Reason::NoPlace)
             }
             None => Err(Reason::NoPlace),
         }
+    }
+
+    /// Whether the lines at `at` end as those do that the hunk adds, where that matters.
+    fn ends_as_added(&self, at: usize) -> bool {
+        let mut pairs = self.hunk.new_side().zip(self.text.lines.iter().skip(at));
+        let is_open = |ending| ending == Ending::None;
+        !self.endings_are_meant
+            || pairs.all(|(line, there)| {
+                line.ending == there.ending || is_open(line.ending) || is_open(there.ending)
+            })
     }
 
     /// The place without some context lines at either end, the fewest first.
@@ -252,6 +273,15 @@ impl Placing<'_, '_> {
             Search::At(at) => Some(self.done_at(at, tier)),
             Search::Nowhere | Search::Several(_) => None,
         }
+    }
+
+    /// Whether the lines that it adds stand byte for byte where its new side is at `at`.
+    fn added_stands(&self, at: usize) -> bool {
+        let there = self.text.lines.iter().skip(at);
+        self.hunk
+            .new_side()
+            .zip(there)
+            .all(|(line, there)| line.kind != Kind::Added || line.text == there.text)
     }
 
     /// The place of the new side at `at`.

@@ -141,8 +141,8 @@ pub type Reader<'r, E> = dyn FnMut(&[u8], Look) -> Result<Option<Before>, E> + '
 ///
 /// `read` is asked once a path, with the path as the patch has it after stripping; `None` means
 /// that nothing is there. As with `git apply`, the sources of renames and copies in a git patch
-/// are the files before the patch, so that renames may form a ring; in other formats each change
-/// sees the ones before it.
+/// are the files before its commit, so that renames may form a ring; in other formats, and from one
+/// commit to the next, each change sees the ones before it.
 ///
 /// # Errors
 /// The first failure of `read`, or everything in the patch that cannot be done.
@@ -153,11 +153,14 @@ pub fn compose<'r, E>(
 ) -> Result<Vec<FileOutcome>, PlanError<E>> {
     let (steps, mut refusals) = steps(patch, options);
     let mut tree = Tree::new(patch.format == Format::Git, &steps, options.apply, read);
-    for step in &steps {
-        match tree.take(step) {
-            Ok(()) => {}
-            Err(Stop::Read(error)) => return Err(PlanError::Read(error)),
-            Err(Stop::Refused(reason)) => refusals.push(step.refusal(reason)),
+    for commit in steps.chunk_by(|one, next| one.file.commit == next.file.commit) {
+        tree.begin(commit);
+        for step in commit {
+            match tree.take(step) {
+                Ok(()) => {}
+                Err(Stop::Read(error)) => return Err(PlanError::Read(error)),
+                Err(Stop::Refused(reason)) => refusals.push(step.refusal(reason)),
+            }
         }
     }
     if refusals.is_empty() { Ok(tree.outcomes()) } else { Err(PlanError::Refused(refusals)) }
@@ -183,8 +186,8 @@ impl Whole {
             let (comes, goes) = match file.operation {
                 Operation::Create | Operation::Copy => (new, None),
                 Operation::Delete => (None, old),
-                Operation::Rename => (new, old),
-                Operation::Modify => (None, None),
+                Operation::Rename if old != new => (new, old),
+                Operation::Rename | Operation::Modify => (None, None),
             };
             let (comes, goes) = if options.apply.reverse { (goes, comes) } else { (comes, goes) };
             whole.coming.extend(comes);
@@ -219,7 +222,10 @@ impl Step<'_> {
 
     /// The refusal of this step.
     fn refusal(&self, reason: RefusalReason) -> Refusal {
-        let path = self.new.clone().or_else(|| self.old.clone()).unwrap_or_default();
+        let (old, new) = (self.old.as_ref(), self.new.as_ref());
+        // What a rename does not find is its source.
+        let path = if reason == RefusalReason::NotFound { old.or(new) } else { new.or(old) };
+        let path = path.cloned().unwrap_or_default();
         Refusal { path, patch_line: self.file.patch_line, reason }
     }
 }
@@ -251,7 +257,7 @@ fn step<'a>(file: &FilePatch<'a>, options: &PlanOptions) -> Result<Step<'a>, Ref
         reason,
     };
     let irreversible = || Conflict::whole(file.patch_line, Reason::Irreversible);
-    let turned = if options.apply.reverse {
+    let mut turned = if options.apply.reverse {
         file.reversed().ok_or_else(|| refusal(RefusalReason::Conflict(irreversible())))?
     } else {
         file.clone()
@@ -263,6 +269,9 @@ fn step<'a>(file: &FilePatch<'a>, options: &PlanOptions) -> Result<Step<'a>, Ref
         let target = target.ok_or_else(|| refusal(RefusalReason::NoPath))?;
         old = (turned.operation != Operation::Create).then(|| target.clone());
         new = Some(target);
+    }
+    if turned.operation == Operation::Rename && old == new {
+        turned.operation = Operation::Modify;
     }
     Ok(Step { file: turned, old, new })
 }
@@ -357,10 +366,14 @@ impl Change {
 
 /// The files that the patch touches, before it and as it has made them so far.
 struct Tree<'r, E> {
-    /// Whether renames and copies read the files before the patch.
+    /// Whether renames and copies read the files before the commit.
     is_git: bool,
-    /// Paths that a git patch renames away or deletes, so that others may come there.
+    /// Paths that a commit of git renames away or deletes, so that others may come there.
     leaving: BTreeSet<Vec<u8>>,
+    /// What the commits before this one have made at the paths that it touches, in a git patch.
+    earlier: BTreeMap<Vec<u8>, Entry>,
+    /// The paths that this commit has touched so far.
+    touched: BTreeSet<Vec<u8>>,
     /// How hunks are placed; never in reverse, since the steps are turned round themselves.
     options: Options,
     /// Paths at which a symlink is looked at itself.
@@ -378,11 +391,11 @@ struct Tree<'r, E> {
 impl<'r, E> Tree<'r, E> {
     /// A tree that nothing has happened to.
     fn new(is_git: bool, steps: &[Step<'_>], options: Options, read: &'r mut Reader<'r, E>) -> Self {
-        let leaves = |step: &&Step<'_>| matches!(step.file.operation, Operation::Rename | Operation::Delete);
-        let leaving = steps.iter().filter(leaves).filter_map(|step| step.old.clone());
         Self {
             is_git,
-            leaving: leaving.filter(|_| is_git).collect(),
+            leaving: BTreeSet::new(),
+            earlier: BTreeMap::new(),
+            touched: BTreeSet::new(),
             themselves: steps.iter().flat_map(Step::looked_at_themselves).cloned().collect(),
             options: Options { reverse: false, ..options },
             read,
@@ -390,6 +403,19 @@ impl<'r, E> Tree<'r, E> {
             entries: BTreeMap::new(),
             order: Vec::new(),
         }
+    }
+
+    /// Begins with the steps of a commit.
+    fn begin(&mut self, steps: &[Step<'_>]) {
+        self.touched.clear();
+        if !self.is_git {
+            return;
+        }
+        let leaves = |step: &&Step<'_>| matches!(step.file.operation, Operation::Rename | Operation::Delete);
+        self.leaving = steps.iter().filter(leaves).filter_map(|step| step.old.clone()).collect();
+        let paths = steps.iter().flat_map(|step| [&step.old, &step.new]).flatten();
+        let made = paths.filter_map(|path| Some((path.clone(), self.entries.get(path)?.clone())));
+        self.earlier = made.collect();
     }
 
     /// Takes one step.
@@ -427,6 +453,22 @@ impl<'r, E> Tree<'r, E> {
         Some(self.originals.get(path)?.as_ref()?.bytes.as_slice())
     }
 
+    /// What the patch has made of a path that a rename, copy or deletion starts from.
+    fn source_entry(&self, path: &[u8]) -> Option<&Entry> {
+        if self.is_git { self.earlier.get(path) } else { self.entries.get(path) }
+    }
+
+    /// The bytes that a rename, copy or deletion starts from.
+    fn source(&self, path: &[u8]) -> Option<&[u8]> {
+        self.source_entry(path).map_or_else(|| self.before(path), |entry| entry.bytes.as_deref())
+    }
+
+    /// Whether a rename, copy or deletion starts from a symlink.
+    fn is_symlink_at_source(&self, path: &[u8]) -> bool {
+        let original = || self.originals.get(path)?.as_ref().map(Before::is_symlink);
+        self.source_entry(path).map(|entry| entry.is_symlink).or_else(original).unwrap_or(false)
+    }
+
     /// The bytes of a file as the patch has made it so far.
     fn now(&self, path: &[u8]) -> Option<&[u8]> {
         match self.entries.get(path) {
@@ -443,12 +485,13 @@ impl<'r, E> Tree<'r, E> {
 
     /// What a new file at `path` would collide with.
     fn obstacle(&self, path: &[u8]) -> Option<&[u8]> {
-        let is_leaving = self.leaving.contains(path) && !self.entries.contains_key(path);
+        let is_leaving = self.leaving.contains(path) && !self.touched.contains(path);
         self.now(path).filter(|_| !is_leaving)
     }
 
     /// Puts what a step leaves at `path`.
     fn put(&mut self, path: &[u8], change: Change) {
+        self.touched.insert(path.to_vec());
         if !self.entries.contains_key(path) {
             self.order.push(path.to_vec());
         }
@@ -511,20 +554,25 @@ impl<'r, E> Tree<'r, E> {
 
     /// Deletes a file, unless it is gone already.
     fn delete(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
-        let there = if self.is_git { self.before(path) } else { self.now(path) };
+        // What a rename or copy of the same commit has put here is not what is deleted.
+        let has_come = self.is_git
+            && self.touched.contains(path)
+            && self.entries.get(path).is_some_and(|entry| entry.from.is_some());
+        let (there, is_symlink) = if has_come {
+            (self.source(path), self.is_symlink_at_source(path))
+        } else {
+            (self.now(path), self.is_symlink(path))
+        };
         let change = match there {
             Some(bytes) => {
                 if file.body != Body::Unseen {
-                    let original = self.originals.get(path).and_then(Option::as_ref);
-                    let was_symlink = original.is_some_and(Before::is_symlink);
-                    must_be_of_type(file, if self.is_git { was_symlink } else { self.is_symlink(path) })?;
+                    must_be_of_type(file, is_symlink)?;
                 }
                 Change { bytes: None, ..Change::applied(self.apply(file, bytes)?, None, false) }
             }
             None => Change::plain(None, None),
         };
-        // Something else of this patch may have come to the same path before.
-        if !self.is_git || !self.entries.contains_key(path) {
+        if !has_come {
             self.put(path, change);
         }
         Ok(())
@@ -533,13 +581,8 @@ impl<'r, E> Tree<'r, E> {
     /// Renames or copies a file, with its changes.
     fn carry(&mut self, file: &FilePatch<'_>, old: &[u8], new: &[u8]) -> Result<(), RefusalReason> {
         let is_move = file.operation == Operation::Rename;
-        let source = if self.is_git { self.before(old) } else { self.now(old) };
-        let Some(source) = source else { return self.carried_before(file, new, is_move) };
-        let is_symlink = if self.is_git {
-            self.originals.get(old).and_then(Option::as_ref).is_some_and(Before::is_symlink)
-        } else {
-            self.is_symlink(old)
-        };
+        let Some(source) = self.source(old) else { return self.carried_before(file, new, is_move) };
+        let is_symlink = self.is_symlink_at_source(old);
         if !file.keeps_content() {
             must_be_of_type(file, is_symlink)?;
         }
@@ -550,13 +593,19 @@ impl<'r, E> Tree<'r, E> {
         }
         let is_there = obstacle.is_some();
         let mode = file.new_mode.or_else(|| self.mode_of(old));
-        let came_from = self.entries.get(old).and_then(|entry| entry.from.clone()).filter(|_| !self.is_git);
-        if is_move && !(self.is_git && self.entries.contains_key(old)) {
+        let earlier = self.source_entry(old).cloned();
+        if is_move && !(self.is_git && self.touched.contains(old)) {
             self.put(old, Change::plain(None, None));
         }
         self.put(new, Change::applied(applied, mode, is_symlink));
         if let Some(entry) = self.entries.get_mut(new).filter(|_| !is_there) {
-            entry.from = came_from.or_else(|| Some((old.to_vec(), is_move)));
+            let from = Some((old.to_vec(), is_move));
+            entry.from = earlier.as_ref().and_then(|earlier| earlier.from.clone()).or(from);
+            if let Some(earlier) = earlier {
+                // What was done to the file under its old name was done to it all the same.
+                entry.hunks.splice(0..0, earlier.hunks);
+                entry.exact_and_unique &= earlier.exact_and_unique;
+            }
         }
         Ok(())
     }
@@ -577,10 +626,10 @@ impl<'r, E> Tree<'r, E> {
         Ok(())
     }
 
-    /// The mode of a file as the patch has made it so far.
+    /// The mode that a rename or copy starts from.
     fn mode_of(&self, path: &[u8]) -> Option<u32> {
         let original = || self.originals.get(path)?.as_ref()?.mode;
-        self.entries.get(path).and_then(|entry| entry.mode).or_else(original)
+        self.source_entry(path).and_then(|entry| entry.mode).or_else(original)
     }
 
     /// Applies the hunks, a byte-order mark left aside where they do not speak of it.
@@ -603,8 +652,16 @@ impl<'r, E> Tree<'r, E> {
             .map(|(from, _)| from)
             .collect();
         let mut outcomes = Vec::with_capacity(self.order.len());
+        let mut sources = BTreeSet::new();
         for path in std::mem::take(&mut self.order) {
-            let Some(entry) = self.entries.remove(&path) else { continue };
+            let Some(mut entry) = self.entries.remove(&path) else { continue };
+            if let Some((from, is_move)) = &mut entry.from
+                && entry.bytes.is_some()
+                && *is_move
+            {
+                // A file that goes to two places goes to the first and is copied to the other.
+                *is_move = sources.insert(from.clone());
+            }
             let is_passing = entry.was_made && self.before(&path).is_none();
             if entry.bytes.is_some() || !(is_passing || moved.contains(&path)) {
                 outcomes.push(self.outcome(path, entry));

@@ -1,6 +1,7 @@
 //! Writes a file anew with the lines that hunks change, every other byte as it was.
 
 use super::lines::{Ending, Line};
+use super::locate::Text;
 use super::model::{Hunk, HunkLine, Kind};
 use super::place::Place;
 
@@ -41,10 +42,18 @@ enum LastLine {
 }
 
 /// The edits that `hunk`, the one with `index`, makes at `place`.
-pub fn edits<'a>(lines: &[Line<'_>], hunk: &Hunk<'a>, index: usize, place: &Place) -> Vec<Edit<'a>> {
+///
+/// `endings_are_meant` decides where no old line tells whether the patch's endings are the file's.
+pub fn edits<'a>(
+    text: &Text<'_>,
+    hunk: &Hunk<'a>,
+    index: usize,
+    place: &Place,
+    endings_are_meant: bool,
+) -> Vec<Edit<'a>> {
     let end = hunk.lines.len().saturating_sub(place.skipped_after);
     let body = hunk.lines.get(place.skipped_before..end).unwrap_or_default();
-    let is_verbatim = is_verbatim(lines, body, place.start);
+    let is_verbatim = is_verbatim(&text.lines, body, place.start).unwrap_or(endings_are_meant);
     let last = last_line(hunk);
     let mut edits: Vec<Edit<'a>> = Vec::new();
     let mut at = place.start;
@@ -126,13 +135,23 @@ impl Output {
     }
 }
 
-/// Whether all old lines end in the file as they end in the patch, one at least with an ending.
-fn is_verbatim(lines: &[Line<'_>], body: &[HunkLine<'_>], start: usize) -> bool {
+/// Whether a patch has carriage returns at the ends of lines which are the file's, not its own.
+pub fn carries_returns(hunks: &[Hunk<'_>]) -> bool {
+    let has_returns = |hunk: &Hunk<'_>| hunk.lines.iter().any(|line| line.ending == Ending::CrLf);
+    hunks.iter().any(|hunk| !hunk.is_crlf && has_returns(hunk))
+}
+
+/// Whether all old lines end in the file as they end in the patch; `None` where no two can be
+/// compared.
+fn is_verbatim(lines: &[Line<'_>], body: &[HunkLine<'_>], start: usize) -> Option<bool> {
     let old = body.iter().filter(|line| line.kind != Kind::Added).map(|line| line.ending);
     let there = lines.iter().skip(start).map(|line| line.ending);
     let mut pairs =
         old.zip(there).filter(|(old, there)| *old != Ending::None && *there != Ending::None).peekable();
-    lines.is_empty() || (pairs.peek().is_some() && pairs.all(|(old, there)| old == there))
+    if lines.is_empty() {
+        return Some(true);
+    }
+    pairs.peek().is_some().then(|| pairs.all(|(old, there)| old == there))
 }
 
 /// The ending of an added line that is not the file's last.

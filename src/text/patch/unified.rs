@@ -4,7 +4,16 @@ use super::binary::{Binary, BinaryData, decode_line, inflate};
 use super::hunk;
 use super::model::{Body, FilePatch, Format, Kind, Operation, Patch, Prefix, is_symlink};
 use super::name::{Name, file_name, git_names, prefix_of, whole_name};
-use super::parse::{ParseError, Source, foreign};
+use super::parse::{ParseError, Source, foreign, other_format};
+
+/// Digits that an id in an `index` line has at least.
+const ID_DIGITS_MIN: usize = 4;
+
+/// The ids of the empty content, by SHA-1 and by SHA-256.
+const EMPTY_IDS: [&[u8]; 2] = [
+    b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+    b"473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
+];
 
 /// Whether a `---` line with a `+++` line after it stands at `index`.
 pub fn is_file_header(source: &Source<'_>, index: usize) -> bool {
@@ -17,7 +26,8 @@ pub fn is_file_header(source: &Source<'_>, index: usize) -> bool {
 /// # Errors
 /// The first line that cannot be read.
 pub fn parse<'a>(source: &Source<'a>) -> Result<Patch<'a>, ParseError> {
-    let mut reader = Reader { source, at: 0, files: Vec::new(), format: Format::Unified };
+    let mut reader =
+        Reader { source, at: 0, files: Vec::new(), format: Format::Unified, commits: 0, in_message: false };
     while let Some(text) = source.text(reader.at) {
         reader.take(text)?;
     }
@@ -37,32 +47,49 @@ struct Reader<'s, 'a> {
     files: Vec<FilePatch<'a>>,
     /// `Git` from the first `diff --git` on.
     format: Format,
+    /// How many commits have begun.
+    commits: usize,
+    /// Whether the lines are those of a commit's message, in which nothing is meant as a hunk.
+    in_message: bool,
 }
 
 impl<'a> Reader<'_, 'a> {
     /// Takes what begins at the next line, or passes over a line of prose.
     fn take(&mut self, text: &'a [u8]) -> Result<(), ParseError> {
         if let Some(names) = text.strip_prefix(b"diff --git ") {
-            self.format = Format::Git;
+            (self.format, self.in_message) = (Format::Git, false);
             return self.git_file(names);
         }
         if is_file_header(self.source, self.at) {
+            self.in_message = false;
             return self.plain_file();
         }
-        if hunk::is_header(text) {
-            return self.hunk();
+        if begins_commit(text) {
+            self.commits += 1;
+            self.in_message = true;
         }
-        if let Some(message) = foreign(text) {
-            return Err(ParseError::at(self.at, message));
+        if !self.in_message {
+            if hunk::is_header(text) {
+                return self.hunk();
+            }
+            let other = other_format(self.source, self.at, Format::Unified);
+            if let Some(message) = foreign(text).or(other) {
+                return Err(ParseError::at(self.at, message));
+            }
         }
         self.at += 1;
         Ok(())
     }
 
+    /// The change that begins at the next line.
+    fn begun(&self) -> FilePatch<'a> {
+        FilePatch { commit: self.commits, ..FilePatch::at(self.at) }
+    }
+
     /// Reads one hunk into the file at hand, or into one without a name.
     fn hunk(&mut self) -> Result<(), ParseError> {
         if self.files.is_empty() {
-            self.files.push(nameless(self.at));
+            self.files.push(self.begun());
         }
         let (hunk, next) = hunk::parse(self.source, self.at)?;
         self.push_hunk(hunk, next)
@@ -80,7 +107,7 @@ impl<'a> Reader<'_, 'a> {
 
     /// Reads the two name lines of a file, and its first hunk if that has no `@@` line.
     fn plain_file(&mut self) -> Result<(), ParseError> {
-        let mut file = nameless(self.at);
+        let mut file = self.begun();
         let (old, new) = self.names()?;
         set_names(&mut file, old, new);
         self.files.push(file);
@@ -111,7 +138,7 @@ impl<'a> Reader<'_, 'a> {
 
     /// Reads git's headers of one file, up to its hunks.
     fn git_file(&mut self, names: &'a [u8]) -> Result<(), ParseError> {
-        let mut file = nameless(self.at);
+        let mut file = self.begun();
         if let Some((old, new)) = git_names(names) {
             file.prefix = if old == new { Prefix::Absent } else { Prefix::Present };
             (file.old_path, file.new_path) = (Some(old), Some(new));
@@ -165,7 +192,9 @@ impl<'a> Reader<'_, 'a> {
             (file.operation, file.prefix) = (operation, Prefix::Dropped);
             *(if is_source { &mut file.old_path } else { &mut file.new_path }) = Some(name);
         } else if let Some(index) = text.strip_prefix(b"index ") {
-            if let Some(digits) = index.split(|byte| *byte == b' ').nth(1) {
+            let mut words = index.split(|byte| *byte == b' ');
+            file.has_lines = has_lines(words.next().unwrap_or_default());
+            if let Some(digits) = words.next() {
                 file.old_mode = file.old_mode.or(mode(digits)?);
             }
         } else {
@@ -208,20 +237,6 @@ impl<'a> Reader<'_, 'a> {
     }
 }
 
-/// A change of a file that has no name yet.
-fn nameless<'a>(index: usize) -> FilePatch<'a> {
-    FilePatch {
-        patch_line: index + 1,
-        operation: Operation::Modify,
-        old_path: None,
-        new_path: None,
-        prefix: Prefix::Absent,
-        old_mode: None,
-        new_mode: None,
-        body: Body::Hunks(Vec::new()),
-    }
-}
-
 /// Takes the names of a plain diff.
 fn set_names(file: &mut FilePatch<'_>, old: Name, new: Name) {
     file.operation = match (old.path.is_none(), new.path.is_none()) {
@@ -234,10 +249,32 @@ fn set_names(file: &mut FilePatch<'_>, old: Name, new: Name) {
     file.prefix = prefix_of(old.path.as_deref(), new.path.as_deref());
     file.old_path = old.path.filter(|_| file.operation != Operation::Create);
     file.new_path = new.path.filter(|_| file.operation != Operation::Delete);
-    if file.operation == Operation::Modify && file.prefix == Prefix::Absent {
-        // `--- f.orig` and `+++ f` speak of one file, the new one.
-        file.old_path.clone_from(&file.new_path);
+    let is_plain = matches!(file.prefix, Prefix::Absent | Prefix::Folders);
+    if file.operation == Operation::Modify && is_plain && file.old_path != file.new_path {
+        // `--- f.orig` and `+++ f` speak of one file, the new one unless only the other is there.
+        file.other_name = std::mem::replace(&mut file.old_path, file.new_path.clone());
     }
+}
+
+/// Whether `text` is the first line of a commit, as `git format-patch` or `git show` writes it.
+fn begins_commit(text: &[u8]) -> bool {
+    let id = text.strip_prefix(b"From ").or_else(|| text.strip_prefix(b"commit "));
+    id.and_then(|id| id.split(|byte| *byte == b' ').next())
+        .is_some_and(|id| id.len() >= 40 && id.iter().all(u8::is_ascii_hexdigit))
+}
+
+/// Which sides of `old..new` are ids of a content that is not empty.
+fn has_lines(ids: &[u8]) -> (bool, bool) {
+    let has_lines = |id: &[u8]| {
+        let is_id = id.len() >= ID_DIGITS_MIN && id.iter().all(u8::is_ascii_hexdigit);
+        is_id
+            && !id.iter().all(|digit| *digit == b'0')
+            && !EMPTY_IDS.iter().any(|empty| empty.starts_with(id))
+    };
+    let mut sides = ids.splitn(2, |byte| *byte == b'.');
+    let old = sides.next().unwrap_or_default();
+    let new = sides.next().and_then(|rest| rest.strip_prefix(b".")).unwrap_or_default();
+    (has_lines(old), has_lines(new))
 }
 
 /// Whether the name lines are not those of the file that is renamed or copied, but of one that

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorKind};
-use crate::text::patch::{Conflict, Failure, Fate, HunkFate, ParseError, Reason, Refusal, RefusalReason};
+use crate::text::patch::{Failure, Fate, HunkFate, ParseError, Reason, Refusal, RefusalReason};
 
 /// Refusals listed in an answer.
 const LISTED: usize = 20;
@@ -84,9 +84,14 @@ fn refusal_json(refusal: &Refusal) -> Value {
     let path = String::from_utf8_lossy(&refusal.path);
     let (kind, message) = describe(refusal, &path);
     match &refusal.reason {
-        RefusalReason::Conflict(Conflict { hunks }) => {
-            let hunks: Vec<Value> = hunks.iter().take(LISTED).map(hunk_json).collect();
-            json!({ "path": path, "kind": kind, "hunks": hunks })
+        RefusalReason::Conflict(conflict) => {
+            let (hunks, left_out) = conflict.foremost(LISTED);
+            let hunks: Vec<Value> = hunks.into_iter().map(hunk_json).collect();
+            let mut refused = json!({ "path": path, "kind": kind, "hunks": hunks });
+            if let Some(object) = refused.as_object_mut().filter(|_| left_out > 0) {
+                object.insert("hunks_left_out".to_owned(), left_out.into());
+            }
+            refused
         }
         _ => json!({ "path": path, "kind": kind, "message": message, "patch_line": refusal.patch_line }),
     }

@@ -9,13 +9,15 @@ use super::tree::{Outcome, emptied};
 use super::{Done, FilePatched, HunkDone, Proof, answer};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
+use crate::engine::resolve::Place;
 use crate::engine::transaction::{Change, Current, Intent, Known, Seen};
+use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding};
 use crate::text::patch::{
-    Action, Before, FileOutcome, FilePatch, HunkReport, Look, Patch, PlanError, PlanOptions, Whole,
-    is_symlink,
+    Action, Before, FileOutcome, FilePatch, HunkReport, Look, Patch, PlanError, PlanOptions, Refusal,
+    RefusalReason, Whole, is_symlink,
 };
 use crate::tools::common::{self, DiffWanted, PLACES_LISTED};
 
@@ -105,35 +107,16 @@ impl<'e> Files<'e> {
         Ok(paths.into_iter().map(applied).collect())
     }
 
-    /// Where a path of the patch leads: from the current folder, else from the root where only
-    /// that exists.
-    fn locate(&mut self, path: &[u8], look: Look) -> Result<(PathBuf, WorkspacePath), Error> {
-        let written = PathBuf::from(OsStr::from_bytes(path));
-        let workspace = &self.change.engine().workspace;
-        let resolve = |path: &Path| match look {
-            Look::Through => workspace.resolve(path),
-            Look::Itself => workspace.resolve_entry(path),
-        };
-        let place = resolve(&written)?;
-        if place.stat().is_none() && !written.is_absolute() && !workspace.base().is_root() {
-            let from_root = workspace.root().join(&written);
-            let other = resolve(&from_root)?;
-            if other.stat().is_some() {
-                return Ok((from_root, other.path().clone()));
-            }
-        }
-        Ok((written, place.path().clone()))
-    }
-
     /// The canonical path of a path of the patch.
     ///
     /// # Errors
     /// As for any path.
     pub fn canonical(&mut self, path: &[u8]) -> Result<WorkspacePath, Error> {
-        match self.found.get(path) {
-            Some((_, canonical)) => Ok(canonical.clone()),
-            None => self.locate(path, Look::Through).map(|(_, canonical)| canonical),
+        if let Some((_, canonical)) = self.found.get(path) {
+            return Ok(canonical.clone());
         }
+        let (_, place) = locate(&self.change.engine().workspace, path, Look::Through)?;
+        Ok(place.path().clone())
     }
 
     /// The file at a path of the patch as it is; `None` where there is none.
@@ -167,9 +150,10 @@ impl<'e> Files<'e> {
         if let Some(below) = self.below_file(path)? {
             return self.change.look_beneath(&below);
         }
-        let (written, canonical) = self.locate(path, look)?;
+        let (written, place) = locate(&self.change.engine().workspace, path, look)?;
+        let canonical = place.path().clone();
         let current = match look {
-            Look::Through => self.change.look_at(&written),
+            Look::Through => self.change.look_at_place(place),
             Look::Itself => self.change.look_at_itself(&written),
         };
         match current {
@@ -225,18 +209,13 @@ impl<'e> Files<'e> {
     ///
     /// # Errors
     /// `invalid_request`.
-    pub fn check_expected(&mut self, outcomes: &[FileOutcome]) -> Result<(), Error> {
+    pub fn check_expected(&mut self) -> Result<(), Error> {
         self.settle_expected()?;
         if self.expected.is_none() {
             return Ok(());
         }
-        let mut touched = BTreeSet::new();
-        for outcome in outcomes {
-            touched.insert(self.canonical(&outcome.path)?);
-            if let Some(from) = &outcome.from {
-                touched.insert(self.canonical(from)?);
-            }
-        }
+        // Every path of the patch was looked at, that of a file which is renamed already too.
+        let touched: BTreeSet<_> = self.found.values().map(|(_, path)| path).collect();
         let mut expected = self.expected.iter().flat_map(BTreeMap::keys);
         match expected.find(|path| !touched.contains(*path)) {
             None => Ok(()),
@@ -262,15 +241,30 @@ impl<'e> Files<'e> {
             return error;
         }
         for refusal in &refusals {
-            if let Some(current) = self.known.remove(&refusal.path)
+            if answer::may_be_staleness(refusal)
+                && let Some(current) = self.known.remove(&refusal.path)
                 && current.exists()
-                && answer::may_be_staleness(refusal)
                 && let Err(error) = self.prove(current, proof, false)
             {
                 return error;
             }
         }
-        answer::refused(&refusals)
+        self.with_near_names(answer::refused(&refusals), &refusals)
+    }
+
+    /// `error` with the paths that may have been meant, where it is about a file that is not there.
+    fn with_near_names(&mut self, error: Error, refusals: &[Refusal]) -> Error {
+        let missing = refusals.first().filter(|first| first.reason == RefusalReason::NotFound);
+        let current = missing.and_then(|missing| self.known.get(&missing.path));
+        // One that is there has been renamed or deleted by the patch itself.
+        let Some(current) = current.filter(|current| !current.exists()) else {
+            return error;
+        };
+        let not_found = self.change.engine().workspace.not_found(current.place());
+        match not_found.details().get("near") {
+            Some(near) => error.suggest(not_found.suggested_action().to_owned()).detail("near", near.clone()),
+            None => error,
+        }
     }
 
     /// The gate for one file.
@@ -447,6 +441,29 @@ impl<'e> Files<'e> {
         }
         self.change.commit(subject, why)
     }
+}
+
+/// Where a path of a patch leads: from the current folder, else from the root where only that exists.
+fn locate(workspace: &Workspace, path: &[u8], look: Look) -> Result<(PathBuf, Place), Error> {
+    let written = PathBuf::from(OsStr::from_bytes(path));
+    let resolve = |path: &Path| match look {
+        Look::Through => workspace.resolve(path),
+        Look::Itself => workspace.resolve_entry(path),
+    };
+    let place = resolve(&written)?;
+    if place.stat().is_none() && !written.is_absolute() && !workspace.base().is_root() {
+        let from_root = workspace.root().join(&written);
+        let other = resolve(&from_root)?;
+        if other.stat().is_some() {
+            return Ok((from_root, other));
+        }
+    }
+    Ok((written, place))
+}
+
+/// Whether anything is at a path of a patch; what may not be looked at is refused later.
+pub fn stands(workspace: &Workspace, path: &[u8]) -> bool {
+    locate(workspace, path, Look::Itself).is_ok_and(|(_, place)| place.stat().is_some())
 }
 
 /// What a file must have: a SHA-256, or nothing at all.

@@ -15,7 +15,7 @@ use crate::engine::path::WorkspacePath;
 use crate::engine::policy::PatchGate;
 use crate::error::Error;
 use crate::sha256::Sha256;
-use crate::text::patch::{Action, FileOutcome, Format, PlanError, Whole, compose, parse};
+use crate::text::patch::{Action, FileOutcome, Format, PlanError, Strip, Whole, compose, parse};
 use files::Files;
 pub use request::{ExpectedByPath, PatchText, Request, StripCount};
 
@@ -147,8 +147,11 @@ pub fn run(
         None => proof,
     };
     let text = request.patch.0.clone();
-    let patch = parse(&text).map_err(|error| answer::invalid(&error))?;
+    let mut patch = parse(&text).map_err(|error| answer::invalid(&error))?;
     let options = request.plan_options()?;
+    if options.strip == Strip::Auto {
+        patch.settle(&|path| files::stands(&engine.workspace, path));
+    }
     let wanted = DiffWanted::by(&request.trial, &request.shown).within(engine.policy());
     let change = engine.begin(tool, request.trial.dry_run)?;
     let mut files =
@@ -160,7 +163,7 @@ pub fn run(
         Err(refused) => return Err(files.refuse(refused, proof)),
     };
     let outcomes = if is_repeated { outcomes.into_iter().map(as_applied).collect() } else { outcomes };
-    files.check_expected(&outcomes)?;
+    files.check_expected()?;
     files.check_result(&outcomes)?;
     let mut done = Vec::with_capacity(outcomes.len());
     let mut changed: Vec<WorkspacePath> = Vec::new();
