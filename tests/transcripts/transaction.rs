@@ -320,3 +320,24 @@ fn an_immutable_file_is_refused_whole_with_those_beside_it() {
     ws.holds("b.txt", "tw0\n");
     assert_eq!(left_behind(&ws), Vec::<String>::new());
 }
+
+#[test]
+fn an_edit_within_lines_never_shown_does_not_show_them() {
+    let text: String = (1..=40).map(|line| format!("line {line} is secret\n")).collect();
+    let ws = Workspace::with(&[("a.txt", &text)]);
+    let marked = |ws: &Workspace| ws.lbx(&["session", "status"]).ok().to_string();
+    ws.lbx(&["read", "a.txt", "--start-line", "10", "--end-line", "12"]).ok();
+    let edits = json!([
+        {"old_string": "line 11 is", "new_string": "line 11 was"},
+        {"old_string": "line 12 is secret\n", "new_string": "line 12\nand more\n"},
+    ]);
+    ws.json("edit", &json!({"path": "a.txt", "edits": edits})).ok();
+    assert!(marked(&ws).contains("10-13"), "{}", marked(&ws));
+    ws.json(
+        "edit",
+        &json!({"path": "a.txt", "old_string": "is secret", "new_string": "is known", "replace_all": true}),
+    )
+    .ok();
+    assert!(marked(&ws).contains("10-13"), "{}", marked(&ws));
+    ws.lbx(&["write", "a.txt", "--content", "all new\n"]).warned("not all 41 lines");
+}

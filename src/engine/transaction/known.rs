@@ -61,6 +61,12 @@ impl<'t> Part<'t> {
         let (skip, take) = (to_usize(skipped), to_usize(last.saturating_sub(skipped)));
         Self { skipped, lines: lines::lines(text).skip(skip).take(take).collect() }
     }
+
+    /// The line `further` after the one at `at`, without its ending.
+    fn line(&self, at: usize, further: u64) -> &'t [u8] {
+        let line = at.checked_add(to_usize(further)).and_then(|at| self.lines.get(at));
+        line.map(|line| lines::without_ending(line)).unwrap_or_default()
+    }
 }
 
 /// The lines of `new` that are known, where those of `old` have become these.
@@ -87,7 +93,7 @@ fn known_between(shown: &Lines, old: &Part<'_>, new: &Part<'_>) -> Vec<(u64, u64
                 known.push((first, first + new_len as u64 - 1));
             }
             DiffOp::Replace { old_index, old_len, new_index, new_len } => {
-                known.push(replaced(shown, old, new, (old_index, old_len), (new_index, new_len)));
+                known.extend(replaced(shown, old, new, (old_index, old_len), (new_index, new_len)));
             }
         }
     }
@@ -104,26 +110,32 @@ fn line_by_line(old: &Part<'_>, new: &Part<'_>, at: usize) -> DiffOp {
 }
 
 /// The known lines among those that took the place of others: all where the others were known, else
-/// without the first and the last where these have a piece of the others in them.
+/// those that have no piece of the one whose number they have.
 fn replaced(
     shown: &Lines,
     old: &Part<'_>,
     new: &Part<'_>,
     (old_at, old_len): (usize, usize),
     (new_at, new_len): (usize, usize),
-) -> (u64, u64) {
-    let (first, last) = (new.skipped + new_at as u64 + 1, new.skipped + (new_at + new_len) as u64);
-    let old_first = old.skipped + old_at as u64 + 1;
+) -> Vec<(u64, u64)> {
+    let (first, old_first) = (new.skipped + new_at as u64 + 1, old.skipped + old_at as u64 + 1);
     if shown.contain(old_first, old_first + old_len as u64 - 1) {
-        return (first, last);
+        return vec![(first, first + new_len as u64 - 1)];
     }
-    let line = |part: &Part<'_>, at: usize| {
-        part.lines.get(at).map(|line| lines::without_ending(line).to_vec()).unwrap_or_default()
+    if old_len != new_len {
+        return Vec::new();
+    }
+    let is_known = |at: &u64| {
+        let was_shown = shown.contain(old_first + at, old_first + at);
+        was_shown || !have_a_piece_in_common(old.line(old_at, *at), new.line(new_at, *at))
     };
-    let starts_alike = line(old, old_at).first().is_some_and(|byte| line(new, new_at).first() == Some(byte));
-    let (old_end, new_end) = (line(old, old_at + old_len - 1), line(new, new_at + new_len - 1));
-    let ends_alike = old_end.last().is_some_and(|byte| new_end.last() == Some(byte));
-    (first + u64::from(starts_alike), last - u64::from(ends_alike))
+    (0..new_len as u64).filter(is_known).map(|at| (first + at, first + at)).collect()
+}
+
+/// Whether two lines begin or end alike.
+fn have_a_piece_in_common(one: &[u8], other: &[u8]) -> bool {
+    let alike = |one: Option<&u8>, other: Option<&u8>| one.is_some() && one == other;
+    alike(one.first(), other.first()) || alike(one.last(), other.last())
 }
 
 /// The lines shown among `len` that come after `old` others, at the numbers they have after `new`
@@ -172,9 +184,9 @@ mod tests {
             ("one two\nb\n", "one 2\nb\n", vec![(2, 2)], vec![(2, 2)]),
             ("one two\nb\n", "1 two\nb\n", vec![(2, 2)], vec![(2, 2)]),
             ("one two\nb\n", "new\nb\n", vec![(2, 2)], vec![(1, 2)]),
-            ("one two\nb\n", "new\nnext o\nb\n", vec![(3, 3)], vec![(1, 1)]),
+            ("one two\nb\n", "new\nnext o\nb\n", vec![(2, 2)], vec![(3, 3)]),
             ("a\nb\nc\nd\ne\n", "A\nb\nc\nd\nE\n", vec![(3, 3)], vec![(1, 1), (3, 3), (5, 5)]),
-            ("a\nb\nc\nd\ne\n", "A\nx\nb\nc\nd\nE\n", vec![(3, 4)], vec![(1, 2), (4, 6)]),
+            ("a\nb\nc\nd\ne\n", "A\nx\nb\nc\nd\nE\n", vec![(3, 4)], vec![(4, 6)]),
         ] {
             let lines = carried_over(&shown(&seen), before.as_bytes(), after.as_bytes());
             assert_eq!(lines.ranges(), seen_after, "{before:?} -> {after:?}");
