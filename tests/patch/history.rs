@@ -126,6 +126,9 @@ fn everything(root: &Path, folder: &Path, files: &mut Vec<PathBuf>, empty: &mut 
     }
 }
 
+/// Longest argument that is given to a program; Linux takes 128 KiB (execve(2)).
+const ARGUMENT_BYTES_MAX: usize = 100_000;
+
 /// One history while it is replayed.
 struct Replay {
     /// The repository.
@@ -148,14 +151,24 @@ impl Replay {
                 (path.to_str().unwrap_or_default().to_owned(), json!(sha256(&bytes)))
             })
             .collect();
-        let map = serde_json::Value::from(expected).to_string();
         let file = self.ws.outside.join("patch");
         fs::write(&file, patch).unwrap();
-        let mut arguments = vec!["patch", "--expected-sha256-by-path", &map];
-        if reverse {
-            arguments.push("--reverse");
-        }
-        let answer = self.ws.call(&arguments).stdin_file(&file).run();
+        let map = serde_json::Value::from(expected);
+        let answer = match std::str::from_utf8(patch) {
+            // What is too long for an argument is in the request itself.
+            Ok(patch) if map.to_string().len() > ARGUMENT_BYTES_MAX => {
+                let request = json!({"patch": patch, "reverse": reverse, "expected_sha256_by_path": map});
+                self.ws.lbx_stdin(&["patch", "--json", "-"], request.to_string())
+            }
+            _ => {
+                let map = map.to_string();
+                let mut arguments = vec!["patch", "--expected-sha256-by-path", &map];
+                if reverse {
+                    arguments.push("--reverse");
+                }
+                self.ws.call(&arguments).stdin_file(&file).run()
+            }
+        };
         let envelope = answer.envelope();
         assert_eq!(envelope["ok"], true, "{name}: {envelope:#}\nthe patch is {}", file.display());
         let found = standing(&self.repository, &self.ws.root, touched.iter().copied());

@@ -552,3 +552,26 @@ fn two_folders_of_one_name_made_by_the_session_both_vanish_in_one_step_back() {
         }
     }
 }
+
+#[test]
+fn a_folder_that_a_patch_emptied_comes_back_with_its_mode() {
+    let ws = Workspace::with(&[("top/in/a.txt", "a\n"), ("b.txt", "b\n")]);
+    ws.chmod("top", 0o711);
+    ws.chmod("top/in", 0o2750);
+    let before = ws.tree();
+    let patch = "diff --git a/top/in/a.txt b/moved/a.txt\nsimilarity index 100%\nrename from top/in/a.txt\nrename to moved/a.txt\n";
+    ws.lbx(&["read", "top/in/a.txt"]).ok();
+    ws.json("patch", &json!({"patch": patch})).ok();
+    assert!(!ws.path("top").exists());
+    let after = ws.tree();
+    for _ in 0..2 {
+        ws.lbx(&["undo"]).ok();
+        assert_eq!(ws.tree(), before);
+        ws.lbx(&["redo"]).ok();
+        assert_eq!(ws.tree(), after);
+    }
+    ws.lbx(&["move", "b.txt", "moved/b.txt"]).ok();
+    ws.lbx(&["move", "moved", "elsewhere"]).ok();
+    ws.lbx(&["undo", "--steps", "3"]).ok();
+    assert_eq!(ws.tree(), before);
+}

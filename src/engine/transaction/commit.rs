@@ -5,11 +5,13 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, RenameFlags};
+use rustix::fs::{AtFlags, Mode, RenameFlags};
 use rustix::io::Errno;
 
 use super::identity::Identity;
-use super::journal::{Description, Entry, FileEntry, HELD_FOLDER, MoveEntry, PendingEntry, Version};
+use super::journal::{
+    Description, Entry, FileEntry, FolderMode, HELD_FOLDER, MoveEntry, PendingEntry, Version,
+};
 use super::stage::{New, Stage, Staged};
 use super::sync::sync_many;
 use super::{Change, Current, Planned, marks, moves, recover, replay};
@@ -79,6 +81,7 @@ impl Change<'_> {
         self.join_names();
         self.plan_folders()?;
         self.settle_moves();
+        self.note_folders();
         if self.session.seq == 0 {
             // Now, while the files still have their old bytes and nothing lies beside them.
             snapshot_of::baseline(self.engine, &self.entry);
@@ -148,6 +151,21 @@ impl Change<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Notes what the folders are that the change removes.
+    fn note_folders(&mut self) {
+        let workspace = &self.engine.workspace;
+        let mode_at = |real: &WorkspacePath| {
+            let folder = workspace.open_folder(real).ok()?;
+            rustix::fs::fstat(folder).ok().map(|stat| fs::mode_of(&stat))
+        };
+        let cleared = self.entry.cleared.iter().map(|folder| (folder, Some(folder.clone())));
+        let vacated = self.entry.vacated.iter().map(|folder| (folder, self.standing(folder)));
+        let modes = cleared
+            .chain(vacated)
+            .filter_map(|(folder, real)| Some(FolderMode { path: folder.clone(), mode: mode_at(&real?)? }));
+        self.entry.modes_before = modes.collect();
     }
 
     /// Writes backups, new bytes and the journal entry aside.
@@ -488,7 +506,8 @@ pub fn apply_entry(workspace: &Workspace, entry: &Entry) -> Result<(), Error> {
     for file in entry.files.iter().filter(|file| file.after.is_some()) {
         rename(workspace, file)?;
     }
-    entry.vacated.iter().try_for_each(|folder| vacate(workspace, folder))
+    entry.vacated.iter().try_for_each(|folder| vacate(workspace, folder))?;
+    set_modes(workspace, &entry.modes_after)
 }
 
 /// Something that goes from a path before anything takes it.
@@ -543,6 +562,23 @@ impl Step<'_> {
             Self::Move(moved) => moves::place(workspace, entry, moved),
         }
     }
+}
+
+/// Gives folders their permission bits, once everything is in its place: what they forbid may be
+/// what a change does in them.
+///
+/// # Errors
+/// The system's.
+pub fn set_modes(workspace: &Workspace, modes: &[FolderMode]) -> Result<(), Error> {
+    let mut modes: Vec<&FolderMode> = modes.iter().collect();
+    modes.sort_by_cached_key(|folder| std::cmp::Reverse(replay::depth(&folder.path)));
+    for FolderMode { path, mode } in modes {
+        if let Some(folder) = workspace.find_folder(path)? {
+            rustix::io::retry_on_intr(|| rustix::fs::fchmod(&folder, Mode::from_raw_mode(*mode)))
+                .map_err(|errno| Error::io("set the mode of", workspace.shown(path), errno))?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes a folder that is empty.

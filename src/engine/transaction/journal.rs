@@ -79,6 +79,15 @@ impl MoveEntry {
     }
 }
 
+/// The permission bits of a folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FolderMode {
+    /// The folder.
+    pub path: WorkspacePath,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
 /// The description of something in the trash, which comes to its place with the change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
@@ -136,6 +145,12 @@ pub struct Entry {
     /// The folders it removes in the end where they are empty, innermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vacated: Vec<WorkspacePath>,
+    /// What those that it removes are besides their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modes_before: Vec<FolderMode>,
+    /// The same of those it makes, where a new folder would be another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modes_after: Vec<FolderMode>,
 }
 
 impl Entry {
@@ -160,6 +175,8 @@ impl Entry {
             folders: Vec::new(),
             cleared: Vec::new(),
             vacated: Vec::new(),
+            modes_before: Vec::new(),
+            modes_after: Vec::new(),
         }
     }
 
@@ -218,6 +235,12 @@ impl Entry {
         let to = state.folder(folder)?;
         fs::rename_at(&open, self.name(), &to, name).map_err(|errno| Error::io("write", shown(folder), errno))
     }
+}
+
+/// The permission bits that a folder is to have, where they are known.
+#[must_use]
+pub fn mode_in(modes: &[FolderMode], path: &WorkspacePath) -> Option<u32> {
+    modes.iter().find(|known| known.path == *path).map(|known| known.mode)
 }
 
 /// An entry that is written but not yet in force.

@@ -36,7 +36,7 @@ use super::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use identity::Identity;
-use journal::{Entry, Version};
+use journal::{Entry, FolderMode, Version};
 use replay::Piece;
 use stage::Original;
 
@@ -698,9 +698,12 @@ impl Change<'_> {
         self.described.push(entry);
     }
 
-    /// Says which folders are to be there in the end, outermost first.
-    pub fn set_folders(&mut self, folders: Vec<WorkspacePath>) {
+    /// Says which folders are to be there in the end, outermost first, and with which permission
+    /// bits, where a new folder would have others.
+    pub fn set_folders(&mut self, folders: Vec<WorkspacePath>, modes: Vec<FolderMode>) {
         self.entry.folders = folders.into_iter().filter(|folder| !self.is_folder(folder)).collect();
+        self.entry.modes_after =
+            modes.into_iter().filter(|folder| self.entry.folders.contains(&folder.path)).collect();
     }
 
     /// Says which folders go before something else takes their names, innermost first.

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 
-use super::commit::{Parting, apply_entry, audit_files, sync_folders_of};
+use super::commit::{Parting, apply_entry, audit_files, set_modes, sync_folders_of};
 use super::journal::{self, Entry, FileEntry, MoveEntry, OPEN_FOLDER, Version};
 use super::moves::At;
 use super::stage::{self, BESIDE_PREFIX, New, Stage};
@@ -212,6 +212,7 @@ pub fn roll_back(workspace: &Workspace, state: &State, entry: &Entry) -> Result<
     }
     // Last, since a folder that was just removed may have had a file's name.
     restore_all(false)?;
+    set_modes(workspace, &entry.modes_before)?;
     sync_folders_of(workspace, entry, None)?;
     let descriptions = entry.descriptions.iter().map(|description| &description.staged);
     for staged in entry.files.iter().filter_map(|file| file.staged.as_ref()).chain(descriptions) {

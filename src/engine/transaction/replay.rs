@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::journal::{Entry, Version};
+use super::journal::{Entry, FolderMode, Version, mode_in};
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
 
@@ -103,6 +103,8 @@ pub struct Replay<'s> {
     gone: Vec<Gone>,
     /// Folders that are made.
     made: BTreeSet<WorkspacePath>,
+    /// Their permission bits, where they had been there before.
+    modes: BTreeMap<WorkspacePath, u32>,
     /// Folders that nobody needs once they are empty.
     vacant: BTreeSet<WorkspacePath>,
     /// Those of them whose place something else takes, by where they stand.
@@ -120,6 +122,8 @@ pub struct Outcome {
     pub gone: Vec<Gone>,
     /// Folders that are to be there, outermost first.
     pub made: Vec<WorkspacePath>,
+    /// The permission bits of those that had been there before.
+    pub modes: Vec<FolderMode>,
     /// Folders that are to go where they are empty, by where they would stand.
     pub vacant: Vec<WorkspacePath>,
     /// The same, by where they stand, since something else takes their place.
@@ -148,7 +152,8 @@ impl<'s> Replay<'s> {
     #[must_use]
     pub fn new(stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>, vacant: BTreeSet<WorkspacePath>) -> Self {
         let (pieces, lives, gone) = (Vec::new(), BTreeMap::new(), Vec::new());
-        Self { stands, pieces, lives, gone, made: BTreeSet::new(), vacant, ousted: BTreeSet::new() }
+        let (made, modes, ousted) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
+        Self { stands, pieces, lives, gone, made, modes, vacant, ousted }
     }
 
     /// Plays one change.
@@ -171,6 +176,11 @@ impl<'s> Replay<'s> {
         let is_own = |folder: &WorkspacePath| protected_component(folder.as_path()).is_none();
         for folder in made.into_iter().filter(is_own) {
             if self.standing(&folder).is_none() {
+                self.modes.remove(&folder);
+                if direction == Direction::Undo {
+                    let mode = mode_in(&entry.modes_before, &folder);
+                    self.modes.extend(mode.map(|mode| (folder.clone(), mode)));
+                }
                 self.made.insert(folder);
             }
         }
@@ -264,11 +274,12 @@ impl<'s> Replay<'s> {
         for gone in self.gone.iter_mut().filter(|gone| gone.at.is_within(old) && gone.at != *old) {
             gone.at = rebased(&gone.at, old, new);
         }
+        let moved = |path: WorkspacePath| if path.is_within(old) { rebased(&path, old, new) } else { path };
         for folders in [&mut self.made, &mut self.vacant] {
-            let moved =
-                |path: WorkspacePath| if path.is_within(old) { rebased(&path, old, new) } else { path };
             *folders = std::mem::take(folders).into_iter().map(moved).collect();
         }
+        self.modes =
+            std::mem::take(&mut self.modes).into_iter().map(|(path, mode)| (moved(path), mode)).collect();
         let moved: Vec<WorkspacePath> =
             self.lives.keys().filter(|path| path.is_within(old)).cloned().collect();
         for path in moved {
@@ -307,7 +318,7 @@ impl<'s> Replay<'s> {
     /// What differs from the tree as it stands.
     #[must_use]
     pub fn outcome(self) -> Outcome {
-        let Self { mut pieces, lives, gone, made, vacant, ousted, .. } = self;
+        let Self { mut pieces, lives, gone, made, modes, vacant, ousted, .. } = self;
         let (unchanged, lives): (Vec<Live>, Vec<Live>) =
             lives.into_values().partition(|live| same(live.from.as_ref(), Some(&live.target)));
         for Live { at, real, .. } in unchanged {
@@ -327,7 +338,8 @@ impl<'s> Replay<'s> {
         let mut made: Vec<WorkspacePath> = made.into_iter().collect();
         made.sort_by_cached_key(depth);
         let (vacant, ousted) = (vacant.into_iter().collect(), ousted.into_iter().collect());
-        Outcome { pieces, lives, gone, made, vacant, ousted }
+        let modes = modes.into_iter().map(|(path, mode)| FolderMode { path, mode }).collect();
+        Outcome { pieces, lives, gone, made, modes, vacant, ousted }
     }
 }
 

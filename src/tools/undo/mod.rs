@@ -215,7 +215,7 @@ fn plan(
     paths.retain(is_own);
     let pieces: Vec<Piece> = outcome.pieces.into_iter().chain(unchanged).collect();
     change.move_all(&pieces)?;
-    change.set_folders(outcome.made);
+    change.set_folders(outcome.made, outcome.modes);
     for Piece { real, at } in pieces {
         paths.push(if is_own(&at) { at } else { real });
     }
