@@ -18,7 +18,7 @@ pub struct LineSpan {
 /// `None` where not even the first line is there. In an empty text there is no line.
 #[must_use]
 pub fn bytes_of(body: &[u8], span: LineSpan) -> Option<Range<usize>> {
-    let terminator = LineEnding::of(body).terminator();
+    let terminator = lines::terminator(body);
     let start = match usize::try_from(span.first).ok()?.checked_sub(2) {
         None => 0,
         Some(before) => memchr::memchr_iter(terminator, body).nth(before)? + 1,

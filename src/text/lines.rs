@@ -28,6 +28,15 @@ impl LineEnding {
         endings.style()
     }
 
+    /// The byte at which a file of this style is cut into lines.
+    #[must_use]
+    pub const fn terminator(self) -> u8 {
+        match self {
+            Self::Cr => b'\r',
+            Self::Lf | Self::Crlf | Self::Mixed | Self::None => b'\n',
+        }
+    }
+
     /// The bytes of a uniform style; `None` for `mixed` and `none`.
     #[must_use]
     pub const fn bytes(self) -> Option<&'static [u8]> {
@@ -36,15 +45,6 @@ impl LineEnding {
             Self::Crlf => Some(b"\r\n"),
             Self::Cr => Some(b"\r"),
             Self::Mixed | Self::None => None,
-        }
-    }
-
-    /// The byte at which a file of this style is cut into lines.
-    #[must_use]
-    pub const fn terminator(self) -> u8 {
-        match self {
-            Self::Cr => b'\r',
-            Self::Lf | Self::Crlf | Self::Mixed | Self::None => b'\n',
         }
     }
 }
@@ -102,14 +102,22 @@ impl Endings {
 /// The lines of `text`, each with its ending. A last line without an ending counts; an empty text
 /// has none. CR alone ends a line only where the text has no LF at all.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let terminator = LineEnding::of(text).terminator();
+    let terminator = terminator(text);
     text.split_inclusive(move |&byte| byte == terminator)
+}
+
+/// The byte at which `text` is cut into lines: LF, or CR where there is no LF. It is found with the
+/// first line, where [`LineEnding::of`] would look through all of them.
+#[must_use]
+pub fn terminator(text: &[u8]) -> u8 {
+    let is_cr = memchr::memchr(b'\n', text).is_none() && memchr::memchr(b'\r', text).is_some();
+    if is_cr { b'\r' } else { b'\n' }
 }
 
 /// How many lines [`lines`] gives.
 #[must_use]
 pub fn count(text: &[u8]) -> u64 {
-    let terminator = LineEnding::of(text).terminator();
+    let terminator = terminator(text);
     let ended = memchr::memchr_iter(terminator, text).count() as u64;
     ended + u64::from(text.last().is_some_and(|&last| last != terminator))
 }
@@ -149,36 +157,52 @@ pub fn common_end(one: &[u8], other: &[u8]) -> usize {
     whole + one.iter().rev().zip(other.iter().rev()).take_while(|(mine, theirs)| mine == theirs).count()
 }
 
-/// How many whole lines two texts have in common at their start, and then at their end.
+/// The lines that two texts have in common, and all that they have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Common {
+    /// Whole lines at their start.
+    pub head: u64,
+    /// Whole lines at their end, after these.
+    pub tail: u64,
+    /// All lines of the one.
+    pub one: u64,
+    /// All lines of the other.
+    pub other: u64,
+}
+
+/// What lines two texts have in common at their start, and then at their end.
 #[must_use]
-pub fn common_lines(one: &[u8], other: &[u8]) -> (u64, u64) {
-    let terminator = LineEnding::of(one).terminator();
+pub fn common_lines(one: &[u8], other: &[u8]) -> Common {
+    let ending = terminator(one);
     if one == other {
-        return (count(one), 0);
+        let all = count(one);
+        return Common { head: all, tail: 0, one: all, other: all };
     }
-    if LineEnding::of(other).terminator() != terminator {
-        return (0, 0);
+    if terminator(other) != ending {
+        return Common { head: 0, tail: 0, one: count(one), other: count(other) };
     }
     let count = |text: &[u8]| {
-        let ended = memchr::memchr_iter(terminator, text).count() as u64;
-        ended + u64::from(text.last().is_some_and(|&last| last != terminator))
+        let ended = memchr::memchr_iter(ending, text).count() as u64;
+        ended + u64::from(text.last().is_some_and(|&last| last != ending))
     };
     let same = one.get(..common_start(one, other)).unwrap_or_default();
-    let head = memchr::memrchr(terminator, same).map_or(0, |at| at + 1);
-    let (one, other) = (one.get(head..).unwrap_or_default(), other.get(head..).unwrap_or_default());
+    let start = memchr::memrchr(ending, same).map_or(0, |at| at + 1);
+    let (one, other) = (one.get(start..).unwrap_or_default(), other.get(start..).unwrap_or_default());
     let same_bytes = common_end(one, other);
     let begins_line = |text: &[u8]| {
         let before = (text.len() - same_bytes).checked_sub(1);
-        before.is_none_or(|before| text.get(before) == Some(&terminator))
+        before.is_none_or(|before| text.get(before) == Some(&ending))
     };
-    let tail = one.get(one.len() - same_bytes..).unwrap_or_default();
+    let alike = one.get(one.len() - same_bytes..).unwrap_or_default();
     let whole = if begins_line(one) && begins_line(other) {
-        tail
+        alike
     } else {
-        let start = memchr::memchr(terminator, tail).map_or(tail.len(), |at| at + 1);
-        tail.get(start..).unwrap_or_default()
+        let start = memchr::memchr(ending, alike).map_or(alike.len(), |at| at + 1);
+        alike.get(start..).unwrap_or_default()
     };
-    (count(same.get(..head).unwrap_or_default()), count(whole))
+    let (head, tail) = (count(same.get(..start).unwrap_or_default()), count(whole));
+    let between = |text: &[u8]| count(text.get(..text.len() - whole.len()).unwrap_or_default());
+    Common { head, tail, one: head + between(one) + tail, other: head + between(other) + tail }
 }
 
 /// `text` with every LF, CR LF and (where there is no LF at all) CR turned into `ending`.
@@ -215,6 +239,7 @@ mod tests {
         ] {
             assert_eq!(LineEnding::of(text), style, "{text:?}");
             assert_eq!(count(text), count_of_lines, "{text:?}");
+            assert_eq!(terminator(text), style.terminator(), "{text:?}");
             assert_eq!(lines(text).count() as u64, count_of_lines);
             for size in 1..4 {
                 let mut endings = Endings::default();
@@ -239,7 +264,13 @@ mod tests {
             (&format!("{long}\n1\n{long}"), &format!("{long}\n2\n{long}"), (1, 1)),
             (&format!("{long}1"), &format!("{long}2"), (0, 0)),
         ] {
-            assert_eq!(common_lines(one.as_bytes(), other.as_bytes()), common);
+            let found = common_lines(one.as_bytes(), other.as_bytes());
+            assert_eq!((found.head, found.tail), common, "{one:?} {other:?}");
+            assert_eq!(
+                (found.one, found.other),
+                (count(one.as_bytes()), count(other.as_bytes())),
+                "{one:?} {other:?}"
+            );
         }
     }
 

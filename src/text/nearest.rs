@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use similar::{ChangeTag, TextDiff};
 
-use super::lines::{LineEnding, common_start};
+use super::lines::{self, common_start};
 use super::visible;
 
 /// Time for the whole search; a large file without any line in common is given up.
@@ -70,7 +70,7 @@ struct Lines<'a> {
 impl<'a> Lines<'a> {
     /// The lines of a text.
     fn of(text: &'a [u8]) -> Self {
-        let terminator = LineEnding::of(text).terminator();
+        let terminator = lines::terminator(text);
         let bare = text.split_inclusive(|&byte| byte == terminator).map(|line| {
             let body = line.strip_suffix(&[terminator]).unwrap_or(line);
             if terminator == b'\n' && body.len() < line.len() {

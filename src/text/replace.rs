@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::lines::LineEnding;
+use super::lines::{self, LineEnding};
 
 /// A text whose line endings are all LF, and the way back to the original.
 pub struct Flat<'a> {
@@ -24,7 +24,7 @@ impl<'a> Flat<'a> {
         if memchr::memchr(b'\r', body).is_none() {
             return Self { text: Cow::Borrowed(body), pairs: Vec::new() };
         }
-        if LineEnding::of(body) == LineEnding::Cr {
+        if lines::terminator(body) == b'\r' {
             let text = body.iter().map(|&byte| if byte == b'\r' { b'\n' } else { byte }).collect();
             return Self { text: Cow::Owned(text), pairs: Vec::new() };
         }
@@ -70,7 +70,7 @@ pub fn flat_needle<'a>(needle: &'a [u8], body: &[u8]) -> Cow<'a, [u8]> {
         return Cow::Borrowed(needle);
     }
     let flat = Flat::of(needle);
-    if LineEnding::of(needle) == LineEnding::Cr && LineEnding::of(body) != LineEnding::Cr {
+    if lines::terminator(needle) == b'\r' && lines::terminator(body) != b'\r' {
         return Cow::Borrowed(needle);
     }
     Cow::Owned(flat.text.into_owned())
@@ -148,7 +148,7 @@ fn last_character(text: &[u8]) -> Option<char> {
 /// The lines, from 1, of the first `listed_max` ranges, which ascend: the first and the last of each.
 #[must_use]
 pub fn line_ranges(body: &[u8], ranges: &[Range<usize>], listed_max: usize) -> Vec<(u64, u64)> {
-    let terminator = LineEnding::of(body).terminator();
+    let terminator = lines::terminator(body);
     let count = |from: usize, to: usize| {
         memchr::memchr_iter(terminator, body.get(from..to).unwrap_or_default()).count() as u64
     };

@@ -14,7 +14,7 @@ use crate::engine::transaction::{Intent, Known};
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::content::Content;
-use crate::text::lines::{self, LineEnding};
+use crate::text::lines;
 
 /// Insert lines after a line of a file
 ///
@@ -116,7 +116,7 @@ fn inserted(content: &Content, line: u64, lines: &[u8]) -> (Vec<u8>, LineRange) 
     let before: usize = lines::lines(&content.body).take(count).map(<[u8]>::len).sum();
     let (head, tail) = content.body.split_at(before);
     let mut body = head.to_vec();
-    let terminator = LineEnding::of(head).terminator();
+    let terminator = lines::terminator(head);
     if head.last().is_some_and(|&last| last != terminator) {
         // The last line had no ending; without one the new line would continue it.
         body.extend_from_slice(ending);

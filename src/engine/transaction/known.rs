@@ -3,7 +3,7 @@
 use similar::DiffOp;
 
 use crate::engine::session::Lines;
-use crate::text::lines;
+use crate::text::lines::{self, Common};
 
 /// Lines on both sides together that are compared at any place; more are compared one by one.
 const COMPARED_MAX: usize = 10_000;
@@ -14,8 +14,7 @@ const RANGES_MAX: usize = 4096;
 /// new numbers, and those that the caller has put there. A line of which only a part changed is
 /// known as far as the old one was.
 pub fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines {
-    let (head, tail) = lines::common_lines(before, after);
-    let (old, new) = (lines::count(before), lines::count(after));
+    let Common { head, tail, one: old, other: new } = lines::common_lines(before, after);
     let tail_start = old - tail + 1;
     let mut known = Vec::new();
     for &(first, last) in shown.ranges() {

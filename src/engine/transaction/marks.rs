@@ -8,7 +8,7 @@ use super::{After, Known, Planned, replay};
 use crate::engine::fs::is_symlink_mode;
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
-use crate::engine::session::{Mark, SessionState};
+use crate::engine::session::{Lines, Mark, SessionState};
 use crate::sha256::Sha256;
 use crate::text::content::View;
 use crate::text::lines;
@@ -61,24 +61,25 @@ fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<M
     };
     let known = session.mark(old_path).filter(|mark| mark.sha256 == old_sha256);
     let body = body_of(&after.bytes);
-    let total_lines = lines::count(&body);
-    let everything =
-        || Mark::of_everything(path.clone(), after.sha256, after.bytes.len() as u64, total_lines);
+    let mark = |lines| Mark {
+        lines,
+        ..Mark::of_everything(path.clone(), after.sha256, after.bytes.len() as u64, 0)
+    };
     if let Known::ChangedSince(seen) = &after.known {
         let known = session.mark(old_path).filter(|mark| mark.sha256 == Sha256::of(seen))?;
         let lines = still_known(&known.lines, &body_of(seen), &body_of(old_bytes), &body);
-        return Some(Mark { lines, ..everything() });
+        return Some(mark(lines));
     }
     let is_new = !current.exists() && file.origin.is_none();
     if after.known == Known::Everything || is_new {
-        return Some(everything());
+        return Some(mark(Lines::up_to(lines::count(&body))));
     }
     let is_proved = file.seen.proved && file.origin.is_none();
     if !is_proved && known.is_none() {
         return None;
     }
     let before = known.map(|mark| mark.lines.clone()).unwrap_or_default();
-    Some(Mark { lines: carried_over(&before, &body_of(old_bytes), &body), ..everything() })
+    Some(mark(carried_over(&before, &body_of(old_bytes), &body)))
 }
 
 /// The text of a file; its bytes where they are none.

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::flexible::{self, Tier};
 use crate::text::line_range::LineSpan;
-use crate::text::lines::LineEnding;
+use crate::text::lines;
 use crate::text::nearest::{self, Nearest};
 use crate::text::replace;
 use crate::text::sketch::{Refusal, Which};
@@ -302,7 +302,7 @@ pub fn sketch(refusal: Refusal, shown: &str) -> Error {
 
 /// The first places, each with its line and the one before it.
 fn listed(body: &[u8], places: &[Range<usize>]) -> Vec<Value> {
-    let terminator = LineEnding::of(body).terminator();
+    let terminator = lines::terminator(body);
     let lines = replace::line_ranges(body, places, PLACES_LISTED);
     let place = |(place, (line, _)): (&Range<usize>, (u64, u64))| {
         let start = line_start(body, place.start, terminator);
