@@ -65,7 +65,7 @@ fn random_tree(random: &mut Random) -> Workspace {
     ws.link("../a.txt", "d/link");
     ws.link("nowhere", "f/dangling");
     std::fs::create_dir_all(ws.path("empty/folder")).unwrap();
-    for (folder, mode) in [("empty", 0o750), ("empty/folder", 0o700), ("f", 0o711), ("d/e", 0o2750)] {
+    for (folder, mode) in [("empty", 0o750), ("empty/folder", 0o700), ("f", 0o711), ("d/e", 0o750)] {
         ws.chmod(folder, mode);
     }
     ws.write("bytes.bin", [0_u8, 159, 146, 150, 0, 255]);

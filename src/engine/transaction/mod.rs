@@ -701,7 +701,11 @@ impl Change<'_> {
     /// Says which folders are to be there in the end, outermost first, and with which permission
     /// bits, where a new folder would have others.
     pub fn set_folders(&mut self, folders: Vec<WorkspacePath>, modes: Vec<FolderMode>) {
-        self.entry.folders = folders.into_iter().filter(|folder| !self.is_folder(folder)).collect();
+        let stays = |folder: &WorkspacePath| {
+            self.is_folder(folder)
+                && self.standing(folder).is_some_and(|real| !self.entry.cleared.contains(&real))
+        };
+        self.entry.folders = folders.into_iter().filter(|folder| !stays(folder)).collect();
         self.entry.modes_after =
             modes.into_iter().filter(|folder| self.entry.folders.contains(&folder.path)).collect();
     }
@@ -740,10 +744,14 @@ impl Change<'_> {
         removed.map(|file| file.seen.current.place.path().clone()).collect()
     }
 
-    /// Joins what is removed and what is put under one name: there it is one file that changes.
+    /// Joins what is removed and what is put at one place: there it is one file that changes.
     fn join_names(&mut self) {
         let removed = self.removed_paths();
-        let is_both = |file: &Planned| removed.contains(file.seen.current.place.path());
+        // What is removed from a folder that moves away stands elsewhere than what is put there.
+        let is_both = |file: &Planned| {
+            let path = file.seen.current.place.path();
+            removed.contains(path) && self.standing(path).as_ref() == Some(path)
+        };
         let both: Vec<WorkspacePath> = self
             .files
             .iter()
@@ -798,7 +806,8 @@ impl Change<'_> {
         let mut folder = path.parent().unwrap_or_default();
         loop {
             let real = self.standing(&folder);
-            if let Some(real) = real.filter(|real| !removed.contains(real)) {
+            let stays = |real: &WorkspacePath| !removed.contains(real) && !self.entry.cleared.contains(real);
+            if let Some(real) = real.filter(stays) {
                 match fs::open_beneath(
                     self.engine.workspace.root_fd(),
                     &real,
@@ -810,7 +819,7 @@ impl Change<'_> {
                     Err(rustix::io::Errno::NOENT) => {}
                     // Where a file or symlink stood that this change removes.
                     Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP)
-                        if removed.iter().any(|file| folder.is_within(file)) => {}
+                        if removed.iter().any(|file| real.is_within(file)) => {}
                     Err(errno) => {
                         return Err(Error::io(
                             "open the folder",

@@ -290,6 +290,14 @@ fn stand_in(workspace: &Workspace, entry: &Entry, file: &FileEntry) -> Stand {
     if file.after.is_none() && is_taken_over(workspace, entry, &file.path) {
         return Stand::After;
     }
+    // Another file of the change may have its name by now, whose folder is another too.
+    let has_its_name = |other: &&FileEntry| other.path == file.path && other.after.is_some();
+    if file.after.is_none()
+        && let Some(other) = entry.files.iter().find(has_its_name)
+        && has_new_side(workspace, other)
+    {
+        return Stand::After;
+    }
     let goes = entry.cleared.contains(&file.path) || entry.vacated.contains(&file.path);
     let is_in_use = (goes && is_folder(workspace, &file.path)) || entry.moves.iter().any(is_away);
     if file.before.is_none() && is_in_use && is_staged(workspace, file) {

@@ -323,7 +323,7 @@ impl<'s> Replay<'s> {
             lives.into_values().partition(|live| same(live.from.as_ref(), Some(&live.target)));
         for Live { at, real, .. } in unchanged {
             if let Some(real) = real
-                && placed(&pieces, &real) != at
+                && standing(&pieces, &at).as_ref() != Some(&real)
             {
                 pieces.retain(|piece| piece.real != real);
                 pieces.push(Piece { real, at });
@@ -363,6 +363,15 @@ pub fn standing(pieces: &[Piece], path: &WorkspacePath) -> Option<WorkspacePath>
     let holder = pieces.iter().filter(|piece| path.is_within(&piece.at)).max_by_key(|piece| depth(&piece.at));
     let real = holder.map_or_else(|| path.clone(), |piece| rebased(path, &piece.at, &piece.real));
     (placed(pieces, &real) == *path).then_some(real)
+}
+
+impl Live {
+    /// Whether the file is where it is to be, whatever moves round it: under one name may be another
+    /// folder by then, and under another this one.
+    #[must_use]
+    pub fn stays(&self, pieces: &[Piece]) -> bool {
+        self.real.as_ref() == Some(&self.at) && standing(pieces, &self.at).as_ref() == Some(&self.at)
+    }
 }
 
 /// Components in a path.

@@ -17,6 +17,8 @@ pub struct Planner<'p, 'c> {
     history: &'p History,
     /// Whether to keep what others have changed since.
     merge: bool,
+    /// What moves.
+    pieces: &'p [Piece],
     /// The paths concerned so far.
     paths: Vec<WorkspacePath>,
     /// Files whose bytes are right already, and only their name is not.
@@ -25,8 +27,8 @@ pub struct Planner<'p, 'c> {
 
 impl<'p, 'c> Planner<'p, 'c> {
     /// Nothing planned yet.
-    pub fn new(change: &'p mut Change<'c>, history: &'p History, merge: bool) -> Self {
-        Self { change, history, merge, paths: Vec::new(), unchanged: Vec::new() }
+    pub fn new(change: &'p mut Change<'c>, history: &'p History, merge: bool, pieces: &'p [Piece]) -> Self {
+        Self { change, history, merge, pieces, paths: Vec::new(), unchanged: Vec::new() }
     }
 
     /// The paths concerned, and the files that only get another name.
@@ -57,13 +59,13 @@ impl<'p, 'c> Planner<'p, 'c> {
     /// `stale_file` where it holds other bytes than this session left and they are not to be
     /// merged, or cannot be; `not_found` where the bytes are in no backup.
     pub fn put(&mut self, live: Live) -> Result<(), Error> {
+        let stays = live.real.is_none() || live.stays(self.pieces);
         let Live { at, real, from, target } = live;
         let current = match &real {
             Some(real) => self.look_at(real)?,
             None => self.change.nothing_at(&at)?,
         };
         let now = version(&current);
-        let stays = real.as_ref().is_none_or(|real| *real == at);
         if same(now.as_ref(), Some(&target)) {
             self.unchanged.extend(real.filter(|_| !stays).map(|real| Piece { real, at }));
             return Ok(());

@@ -57,7 +57,7 @@ pub fn clear_the_way(
     vacant: &[WorkspacePath],
 ) -> Result<(), Error> {
     let workspace = change.workspace();
-    let lives = outcome.lives.iter().filter(|live| live.real.as_ref() != Some(&live.at)).map(|live| &live.at);
+    let lives = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces)).map(|live| &live.at);
     let mut cleared = Vec::new();
     for at in lives.chain(outcome.pieces.iter().map(|piece| &piece.at)) {
         let others: Vec<Piece> = outcome.pieces.iter().filter(|piece| piece.at != *at).cloned().collect();
@@ -95,7 +95,7 @@ pub fn innermost_first(folders: &mut Vec<WorkspacePath>) {
 /// Whether what stands at a path goes, or goes elsewhere.
 fn leaves(outcome: &Outcome, real: &WorkspacePath) -> bool {
     let gone = outcome.gone.iter().any(|gone| gone.real.as_ref() == Some(real));
-    let put_elsewhere = |live: &Live| live.real.as_ref() == Some(real) && live.at != *real;
+    let put_elsewhere = |live: &Live| live.real.as_ref() == Some(real) && !live.stays(&outcome.pieces);
     gone || outcome.lives.iter().any(put_elsewhere) || outcome.pieces.iter().any(|piece| piece.real == *real)
 }
 

@@ -204,7 +204,7 @@ fn plan(
     let outcome = without_empty(change.workspace(), outcome, &mut vacant)?;
     clear_the_way(change, &outcome, &vacant)?;
     let vacated = vacated(&outcome, vacant);
-    let mut planner = Planner::new(change, history, merge);
+    let mut planner = Planner::new(change, history, merge, &outcome.pieces);
     for gone in &outcome.gone {
         planner.remove(gone)?;
     }
