@@ -158,7 +158,8 @@ pub fn pack(engine: &mut Engine) -> usize {
 /// `io_error` where they cannot be opened.
 pub fn find(engine: &Engine) -> Result<Option<Store>, Error> {
     let root = engine.workspace.root();
-    Store::find(root, &root.join(STATE_FOLDER), engine.policy().branch()).map_err(|error| unreadable(&error))
+    uninterrupted(|| Store::find(root, &root.join(STATE_FOLDER), engine.policy().branch()))
+        .map_err(|error| unreadable(&error))
 }
 
 /// The refusal where snapshots cannot be read.

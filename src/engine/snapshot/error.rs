@@ -13,6 +13,8 @@ pub struct SnapshotError {
     message: String,
     /// What went wrong beneath, where something did.
     source: Option<Box<dyn Error + Send + Sync>>,
+    /// Whether that was a signal.
+    interrupted: bool,
 }
 
 impl SnapshotError {
@@ -26,22 +28,12 @@ impl SnapshotError {
     /// Whether a signal cut a call of the system short: it can be tried again.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            if error
-                .downcast_ref::<std::io::Error>()
-                .is_some_and(|io| io.kind() == std::io::ErrorKind::Interrupted)
-            {
-                return true;
-            }
-            cause = error.source();
-        }
-        false
+        self.interrupted
     }
 
     /// A refusal without a cause beneath it.
     pub(super) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), source: None }
+        Self { message: message.into(), source: None, interrupted: false }
     }
 }
 
@@ -74,9 +66,38 @@ pub(super) trait Doing<T> {
 
 impl<T, E: Into<Box<dyn Error + Send + Sync>>> Doing<T> for Result<T, E> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
-        self.map_err(|error| SnapshotError { message: what(), source: Some(error.into()) })
+        self.map_err(|error| {
+            let source: Box<dyn Error + Send + Sync> = error.into();
+            let interrupted = was_interrupted(source.as_ref());
+            SnapshotError { message: what(), source: Some(source), interrupted }
+        })
     }
     fn untold(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
-        self.map_err(|_| SnapshotError::new(what()))
+        self.map_err(|error| {
+            let source: Box<dyn Error + Send + Sync> = error.into();
+            SnapshotError { interrupted: was_interrupted(source.as_ref()), ..SnapshotError::new(what()) }
+        })
     }
+}
+
+/// Whether a signal is at the bottom of an error. Some of gix's errors hold their causes as text
+/// alone, so the system's own words count too.
+fn was_interrupted(error: &(dyn Error + 'static)) -> bool {
+    let signal = std::io::Error::from_raw_os_error(rustix::io::Errno::INTR.raw_os_error()).to_string();
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::Interrupted)
+            || error.to_string().contains(&signal)
+        {
+            return true;
+        }
+        if let Some(before) = error.downcast_ref::<SnapshotError>()
+            && before.interrupted
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }

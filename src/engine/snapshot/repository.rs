@@ -65,6 +65,8 @@ fn open_with(
         GitDir::Absent => (None, None),
         GitDir::Odd(why) => (Some(why), None),
         GitDir::Here(located) => match open_located(root, &located) {
+            // It can be used all the same: the caller tries again.
+            Err(error) if error.is_interrupted() => return Err(error),
             Ok(repo) => {
                 return Ok(Some(Opened { repo, worktree: located.worktree, private: false, warning: None }));
             }

@@ -17,7 +17,7 @@ use super::rules::Rules;
 use super::scan_index::ScanIndex;
 use super::tree::{Edit, Found};
 use super::untracked::{Untracked, may_enter};
-use super::{Moved, Store, compare, prepare, seconds, tree, untracked, walk};
+use super::{Moved, PathChange, Store, compare, prepare, seconds, tree, untracked, walk};
 use crate::control::Control;
 
 /// Most paths that are compared for the subject of a scan's commit.
@@ -110,7 +110,7 @@ impl Store {
         let is_news = taken.is_news || !index.is_settled(clock);
         let edits: Vec<Edit<'_>> = taken.edits.iter().map(|(path, to)| Edit { path, to: *to }).collect();
         let seen_tree = tree::apply(&self.repo, index.tree, &edits)?;
-        let tree = self.keep_unjudged(root, &chain, index.tree, seen_tree)?;
+        let tree = self.keep_unjudged(root, &chain, index.tree, seen_tree, &taken.unreadable)?;
         let count = compare::trees(&self.repo, chain.tree(), tree, PATHS_MAX)?.paths;
         let subject = scan.subject.clone().unwrap_or_else(|| match count.as_slice() {
             [one] => format!("external: {}", one.path.to_str_lossy()),
@@ -173,12 +173,14 @@ impl Store {
         )?;
         let mut taken =
             Taken { left_out: looked.untracked.left_out, is_news: !files.is_empty(), ..Taken::default() };
+        taken.unreadable = looked.untracked.closed;
         let mut bytes_left = work.bounds.bytes_max;
         for (path, known) in files.into_iter().filter(|(path, _)| may_enter(path)) {
             work.control.check().doing(|| "the work tree cannot be scanned".into())?;
             let on_disk = match work.root.read(&path) {
                 Err(Errno::ACCESS | Errno::PERM) => {
                     taken.left_out.push(LeftOut::new(&path, Reason::Unreadable));
+                    taken.unreadable.push(path);
                     continue;
                 }
                 other => other.doing(|| format!("`{path}` cannot be read"))?,
@@ -205,7 +207,7 @@ impl Store {
     /// `seen`, with what the branch has of the files that are there but that a scan does not judge.
     ///
     /// Such are files that are ignored though they were committed once, those that a filter
-    /// program would have to convert, and large ones. `scanned` is the tree of the scan before:
+    /// program would have to convert, large ones, and what is `unreadable`. `scanned` is the tree of the scan before:
     /// elsewhere than where the branch differs from it there is nothing to decide.
     fn keep_unjudged(
         &self,
@@ -213,9 +215,18 @@ impl Store {
         chain: &Chain<'_>,
         scanned: ObjectId,
         seen: ObjectId,
+        unreadable: &[BString],
     ) -> Result<ObjectId, SnapshotError> {
         let since = compare::trees(&self.repo, scanned, chain.tree(), PATHS_MAX)?.paths;
-        let there: Vec<_> = since.iter().filter(|change| change.after.is_some()).collect();
+        let is_unreadable = |path: &[u8]| {
+            let holds = |closed: &BString| {
+                let is_folder = closed.is_empty() || closed.ends_with(b"/");
+                if is_folder { path.starts_with(closed) } else { path == closed.as_slice() }
+            };
+            unreadable.iter().any(holds)
+        };
+        let is_there = |change: &&PathChange| change.after.is_some() || is_unreadable(&change.path);
+        let there: Vec<_> = since.iter().filter(is_there).collect();
         let mut preparer = prepare::scanner(
             &self.repo,
             chain,
@@ -225,9 +236,15 @@ impl Store {
         let mut edits = Vec::new();
         for change in there {
             let path = change.path.as_slice();
-            let Some(size_bytes) = size_of(root, path) else { continue };
-            let unseen = tree::look_up(&self.repo, seen, path)? == tree::Lookup::Nothing;
-            if unseen || preparer.leaves_out(path, size_bytes)? {
+            let stays = is_unreadable(path)
+                || match size_of(root, path) {
+                    None => false,
+                    Some(size_bytes) => {
+                        let unseen = tree::look_up(&self.repo, seen, path)? == tree::Lookup::Nothing;
+                        unseen || preparer.leaves_out(path, size_bytes)?
+                    }
+                };
+            if stays {
                 edits.push(Edit { path, to: tree::look_up(&self.repo, chain.tree(), path)?.entry() });
             }
         }
@@ -262,6 +279,8 @@ struct Taken {
     is_news: bool,
     /// What stays out.
     left_out: Vec<LeftOut>,
+    /// The files and folders among it that may not be read.
+    unreadable: Vec<BString>,
     /// What a person should know.
     warnings: Vec<String>,
 }

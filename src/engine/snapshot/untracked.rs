@@ -23,6 +23,9 @@ pub struct Untracked {
     pub files: Vec<BString>,
     /// What stays out.
     pub left_out: Vec<LeftOut>,
+    /// Folders that may not be read, each with a slash at its end save the root: what is in them is
+    /// not known.
+    pub closed: Vec<BString>,
 }
 
 /// Sorts out what a walk found untracked. Folders that are ignored as a whole are not looked into.
@@ -52,6 +55,7 @@ pub fn sort_out(
     for folder in &seen.closed {
         found.left_out.push(LeftOut::new(folder, Reason::Unreadable));
     }
+    found.closed.clone_from(&seen.closed);
     found.files.sort_unstable();
     Ok(found)
 }
