@@ -127,7 +127,10 @@ impl Lines {
     /// Whether all of the lines `first` to `last` were shown.
     #[must_use]
     pub fn contain(&self, first: u64, last: u64) -> bool {
-        first > last || self.0.iter().any(|&(from, to)| from <= first && to >= last)
+        // They ascend and do not touch, so one of them alone can hold all.
+        let after = self.0.partition_point(|&(from, _)| from <= first);
+        let holder = after.checked_sub(1).and_then(|at| self.0.get(at));
+        first > last || holder.is_some_and(|&(_, to)| to >= last)
     }
 
     /// The ranges.

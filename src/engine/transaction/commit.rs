@@ -573,10 +573,15 @@ pub fn set_modes(workspace: &Workspace, modes: &[FolderMode]) -> Result<(), Erro
     let mut modes: Vec<&FolderMode> = modes.iter().collect();
     modes.sort_by_cached_key(|folder| std::cmp::Reverse(replay::depth(&folder.path)));
     for FolderMode { path, mode } in modes {
-        if let Some(folder) = workspace.find_folder(path)? {
-            rustix::io::retry_on_intr(|| rustix::fs::fchmod(&folder, Mode::from_raw_mode(*mode)))
-                .map_err(|errno| Error::io("set the mode of", workspace.shown(path), errno))?;
+        let Some(folder) = workspace.find_folder(path)? else {
+            continue;
+        };
+        // Where it is right already nothing is asked of a file system that may have no modes.
+        if rustix::fs::fstat(&folder).is_ok_and(|stat| fs::mode_of(&stat) == *mode) {
+            continue;
         }
+        rustix::io::retry_on_intr(|| rustix::fs::fchmod(&folder, Mode::from_raw_mode(*mode)))
+            .map_err(|errno| Error::io("set the mode of", workspace.shown(path), errno))?;
     }
     Ok(())
 }

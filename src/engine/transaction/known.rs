@@ -5,7 +5,7 @@ use similar::DiffOp;
 use crate::engine::session::Lines;
 use crate::text::lines::{self, Common};
 
-/// Lines on both sides together that are compared at any place; more are compared one by one.
+/// Lines on both sides together that are compared at any place; more only at the same number.
 const COMPARED_MAX: usize = 10_000;
 /// Ranges of lines that a mark holds; lines beyond them count as not shown.
 const RANGES_MAX: usize = 4096;
@@ -74,7 +74,7 @@ fn known_between(shown: &Lines, old: &Part<'_>, new: &Part<'_>) -> Vec<(u64, u64
     let ops = if total <= COMPARED_MAX {
         similar::capture_diff_slices(similar::Algorithm::Myers, &old.lines, &new.lines)
     } else if old.lines.len() == new.lines.len() {
-        (0..old.lines.len()).map(|at| line_by_line(old, new, at)).collect()
+        unchanged_in_place(old, new)
     } else {
         Vec::new()
     };
@@ -99,13 +99,17 @@ fn known_between(shown: &Lines, old: &Part<'_>, new: &Part<'_>) -> Vec<(u64, u64
     known
 }
 
-/// What has become of one line that has not changed its number.
-fn line_by_line(old: &Part<'_>, new: &Part<'_>, at: usize) -> DiffOp {
-    if old.lines.get(at) == new.lines.get(at) {
-        DiffOp::Equal { old_index: at, new_index: at, len: 1 }
-    } else {
-        DiffOp::Replace { old_index: at, old_len: 1, new_index: at, new_len: 1 }
+/// The runs of lines that are the same at the same number. Of the others nothing can be said: one that
+/// nobody has read may have come to stand there.
+fn unchanged_in_place(old: &Part<'_>, new: &Part<'_>) -> Vec<DiffOp> {
+    let mut runs: Vec<DiffOp> = Vec::new();
+    for at in (0..old.lines.len()).filter(|&at| old.lines.get(at) == new.lines.get(at)) {
+        match runs.last_mut() {
+            Some(DiffOp::Equal { old_index, len, .. }) if *old_index + *len == at => *len += 1,
+            _ => runs.push(DiffOp::Equal { old_index: at, new_index: at, len: 1 }),
+        }
     }
+    runs
 }
 
 /// The known lines among those that took the place of others: all where the others were known, else
@@ -193,6 +197,16 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_moved_up_in_a_long_file_is_not_taken_for_the_one_that_was_read() {
+        let lines: Vec<String> = (1..=20_000_u64)
+            .map(|line| format!("{:x}\n", line.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+            .collect();
+        let before = lines.concat();
+        let after = [&lines[1..19_999], &["own\n".to_owned()], &lines[19_999..]].concat().concat();
+        assert_eq!(carried_over(&Lines::default(), before.as_bytes(), after.as_bytes()).ranges(), []);
+    }
+
+    #[test]
     fn far_apart_in_a_long_file_only_what_was_shown_is_known() {
         let text = |word: &str| -> String {
             (1..=20_000)
@@ -200,6 +214,6 @@ mod tests {
                 .collect()
         };
         let known = carried_over(&shown(&[(4999, 5001)]), text("old").as_bytes(), text("new").as_bytes());
-        assert_eq!(known.ranges(), [(4999, 5001)]);
+        assert_eq!(known.ranges(), [(4999, 4999), (5001, 5001)]);
     }
 }
