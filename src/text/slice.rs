@@ -298,6 +298,11 @@ struct Cutter {
     skipped_all: bool,
     /// What the answer adds to the lines kept up to their end.
     growth: usize,
+    /// What it adds to the line that has not ended, up to `counted`: a line may come in very many
+    /// pieces.
+    pending_growth: usize,
+    /// Where in `kept` that count stands.
+    counted: usize,
 }
 
 impl Cutter {
@@ -317,6 +322,8 @@ impl Cutter {
             stopped: false,
             skipped_all: false,
             growth: 0,
+            pending_growth: 0,
+            counted: 0,
         }
     }
 
@@ -367,18 +374,32 @@ impl Cutter {
     }
 
     /// Whether what is kept is more than was asked for.
-    fn is_over(&self, is_whole: bool) -> bool {
+    fn is_over(&mut self, is_whole: bool) -> bool {
         let bound = self.wanted.bytes_max;
-        let pending = if is_whole { self.pending() } else { whole_characters(self.pending()) };
-        bound > 0 && !fits(self.kept.len(), self.growth + growth_of(pending), bound)
+        if bound == 0 {
+            return false;
+        }
+        self.count_growth(is_whole);
+        !fits(self.kept.len(), self.growth + self.pending_growth, bound)
+    }
+
+    /// Counts what the answer adds to what has come since the last count.
+    fn count_growth(&mut self, is_whole: bool) {
+        let new = self.kept.get(self.counted..).unwrap_or_default();
+        let new = if is_whole { new } else { whole_characters(new) };
+        let length = new.len();
+        self.pending_growth += growth_of(new);
+        self.counted += length;
     }
 
     /// Notes the end of a kept line.
     fn end_line(&mut self) {
         if self.wanted.bytes_max > 0 {
-            self.growth += growth_of(self.pending());
+            self.count_growth(true);
+            self.growth += self.pending_growth;
         }
         self.line_start = self.kept.len();
+        (self.counted, self.pending_growth) = (self.line_start, 0);
         self.ended_lines += 1;
     }
 
@@ -387,7 +408,7 @@ impl Cutter {
     fn bound_line(&mut self, is_whole: bool) {
         if self.line_start == 0 && !self.wanted.clips_first {
             self.stop();
-        } else if is_very_long(self.pending(), self.wanted.bytes_max) {
+        } else if is_long(self.pending().len(), self.pending_growth, self.wanted.bytes_max) {
             self.clip(is_whole);
         } else if is_whole {
             self.stop();
@@ -409,6 +430,7 @@ impl Cutter {
         }
         self.clipped.push(Clipped { line: self.ended + 1, kept, length: kept as u64 });
         let rest = self.kept.split_off(self.line_start + kept);
+        (self.counted, self.pending_growth) = (self.line_start, 0);
         self.pass_over(&rest, is_whole, false);
     }
 
@@ -473,7 +495,12 @@ impl Cutter {
 /// for one beside others.
 #[must_use]
 pub fn is_very_long(line: &[u8], bound: usize) -> bool {
-    line.len() > LONG_LINE_BYTES && !fits(line.len(), growth_of(line), bound)
+    is_long(line.len(), growth_of(line), bound)
+}
+
+/// The same of a line of `length` bytes, to which the answer adds `growth`.
+const fn is_long(length: usize, growth: usize, bound: usize) -> bool {
+    length > LONG_LINE_BYTES && !fits(length, growth, bound)
 }
 
 /// Bytes kept at the start of a very long line that is clipped: whole characters, at least one.
