@@ -43,7 +43,33 @@ pub struct Call {
 impl Call {
     /// A call at `root` by someone whose home is `home`.
     pub fn new(root: &Path, home: &Path) -> Self {
-        let mut command = Command::new(LBX);
+        Self::of(Command::new(LBX), root, home)
+    }
+
+    /// The same, by a user to whom the modes of files mean something, root as well; `None` where root
+    /// cannot give up its power.
+    #[allow(clippy::print_stderr, reason = "a test that is passed over says so")]
+    pub fn unprivileged(root: &Path, home: &Path) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            return Some(Self::new(root, home));
+        }
+        let without_power = || {
+            let mut command = Command::new("setpriv");
+            command.args(["--bounding-set", "-dac_override,-dac_read_search", "--"]);
+            command
+        };
+        let works = without_power().arg("true").output().is_ok_and(|output| output.status.success());
+        if !works {
+            eprintln!("skipped: root cannot give up its power here (setpriv)");
+            return None;
+        }
+        let mut command = without_power();
+        command.arg(LBX);
+        Some(Self::of(command, root, home))
+    }
+
+    /// A call of that program.
+    fn of(mut command: Command, root: &Path, home: &Path) -> Self {
         command.current_dir(root).env_clear();
         command.env("PATH", PATH_FIXED).env("HOME", home).env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
         command.env("GIT_CONFIG_NOSYSTEM", "1");

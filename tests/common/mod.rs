@@ -107,6 +107,11 @@ impl Workspace {
         Call::new(&self.root, &self.outside.join("home")).arguments(arguments)
     }
 
+    /// The same by a user whom the modes of files bind, where that can be tried.
+    pub fn call_unprivileged<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Option<Call> {
+        Some(Call::unprivileged(&self.root, &self.outside.join("home"))?.arguments(arguments))
+    }
+
     /// The absolute path of a file.
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)

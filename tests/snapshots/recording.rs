@@ -137,3 +137,39 @@ fn large_files_are_whole_in_their_snapshots() {
     assert_eq!(at("lbx-snapshots~2"), lines("two\n"));
     ws.git(&["fsck", "--strict", "--full"]);
 }
+
+/// They are worked out beside the disk's work, as they stand; a conversion comes first all the same.
+#[test]
+fn a_large_file_enters_as_git_would_store_it() {
+    let text = |eol: &str| (0..100_000).map(|line| format!("line {line}{eol}")).collect::<String>();
+    let ws = Workspace::with(&[(".gitattributes", "crlf.txt text eol=crlf\n"), ("plain.txt", &text("\n"))]);
+    ws.write("crlf.txt", text("\r\n"));
+    ws.git(&["add", "-A"]);
+    ws.git(&["commit", "-q", "-m", "large"]);
+    for path in ["plain.txt", "crlf.txt"] {
+        ws.lbx(&["read", path, "--limit", "10"]).ok();
+        ws.lbx(&["edit", path, "--old-string", "line 7\n", "--new-string", "LINE 7\n"]).ok();
+    }
+    ws.holds("crlf.txt", text("\r\n").replacen("line 7\r", "LINE 7\r", 1));
+    assert_eq!(ws.snapshots().len(), 2, "nothing was taken for someone else's: {:?}", ws.snapshots());
+    assert_eq!(ws.git(&["rev-parse", "lbx-snapshots^{tree}"]), ws.tree_id());
+}
+
+/// A scan that cannot look has nothing to say, whatever git's index has of it.
+#[test]
+fn what_may_not_be_read_stays_as_the_branch_has_it() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("d/b.txt", "b\n"), ("d/e/c.txt", "c\n")]);
+    for path in ["a.txt", "d/b.txt", "d/e/c.txt"] {
+        ws.lbx(&["append", path, "--content", "more\n"]).ok();
+    }
+    let tree = ws.git(&["rev-parse", "lbx-snapshots^{tree}"]);
+    for (closed, mode) in [("d/e", 0o755), ("d", 0o755), ("d/b.txt", 0o644), ("a.txt", 0o644)] {
+        let Some(snapshot) = ws.call_unprivileged(&["snapshot"]) else { return };
+        ws.chmod(closed, 0);
+        let data = snapshot.run().ok();
+        ws.chmod(closed, mode);
+        assert_eq!(data["left_out"], json!([{"path": closed, "reason": "it may not be read"}]), "{data}");
+        assert_eq!(data["files"], 0, "{closed}: {data}");
+        assert_eq!(ws.git(&["rev-parse", "lbx-snapshots^{tree}"]), tree, "{closed}");
+    }
+}

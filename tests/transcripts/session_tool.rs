@@ -114,17 +114,23 @@ fn a_status_tells_what_was_refused() {
     );
 }
 
+/// A workspace in which lines of each file were read and one was changed.
+fn worked_on(names: &[String]) -> Workspace {
+    let lines = numbered(60);
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), lines.as_str())).collect();
+    let ws = Workspace::with(&files);
+    for name in names {
+        ws.lbx(&["read", name, "--start-line", "3", "--end-line", "40"]).ok();
+        ws.lbx(&["edit", name, "--old-string", "7\n8\n", "--new-string", "seven\n8\n"]).ok();
+    }
+    ws
+}
+
 #[test]
 fn twenty_files_take_less_than_a_kilobyte() {
     let names: Vec<String> =
         (1..=20).map(|number| format!("src/module_{number:02}/file_{number:02}.rs")).collect();
-    let lines = numbered(60);
-    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), lines.as_str())).collect();
-    let ws = Workspace::with(&files);
-    for name in &names {
-        ws.lbx(&["read", name, "--start-line", "3", "--end-line", "40"]).ok();
-        ws.lbx(&["edit", name, "--old-string", "7\n8\n", "--new-string", "seven\n8\n"]).ok();
-    }
+    let ws = worked_on(&names);
     for name in names.iter().take(3) {
         ws.lbx(&["edit", name, "--old-string", "none", "--new-string", "x"]).error("no_match");
     }
@@ -141,13 +147,7 @@ fn twenty_files_with_long_names_take_less_than_a_kilobyte() {
     let names: Vec<String> = (1..=20)
         .map(|number| format!("{folder}/service{}/CustomerService{number}.java", number % 3))
         .collect();
-    let lines = numbered(60);
-    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), lines.as_str())).collect();
-    let ws = Workspace::with(&files);
-    for name in &names {
-        ws.lbx(&["read", name, "--start-line", "3", "--end-line", "40"]).ok();
-        ws.lbx(&["edit", name, "--old-string", "7\n8\n", "--new-string", "seven\n8\n"]).ok();
-    }
+    let ws = worked_on(&names);
     ws.write(&names[0], "x\n");
     let json = ws.lbx(&["session"]).stdout_text();
     assert!(json.len() < 1000, "{}: {json}", json.len());

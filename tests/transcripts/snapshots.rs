@@ -292,25 +292,3 @@ fn no_program_of_the_repository_runs() {
     ws.lbx(&["log"]).success();
     assert!(!witness.exists());
 }
-
-/// Large files are hashed and compressed beside the disk's work; a conversion comes first all the same.
-#[test]
-fn a_large_file_enters_as_git_would_store_it() {
-    let text = |eol: &str| (0..100_000).fold(String::new(), |text, line| text + &format!("line {line}{eol}"));
-    let ws = Workspace::with(&[(".gitattributes", "crlf.txt text eol=crlf\n"), ("plain.txt", &text("\n"))]);
-    ws.write("crlf.txt", text("\r\n"));
-    ws.git(&["add", "-A"]);
-    ws.git(&["commit", "-q", "-m", "large"]);
-    for (path, eol) in [("plain.txt", "\n"), ("crlf.txt", "\r\n")] {
-        ws.lbx(&["read", path, "--limit", "10"]).ok();
-        ws.lbx(&["edit", path, "--old-string", "line 7\n", "--new-string", "LINE 7\n"]).ok();
-        ws.holds(path, text(eol).replacen("line 7\r", "LINE 7\r", 1).replacen("line 7\n", "LINE 7\n", 1));
-    }
-    assert_eq!(ws.snapshots().len(), 2, "nothing was taken for someone else's: {:?}", ws.snapshots());
-    assert_eq!(ws.git(&["rev-parse", "lbx-snapshots^{tree}"]), ws.tree_id());
-    ws.git(&["fsck", "--strict"]);
-    ws.write("plain.txt", text("!\n"));
-    ws.lbx(&["append", "plain.txt", "--content", "end\n"]).ok();
-    let log = ws.git(&["log", "--format=%s", "-2", "lbx-snapshots"]);
-    assert!(log.contains("external: plain.txt"), "{log}");
-}

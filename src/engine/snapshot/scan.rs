@@ -173,14 +173,14 @@ impl Store {
         )?;
         let mut taken =
             Taken { left_out: looked.untracked.left_out, is_news: !files.is_empty(), ..Taken::default() };
-        taken.unreadable = looked.untracked.closed;
+        taken.unreadable = Unreadable(looked.untracked.closed);
         let mut bytes_left = work.bounds.bytes_max;
         for (path, known) in files.into_iter().filter(|(path, _)| may_enter(path)) {
             work.control.check().doing(|| "the work tree cannot be scanned".into())?;
             let on_disk = match work.root.read(&path) {
                 Err(Errno::ACCESS | Errno::PERM) => {
                     taken.left_out.push(LeftOut::new(&path, Reason::Unreadable));
-                    taken.unreadable.push(path);
+                    taken.unreadable.0.push(path);
                     continue;
                 }
                 other => other.doing(|| format!("`{path}` cannot be read"))?,
@@ -207,25 +207,18 @@ impl Store {
     /// `seen`, with what the branch has of the files that are there but that a scan does not judge.
     ///
     /// Such are files that are ignored though they were committed once, those that a filter
-    /// program would have to convert, large ones, and what is `unreadable`. `scanned` is the tree of the scan before:
-    /// elsewhere than where the branch differs from it there is nothing to decide.
+    /// program would have to convert, large ones, and what is `unreadable`. `scanned` is the tree of
+    /// the scan before: elsewhere than where the branch differs from it there is nothing to decide.
     fn keep_unjudged(
         &self,
         root: &Path,
         chain: &Chain<'_>,
         scanned: ObjectId,
         seen: ObjectId,
-        unreadable: &[BString],
+        unreadable: &Unreadable,
     ) -> Result<ObjectId, SnapshotError> {
         let since = compare::trees(&self.repo, scanned, chain.tree(), PATHS_MAX)?.paths;
-        let is_unreadable = |path: &[u8]| {
-            let holds = |closed: &BString| {
-                let is_folder = closed.is_empty() || closed.ends_with(b"/");
-                if is_folder { path.starts_with(closed) } else { path == closed.as_slice() }
-            };
-            unreadable.iter().any(holds)
-        };
-        let is_there = |change: &&PathChange| change.after.is_some() || is_unreadable(&change.path);
+        let is_there = |change: &&PathChange| change.after.is_some() || unreadable.holds(&change.path);
         let there: Vec<_> = since.iter().filter(is_there).collect();
         let mut preparer = prepare::scanner(
             &self.repo,
@@ -236,14 +229,13 @@ impl Store {
         let mut edits = Vec::new();
         for change in there {
             let path = change.path.as_slice();
-            let stays = is_unreadable(path)
-                || match size_of(root, path) {
-                    None => false,
-                    Some(size_bytes) => {
-                        let unseen = tree::look_up(&self.repo, seen, path)? == tree::Lookup::Nothing;
-                        unseen || preparer.leaves_out(path, size_bytes)?
-                    }
-                };
+            let stays = if unreadable.holds(path) {
+                true
+            } else {
+                let Some(size_bytes) = size_of(root, path) else { continue };
+                let unseen = tree::look_up(&self.repo, seen, path)? == tree::Lookup::Nothing;
+                unseen || preparer.leaves_out(path, size_bytes)?
+            };
             if stays {
                 edits.push(Edit { path, to: tree::look_up(&self.repo, chain.tree(), path)?.entry() });
             }
@@ -279,10 +271,24 @@ struct Taken {
     is_news: bool,
     /// What stays out.
     left_out: Vec<LeftOut>,
-    /// The files and folders among it that may not be read.
-    unreadable: Vec<BString>,
+    /// What of it may not be read.
+    unreadable: Unreadable,
     /// What a person should know.
     warnings: Vec<String>,
+}
+
+/// Files and folders that may not be read; a folder ends in a slash, and the root is empty.
+#[derive(Default)]
+struct Unreadable(Vec<BString>);
+
+impl Unreadable {
+    /// Whether a file is one of them or in one.
+    fn holds(&self, path: &[u8]) -> bool {
+        self.0.iter().any(|closed| {
+            let is_folder = closed.is_empty() || closed.ends_with(b"/");
+            if is_folder { path.starts_with(closed) } else { path == closed.as_slice() }
+        })
+    }
 }
 
 /// Refuses more files than one scan takes in.
