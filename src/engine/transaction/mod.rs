@@ -849,6 +849,10 @@ fn smallest_read(shown: &str, bytes: &[u8], needed: Option<(u64, u64)>) -> (Stri
         return (shown.to_owned(), format!("lbx read {path} --binary base64 --max-bytes 0"));
     }
     match needed {
+        Some((line, last)) if line == last => (
+            format!("line {line} of {shown}"),
+            format!("lbx read {path} --start-line {line} --end-line {line}"),
+        ),
         Some((first, last)) => (
             format!("lines {first} to {last} of {shown}"),
             format!("lbx read {path} --start-line {first} --end-line {last}"),
