@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -72,8 +71,8 @@ impl<'s> Folders<'s> {
         let staging = Arc::clone(&self.staging);
         let temporary = OsString::from(unique_name("backup"));
         let io = |source: std::io::Error| Error::io("back up", shown(FOLDER), source);
-        let mut file = fs::create_at(staging.as_fd(), &temporary, 0o600).map_err(|errno| io(errno.into()))?;
-        let written = file.write_all(bytes);
+        let file = fs::create_at(staging.as_fd(), &temporary, 0o600).map_err(|errno| io(errno.into()))?;
+        let written = fs::write_all(&file, bytes);
         let pending = Pending { file, folder, staging, temporary, name };
         match written {
             Ok(()) => Ok(Some(pending)),

@@ -15,6 +15,8 @@ use gix::objs::Kind;
 use gix::odb::memory::Storage;
 use gix::zlib::{Compression, stream::deflate};
 
+use crate::engine::fs::write_all;
+
 /// Most threads that write and sync at once; a disk gains little from more.
 const THREADS_MAX: usize = 8;
 /// Up to so many objects are synced one by one; beyond, the whole file system is.
@@ -178,8 +180,8 @@ impl Writer<'_> {
 
     /// Writes a new file, and syncs it where each is.
     fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o444).open(path)?;
-        let written = file.write_all(bytes);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o444).open(path)?;
+        let written = write_all(&file, bytes);
         let synced = written.and_then(|()| if self.sync_each { file.sync_all() } else { Ok(()) });
         if synced.is_err() {
             let _ = fs::remove_file(path);

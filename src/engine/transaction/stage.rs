@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -125,10 +124,9 @@ impl<'e> Stage<'e> {
         let mode = if original.is_some() || new.identity.is_some() { 0o600 } else { 0o666 };
         let model = original.map(|original| self.workspace.open_regular(&original.path, shown)).transpose();
         let model = model?.map(|(file, _)| file);
-        let mut file =
+        let file =
             fs::create_at(folder.as_fd(), &name, mode).map_err(|errno| Error::io("write", shown, errno))?;
-        let written = file
-            .write_all(new.bytes)
+        let written = fs::write_all(&file, new.bytes)
             .and_then(|()| Ok(identity::give(&file, original.zip(model.as_ref()), new, warnings)?));
         match written {
             Ok(mode) => Ok(Staged { file, path, folder, name, mode }),
@@ -149,9 +147,9 @@ impl<'e> Stage<'e> {
         let name = OsString::from(format!("{}-{name}", self.id));
         let path = staging_folder().join(&name);
         let shown = path.to_string();
-        let mut file = fs::create_at(folder.as_fd(), &name, 0o600)
+        let file = fs::create_at(folder.as_fd(), &name, 0o600)
             .map_err(|errno| Error::io("write", shown.clone(), errno))?;
-        let written = file.write_all(bytes);
+        let written = fs::write_all(&file, bytes);
         let staged = Staged { file, path, folder, name, mode: 0o600 };
         match written {
             Ok(()) => Ok(staged),
