@@ -174,7 +174,8 @@ pub struct Common {
 #[must_use]
 pub fn common_lines(one: &[u8], other: &[u8]) -> Common {
     let ending = terminator(one);
-    if one == other {
+    let same_start = common_start(one, other);
+    if same_start == one.len() && same_start == other.len() {
         let all = count(one);
         return Common { head: all, tail: 0, one: all, other: all };
     }
@@ -185,7 +186,7 @@ pub fn common_lines(one: &[u8], other: &[u8]) -> Common {
         let ended = memchr::memchr_iter(ending, text).count() as u64;
         ended + u64::from(text.last().is_some_and(|&last| last != ending))
     };
-    let same = one.get(..common_start(one, other)).unwrap_or_default();
+    let same = one.get(..same_start).unwrap_or_default();
     let start = memchr::memrchr(ending, same).map_or(0, |at| at + 1);
     let (one, other) = (one.get(start..).unwrap_or_default(), other.get(start..).unwrap_or_default());
     let same_bytes = common_end(one, other);

@@ -88,9 +88,13 @@ pub fn same_but_for_endings(one: &[u8], other: &[u8]) -> bool {
 /// script, as for `grep -w`.
 #[must_use]
 pub fn places(body: &[u8], needle: &[u8], word: bool) -> Vec<Range<usize>> {
-    let flat = Flat::of(body);
-    let needle = flat_needle(needle, body);
-    let finder = memchr::memmem::Finder::new(needle.as_ref());
+    places_in(&Flat::of(body), &flat_needle(needle, body), word)
+}
+
+/// The same of flattened texts.
+#[must_use]
+pub fn places_in(flat: &Flat<'_>, needle: &[u8], word: bool) -> Vec<Range<usize>> {
+    let finder = memchr::memmem::Finder::new(needle);
     let mut found = Vec::new();
     let mut from = 0;
     while !needle.is_empty()

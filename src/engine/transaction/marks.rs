@@ -10,7 +10,7 @@ use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
 use crate::engine::session::{Lines, Mark, SessionState};
 use crate::sha256::Sha256;
-use crate::text::content::View;
+use crate::text::content::{Start, View};
 use crate::text::lines;
 
 /// The marks after a change, and the paths whose marks are void.
@@ -82,7 +82,11 @@ fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<M
     Some(mark(carried_over(&before, &body_of(old_bytes), &body)))
 }
 
-/// The text of a file; its bytes where they are none.
+/// The text of a file, as far as its lines go; its bytes where they are none.
 fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
-    View::of(bytes).map_or(Cow::Borrowed(bytes), |view| view.body)
+    match Start::of(bytes) {
+        Start::Utf16(_) => View::of(bytes).map_or(Cow::Borrowed(bytes), |view| view.body),
+        // Whether the rest is UTF-8 makes no difference to its lines.
+        start => Cow::Borrowed(bytes.get(start.bom_bytes()..).unwrap_or_default()),
+    }
 }

@@ -177,10 +177,12 @@ fn sketch_outcome(
 /// The outcome of putting each new text at its place.
 fn changed(body: &[u8], matched: Matched, places: Vec<Range<usize>>, news: &[&[u8]]) -> Outcome {
     let replaced = replace::replace_each(body, places.iter().zip(news.iter().copied()));
-    match (places.as_slice(), replaced.body == body) {
-        ([only], true) => Outcome::Stands(only.clone()),
-        _ => Outcome::Changes { matched, places, replaced, left_out: Vec::new() },
+    if let ([old], [new]) = (places.as_slice(), replaced.ranges.as_slice())
+        && body.get(old.clone()) == replaced.body.get(new.clone())
+    {
+        return Outcome::Stands(old.clone());
     }
+    Outcome::Changes { matched, places, replaced, left_out: Vec::new() }
 }
 
 /// For each edit the bytes to which it is narrowed; all of them where it names no lines.

@@ -30,11 +30,12 @@ pub enum Found {
 
 /// Looks for an edit's old text within a range of the file's text.
 pub fn find(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Found {
-    let places = exact(body, &wanted.old, wanted.word, within);
+    let text = Searched::of(body, within);
+    let places = text.places(&wanted.old, wanted.word);
     if places.is_empty() && wanted.flexible && !wanted.word {
         return flexibly(body, wanted, within);
     }
-    if let Some(applied) = already_applied(body, &places, wanted, within) {
+    if let Some(applied) = already_applied(&text, &places, wanted) {
         return Found::Applied(applied);
     }
     if places.is_empty() {
@@ -55,23 +56,53 @@ pub fn find(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Found {
 
 /// The places at which a text stands exactly, within a range.
 pub fn exact(body: &[u8], text: &str, word: bool, within: &Range<usize>) -> Vec<Range<usize>> {
-    let mut places = replace::places(body, text.as_bytes(), word);
-    places.retain(|place| within.start <= place.start && place.end <= within.end);
-    places
+    Searched::of(body, within).places(text, word)
+}
+
+/// A text in which several others are looked for, within a range.
+struct Searched<'a> {
+    /// The text.
+    body: &'a [u8],
+    /// The same with its line endings flattened.
+    flat: Flat<'a>,
+    /// The range.
+    within: &'a Range<usize>,
+}
+
+impl<'a> Searched<'a> {
+    /// That of `body`.
+    fn of(body: &'a [u8], within: &'a Range<usize>) -> Self {
+        Self { body, flat: Flat::of(body), within }
+    }
+
+    /// The places at which a text stands exactly.
+    fn places(&self, text: &str, word: bool) -> Vec<Range<usize>> {
+        let needle = replace::flat_needle(text.as_bytes(), self.body);
+        let mut places = replace::places_in(&self.flat, &needle, word);
+        places.retain(|place| self.within.start <= place.start && place.end <= self.within.end);
+        places
+    }
+
+    /// Whether a text has another in it.
+    fn contains(&self, text: &str, part: &str) -> bool {
+        let [text, part] = [text, part].map(|text| replace::flat_needle(text.as_bytes(), self.body));
+        memchr::memmem::find(&text, &part).is_some()
+    }
 }
 
 /// Where the new text stands, if it stands in one place alone and every place of the old text is a
 /// part of it.
 fn already_applied(
-    body: &[u8],
+    text: &Searched<'_>,
     old_places: &[Range<usize>],
     wanted: &Wanted,
-    within: &Range<usize>,
 ) -> Option<Range<usize>> {
-    if !may_be_applied(&wanted.new) {
+    // A large file is not looked through for what cannot have the old text in it.
+    let may_have_old = old_places.is_empty() || text.contains(&wanted.new, &wanted.old);
+    if !may_be_applied(&wanted.new) || !may_have_old {
         return None;
     }
-    let new_places = exact(body, &wanted.new, wanted.word, within);
+    let new_places = text.places(&wanted.new, wanted.word);
     let [only] = new_places.as_slice() else {
         return None;
     };
