@@ -7,10 +7,14 @@
 //! Until the journal entry is in force nothing is visible; from then on the change is completed,
 //! or rolled back whole, by this call or by the next one.
 
+mod apply;
 mod commit;
+mod folders;
+mod gate;
 pub mod identity;
 pub mod journal;
 mod known;
+mod look;
 mod marks;
 pub mod moves;
 pub mod recover;
@@ -20,56 +24,28 @@ mod sync;
 
 use std::collections::BTreeSet;
 
-use rustix::fs::{Access, AtFlags};
-
 use super::Engine;
-use super::fs;
 use super::open_files::OpenFiles;
 use super::path::WorkspacePath;
-use super::policy::Gate;
-use super::policy::settings::Key;
-use super::resolve::Place;
 use super::session::{self, SessionState, seconds_now};
 use super::state::{Lock, State, unique_name};
 use super::trash::TrashEntry;
 use super::workspace::Workspace;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::sha256::Sha256;
+pub use gate::{Intent, Seen, quoted};
 use identity::Identity;
-use journal::{Entry, FolderMode, Version};
+use journal::{Entry, Version};
+pub use look::Current;
 use replay::Piece;
 use stage::Original;
 
 /// The largest file that the policy may let be changed, in bytes: recovery reads no larger ones.
 pub const FILE_BYTES_MAX: u64 = 4 << 30;
-/// The longest path of a new file, in bytes: beyond it no other program could open the file by its
-/// name (`PATH_MAX` of Linux, less the NUL).
-const PATH_BYTES_MAX: usize = 4095;
 /// The lock that every change holds.
 const LOCK: &str = "lock";
 /// Changes of the session that are looked at for the same request.
 const REPEATS_LOOKED_AT: u64 = 20;
-/// Size of the diff in a `stale_file`, in bytes.
-const STALE_DIFF_BYTES: usize = 2000;
-
-/// What a tool is about to do to a file, for the gate's message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Intent {
-    /// Change a part of it.
-    Edit,
-    /// Replace all of it.
-    Overwrite,
-}
-
-impl Intent {
-    /// The verb in `refusing to … PATH: Read it first`.
-    const fn verb(self) -> &'static str {
-        match self {
-            Self::Edit => "edit",
-            Self::Overwrite => "overwrite",
-        }
-    }
-}
 
 /// What the caller knows of the new bytes once the change is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,78 +56,6 @@ pub enum Known {
     ChangedLines,
     /// The changed lines, and what it had been shown of those bytes, which others have changed since.
     ChangedSince(Vec<u8>),
-}
-
-/// A file as it stands under the lock.
-pub struct Current {
-    /// Where it is.
-    place: Place,
-    /// Which file it is; `None` where there is none.
-    original: Option<Original>,
-    /// Its bytes; none where there is no file.
-    bytes: Vec<u8>,
-    /// Their SHA-256.
-    sha256: Sha256,
-}
-
-impl Current {
-    /// Where it is.
-    #[must_use]
-    pub fn place(&self) -> &Place {
-        &self.place
-    }
-
-    /// Whether there is a file.
-    #[must_use]
-    pub fn exists(&self) -> bool {
-        self.original.is_some()
-    }
-
-    /// Its bytes; none where there is no file.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// SHA-256 of its bytes.
-    #[must_use]
-    pub fn sha256(&self) -> Sha256 {
-        self.sha256
-    }
-
-    /// Its permission bits, or the type bits of a symlink; `None` where there is no file.
-    #[must_use]
-    pub fn mode(&self) -> Option<u32> {
-        self.original.as_ref().map(|original| fs::recorded_mode(&original.stat))
-    }
-
-    /// Whether it is a symlink that was looked at itself; its bytes are its target then.
-    #[must_use]
-    pub fn is_symlink(&self) -> bool {
-        self.mode().is_some_and(fs::is_symlink_mode)
-    }
-
-    /// Lets a tool go on that needs no proof, because it overwrites nothing.
-    #[must_use]
-    pub fn without_proof(self) -> Seen {
-        Seen { current: self, proved: false }
-    }
-}
-
-/// A file that may be changed: it was checked, or needs no check.
-pub struct Seen {
-    /// The file.
-    current: Current,
-    /// Whether the caller proved to have seen its bytes.
-    proved: bool,
-}
-
-impl Seen {
-    /// The file.
-    #[must_use]
-    pub fn current(&self) -> &Current {
-        &self.current
-    }
 }
 
 /// A file with what it is to become.
@@ -295,289 +199,6 @@ impl Change<'_> {
         &self.engine.workspace
     }
 
-    /// Looks at the file at `path`, or at the place where there is none yet.
-    ///
-    /// # Errors
-    /// `outside_workspace`, `protected_path`, `is_a_directory`, `not_a_regular_file`,
-    /// `permission_denied`, `too_large` above 512 MiB or what the policy says, or the system's.
-    pub fn look_at(&self, path: &std::path::Path) -> Result<Current, Error> {
-        self.look_at_place(self.engine.workspace.resolve(path)?)
-    }
-
-    /// Looks at a file in a place that was just resolved.
-    ///
-    /// # Errors
-    /// As [`Self::look_at`].
-    pub fn look_at_place(&self, place: Place) -> Result<Current, Error> {
-        self.must_be_writable(&place)?;
-        if place.stat().is_none() {
-            let length = place.path().as_bytes().len();
-            if length > PATH_BYTES_MAX {
-                return Err(Error::invalid(format!(
-                    "path is {length} bytes long; a new file's may have {PATH_BYTES_MAX}"
-                ))
-                .detail("field", "path"));
-            }
-            let sha256 = Sha256::of(b"");
-            return Ok(Current { place, original: None, bytes: Vec::new(), sha256 });
-        }
-        let (file, stat) = self.engine.workspace.open_file(&place)?;
-        self.must_be_allowed(&place)?;
-        self.read_all(place, file, stat)
-    }
-
-    /// Looks at the file or symlink of that canonical path, or at the place where there is none. A
-    /// file or symlink on the way counts as nothing there: the change fails whole where it does not
-    /// remove it.
-    ///
-    /// # Errors
-    /// `protected_path`, or as [`Self::look_at`].
-    pub fn look_beneath(&self, path: &WorkspacePath) -> Result<Current, Error> {
-        let absent = self.nothing_at(path)?;
-        let place = self.engine.workspace.place_of(path)?;
-        match place.stat() {
-            None => return Ok(absent),
-            Some(stat) if fs::is_symlink(stat) => return self.read_link(place),
-            Some(_) => {}
-        }
-        let (file, stat) = match self.engine.workspace.open_regular(path, absent.place.shown()) {
-            Ok(opened) => opened,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Ok(absent);
-            }
-            Err(error) => return Err(error),
-        };
-        self.must_be_allowed(&place)?;
-        self.read_all(place, file, stat)
-    }
-
-    /// A place at which nothing will stand, whatever does now.
-    ///
-    /// # Errors
-    /// `protected_path`.
-    pub fn nothing_at(&self, path: &WorkspacePath) -> Result<Current, Error> {
-        let place = Place::at(path.clone(), self.engine.workspace.shown(path), None);
-        // What was deleted may change in the trash: an undo can go past the deletion.
-        if !path.is_within(&super::trash::folder()) {
-            self.must_be_writable(&place)?;
-        }
-        Ok(Current { place, original: None, bytes: Vec::new(), sha256: Sha256::of(b"") })
-    }
-
-    /// Reads the whole of an opened file.
-    fn read_all(&self, place: Place, file: std::fs::File, stat: rustix::fs::Stat) -> Result<Current, Error> {
-        let bytes = fs::read_to_end(file, fs::size_of(&stat), self.file_bytes_max())
-            .map_err(|source| Error::io("read", place.shown(), source))?;
-        let sha256 = Sha256::of(&bytes);
-        let original = Original { path: place.path().clone(), stat };
-        Ok(Current { place, original: Some(original), bytes, sha256 })
-    }
-
-    /// Looks at the file at `path` without following it: of a symlink, at itself.
-    ///
-    /// # Errors
-    /// As [`Self::look_at`].
-    pub fn look_at_itself(&self, path: &std::path::Path) -> Result<Current, Error> {
-        let place = self.engine.workspace.resolve_entry(path)?;
-        if place.stat().is_some_and(fs::is_symlink) { self.look_at_link(place) } else { self.look_at(path) }
-    }
-
-    /// Looks at a symlink itself.
-    fn look_at_link(&self, place: Place) -> Result<Current, Error> {
-        self.must_be_writable(&place)?;
-        self.read_link(place)
-    }
-
-    /// Reads a symlink's target.
-    fn read_link(&self, place: Place) -> Result<Current, Error> {
-        let io = |errno| Error::io("read", place.shown(), errno);
-        let link = fs::open_beneath(self.engine.workspace.root_fd(), place.path(), fs::LOOK).map_err(io)?;
-        let stat = rustix::fs::fstat(&link).map_err(io)?;
-        let bytes = fs::target_of(&link).map_err(io)?;
-        let sha256 = Sha256::of(&bytes);
-        let original = Original { path: place.path().clone(), stat };
-        Ok(Current { place, original: Some(original), bytes, sha256 })
-    }
-
-    /// Looks at whatever stands at `path` without following it, to move it whole.
-    ///
-    /// # Errors
-    /// `outside_workspace`, `protected_path`, or the system's.
-    pub fn look_at_entry(&self, path: &std::path::Path) -> Result<Place, Error> {
-        let place = self.engine.workspace.resolve_entry(path)?;
-        self.must_be_writable(&place)?;
-        if place.path().is_root() {
-            return Err(Error::new(ErrorKind::ProtectedPath, "the workspace root stays where it is")
-                .at(place.shown()));
-        }
-        Ok(place)
-    }
-
-    /// Refuses a place that no tool writes, or that the policy protects.
-    fn must_be_writable(&self, place: &Place) -> Result<(), Error> {
-        place.must_be_writable()?;
-        self.must_be_unprotected(place.path(), place.shown())
-    }
-
-    /// Refuses a path that the policy protects.
-    fn must_be_unprotected(&self, path: &WorkspacePath, shown: &str) -> Result<(), Error> {
-        match self.engine.policy().protects(&self.engine.workspace, path) {
-            None => Ok(()),
-            Some(why) => Err(Error::new(ErrorKind::ProtectedPath, format!("{shown} is protected: {why}"))
-                .at(shown)
-                .suggest("Leave it as it is, and tell the user what you would change there.")),
-        }
-    }
-
-    /// The largest file that is changed, in bytes.
-    fn file_bytes_max(&self) -> u64 {
-        self.engine.policy().number(Key::FileBytes).min(FILE_BYTES_MAX)
-    }
-
-    /// SHA-256 of the file at a place; `None` for anything else.
-    ///
-    /// # Errors
-    /// As for reading it.
-    pub fn sha256_at(&self, place: &Place) -> Result<Option<Sha256>, Error> {
-        if !place.stat().is_some_and(fs::is_regular) {
-            return Ok(None);
-        }
-        let (file, stat) = self.engine.workspace.open_regular(place.path(), place.shown())?;
-        let bytes = fs::read_to_end(file, fs::size_of(&stat), self.file_bytes_max())
-            .map_err(|source| Error::io("read", place.shown(), source))?;
-        Ok(Some(Sha256::of(&bytes)))
-    }
-
-    /// Checks a SHA-256 that the caller gave for what it is about to move.
-    ///
-    /// # Errors
-    /// `stale_file`, or `invalid_request` for anything but a file.
-    pub fn must_have_sha256(&self, place: &Place, expected: Option<Sha256>) -> Result<(), Error> {
-        let Some(expected) = expected else {
-            return Ok(());
-        };
-        match self.sha256_at(place)? {
-            Some(actual) if actual == expected => Ok(()),
-            Some(actual) => Err(Error::new(
-                ErrorKind::StaleFile,
-                format!("{} has changed since it was read", place.shown()),
-            )
-            .at(place.shown())
-            .detail("expected_sha256", expected.to_hex())
-            .detail("actual_sha256", actual.to_hex())),
-            None => Err(Error::invalid(format!(
-                "expected_sha256 is that of a file, and {} is none",
-                place.shown()
-            ))
-            .at(place.shown())
-            .detail("field", "expected_sha256")),
-        }
-    }
-
-    /// Refuses a file whose permissions do not let this user write it: a rename would go past them.
-    fn must_be_allowed(&self, place: &Place) -> Result<(), Error> {
-        let allowed = rustix::fs::accessat(
-            self.engine.workspace.root_fd(),
-            place.path().as_path(),
-            Access::WRITE_OK,
-            AtFlags::EACCESS,
-        );
-        allowed.map_err(|errno| {
-            Error::io("write", place.shown(), errno)
-                .suggest(format!("Make it writable first (chmod u+w {}), or leave it alone.", place.shown()))
-        })
-    }
-
-    /// The gate: lets the caller go on only where it has seen the bytes that stand there.
-    ///
-    /// `needed` tells, from the file's bytes, the lines whose reading would do. The policy may let
-    /// the caller go on without proof; a SHA-256 that it gives is checked all the same.
-    ///
-    /// # Errors
-    /// `not_read` or `stale_file`.
-    pub fn prove(
-        &mut self,
-        current: Current,
-        expected: Option<Sha256>,
-        intent: Intent,
-        needed: impl FnOnce(&[u8]) -> Option<(u64, u64)>,
-    ) -> Result<Seen, Error> {
-        let shown = current.place.shown();
-        if let Some(expected) = expected {
-            if current.exists() && current.sha256 == expected {
-                return Ok(Seen { current, proved: true });
-            }
-            return Err(self.stale(&current, expected));
-        }
-        if !current.exists() {
-            return Ok(Seen { current, proved: true });
-        }
-        let mark = self.session.mark(current.place.path()).map(|mark| mark.sha256);
-        if mark.is_some_and(|seen| seen == current.sha256) {
-            return Ok(Seen { current, proved: true });
-        }
-        if self.gate() != Gate::Strict {
-            self.let_through(shown, mark.is_some(), intent);
-            return Ok(current.without_proof());
-        }
-        if let Some(seen) = mark {
-            return Err(self.stale(&current, seen));
-        }
-        let message = format!("refusing to {} {shown}: Read it first", intent.verb());
-        let (what, command) = smallest_read(shown, &current.bytes, needed(&current.bytes));
-        let suggestion = format!("Read {what} ({command}), then repeat the call.");
-        Err(Error::new(ErrorKind::NotRead, message).at(shown).suggest(suggestion).command(command))
-    }
-
-    /// What the policy makes of a change without proof.
-    #[must_use]
-    pub fn gate(&self) -> Gate {
-        self.engine.policy().gate()
-    }
-
-    /// Warns, where the policy wants that, of what the gate would have refused.
-    fn let_through(&mut self, shown: &str, is_stale: bool, intent: Intent) {
-        if self.gate() == Gate::Warn {
-            let what =
-                if is_stale { "has changed since it was read" } else { "was not read in this session" };
-            let source = self.engine.policy().source_of(Key::Gate);
-            let verb = intent.verb();
-            self.engine.warn(format!(
-                "{shown} {what}; the policy lets you {verb} it all the same (gate = \"warn\", {source})"
-            ));
-        }
-    }
-
-    /// The refusal of a file whose bytes are not those that the caller has seen.
-    #[must_use]
-    pub fn stale(&self, current: &Current, expected: Sha256) -> Error {
-        let shown = current.place.shown();
-        let message = if current.exists() {
-            format!("{shown} has changed since it was read")
-        } else {
-            format!("{shown} no longer exists, but the bytes seen were named")
-        };
-        let actual = current.exists().then(|| current.sha256.to_hex());
-        let mut error = Error::new(ErrorKind::StaleFile, message)
-            .at(shown)
-            .command(format!("lbx read {}", quoted(shown)))
-            .detail("expected_sha256", expected.to_hex())
-            .detail("actual_sha256", actual);
-        if let Some(seen) = self.bytes_seen(current.place.path(), expected)
-            && current.exists()
-        {
-            let diff = crate::text::diff::unified(
-                &format!("{shown} (as read)"),
-                &format!("{shown} (now)"),
-                &seen,
-                &current.bytes,
-                STALE_DIFF_BYTES,
-            );
-            error = error.detail("diff", diff);
-        }
-        error
-    }
-
     /// The bytes of `path` with that SHA-256, where they are still at hand.
     #[must_use]
     pub fn bytes_seen(&self, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
@@ -698,36 +319,6 @@ impl Change<'_> {
         self.described.push(entry);
     }
 
-    /// Says which folders are to be there in the end, outermost first, and with which permission
-    /// bits, where a new folder would have others.
-    pub fn set_folders(&mut self, folders: Vec<WorkspacePath>, modes: Vec<FolderMode>) {
-        let stays = |folder: &WorkspacePath| {
-            self.is_folder(folder)
-                && self.standing(folder).is_some_and(|real| !self.entry.cleared.contains(&real))
-        };
-        self.entry.folders = folders.into_iter().filter(|folder| !stays(folder)).collect();
-        self.entry.modes_after =
-            modes.into_iter().filter(|folder| self.entry.folders.contains(&folder.path)).collect();
-    }
-
-    /// Says which folders go before something else takes their names, innermost first.
-    pub fn set_cleared(&mut self, folders: Vec<WorkspacePath>) {
-        self.entry.cleared = folders;
-    }
-
-    /// Says which folders go in the end where they are empty, innermost first.
-    pub fn set_vacated(&mut self, folders: Vec<WorkspacePath>) {
-        // One that is gone already must not come back when the change is rolled back.
-        self.entry.vacated = folders.into_iter().filter(|folder| self.is_folder(folder)).collect();
-    }
-
-    /// Whether a folder stands at a path once everything has moved.
-    fn is_folder(&self, folder: &WorkspacePath) -> bool {
-        let flags = fs::LOOK | rustix::fs::OFlags::DIRECTORY;
-        self.standing(folder)
-            .is_some_and(|real| fs::open_beneath(self.engine.workspace.root_fd(), &real, flags).is_ok())
-    }
-
     /// Where that stands which is to stand at `path` once everything has moved.
     fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
         if self.entry.moves.is_empty() {
@@ -770,17 +361,6 @@ impl Change<'_> {
         }
     }
 
-    /// Adds folders that go before something else takes the name of one of them, innermost first.
-    pub fn add_cleared(&mut self, folders: Vec<WorkspacePath>) {
-        self.entry.cleared.extend(folders);
-    }
-
-    /// Adds folders that go in the end where they are empty, innermost first.
-    pub fn add_vacated(&mut self, folders: Vec<WorkspacePath>) {
-        let cleared: BTreeSet<&WorkspacePath> = self.entry.cleared.iter().collect();
-        self.entry.vacated.extend(folders.into_iter().filter(|folder| !cleared.contains(folder)));
-    }
-
     /// The state, which a dry run of a workspace that has none lacks.
     #[must_use]
     pub fn state(&self) -> Option<&State> {
@@ -790,84 +370,5 @@ impl Change<'_> {
     /// Plans the end of a file.
     pub fn remove(&mut self, seen: Seen) {
         self.files.push(Planned { seen, after: None, origin: None });
-    }
-
-    /// The deepest folder on the way to `path` that exists, and the missing ones below it,
-    /// outermost first. A file that this change removes counts as missing.
-    ///
-    /// # Errors
-    /// `not_a_directory` where a file is in the way, or the system's.
-    fn folders_to(
-        &self,
-        path: &WorkspacePath,
-        removed: &BTreeSet<WorkspacePath>,
-    ) -> Result<(WorkspacePath, Vec<WorkspacePath>), Error> {
-        let mut missing = Vec::new();
-        let mut folder = path.parent().unwrap_or_default();
-        loop {
-            let real = self.standing(&folder);
-            let stays = |real: &WorkspacePath| !removed.contains(real) && !self.entry.cleared.contains(real);
-            if let Some(real) = real.filter(stays) {
-                match fs::open_beneath(
-                    self.engine.workspace.root_fd(),
-                    &real,
-                    fs::LOOK | rustix::fs::OFlags::DIRECTORY,
-                ) {
-                    // Nothing can wait in a folder that moves away meanwhile.
-                    Ok(_) if real != folder => return Ok((WorkspacePath::root(), reversed(missing))),
-                    Ok(_) => break,
-                    Err(rustix::io::Errno::NOENT) => {}
-                    // Where a file or symlink stood that this change removes.
-                    Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP)
-                        if removed.iter().any(|file| real.is_within(file)) => {}
-                    Err(errno) => {
-                        return Err(Error::io(
-                            "open the folder",
-                            self.engine.workspace.shown(&folder),
-                            errno,
-                        ));
-                    }
-                }
-            }
-            missing.push(folder.clone());
-            folder = folder.parent().unwrap_or_default();
-        }
-        Ok((folder, reversed(missing)))
-    }
-}
-
-/// The same, from the other end.
-fn reversed(mut paths: Vec<WorkspacePath>) -> Vec<WorkspacePath> {
-    paths.reverse();
-    paths
-}
-
-/// The smallest read that would do, in words and as a command.
-fn smallest_read(shown: &str, bytes: &[u8], needed: Option<(u64, u64)>) -> (String, String) {
-    let path = quoted(shown);
-    if crate::text::content::looks_binary(bytes) {
-        return (shown.to_owned(), format!("lbx read {path} --binary base64 --max-bytes 0"));
-    }
-    match needed {
-        Some((line, last)) if line == last => (
-            format!("line {line} of {shown}"),
-            format!("lbx read {path} --start-line {line} --end-line {line}"),
-        ),
-        Some((first, last)) => (
-            format!("lines {first} to {last} of {shown}"),
-            format!("lbx read {path} --start-line {first} --end-line {last}"),
-        ),
-        None => (shown.to_owned(), format!("lbx read {path}")),
-    }
-}
-
-/// A path as a shell takes it.
-#[must_use]
-pub fn quoted(path: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:@%,".contains(&byte);
-    if !path.is_empty() && path.bytes().all(is_plain) {
-        path.to_owned()
-    } else {
-        format!("'{}'", path.replace('\'', r"'\''"))
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::Change;
-use super::commit::rename_new;
+use super::apply::rename_new;
 use super::journal::{Entry, HELD_FOLDER, MoveEntry};
 use super::replay::{Kind, Piece, rebased};
 use crate::engine::fs;

@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 
-use super::commit::{Parting, apply_entry, audit_files, set_modes, sync_folders_of};
+use super::apply::{Parting, apply_entry, set_modes, sync_folders_of};
+use super::commit::audit_files;
 use super::journal::{self, Entry, FileEntry, MoveEntry, OPEN_FOLDER, Version};
 use super::moves::At;
 use super::stage::{self, BESIDE_PREFIX, New, Stage};
