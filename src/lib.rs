@@ -4,6 +4,7 @@
 //! The engine ([`engine`]) knows the workspace and nothing of who calls it; [`tools`] are its
 //! verbs, listed once; [`cli`] and [`mcp`] are the two front ends over that list.
 
+pub mod buffer;
 pub mod cli;
 pub mod control;
 pub mod engine;

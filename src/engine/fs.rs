@@ -159,15 +159,15 @@ pub fn read_to_end(file: File, expected: u64, bytes_max: u64) -> io::Result<Vec<
     Ok(bytes)
 }
 
-/// Writes all of `bytes`, a part at a time: for one write of tens of MB Linux fills the page cache with
-/// the largest blocks that it can find, and what nobody has touched for a while takes eight times as
-/// long as what is at hand.
+/// Writes all of `bytes`, a part at a time: for a larger write Linux fills the page cache with the
+/// largest blocks that it can find, and those that nobody has touched for a while can take ten times
+/// as long as what is at hand.
 ///
 /// # Errors
 /// What the system says.
 pub fn write_all(mut file: &File, bytes: &[u8]) -> io::Result<()> {
     /// Bytes at a time.
-    const PART: usize = 1 << 20;
+    const PART: usize = 64 * 1024;
     bytes.chunks(PART).try_for_each(|part| file.write_all(part))
 }
 
@@ -249,6 +249,13 @@ pub fn mode_text(mode: u32) -> String {
 #[must_use]
 pub fn is_same_file(one: &Stat, other: &Stat) -> bool {
     one.st_dev == other.st_dev && one.st_ino == other.st_ino
+}
+
+/// Whether nobody has written a file, as far as the file system tells.
+#[must_use]
+pub fn is_unchanged(then: &Stat, now: &Stat) -> bool {
+    let times = |stat: &Stat| (stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec);
+    is_same_file(now, then) && now.st_size == then.st_size && times(now) == times(then)
 }
 
 /// Joins `folder` and `name` for a message, never for opening.

@@ -9,6 +9,7 @@ pub mod audit;
 pub mod backup;
 pub mod fs;
 pub mod gc;
+mod hashed;
 pub mod history;
 mod near;
 pub mod net;

@@ -154,6 +154,10 @@ pub struct Mark {
     pub lines: Lines,
     /// When they were seen, seconds since 1970.
     pub time: u64,
+    /// The id of the blob that they are to git, in hex digits, where it was worked out: that of a
+    /// large file need not be worked out again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<String>,
     /// What a later version keeps here.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -164,7 +168,7 @@ impl Mark {
     #[must_use]
     pub fn of_everything(path: WorkspacePath, sha256: Sha256, size: u64, total_lines: u64) -> Self {
         let lines = Lines::up_to(total_lines);
-        Self { path, sha256, size, lines, time: seconds_now(), other: Map::new() }
+        Self { path, sha256, size, lines, time: seconds_now(), blob: None, other: Map::new() }
     }
 }
 
@@ -248,6 +252,7 @@ impl SessionState {
             for &(first, last) in known.lines.ranges() {
                 seen.lines.add(first, last);
             }
+            seen.blob = seen.blob.or_else(|| known.blob.clone());
         }
         self.set_mark(seen);
     }

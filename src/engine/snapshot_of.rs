@@ -6,7 +6,7 @@ use super::Engine;
 use super::path::WorkspacePath;
 use super::policy::settings::Key;
 use super::snapshot::{
-    AllAhead, BASELINE, Bounds, Change, FileChange, FileState, LeftOut, Reason, Recorded, Scan,
+    AllAhead, AtHand, BASELINE, Bounds, Change, FileChange, FileState, LeftOut, Reason, Recorded, Scan,
     SnapshotError, Store,
 };
 use super::state::STATE_FOLDER;
@@ -81,8 +81,8 @@ pub fn record_late(engine: &mut Engine, record: &Record<'_>) -> Option<String> {
 }
 
 /// Commits what was uncommitted before the first change of a session, so that the session's own
-/// changes stand apart. What hinders it is a warning: no change waits for it or fails with it.
-pub fn baseline(engine: &mut Engine, entry: &Entry) {
+/// changes stand apart. `at_hand` need not be read again. What hinders it is a warning: no change waits for it or fails with it.
+pub fn baseline(engine: &mut Engine, entry: &Entry, at_hand: &AtHand) {
     if !engine.policy().has_snapshots() {
         return;
     }
@@ -94,6 +94,7 @@ pub fn baseline(engine: &mut Engine, entry: &Entry) {
         seq: 0,
         time: UNIX_EPOCH + Duration::from_secs(entry.time),
         bounds: Bounds::QUICK.within(bounds_of(engine)),
+        at_hand,
     };
     let control = engine.control.clone().within(BASELINE_TIME_MAX.min(scan_time(engine)));
     let state = engine.workspace.root().join(STATE_FOLDER);
@@ -131,6 +132,7 @@ pub fn scan(engine: &mut Engine, subject: String, why: Option<&str>, tool: &str)
         seq: 0,
         time: SystemTime::now(),
         bounds: bounds_of(engine),
+        at_hand: &AtHand::new(),
     };
     let control = engine.control.clone().within(scan_time(engine));
     let state = engine.workspace.root().join(STATE_FOLDER);

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::lines::LineEnding;
+use crate::buffer::Buffer;
 
 /// The UTF-8 byte-order mark (RFC 3629, section 6).
 pub const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
@@ -120,8 +121,7 @@ impl Content {
                 Ok(Self { encoding, bom: true, body })
             }
             start @ (Start::Utf8Bom | Start::Plain) => {
-                let encoding =
-                    if std::str::from_utf8(&bytes).is_ok() { Encoding::Utf8 } else { Encoding::Bytes };
+                let encoding = if is_utf8(&bytes) { Encoding::Utf8 } else { Encoding::Bytes };
                 let bom = start == Start::Utf8Bom && encoding == Encoding::Utf8;
                 let body = if bom { bytes.get(3..).unwrap_or_default().to_vec() } else { bytes };
                 Ok(Self { encoding, bom, body })
@@ -170,7 +170,7 @@ impl<'a> View<'a> {
                 Ok(Self { encoding, bom, body: Cow::Owned(body) })
             }
             start @ (Start::Utf8Bom | Start::Plain) => {
-                let is_utf8 = std::str::from_utf8(bytes).is_ok();
+                let is_utf8 = is_utf8(bytes);
                 let bom = start == Start::Utf8Bom && is_utf8;
                 let body = if bom { bytes.get(UTF8_BOM.len()..).unwrap_or_default() } else { bytes };
                 let encoding = if is_utf8 { Encoding::Utf8 } else { Encoding::Bytes };
@@ -181,8 +181,11 @@ impl<'a> View<'a> {
 
     /// The file's bytes, were `body` its text.
     #[must_use]
-    pub fn encode(&self, body: Vec<u8>) -> Vec<u8> {
-        Content { encoding: self.encoding, bom: self.bom, body }.encode()
+    pub fn encode(&self, body: Buffer) -> Buffer {
+        match self.encoding {
+            Encoding::Utf8 | Encoding::Bytes if !self.bom => body,
+            encoding => Content { encoding, bom: self.bom, body: body.into_vec() }.encode().into(),
+        }
     }
 
     /// A range of the body as it stands on disk: encoded, and with the byte-order mark where it
@@ -197,12 +200,17 @@ impl<'a> View<'a> {
             Encoding::Utf16Le => UTF16LE_BOM.len(),
             Encoding::Utf16Be => UTF16BE_BOM.len(),
         };
-        let mut bytes = self.encode(part.to_vec());
+        let mut bytes = self.encode(part.to_vec().into()).into_vec();
         if !is_start {
             bytes.drain(..mark_bytes);
         }
         Cow::Owned(bytes)
     }
+}
+
+/// Whether `bytes` are UTF-8. Most files are ASCII, which takes a simpler look.
+fn is_utf8(bytes: &[u8]) -> bool {
+    bytes.is_ascii() || std::str::from_utf8(bytes).is_ok()
 }
 
 /// Whether the first bytes of a file are those of a binary: a NUL within the first 8,000, and no

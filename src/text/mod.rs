@@ -6,6 +6,7 @@ pub mod diff;
 pub mod flexible;
 pub mod git_binary;
 pub mod git_diff;
+mod joined;
 pub mod line_range;
 pub mod lines;
 pub mod markdown;

@@ -5,9 +5,12 @@
 //! takes the endings of the lines it replaces; no other byte changes.
 
 use std::borrow::Cow;
-use std::ops::Range;
+use std::cell::LazyCell;
+use std::ops::{Deref, Range};
 
+use super::joined::joined;
 use super::lines::{self, LineEnding};
+use crate::buffer::Buffer;
 
 /// A text whose line endings are all LF, and the way back to the original.
 pub struct Flat<'a> {
@@ -172,7 +175,7 @@ pub fn line_ranges(body: &[u8], ranges: &[Range<usize>], listed_max: usize) -> V
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replaced {
     /// The new text.
-    pub body: Vec<u8>,
+    pub body: Buffer,
     /// Where the replacements stand in it.
     pub ranges: Vec<Range<usize>>,
 }
@@ -186,28 +189,38 @@ pub fn replace(body: &[u8], places: &[Range<usize>], new: &[u8]) -> Replaced {
 /// `body` with a text of its own at each place; the places ascend and do not overlap.
 #[must_use]
 pub fn replace_each<'a>(
-    body: &[u8],
-    changes: impl Iterator<Item = (&'a Range<usize>, &'a [u8])> + Clone,
+    body: &'a [u8],
+    changes: impl Iterator<Item = (&'a Range<usize>, &'a [u8])>,
 ) -> Replaced {
-    let style = LineEnding::of(body);
-    let added = changes.clone().map(|(_, new)| new.len()).sum::<usize>();
-    let mut replaced = Vec::with_capacity(body.len() + added + added / 16);
-    let mut ranges = Vec::new();
-    let mut copied = 0;
+    let style = LazyCell::new(|| LineEnding::of(body));
+    let (mut pieces, mut ranges) = (Vec::new(), Vec::new());
+    let (mut copied, mut length) = (0, 0);
     for (place, new) in changes {
-        replaced.extend_from_slice(body.get(copied..place.start).unwrap_or_default());
-        let start = replaced.len();
-        replaced.extend_from_slice(&with_endings_of(new, body, place, style));
-        ranges.push(start..replaced.len());
+        let kept = body.get(copied..place.start).unwrap_or_default();
+        let new = with_endings_of(new, body, place, &style);
+        let start = length + kept.len();
+        length = start + new.len();
+        pieces.extend([Cow::Borrowed(kept), new]);
+        ranges.push(start..length);
         copied = place.end;
     }
-    replaced.extend_from_slice(body.get(copied..).unwrap_or_default());
-    Replaced { body: replaced, ranges }
+    pieces.push(Cow::Borrowed(body.get(copied..).unwrap_or_default()));
+    Replaced { body: joined(&pieces), ranges }
 }
 
 /// `new` with the line endings of what stands at `place`: its breaks take those of the old text's
 /// breaks in turn, the rest that of the line where the place ends, or of the nearest before it.
-fn with_endings_of<'a>(new: &'a [u8], body: &[u8], place: &Range<usize>, style: LineEnding) -> Cow<'a, [u8]> {
+fn with_endings_of<'a>(
+    new: &'a [u8],
+    body: &[u8],
+    place: &Range<usize>,
+    style: &impl Deref<Target = LineEnding>,
+) -> Cow<'a, [u8]> {
+    if memchr::memchr2(b'\n', b'\r', new).is_none() {
+        return Cow::Borrowed(new);
+    }
+    // Found only now: of a large file that is a pass through all of it.
+    let style = **style;
     if style == LineEnding::None || (style == LineEnding::Lf && memchr::memchr(b'\r', new).is_none()) {
         return Cow::Borrowed(new);
     }
@@ -261,7 +274,7 @@ mod tests {
     fn edit(body: &str, old: &str, new: &str) -> String {
         let places = places(body.as_bytes(), old.as_bytes(), false);
         assert_eq!(places.len(), 1, "{body:?} {old:?}");
-        String::from_utf8(replace(body.as_bytes(), &places, new.as_bytes()).body).unwrap()
+        String::from_utf8(replace(body.as_bytes(), &places, new.as_bytes()).body.into_vec()).unwrap()
     }
 
     #[test]

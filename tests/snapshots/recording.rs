@@ -155,6 +155,41 @@ fn a_large_file_enters_as_git_would_store_it() {
     assert_eq!(ws.git(&["rev-parse", "lbx-snapshots^{tree}"]), ws.tree_id());
 }
 
+/// Its bytes lie in pages of their own and are read, joined, hashed and compressed in threads.
+#[test]
+fn a_file_of_many_mb_is_edited_as_any_other() {
+    let original: String = (0..400_000).map(|line| format!("line {line} of many\n")).collect();
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    ws.write("big.txt", &original);
+    ws.lbx(&["read", "big.txt", "--limit", "1"]).ok();
+    let mut text = original.clone();
+    let is_whole = |text: &str| {
+        ws.holds("big.txt", text);
+        assert_eq!(ws.git(&["rev-parse", "lbx-snapshots:big.txt"]), ws.git(&["hash-object", "big.txt"]));
+    };
+    for (old, new) in [
+        ("line 0 of many", "the first line"),
+        ("line 200000 of many\n", "line 200000\nand one after it\n"),
+        ("line 399998 of many\nline 399999 of many\n", ""),
+        ("line 300000 of many", "line 300000 of MANY"),
+    ] {
+        ws.lbx(&["edit", "big.txt", "--old-string", old, "--new-string", new]).ok();
+        text = text.replacen(old, new, 1);
+        is_whole(&text);
+    }
+    ws.lbx(&["edit", "big.txt", "--old-string", " of many\n", "--new-string", "\n", "--replace-all"]).ok();
+    is_whole(&text.replace(" of many\n", "\n"));
+    assert_eq!(ws.snapshots().len(), 6, "five edits and the baseline: {:?}", ws.snapshots());
+    assert_eq!(ws.git(&["show", "lbx-snapshots~5:big.txt"]) + "\n", original);
+    ws.lbx(&["undo", "--steps", "5"]).ok();
+    is_whole(&original);
+    // One byte of someone else's, and as many as before.
+    ws.write("big.txt", original.replacen("line 7 ", "line 8 ", 1));
+    ws.lbx(&["append", "big.txt", "--content", "end\n"]).ok();
+    assert!(ws.git(&["show", "lbx-snapshots~1:big.txt"]).contains("\nline 8 of many\nline 8 of many\n"));
+    ws.git(&["fsck", "--strict", "--full"]);
+}
+
 /// A scan that cannot look has nothing to say, whatever git's index has of it.
 #[test]
 fn what_may_not_be_read_stays_as_the_branch_has_it() {

@@ -1,10 +1,12 @@
 //! Reading files and folders of the work tree without following a link on the way.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use gix::index::entry::Stat;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawMode, openat, readlinkat, statat};
@@ -13,6 +15,8 @@ use rustix::io::Errno;
 use super::change::FileState;
 use super::racy;
 use super::rules::RULE_FILES;
+use crate::buffer::Buffer;
+use crate::engine::fs::{is_unchanged, size_of};
 
 /// How much of a listing the kernel is asked for at once, in bytes.
 #[cfg(target_os = "linux")]
@@ -26,7 +30,7 @@ pub enum OnDisk {
         /// Whether its owner may execute it.
         executable: bool,
         /// All its bytes.
-        bytes: Vec<u8>,
+        bytes: Arc<Buffer>,
     },
     /// A symbolic link, with its target.
     Symlink(Vec<u8>),
@@ -56,6 +60,12 @@ pub struct Looked {
     pub file: OnDisk,
 }
 
+/// Files whose bytes the caller has: by path from the root, with what the file system said of each
+/// when it was read.
+pub type AtHand = BTreeMap<Vec<u8>, Held>;
+/// What the file system said of a file, and its bytes.
+type Held = (rustix::fs::Stat, Arc<Buffer>);
+
 /// The workspace, held open.
 pub struct Root {
     /// Its folder.
@@ -73,20 +83,22 @@ impl Root {
 
     /// Reads the file at `path`; `None` where there is none, or a link leads there.
     ///
+    /// One that is `at_hand`, and unchanged since, is not read again.
+    ///
     /// Every folder on the way is opened by its name in the one before, so that no link
     /// which someone puts there meanwhile leads out of the workspace.
     ///
     /// # Errors
     /// `EACCES` or `EPERM` where it may not be read, and whatever else the system says.
-    pub fn read(&self, path: &[u8]) -> Result<Option<Looked>, Errno> {
-        match self.read_as_is(path) {
+    pub fn read(&self, path: &[u8], at_hand: &AtHand) -> Result<Option<Looked>, Errno> {
+        match self.read_as_is(path, at_hand) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
             other => other,
         }
     }
 
     /// [`read`](Self::read), with what is missing as an error.
-    fn read_as_is(&self, path: &[u8]) -> Result<Option<Looked>, Errno> {
+    fn read_as_is(&self, path: &[u8], at_hand: &AtHand) -> Result<Option<Looked>, Errno> {
         let (folder, last) = match path.iter().rposition(|byte| *byte == b'/') {
             Some(slash) => path.split_at(slash + 1),
             None => (b"".as_slice(), path),
@@ -98,9 +110,33 @@ impl Root {
                 let target = readlinkat(&folder, last, Vec::new())?.into_bytes();
                 Ok(Some(Looked { stat: racy::noted(&stat), file: OnDisk::Symlink(target) }))
             }
-            FileType::RegularFile => read_file(&folder, last, self.file_bytes_max).map(Some),
+            FileType::RegularFile => self.read_file(&folder, last, at_hand.get(path)).map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// Reads a regular file, whatever has become of it since it was looked at.
+    fn read_file(&self, folder: &OwnedFd, name: &[u8], at_hand: Option<&Held>) -> Result<Looked, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(openat(folder, name, flags, Mode::empty())?);
+        let stat = rustix::fs::fstat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode as RawMode) != FileType::RegularFile {
+            return Err(Errno::NOENT);
+        }
+        let looked = |file| Looked { stat: racy::noted(&stat), file };
+        let size = size_of(&stat);
+        if size > self.file_bytes_max {
+            return Ok(looked(OnDisk::TooLarge(size)));
+        }
+        let bytes = if let Some((_, bytes)) = at_hand.filter(|(then, _)| is_unchanged(then, &stat)) {
+            Arc::clone(bytes)
+        } else {
+            let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
+            let read = file.take(self.file_bytes_max + 1).read_to_end(&mut bytes);
+            read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+            Arc::new(bytes.into())
+        };
+        Ok(looked(OnDisk::Regular { executable: stat.st_mode & 0o100 != 0, bytes }))
     }
 
     /// Opens the folder at `path`, which ends in a slash, or is empty for the workspace itself.
@@ -262,25 +298,6 @@ pub fn in_order(one: &[u8], one_is_folder: bool, other: &[u8], other_is_folder: 
     one.get(..common)
         .cmp(&other.get(..common))
         .then_with(|| next(one, one_is_folder).cmp(&next(other, other_is_folder)))
-}
-
-/// Reads a regular file, whatever has become of it since it was looked at.
-fn read_file(folder: &OwnedFd, name: &[u8], file_bytes_max: u64) -> Result<Looked, Errno> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(openat(folder, name, flags, Mode::empty())?);
-    let stat = rustix::fs::fstat(&file)?;
-    if FileType::from_raw_mode(stat.st_mode as RawMode) != FileType::RegularFile {
-        return Err(Errno::NOENT);
-    }
-    let size = u64::try_from(stat.st_size).unwrap_or(0);
-    let looked = |file| Looked { stat: racy::noted(&stat), file };
-    if size > file_bytes_max {
-        return Ok(looked(OnDisk::TooLarge(size)));
-    }
-    let mut bytes = Vec::new();
-    let read = file.take(file_bytes_max + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    Ok(looked(OnDisk::Regular { executable: stat.st_mode & 0o100 != 0, bytes }))
 }
 
 /// How folders are opened.

@@ -44,11 +44,12 @@ use self::chain::{Chain, EXTERNAL, Stamp};
 use self::error::Doing as _;
 use self::tree::Edit;
 
-pub use self::ahead::{Ahead, AllAhead, LARGE_BYTES};
+pub use self::ahead::{Ahead, AllAhead, Before, LARGE_BYTES, Worker};
 pub use self::chain::BASELINE;
 pub use self::change::{Change, FileChange, FileState, LeftOut, Reason, Recorded};
 pub use self::compare::{Changes, PathChange, Version, VersionKind};
 pub use self::delta::Delta;
+pub use self::disk::AtHand;
 pub use self::error::SnapshotError;
 pub use self::history::{FileStat, Log, Query, Snapshot};
 pub use self::scan::{Bounds, Scan};

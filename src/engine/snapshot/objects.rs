@@ -48,7 +48,12 @@ pub struct Packed {
 impl Packed {
     /// The blob of `bytes`, whose id is `id`.
     pub fn blob(id: ObjectId, bytes: &[u8], level: Compression) -> io::Result<Self> {
-        Ok(Self { id, bytes: Arc::new(compressed(Kind::Blob, bytes, level)?) })
+        Ok(Self { id, bytes: Arc::new(blob_compressed(bytes, level)?) })
+    }
+
+    /// The blob `id`, whose file has those bytes.
+    pub fn of(id: ObjectId, bytes: Arc<Vec<u8>>) -> Self {
+        Self { id, bytes }
     }
 
     /// Its id.
@@ -218,6 +223,11 @@ impl Writer<'_> {
             other => other,
         })
     }
+}
+
+/// The compressed form of a blob, as its file has it.
+pub fn blob_compressed(bytes: &[u8], level: Compression) -> io::Result<Vec<u8>> {
+    compressed(Kind::Blob, bytes, level)
 }
 
 /// The compressed form of an object.

@@ -15,7 +15,7 @@ use super::chain::Chain;
 use super::change::{FileChange, FileState, LeftOut, Reason};
 use super::disk::OnDisk;
 use super::error::{Doing as _, SnapshotError};
-use super::objects::Packed;
+use super::objects::{Packed, blob_compressed};
 use super::rules::{self, Rules};
 use super::tree::{self, Edit, Found, Lookup};
 use super::untracked::may_enter;
@@ -167,7 +167,11 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(if is_known { Scanned::IsKnown } else { Scanned::LeftOut(reason) });
         }
         let (kind, bytes) = self.stored_form(path, state, found, true)?;
-        let id = self.hash(path, &bytes)?;
+        // What is not known will have to be compressed: of a large file beside its hash.
+        let (id, compressed) = match known {
+            None if bytes.len() >= LARGE_BYTES => self.hash_and_compress(path, &bytes)?,
+            _ => (self.hash(path, &bytes)?, None),
+        };
         if known == Some(Found { kind, id }) {
             return Ok(Scanned::IsKnown);
         }
@@ -175,7 +179,10 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(Scanned::LeftOut(Reason::NoRoom));
         };
         *bytes_left = left;
-        self.store(path, &bytes)?;
+        match compressed {
+            Some(compressed) => self.done.packed.push(Packed::of(id, Arc::new(compressed))),
+            None => self.keep(path, id, &bytes)?,
+        }
         Ok(Scanned::Is(Some(Found { kind, id })))
     }
 
@@ -193,9 +200,9 @@ impl<'a> Preparer<'_, 'a> {
         Ok(size_bytes > self.file_bytes_max || self.rules.program(path)?.is_some())
     }
 
-    /// What a person should know of the files so far.
-    pub fn into_warnings(self) -> Vec<String> {
-        self.done.warnings
+    /// What a person should know of the files so far, and the large blobs among them.
+    pub fn finish(self) -> (Vec<String>, Vec<Packed>) {
+        (self.done.warnings, self.done.packed)
     }
 
     /// Why a file may not enter, by its place, size and rules.
@@ -247,8 +254,8 @@ impl<'a> Preparer<'_, 'a> {
         wanted: bool,
     ) -> Result<Found, SnapshotError> {
         let (kind, bytes) = self.stored_form(path, state, found, wanted)?;
-        if matches!(bytes, Cow::Borrowed(_))
-            && let Some(id) = self.known_ahead(path, found, wanted)
+        if let Cow::Borrowed(bytes) = bytes
+            && let Some(id) = self.known_ahead(path, bytes, found, wanted)
         {
             return Ok(Found { kind, id });
         }
@@ -261,13 +268,13 @@ impl<'a> Preparer<'_, 'a> {
 
     /// The blob of one side of a file, where it was worked out ahead; the new side is kept. The old
     /// side is stored nowhere ahead, so it counts only where the tree has it.
-    fn known_ahead(&mut self, path: &[u8], found: Lookup, wanted: bool) -> Option<ObjectId> {
+    fn known_ahead(&mut self, path: &[u8], bytes: &[u8], found: Lookup, wanted: bool) -> Option<ObjectId> {
         let ahead = self.ahead.get(path)?;
         let hash = self.repo.object_hash();
         if !wanted {
-            return ahead.before(hash).filter(|id| found.entry().is_some_and(|found| found.id == *id));
+            return ahead.before(hash, bytes).filter(|id| found.entry().is_some_and(|found| found.id == *id));
         }
-        let packed = ahead.after(hash)?.clone();
+        let packed = ahead.after(hash, bytes)?;
         let id = packed.id();
         self.done.packed.push(packed);
         Some(id)
@@ -296,6 +303,21 @@ impl<'a> Preparer<'_, 'a> {
     fn hash(&self, path: &[u8], bytes: &[u8]) -> Result<ObjectId, SnapshotError> {
         gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes)
             .doing(|| format!("cannot hash `{}`", path.to_str_lossy()))
+    }
+
+    /// The same, and the blob's compressed form, where a thread can be had for it.
+    fn hash_and_compress(
+        &self,
+        path: &[u8],
+        bytes: &[u8],
+    ) -> Result<(ObjectId, Option<Vec<u8>>), SnapshotError> {
+        let level = self.repo.loose_compression();
+        std::thread::scope(|scope| {
+            let compress = || blob_compressed(bytes, level).ok();
+            let thread = std::thread::Builder::new().spawn_scoped(scope, compress);
+            let id = self.hash(path, bytes)?;
+            Ok((id, thread.ok().and_then(|thread| thread.join().ok()).flatten()))
+        })
     }
 
     /// Keeps the blob `id` until all are stored.

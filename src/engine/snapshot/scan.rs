@@ -9,8 +9,9 @@ use rustix::io::Errno;
 
 use super::chain::{Chain, Stamp};
 use super::change::{LeftOut, Reason, Recorded};
-use super::disk::Root;
+use super::disk::{AtHand, Root};
 use super::error::{Doing as _, SnapshotError};
+use super::objects::Packed;
 use super::prepare::Scanned;
 use super::racy::Clock;
 use super::rules::Rules;
@@ -40,6 +41,8 @@ pub struct Scan<'a> {
     pub time: SystemTime,
     /// How much it takes in.
     pub bounds: Bounds,
+    /// Files that need not be read again.
+    pub at_hand: &'a AtHand,
 }
 
 /// How much one scan takes in; more is refused.
@@ -104,7 +107,7 @@ impl Store {
         let clock = index.clock(prepare::modes_count(&self.repo));
         let folder =
             Root::open(root, self.file_bytes_max).doing(|| format!("`{}` cannot be read", root.display()))?;
-        let work = Work { root: &folder, bounds: scan.bounds, control };
+        let work = Work { root: &folder, bounds: scan.bounds, at_hand: scan.at_hand, control };
         let found = self.look(&work, &chain, &index, clock)?;
         let mut taken = self.take_in(&work, &chain, &mut index, found)?;
         let is_news = taken.is_news || !index.is_settled(clock);
@@ -118,7 +121,7 @@ impl Store {
         });
         let id = chain.commit(tree, &subject, scan.why, scan.tool)?;
         taken.warnings.splice(0..0, self.warnings.iter().cloned());
-        if self.publish(tip, chain.newest(), stamp.seconds, &[])? != Moved::Yes {
+        if self.publish(tip, chain.newest(), stamp.seconds, &taken.packed)? != Moved::Yes {
             return Ok(None);
         }
         // The snapshot stands; without the index the next scan only takes longer.
@@ -177,7 +180,7 @@ impl Store {
         let mut bytes_left = work.bounds.bytes_max;
         for (path, known) in files.into_iter().filter(|(path, _)| may_enter(path)) {
             work.control.check().doing(|| "the work tree cannot be scanned".into())?;
-            let on_disk = match work.root.read(&path) {
+            let on_disk = match work.root.read(&path, work.at_hand) {
                 Err(Errno::ACCESS | Errno::PERM) => {
                     taken.left_out.push(LeftOut::new(&path, Reason::Unreadable));
                     taken.unreadable.0.push(path);
@@ -200,7 +203,7 @@ impl Store {
                 }
             }
         }
-        taken.warnings = preparer.into_warnings();
+        (taken.warnings, taken.packed) = preparer.finish();
         Ok(taken)
     }
 
@@ -250,6 +253,8 @@ struct Work<'a> {
     root: &'a Root,
     /// How much may be taken in.
     bounds: Bounds,
+    /// Files that need not be read.
+    at_hand: &'a AtHand,
     /// When to stop.
     control: &'a Control,
 }
@@ -275,6 +280,8 @@ struct Taken {
     unreadable: Unreadable,
     /// What a person should know.
     warnings: Vec<String>,
+    /// Large blobs.
+    packed: Vec<Packed>,
 }
 
 /// Files and folders that may not be read; a folder ends in a slash, and the root is empty.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::apply::{apply_entry, sync_folders_of};
 use super::identity::Identity;
 use super::journal::{Description, Entry, FileEntry, FolderMode, HELD_FOLDER, PendingEntry, Version};
+use super::marks::Marks;
 use super::stage::{New, Stage, Staged};
 use super::sync::sync_many;
 use super::{Change, Current, Planned, gate, marks, moves, recover};
@@ -17,8 +18,8 @@ use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::policy::settings::Key;
 use crate::engine::protect::protected_component;
-use crate::engine::session;
-use crate::engine::snapshot::{Ahead, LARGE_BYTES};
+use crate::engine::session::{self, Mark};
+use crate::engine::snapshot::{AllAhead, AtHand, LARGE_BYTES};
 use crate::engine::snapshot_of::{self, Record};
 use crate::engine::state::State;
 use crate::engine::trash;
@@ -39,8 +40,6 @@ struct Prepared {
     backups: Vec<backup::Pending>,
     /// The journal entry.
     entry: Option<PendingEntry>,
-    /// What the snapshot need not work out any more.
-    ahead: BTreeMap<Vec<u8>, Ahead>,
 }
 
 impl Prepared {
@@ -80,14 +79,19 @@ impl Change<'_> {
         self.note_folders();
         if self.session.seq == 0 {
             // Now, while the files still have their old bytes and nothing lies beside them.
-            snapshot_of::baseline(self.engine, &self.entry);
+            let at_hand = at_hand(&self.files);
+            snapshot_of::baseline(self.engine, &self.entry, &at_hand);
         }
         let mut prepared = Prepared::default();
-        let outcome = self.prepare(&state, &mut prepared).and_then(|()| self.put_in_force(&state, &prepared));
-        if let Err(error) = outcome {
-            prepared.discard();
-            return Err(error);
-        }
+        let outcome =
+            self.prepare(&state, &mut prepared).and_then(|()| self.put_in_force_and_mark(&state, &prepared));
+        let marks = match outcome {
+            Ok(marks) => marks,
+            Err(error) => {
+                prepared.discard();
+                return Err(error);
+            }
+        };
         if let Err(error) = apply_entry(&self.engine.workspace, &self.entry) {
             let error = self.after_failure(&state, error);
             if error.is_applied() {
@@ -98,7 +102,7 @@ impl Change<'_> {
         self.note_changed();
         let file_system = prepared.file_system.as_deref();
         sync_folders_of(&self.engine.workspace, &self.entry, file_system).map_err(Error::applied)?;
-        self.finish(&state, prepared.ahead)
+        self.finish(&state, marks)
     }
 
     /// Refuses, where the policy says so, a file with several names. It is a path not to be
@@ -167,20 +171,7 @@ impl Change<'_> {
     /// Writes backups, new bytes and the journal entry aside.
     fn prepare(&mut self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
         let mut warnings = Vec::new();
-        // The disk and the snapshot's hashes of large files wait for each other no longer than they must.
-        let bytes_max = self.engine.policy().snapshot_file_bytes();
-        std::thread::scope(|scope| {
-            let files = &self.files;
-            let is_large = files.iter().any(|file| is_large(file, bytes_max));
-            let work = || ahead(files, bytes_max);
-            let worker = is_large.then(|| std::thread::Builder::new().spawn_scoped(scope, work));
-            let outcome = self.write_aside(state, prepared, &mut warnings);
-            if let Some(Ok(worker)) = worker {
-                // What it did not come to is left to the snapshot.
-                prepared.ahead = worker.join().unwrap_or_default();
-            }
-            outcome
-        })?;
+        self.write_aside(state, prepared, &mut warnings)?;
         self.prepare_descriptions(state, prepared)?;
         let workspace = &self.engine.workspace;
         let files: Vec<FileEntry> = self
@@ -254,6 +245,22 @@ impl Change<'_> {
         Ok(())
     }
 
+    /// Puts the change in force, and finds out what the caller knows then: of a large file while the
+    /// disk is at work.
+    fn put_in_force_and_mark(&self, state: &State, prepared: &Prepared) -> Result<Marks, Error> {
+        let (files, moves, session) = (&self.files, &self.entry.moves, &self.session);
+        let marks = || marks::after(files, moves, session);
+        if !files.iter().any(is_large) {
+            self.put_in_force(state, prepared)?;
+            return Ok(marks());
+        }
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, marks);
+            self.put_in_force(state, prepared)?;
+            Ok(thread.ok().and_then(|thread| thread.join().ok()).unwrap_or_else(marks))
+        })
+    }
+
     /// Makes everything prepared durable, then the journal entry binding.
     fn put_in_force(&self, state: &State, prepared: &Prepared) -> Result<(), Error> {
         let io = |source: std::io::Error| Error::io("sync", super::super::state::STATE_FOLDER, source);
@@ -296,18 +303,7 @@ impl Change<'_> {
             };
             let now = fs::open_beneath(self.engine.workspace.root_fd(), current.place.path(), fs::LOOK)
                 .and_then(rustix::fs::fstat);
-            let same = now.is_ok_and(|now| {
-                let then = &original.stat;
-                fs::is_same_file(&now, then)
-                    && (now.st_size, now.st_mtime, now.st_mtime_nsec, now.st_ctime, now.st_ctime_nsec)
-                        == (
-                            then.st_size,
-                            then.st_mtime,
-                            then.st_mtime_nsec,
-                            then.st_ctime,
-                            then.st_ctime_nsec,
-                        )
-            });
+            let same = now.is_ok_and(|now| fs::is_unchanged(&original.stat, &now));
             if !same {
                 let shown = current.place.shown();
                 return Err(Error::new(
@@ -335,12 +331,13 @@ impl Change<'_> {
     }
 
     /// What follows a change that stands: marks, snapshot, history.
-    fn finish(mut self, state: &State, ahead: BTreeMap<Vec<u8>, Ahead>) -> Result<(), Error> {
-        self.set_marks(state);
+    fn finish(mut self, state: &State, mut marks: Marks) -> Result<(), Error> {
+        let ahead = std::mem::take(&mut self.worker).finish();
+        note_blobs(&mut marks, &self.files, &ahead);
+        self.set_marks(state, marks);
         let mut files = snapshot_files(&self.files, &self.entry);
         files.extend(self.moved.iter().map(moves::Moved::for_snapshot));
-        let (files, ahead) = (moves::joined(files), Arc::new(ahead));
-        let record = Record { entry: &self.entry, files, ahead };
+        let record = Record { entry: &self.entry, files: moves::joined(files), ahead };
         let outcome = snapshot_of::record(self.engine, &record);
         // Before the entry is closed: whoever finds it open looks whether the record is there.
         self.engine.audit(&self.entry.tool, outcome.as_ref().err());
@@ -353,17 +350,15 @@ impl Change<'_> {
         outcome
     }
 
-    /// Marks what the caller knows of the files now.
-    fn set_marks(&mut self, state: &State) {
+    /// Puts into the session what the caller knows of the files now.
+    fn set_marks(&mut self, state: &State, Marks { set, forgotten }: Marks) {
         let seq = self.entry.seq;
-        let (mut marks, mut forgotten) = marks::after(&self.files, &self.session);
-        marks::after_moves(&self.entry.moves, &self.session, &mut marks, &mut forgotten);
         let updated = session::update(state, self.engine.session(), |session| {
             session.seq = session.seq.max(seq);
             for path in &forgotten {
                 session.forget(path);
             }
-            for mark in marks {
+            for mark in set {
                 session.set_mark(mark);
             }
         });
@@ -394,33 +389,45 @@ pub(super) fn audit_files(entry: &Entry) -> Vec<AuditFile> {
 fn snapshot_files<'a>(files: &'a [Planned], entry: &'a Entry) -> Vec<snapshot_of::File<'a>> {
     let sides = |(file, entry): (&'a Planned, &'a FileEntry)| snapshot_of::File {
         path: &entry.path,
-        before: entry.before.as_ref().map(|version| (version.mode, file.seen.current.bytes.as_slice())),
+        before: entry.before.as_ref().map(|version| (version.mode, &**file.seen.current.bytes)),
         after: file
             .after
             .as_ref()
             .zip(entry.after.as_ref())
-            .map(|(after, version)| (version.mode, after.bytes.as_slice())),
+            .map(|(after, version)| (version.mode, &**after.bytes)),
     };
     let is_own = |file: &FileEntry| protected_component(file.path.as_path()).is_none();
     files.iter().zip(&entry.files).filter(|(_, file)| is_own(file)).map(sides).collect()
 }
 
-/// Whether the blob of a file's new bytes is worth working out ahead.
-fn is_large(file: &Planned, bytes_max: u64) -> bool {
-    let length = file.after.as_ref().map_or(0, |after| after.bytes.len());
-    length >= LARGE_BYTES && length as u64 <= bytes_max
+/// Notes with the marks which blobs their bytes are, where these were worked out.
+fn note_blobs(marks: &mut Marks, files: &[Planned], ahead: &AllAhead) {
+    for file in files.iter().filter(|file| is_large(file)) {
+        let path = file.seen.current.place.path();
+        let Some((after, ahead)) = file.after.as_ref().zip(ahead.get(path.as_bytes())) else {
+            continue;
+        };
+        let is_of_it = |mark: &&mut Mark| mark.path == *path && mark.sha256 == after.sha256;
+        if let Some(mark) = marks.set.iter_mut().find(is_of_it) {
+            mark.blob = ahead.id(&after.bytes);
+        }
+    }
 }
 
-/// The blobs of the large files among those that are put in place.
-fn ahead(files: &[Planned], bytes_max: u64) -> BTreeMap<Vec<u8>, Ahead> {
-    let large = files.iter().filter(|file| is_large(file, bytes_max));
-    let ahead_of = |file: &Planned| {
+/// The large files that stand there, whose bytes need not be read again.
+fn at_hand(files: &[Planned]) -> AtHand {
+    let regular = files.iter().filter_map(|file| {
         let current = &file.seen.current;
-        let before = current.exists().then_some(current.bytes.as_slice());
-        let path = current.place.path().as_bytes().to_vec();
-        Some((path, Ahead::of(before, &file.after.as_ref()?.bytes)?))
-    };
-    large.filter_map(ahead_of).collect()
+        let original = current.original.as_ref().filter(|it| fs::is_regular(&it.stat))?;
+        let bytes = Some(current.shared_bytes()).filter(|bytes| bytes.len() >= LARGE_BYTES)?;
+        Some((original.path.as_bytes().to_vec(), (original.stat, bytes)))
+    });
+    regular.collect()
+}
+
+/// Whether a file's new bytes take time to look through.
+fn is_large(file: &Planned) -> bool {
+    file.after.as_ref().is_some_and(|after| after.bytes.len() >= LARGE_BYTES)
 }
 
 /// What the journal has of a planned file.

@@ -1,11 +1,15 @@
 //! What stands at a path, read under the lock.
 
+use std::sync::Arc;
+
 use rustix::fs::{Access, AtFlags};
 
 use super::gate::Seen;
 use super::stage::Original;
 use super::{Change, FILE_BYTES_MAX};
+use crate::buffer::Buffer;
 use crate::engine::fs;
+use crate::engine::hashed;
 use crate::engine::path::WorkspacePath;
 use crate::engine::policy::settings::Key;
 use crate::engine::resolve::Place;
@@ -24,7 +28,7 @@ pub struct Current {
     /// Which file it is; `None` where there is none.
     pub(super) original: Option<Original>,
     /// Its bytes; none where there is no file.
-    pub(super) bytes: Vec<u8>,
+    pub(super) bytes: Arc<Buffer>,
     /// Their SHA-256.
     pub(super) sha256: Sha256,
 }
@@ -46,6 +50,12 @@ impl Current {
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The same, to be held while the file goes on to the gate.
+    #[must_use]
+    pub fn shared_bytes(&self) -> Arc<Buffer> {
+        Arc::clone(&self.bytes)
     }
 
     /// SHA-256 of its bytes.
@@ -98,7 +108,7 @@ impl Change<'_> {
                 .detail("field", "path"));
             }
             let sha256 = Sha256::of(b"");
-            return Ok(Current { place, original: None, bytes: Vec::new(), sha256 });
+            return Ok(Current { place, original: None, bytes: Arc::default(), sha256 });
         }
         let (file, stat) = self.engine.workspace.open_file(&place)?;
         self.must_be_allowed(&place)?;
@@ -140,16 +150,15 @@ impl Change<'_> {
         if !path.is_within(&trash::folder()) {
             self.must_be_writable(&place)?;
         }
-        Ok(Current { place, original: None, bytes: Vec::new(), sha256: Sha256::of(b"") })
+        Ok(Current { place, original: None, bytes: Arc::default(), sha256: Sha256::of(b"") })
     }
 
     /// Reads the whole of an opened file.
     fn read_all(&self, place: Place, file: std::fs::File, stat: rustix::fs::Stat) -> Result<Current, Error> {
-        let bytes = fs::read_to_end(file, fs::size_of(&stat), self.file_bytes_max())
+        let (bytes, sha256) = hashed::read(file, fs::size_of(&stat), self.file_bytes_max())
             .map_err(|source| Error::io("read", place.shown(), source))?;
-        let sha256 = Sha256::of(&bytes);
         let original = Original { path: place.path().clone(), stat };
-        Ok(Current { place, original: Some(original), bytes, sha256 })
+        Ok(Current { place, original: Some(original), bytes: Arc::new(bytes), sha256 })
     }
 
     /// Looks at the file at `path` without following it: of a symlink, at itself.
@@ -175,7 +184,7 @@ impl Change<'_> {
         let bytes = fs::target_of(&link).map_err(io)?;
         let sha256 = Sha256::of(&bytes);
         let original = Original { path: place.path().clone(), stat };
-        Ok(Current { place, original: Some(original), bytes, sha256 })
+        Ok(Current { place, original: Some(original), bytes: Arc::new(bytes.into()), sha256 })
     }
 
     /// Looks at whatever stands at `path` without following it, to move it whole.
@@ -222,9 +231,9 @@ impl Change<'_> {
             return Ok(None);
         }
         let (file, stat) = self.engine.workspace.open_regular(place.path(), place.shown())?;
-        let bytes = fs::read_to_end(file, fs::size_of(&stat), self.file_bytes_max())
+        let (_, sha256) = hashed::read(file, fs::size_of(&stat), self.file_bytes_max())
             .map_err(|source| Error::io("read", place.shown(), source))?;
-        Ok(Some(Sha256::of(&bytes)))
+        Ok(Some(sha256))
     }
 
     /// Refuses a file whose permissions do not let this user write it: a rename would go past them.

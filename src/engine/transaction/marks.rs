@@ -13,9 +13,25 @@ use crate::sha256::Sha256;
 use crate::text::content::{Start, View};
 use crate::text::lines;
 
-/// The marks after a change, and the paths whose marks are void.
-pub fn after(files: &[Planned], session: &SessionState) -> (Vec<Mark>, Vec<WorkspacePath>) {
-    let (mut marks, mut forgotten) = (Vec::new(), Vec::new());
+/// What the caller knows of the files after a change.
+#[derive(Default)]
+pub struct Marks {
+    /// The marks of those that it knows.
+    pub set: Vec<Mark>,
+    /// Paths whose marks are void.
+    pub forgotten: Vec<WorkspacePath>,
+}
+
+/// The marks after a change of `files` with those `moves`.
+pub fn after(files: &[Planned], moves: &[MoveEntry], session: &SessionState) -> Marks {
+    let mut all = after_changes(files, session);
+    after_moves(moves, session, &mut all);
+    all
+}
+
+/// The marks of changed files.
+fn after_changes(files: &[Planned], session: &SessionState) -> Marks {
+    let Marks { set: mut marks, mut forgotten } = Marks::default();
     for file in files {
         let path = file.seen.current.place.path();
         match &file.after {
@@ -26,16 +42,12 @@ pub fn after(files: &[Planned], session: &SessionState) -> (Vec<Mark>, Vec<Works
             Some(after) => marks.extend(mark_after(file, after, session)),
         }
     }
-    (marks, forgotten)
+    Marks { set: marks, forgotten }
 }
 
 /// Adds what moves do to marks: each goes with its file, and one of a file in the trash is void.
-pub fn after_moves(
-    moves: &[MoveEntry],
-    session: &SessionState,
-    marks: &mut Vec<Mark>,
-    forgotten: &mut Vec<WorkspacePath>,
-) {
+fn after_moves(moves: &[MoveEntry], session: &SessionState, all: &mut Marks) {
+    let Marks { set: marks, forgotten } = all;
     for mark in session.marks() {
         let holders = moves.iter().filter(|moved| mark.path.is_within(&moved.from));
         let Some(moved) = holders.max_by_key(|moved| replay::depth(&moved.from)) else {

@@ -23,14 +23,17 @@ pub mod stage;
 mod sync;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::Engine;
 use super::open_files::OpenFiles;
 use super::path::WorkspacePath;
 use super::session::{self, SessionState, seconds_now};
+use super::snapshot::{Before, LARGE_BYTES, Worker};
 use super::state::{Lock, State, unique_name};
 use super::trash::TrashEntry;
 use super::workspace::Workspace;
+use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::sha256::Sha256;
 pub use gate::{Intent, Seen, quoted};
@@ -75,7 +78,7 @@ struct Origin {
     /// Which file it is.
     original: Original,
     /// Its bytes.
-    bytes: Vec<u8>,
+    bytes: Arc<Buffer>,
     /// Their SHA-256.
     sha256: Sha256,
 }
@@ -83,7 +86,7 @@ struct Origin {
 /// What a file is to become.
 struct After {
     /// Its bytes.
-    bytes: Vec<u8>,
+    bytes: Arc<Buffer>,
     /// Their SHA-256.
     sha256: Sha256,
     /// Its permission bits, where they change; or the type bits of a symlink.
@@ -118,6 +121,8 @@ pub struct Change<'e> {
     kept: Vec<Vec<u8>>,
     /// What it moves to the trash.
     described: Vec<TrashEntry>,
+    /// Works out the snapshot's large blobs meanwhile.
+    worker: Worker,
 }
 
 /// The state under the lock that every change holds.
@@ -182,6 +187,7 @@ impl Engine {
             moved: Vec::new(),
             kept: Vec::new(),
             described: Vec::new(),
+            worker: Worker::default(),
         })
     }
 }
@@ -255,19 +261,15 @@ impl Change<'_> {
     }
 
     /// Plans new bytes for a file; answers their SHA-256.
-    pub fn put(&mut self, seen: Seen, bytes: Vec<u8>, mode: Option<u32>, known: Known) -> Sha256 {
-        let sha256 = Sha256::of(&bytes);
-        let after = After { bytes, sha256, mode, known, identity: None };
-        self.files.push(Planned { seen, after: Some(after), origin: None });
-        sha256
+    pub fn put(&mut self, seen: Seen, bytes: impl Into<Buffer>, mode: Option<u32>, known: Known) -> Sha256 {
+        self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity: None })
     }
 
     /// Plans that a file becomes what it was in `version`, perhaps with other bytes.
     pub fn put_version(&mut self, seen: Seen, bytes: Vec<u8>, version: &Version) {
-        let (sha256, known) = (Sha256::of(&bytes), Known::ChangedLines);
         let (mode, identity) = (Some(version.mode), version.identity.clone());
-        let after = After { bytes, sha256, mode, known, identity };
-        self.files.push(Planned { seen, after: Some(after), origin: None });
+        let known = Known::ChangedLines;
+        self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity });
     }
 
     /// Plans another name for `source`, that of `target`, and perhaps other bytes; answers their
@@ -289,14 +291,44 @@ impl Change<'_> {
         let origin = Origin {
             path: current.place.path().clone(),
             original: Original { path: original.path.clone(), stat: original.stat },
-            bytes: current.bytes.clone(),
+            bytes: Arc::clone(&current.bytes),
             sha256: current.sha256,
         };
-        let sha256 = Sha256::of(&bytes);
-        let after = After { bytes, sha256, mode, known: Known::ChangedLines, identity: None };
+        let known = Known::ChangedLines;
         self.remove(source);
-        self.files.push(Planned { seen: target, after: Some(after), origin: Some(origin) });
-        Ok(sha256)
+        let after = |bytes, sha256| After { bytes, sha256, mode, known, identity: None };
+        Ok(self.plan(target, Some(origin), bytes, after))
+    }
+
+    /// Plans what a file is to become, and answers the SHA-256 of its new bytes.
+    fn plan(
+        &mut self,
+        seen: Seen,
+        origin: Option<Origin>,
+        bytes: impl Into<Buffer>,
+        after: impl FnOnce(Arc<Buffer>, Sha256) -> After,
+    ) -> Sha256 {
+        let bytes = Arc::new(bytes.into());
+        self.work_ahead(&seen.current, &bytes);
+        let sha256 = Sha256::of(&bytes);
+        self.files.push(Planned { seen, after: Some(after(bytes, sha256)), origin });
+        sha256
+    }
+
+    /// Has the snapshot of a large file worked out meanwhile.
+    fn work_ahead(&mut self, current: &Current, bytes: &Arc<Buffer>) {
+        let policy = self.engine.policy();
+        let enters = policy.has_snapshots() && bytes.len() as u64 <= policy.snapshot_file_bytes();
+        if self.dry_run || !enters || bytes.len() < LARGE_BYTES {
+            return;
+        }
+        let mark = self.session.mark(current.place.path()).filter(|mark| mark.sha256 == current.sha256);
+        let before = match mark.and_then(|mark| mark.blob.clone()) {
+            _ if !current.exists() => Before::Absent,
+            Some(blob) => Before::Named(current.shared_bytes(), blob),
+            None => Before::Bytes(current.shared_bytes()),
+        };
+        self.worker.begin(current.place.path().as_bytes(), before, bytes);
     }
 
     /// Says which changes of the session this one takes back or does again.

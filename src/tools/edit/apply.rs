@@ -1,12 +1,12 @@
 //! The edits of one request, applied to one text.
 
-use std::borrow::Cow;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 use super::answer::Matched;
 use super::find::{self, Found};
 use super::refuse;
 use super::step::{Step, Wanted, What};
+use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::content::View;
@@ -15,11 +15,41 @@ use crate::text::lines::LineEnding;
 use crate::text::replace::{self, Flat, Replaced};
 use crate::text::sketch;
 
+/// The text of a file, or one of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// As it was.
+    Borrowed(&'a [u8]),
+    /// Another.
+    Owned(Buffer),
+}
+
+impl Body<'_> {
+    /// The text, to be kept.
+    pub fn into_owned(self) -> Buffer {
+        match self {
+            Self::Borrowed(text) => text.to_vec().into(),
+            Self::Owned(text) => text,
+        }
+    }
+}
+
+impl Deref for Body<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(text) => text,
+            Self::Owned(text) => text,
+        }
+    }
+}
+
 /// A text after all edits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edited<'a> {
     /// The text.
-    pub body: Cow<'a, [u8]>,
+    pub body: Body<'a>,
     /// Where the new texts stand in it.
     pub ranges: Vec<Range<usize>>,
     /// How the old ones were found.
@@ -32,7 +62,7 @@ impl Edited<'_> {
     /// The same, with a text of its own.
     pub fn into_owned(self) -> Edited<'static> {
         let Edited { body, ranges, matched, left_out } = self;
-        Edited { body: Cow::Owned(body.into_owned()), ranges, matched, left_out }
+        Edited { body: Body::Owned(body.into_owned()), ranges, matched, left_out }
     }
 }
 
@@ -50,7 +80,7 @@ pub fn apply<'a>(file: &'a View<'_>, steps: &[Step], shown: &str) -> Result<Edit
         done.push(guard(file, step, scope, shown)?);
     }
     let mut edited = Edited {
-        body: Cow::Borrowed(original),
+        body: Body::Borrowed(original),
         ranges: Vec::new(),
         matched: Matched::AlreadyApplied,
         left_out: Vec::new(),
@@ -71,7 +101,7 @@ pub fn apply<'a>(file: &'a View<'_>, steps: &[Step], shown: &str) -> Result<Edit
                 scopes = moved(&scopes, &places, &replaced);
                 edited.ranges.extend(replaced.ranges.iter().cloned());
                 touched.extend(replaced.ranges);
-                edited.body = Cow::Owned(replaced.body);
+                edited.body = Body::Owned(replaced.body);
                 edited.matched = edited.matched.max(matched);
                 edited.left_out.extend(left_out);
             }

@@ -143,7 +143,7 @@ fn flexibly(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Found {
         Err(why) => Found::Unfit(found.tier, only.clone(), why),
         Ok(new) => {
             let replaced = replace::replace(body, std::slice::from_ref(only), &new);
-            if replaced.body == body {
+            if *replaced.body == *body {
                 Found::Applied(only.clone())
             } else {
                 Found::Fitted(found.tier, only.clone(), new)

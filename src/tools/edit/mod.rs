@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::common::{self, DiffWanted, subject, unsupported_encoding};
 use super::{Effect, Stdin, Text, Tool};
+use crate::buffer::Buffer;
 use crate::engine::Engine;
 use crate::engine::path::WorkspacePath;
 use crate::engine::policy::Gate;
@@ -106,10 +107,13 @@ fn edit_file(
     let current = change.look_at(path)?;
     common::must_exist(change, &current)?;
     let shown = current.place().shown().to_owned();
+    let bytes = current.shared_bytes();
+    // A file that is no text that could be written back is refused before it need be read.
+    let file = View::of(&bytes).map_err(|unsupported| unsupported_encoding(&shown, &unsupported))?;
     if !request.allow_omission {
-        must_leave_nothing_out(&view(current.bytes(), &shown)?, steps, &shown)?;
+        must_leave_nothing_out(&file, steps, &shown)?;
     }
-    let plan = gate(change, current, steps, request, &shown)?;
+    let plan = gate(change, current, &file, steps, request)?;
     let Plan { seen, answer, bytes, rebased, base, left_out } = plan;
     let Some(bytes) = bytes else {
         return Ok((answer, None));
@@ -127,11 +131,6 @@ fn edit_file(
         change.engine().warn(format!("the sketch has nothing in place of {lines} of {shown}: gone"));
     }
     Ok((FileEdited { sha256, rebased, diff, ..answer }, Some(path)))
-}
-
-/// The text of a file.
-fn view<'a>(bytes: &'a [u8], shown: &str) -> Result<View<'a>, Error> {
-    View::of(bytes).map_err(|unsupported| unsupported_encoding(shown, &unsupported))
 }
 
 /// Refuses a new text with a line that only says that something is left out.
@@ -152,7 +151,7 @@ struct Plan {
     /// The answer, but for what is known only once the bytes are.
     answer: FileEdited,
     /// Its new bytes; `None` where they are the old ones.
-    bytes: Option<Vec<u8>>,
+    bytes: Option<Buffer>,
     /// Whether the file had changed since it was read.
     rebased: bool,
     /// The bytes as they were then, where they are at hand.
@@ -175,7 +174,7 @@ struct Outcome {
     /// The answer, with the old SHA-256.
     answer: FileEdited,
     /// The file's new bytes; `None` where they are the old ones.
-    bytes: Option<Vec<u8>>,
+    bytes: Option<Buffer>,
     /// Lines that a sketch leaves out.
     left_out: Vec<(usize, usize)>,
 }
@@ -185,7 +184,7 @@ impl Outcome {
     fn of(file: &View<'_>, edited: Edited<'_>, current: &Current) -> Self {
         let answer = FileEdited::of(current.place().shown(), current.sha256(), &edited, None);
         let left_out = edited.left_out;
-        let bytes = (edited.body != file.body).then(|| file.encode(edited.body.into_owned()));
+        let bytes = (*edited.body != *file.body).then(|| file.encode(edited.body.into_owned()));
         Self { answer, bytes, left_out }
     }
 }
@@ -194,24 +193,23 @@ impl Outcome {
 fn gate(
     change: &mut Change<'_>,
     current: Current,
+    file: &View<'_>,
     steps: &[Step],
     request: &Request,
-    shown: &str,
 ) -> Result<Plan, Error> {
+    let shown = current.place().shown().to_owned();
     let seen_sha256 =
         request.expected_sha256.or_else(|| change.mark(current.place().path()).map(|mark| mark.sha256));
     let is_stale = seen_sha256.is_some_and(|seen| seen != current.sha256());
     // What the policy lets through needs no rebase; a sha256 that was given always counts.
     let must_match = request.expected_sha256.is_some() || change.gate() == Gate::Strict;
     if is_stale && (must_match || request.rebase) {
-        let file = view(current.bytes(), shown)?;
-        let rebased = rebase::rebase(change, &current, &file, steps, seen_sha256);
+        let rebased = rebase::rebase(change, &current, file, steps, seen_sha256);
         if request.rebase {
             let (edited, base) =
                 rebased.map_err(|error| rebase::refused(current_stale(change, &current, request), &error))?;
-            let outcome = Outcome::of(&file, edited, &current);
-            drop(file);
-            let plan = Plan::of(current.without_proof(), outcome, shown);
+            let outcome = Outcome::of(file, edited, &current);
+            let plan = Plan::of(current.without_proof(), outcome, &shown);
             return Ok(Plan { rebased: true, base, ..plan });
         }
         let error = current_stale(change, &current, request).detail("rebase", rebased.is_ok());
@@ -223,18 +221,13 @@ fn gate(
             error
         });
     }
-    // A file that is no text that could be written back is refused before it need be read.
-    view(current.bytes(), shown)?;
-    let seen = change.prove(current, request.expected_sha256, Intent::Edit, |bytes| {
-        View::of(bytes).ok().and_then(|file| apply::lines_needed(&file.body, steps))
-    })?;
-    let file = view(seen.current().bytes(), shown)?;
-    let outcome = match apply::apply(&file, steps, shown) {
-        Ok(edited) => Outcome::of(&file, edited, seen.current()),
+    let needed = |_: &[u8]| apply::lines_needed(&file.body, steps);
+    let seen = change.prove(current, request.expected_sha256, Intent::Edit, needed)?;
+    let outcome = match apply::apply(file, steps, &shown) {
+        Ok(edited) => Outcome::of(file, edited, seen.current()),
         Err(error) => return Err(elsewhere::explained(change, seen.current(), steps, error)),
     };
-    drop(file);
-    Ok(Plan::of(seen, outcome, shown))
+    Ok(Plan::of(seen, outcome, &shown))
 }
 
 /// The refusal of a stale file.

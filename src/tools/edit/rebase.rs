@@ -1,9 +1,7 @@
 //! An edit of a file that has changed since it was read, elsewhere.
 
-use std::borrow::Cow;
-
 use super::answer::Matched;
-use super::apply::{self, Edited};
+use super::apply::{self, Body, Edited};
 use super::step::Step;
 use crate::engine::transaction::{Change, Current};
 use crate::error::Error;
@@ -46,7 +44,7 @@ pub fn rebase(
     let left_out = edited.left_out;
     drop(edited.body);
     drop(text);
-    Ok((Edited { body: Cow::Owned(merged), ranges, matched, left_out }, base))
+    Ok((Edited { body: Body::Owned(merged.into()), ranges, matched, left_out }, base))
 }
 
 /// Where `new` differs from `old`, line by line.
