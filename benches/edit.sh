@@ -1,0 +1,82 @@
+#!/bin/bash
+# Measures `lbx edit` of one line in a file of 22 MB and 700,000 lines beside `sed -i` of one line
+# there: a session's first edit of the file (after a `read` of one line, which is not counted) and the
+# ones after it. Prints medians of alternating runs, their ratio, and the largest memory of an edit.
+#
+# Usage: benches/edit.sh [LBX [RUNS [FOLDER]]]    (default: the release build, 15 runs, /var/tmp)
+#
+# `sed -i` syncs nothing; lbx has the backup, the new file and its snapshot on disk before it answers.
+set -euo pipefail
+here=$(cd "$(dirname "$0")/.." && pwd)
+host=$(rustc -vV 2>/dev/null | sed -n 's/^host: //p' || true)
+lbx=${1:-$here/target/$host/release/lbx}
+runs=${2:-15}
+[ -x "$lbx" ] || {
+    echo "no $lbx: build it with 'cargo build --release --locked', or name another" >&2
+    exit 1
+}
+scratch=$(mktemp -d -p "${3:-/var/tmp}")
+trap 'rm -rf "$scratch"' EXIT
+
+echo "date:    $(date -u +%Y-%m-%d)"
+echo "machine: $(uname -sm), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg 2>/dev/null || echo unknown)"
+echo "lbx:     $("$lbx" --version); $(sed --version | head -n 1)"
+
+python3 - "$lbx" "$runs" "$scratch" <<'PYTHON'
+import os, resource, statistics, subprocess, sys, time
+
+lbx, runs, scratch = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": scratch, "GIT_CONFIG_NOSYSTEM": "1"}
+LINES, EDITED = 700_000, 350_000
+
+
+def call(arguments):
+    """Milliseconds."""
+    start = time.perf_counter()
+    done = subprocess.run(arguments, env=environment, stdin=subprocess.DEVNULL, capture_output=True)
+    took = (time.perf_counter() - start) * 1000
+    if done.returncode != 0:
+        sys.exit(f"{arguments}: status {done.returncode}: {done.stdout.decode()}{done.stderr.decode()}")
+    return took
+
+
+def line(version):
+    """The line that is edited."""
+    return f"line {EDITED} of the file, {version}"
+
+
+def edit(session, old, new):
+    """One edit."""
+    named = ["--session", session, "--old-string", line(old), "--new-string", line(new)]
+    return call([lbx, "edit", "large.txt"] + named)
+
+
+os.chdir(scratch)
+os.mkdir("w")
+for name in ("w/large.txt", "sed.txt"):
+    with open(name, "w") as file:  # a piece at a time: this process's memory counts as its children's
+        file.writelines(f"line {number} of the file, 0000\n" for number in range(1, LINES + 1))
+os.chdir("w")
+subprocess.run(["git", "init", "-q"], check=True, env=environment)
+first, next_ones, sed = [], [], []
+version = 0
+for run in range(-2, runs):  # the first two to warm up
+    session = f"s{run + 2}"
+    took = []
+    for _ in range(2):
+        call([lbx, "read", "large.txt", "--session", session, "--start-line", str(EDITED), "--end-line", str(EDITED)])
+        took.append(edit(session, f"{version:04}", f"{version + 1:04}"))
+        version += 1
+    took.append(call(["sed", "-i", f"{EDITED}s/[0-9]*$/{version:04}/", "../sed.txt"]))
+    if run >= 0:
+        for times, one in zip((first, next_ones, sed), took):
+            times.append(one)
+base = statistics.median(sed)
+size = os.path.getsize("large.txt") / 1e6
+print(f"\nms, medians of {runs} runs in turn, and beside `sed -i`; the file has {size:.1f} MB")
+for name, times in (("first edit of a session", first), ("next edit", next_ones), ("sed -i", sed)):
+    median = statistics.median(times)
+    print(f"{name:<26}{median:>8.1f}{median / base:>8.2f}")
+memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
+print(f"largest memory of a call: {memory:.0f} MB, {memory / size:.1f} times the file")
+PYTHON
