@@ -135,12 +135,9 @@ impl Default for Worker {
 }
 
 impl Worker {
-    /// Begins with a file: `path` from the root, and both its sides. What of it cannot be worked out
-    /// is left to the snapshot.
+    /// Begins with a file, which should be a large one: `path` from the root, and both its sides. What
+    /// of it cannot be worked out is left to the snapshot.
     pub fn begin(&mut self, path: &[u8], before: Before, after: &Arc<Buffer>) {
-        if after.len() < LARGE_BYTES {
-            return;
-        }
         let number = self.files.len();
         let mut tasks = vec![(Task::Id, Arc::clone(after)), (Task::Compress, Arc::clone(after))];
         let before = match before {
@@ -219,5 +216,43 @@ fn carry_out(task: Task, bytes: &[u8]) -> Option<Done> {
         Task::IdBefore => id().map(Done::IdBefore),
         Task::Id => id().map(Done::Id),
         Task::Compress => blob_compressed(bytes, Compression::BEST_SPEED).ok().map(Done::Compressed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_is_known_of_those_bytes_alone() {
+        let bytes = |byte| Arc::new(Buffer::from(vec![byte; LARGE_BYTES]));
+        let id = |bytes: &[u8]| gix::objs::compute_hash(Hash::Sha1, Kind::Blob, bytes).unwrap();
+        let (old, new, newer) = (bytes(1), bytes(2), bytes(3));
+        let mut worker = Worker::default();
+        worker.begin(b"a", Before::Bytes(Arc::clone(&old)), &new);
+        worker.begin(b"a", Before::Named(Arc::clone(&new), id(&new).to_string()), &newer);
+        worker.begin(b"b", Before::Absent, &new);
+        worker.begin(b"c", Before::Bytes(Arc::clone(&old)), &newer);
+        let all = worker.finish();
+        let (a, b, c) = (&all[&b"a"[..]], &all[&b"b"[..]], &all[&b"c"[..]]);
+        assert_eq!(a.after(Hash::Sha1, &newer).unwrap().id(), id(&newer));
+        assert!(a.after(Hash::Sha1, &new).is_none() && a.id(&new).is_none());
+        assert_eq!(a.before(Hash::Sha1, &new), Some(id(&new)));
+        assert_eq!(a.before(Hash::Sha1, &old), None);
+        assert_eq!((b.before(Hash::Sha1, &old), b.id(&new)), (None, Some(id(&new).to_string())));
+        assert_eq!(c.before(Hash::Sha1, &old), Some(id(&old)));
+        assert!(c.after(Hash::Sha256, &newer).is_none(), "of another kind of repository");
+    }
+
+    #[test]
+    fn a_worker_that_nobody_waits_for_ends() {
+        let mut worker = Worker::default();
+        worker.begin(b"a", Before::Absent, &Arc::new(Buffer::from(vec![7; LARGE_BYTES])));
+        let queue = Arc::downgrade(&worker.queue);
+        drop(worker);
+        while queue.upgrade().is_some() {
+            thread::yield_now();
+        }
+        assert!(Worker::default().finish().is_empty());
     }
 }

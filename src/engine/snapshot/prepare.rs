@@ -180,10 +180,17 @@ impl<'a> Preparer<'_, 'a> {
         };
         *bytes_left = left;
         match compressed {
+            _ if bytes.len() >= LARGE_BYTES && self.branch_has(path, id)? => {}
             Some(compressed) => self.done.packed.push(Packed::of(id, Arc::new(compressed))),
             None => self.keep(path, id, &bytes)?,
         }
         Ok(Scanned::Is(Some(Found { kind, id })))
+    }
+
+    /// Whether the branch has that blob at `path`, as after a change that the scan's index has not seen.
+    fn branch_has(&self, path: &[u8], id: ObjectId) -> Result<bool, SnapshotError> {
+        let found = tree::look_up(self.repo, self.chain.tree(), path)?;
+        Ok(found.entry().is_some_and(|found| found.id == id))
     }
 
     /// Whether a file is what is known, without any conversion.
