@@ -50,6 +50,8 @@ mod place;
 mod plan;
 mod render;
 mod settle;
+mod steps;
+mod tree;
 mod unified;
 
 #[cfg(test)]

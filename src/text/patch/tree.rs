@@ -1,0 +1,428 @@
+//! The files that a patch touches, as it makes them step by step.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::apply::{Applied, HunkReport, apply};
+use super::conflict::{Conflict, Reason};
+use super::model::{Body, FilePatch, Operation, SYMLINK_MODE, is_symlink};
+use super::place::Options;
+use super::plan::{Action, Before, FileOutcome, Look, Reader, RefusalReason};
+use super::steps::Step;
+
+/// The byte-order mark of UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Why a step was not taken.
+pub(super) enum Stop<E> {
+    /// A file could not be read.
+    Read(E),
+    /// The change cannot be done.
+    Refused(RefusalReason),
+}
+
+/// A file as the patch has made it so far.
+#[derive(Debug, Clone)]
+struct Entry {
+    /// Its bytes; `None` where it is gone.
+    bytes: Option<Vec<u8>>,
+    /// The mode that it shall get, where stated.
+    mode: Option<u32>,
+    /// Whether it is a symlink.
+    is_symlink: bool,
+    /// Whether the patch has put a file here at any time.
+    was_made: bool,
+    /// Where it came from, and whether that went away.
+    from: Option<(Vec<u8>, bool)>,
+    /// Its hunks.
+    hunks: Vec<HunkReport>,
+    /// Whether all changes so far showed what they change.
+    exact_and_unique: bool,
+}
+
+/// Refuses where a symlink stands and the patch speaks of a file, or the other way round.
+fn must_be_of_type(file: &FilePatch<'_>, is_symlink: bool) -> Result<(), RefusalReason> {
+    if file.speaks_of_symlink() == is_symlink { Ok(()) } else { Err(RefusalReason::OtherType { is_symlink }) }
+}
+
+/// What a step leaves at a path.
+struct Change {
+    /// The bytes; `None` where the file goes away.
+    bytes: Option<Vec<u8>>,
+    /// The mode that it shall get, where stated.
+    mode: Option<u32>,
+    /// Whether it is a symlink.
+    is_symlink: bool,
+    /// The hunks applied.
+    hunks: Vec<HunkReport>,
+    /// Whether they showed what they change.
+    exact_and_unique: bool,
+}
+
+impl Change {
+    /// A file that appears or goes away without hunks.
+    fn plain(bytes: Option<Vec<u8>>, mode: Option<u32>) -> Self {
+        let is_symlink = mode.is_some_and(is_symlink);
+        Self { bytes, mode, is_symlink, hunks: Vec::new(), exact_and_unique: true }
+    }
+
+    /// A file or symlink that hunks were applied to.
+    fn applied(applied: Applied, mode: Option<u32>, is_symlink: bool) -> Self {
+        let Applied { after, hunks, exact_and_unique, .. } = applied;
+        Self { bytes: Some(after), mode, is_symlink, hunks, exact_and_unique }
+    }
+}
+
+/// The files that the patch touches, before it and as it has made them so far.
+pub(super) struct Tree<'r, E> {
+    /// Whether renames and copies read the files before the commit.
+    is_git: bool,
+    /// Paths that a commit of git renames away or deletes, so that others may come there.
+    leaving: BTreeSet<Vec<u8>>,
+    /// What the commits before this one have made at the paths that it touches, in a git patch.
+    earlier: BTreeMap<Vec<u8>, Entry>,
+    /// The paths that this commit has touched so far.
+    touched: BTreeSet<Vec<u8>>,
+    /// How hunks are placed; never in reverse, since the steps are turned round themselves.
+    options: Options,
+    /// Paths at which a symlink is looked at itself.
+    themselves: BTreeSet<Vec<u8>>,
+    /// Gives the files before the patch.
+    read: &'r mut Reader<'r, E>,
+    /// What `read` gave.
+    originals: BTreeMap<Vec<u8>, Option<Before>>,
+    /// What the patch has made so far.
+    entries: BTreeMap<Vec<u8>, Entry>,
+    /// The paths in the order in which they were first touched.
+    order: Vec<Vec<u8>>,
+}
+
+impl<'r, E> Tree<'r, E> {
+    /// A tree that nothing has happened to.
+    pub(super) fn new(
+        is_git: bool,
+        steps: &[Step<'_>],
+        options: Options,
+        read: &'r mut Reader<'r, E>,
+    ) -> Self {
+        Self {
+            is_git,
+            leaving: BTreeSet::new(),
+            earlier: BTreeMap::new(),
+            touched: BTreeSet::new(),
+            themselves: steps.iter().flat_map(Step::looked_at_themselves).cloned().collect(),
+            options: Options { reverse: false, ..options },
+            read,
+            originals: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            order: Vec::new(),
+        }
+    }
+
+    /// Begins with the steps of a commit.
+    pub(super) fn begin(&mut self, steps: &[Step<'_>]) {
+        self.touched.clear();
+        if !self.is_git {
+            return;
+        }
+        let leaves = |step: &&Step<'_>| matches!(step.file.operation, Operation::Rename | Operation::Delete);
+        self.leaving = steps.iter().filter(leaves).filter_map(|step| step.old.clone()).collect();
+        let paths = steps.iter().flat_map(|step| [&step.old, &step.new]).flatten();
+        let made = paths.filter_map(|path| Some((path.clone(), self.entries.get(path)?.clone())));
+        self.earlier = made.collect();
+    }
+
+    /// Takes one step.
+    pub(super) fn take(&mut self, step: &Step<'_>) -> Result<(), Stop<E>> {
+        for path in [&step.old, &step.new].into_iter().flatten() {
+            self.load(path).map_err(Stop::Read)?;
+        }
+        let taken = match (step.file.operation, &step.old, &step.new) {
+            (Operation::Create, _, Some(path)) => self.create(&step.file, path),
+            (Operation::Modify, Some(old), Some(new)) if self.now(new).is_none() => {
+                self.modify(&step.file, old)
+            }
+            (Operation::Modify, _, Some(path)) | (Operation::Modify, Some(path), None) => {
+                self.modify(&step.file, path)
+            }
+            (Operation::Delete, Some(path), _) => self.delete(&step.file, path),
+            (Operation::Rename | Operation::Copy, Some(old), Some(new)) => self.carry(&step.file, old, new),
+            _ => Err(RefusalReason::NoPath),
+        };
+        taken.map_err(Stop::Refused)
+    }
+
+    /// Makes sure that the file before the patch is known.
+    fn load(&mut self, path: &[u8]) -> Result<(), E> {
+        if !self.originals.contains_key(path) {
+            let look = if self.themselves.contains(path) { Look::Itself } else { Look::Through };
+            let before = (self.read)(path, look)?;
+            self.originals.insert(path.to_vec(), before);
+        }
+        Ok(())
+    }
+
+    /// The bytes of a file before the patch.
+    fn before(&self, path: &[u8]) -> Option<&[u8]> {
+        Some(self.originals.get(path)?.as_ref()?.bytes.as_slice())
+    }
+
+    /// What the patch has made of a path that a rename, copy or deletion starts from.
+    fn source_entry(&self, path: &[u8]) -> Option<&Entry> {
+        if self.is_git { self.earlier.get(path) } else { self.entries.get(path) }
+    }
+
+    /// The bytes that a rename, copy or deletion starts from.
+    fn source(&self, path: &[u8]) -> Option<&[u8]> {
+        self.source_entry(path).map_or_else(|| self.before(path), |entry| entry.bytes.as_deref())
+    }
+
+    /// Whether a rename, copy or deletion starts from a symlink.
+    fn is_symlink_at_source(&self, path: &[u8]) -> bool {
+        let original = || self.originals.get(path)?.as_ref().map(Before::is_symlink);
+        self.source_entry(path).map(|entry| entry.is_symlink).or_else(original).unwrap_or(false)
+    }
+
+    /// The bytes of a file as the patch has made it so far.
+    fn now(&self, path: &[u8]) -> Option<&[u8]> {
+        match self.entries.get(path) {
+            Some(entry) => entry.bytes.as_deref(),
+            None => self.before(path),
+        }
+    }
+
+    /// Whether a symlink stands at a path as the patch has made it so far.
+    fn is_symlink(&self, path: &[u8]) -> bool {
+        let original = || self.originals.get(path)?.as_ref().map(Before::is_symlink);
+        self.entries.get(path).map(|entry| entry.is_symlink).or_else(original).unwrap_or(false)
+    }
+
+    /// What a new file at `path` would collide with.
+    fn obstacle(&self, path: &[u8]) -> Option<&[u8]> {
+        let is_leaving = self.leaving.contains(path) && !self.touched.contains(path);
+        self.now(path).filter(|_| !is_leaving)
+    }
+
+    /// Puts what a step leaves at `path`.
+    fn put(&mut self, path: &[u8], change: Change) {
+        self.touched.insert(path.to_vec());
+        if !self.entries.contains_key(path) {
+            self.order.push(path.to_vec());
+        }
+        let entry = self.entries.entry(path.to_vec()).or_insert(Entry {
+            bytes: None,
+            mode: None,
+            is_symlink: false,
+            was_made: false,
+            from: None,
+            hunks: Vec::new(),
+            exact_and_unique: true,
+        });
+        entry.was_made |= change.bytes.is_some();
+        entry.mode = change.mode.or(entry.mode);
+        entry.is_symlink = change.is_symlink;
+        entry.hunks.extend(change.hunks);
+        entry.exact_and_unique &= change.exact_and_unique;
+        if change.bytes.is_none() {
+            (entry.from, entry.mode) = (None, None);
+        }
+        entry.bytes = change.bytes;
+    }
+
+    /// Creates a file, unless it is there already.
+    fn create(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
+        let bytes = match &file.body {
+            Body::Hunks(hunks) => hunks.first().map(super::model::Hunk::new_text).unwrap_or_default(),
+            Body::Binary(binary) => binary.apply(b"").map(|applied| applied.after).map_err(|message| {
+                RefusalReason::Conflict(Conflict::whole(file.patch_line, Reason::Binary(message)))
+            })?,
+            Body::Unseen => Vec::new(),
+        };
+        let mode = match self.obstacle(path) {
+            Some(there) if there != bytes || self.is_symlink(path) != file.speaks_of_symlink() => {
+                return Err(RefusalReason::AlreadyExists);
+            }
+            Some(_) => file.new_mode.filter(|mode| is_symlink(*mode)),
+            None => file.new_mode,
+        };
+        self.put(path, Change::plain(Some(bytes), mode));
+        Ok(())
+    }
+
+    /// Changes a file; a hunk that starts from nothing creates one that is missing.
+    fn modify(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
+        let starts_empty =
+            matches!(file.hunks(), [only] if only.old_start == Some(0) && only.old().next().is_none());
+        let is_symlink = self.is_symlink(path);
+        let applied = match self.now(path) {
+            Some(bytes) => {
+                must_be_of_type(file, is_symlink)?;
+                self.apply(file, bytes)?
+            }
+            None if starts_empty => self.apply(file, b"")?,
+            None => return Err(RefusalReason::NotFound),
+        };
+        self.put(path, Change::applied(applied, file.new_mode, is_symlink));
+        Ok(())
+    }
+
+    /// Deletes a file, unless it is gone already.
+    fn delete(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
+        // What a rename or copy of the same commit has put here is not what is deleted.
+        let has_come = self.is_git
+            && self.touched.contains(path)
+            && self.entries.get(path).is_some_and(|entry| entry.from.is_some());
+        let (there, is_symlink) = if has_come {
+            (self.source(path), self.is_symlink_at_source(path))
+        } else {
+            (self.now(path), self.is_symlink(path))
+        };
+        let change = match there {
+            Some(bytes) => {
+                if file.body != Body::Unseen {
+                    must_be_of_type(file, is_symlink)?;
+                }
+                Change { bytes: None, ..Change::applied(self.apply(file, bytes)?, None, false) }
+            }
+            None => Change::plain(None, None),
+        };
+        if !has_come {
+            self.put(path, change);
+        }
+        Ok(())
+    }
+
+    /// Renames or copies a file, with its changes.
+    fn carry(&mut self, file: &FilePatch<'_>, old: &[u8], new: &[u8]) -> Result<(), RefusalReason> {
+        let is_move = file.operation == Operation::Rename;
+        let Some(source) = self.source(old) else { return self.carried_before(file, new, is_move) };
+        let is_symlink = self.is_symlink_at_source(old);
+        if !file.keeps_content() {
+            must_be_of_type(file, is_symlink)?;
+        }
+        let applied = self.apply(file, source)?;
+        let obstacle = self.obstacle(new);
+        if obstacle.is_some_and(|there| is_move || there != applied.after) {
+            return Err(RefusalReason::AlreadyExists);
+        }
+        let is_there = obstacle.is_some();
+        let mode = file.new_mode.or_else(|| self.mode_of(old));
+        let earlier = self.source_entry(old).cloned();
+        if is_move && !(self.is_git && self.touched.contains(old)) {
+            self.put(old, Change::plain(None, None));
+        }
+        self.put(new, Change::applied(applied, mode, is_symlink));
+        if let Some(entry) = self.entries.get_mut(new).filter(|_| !is_there) {
+            let from = Some((old.to_vec(), is_move));
+            entry.from = earlier.as_ref().and_then(|earlier| earlier.from.clone()).or(from);
+            if let Some(earlier) = earlier {
+                // What was done to the file under its old name was done to it all the same.
+                entry.hunks.splice(0..0, earlier.hunks);
+                entry.exact_and_unique &= earlier.exact_and_unique;
+            }
+        }
+        Ok(())
+    }
+
+    /// Accepts a rename whose source is gone and whose target holds the result.
+    fn carried_before(
+        &mut self,
+        file: &FilePatch<'_>,
+        new: &[u8],
+        is_move: bool,
+    ) -> Result<(), RefusalReason> {
+        let there = self.now(new).filter(|_| is_move).ok_or(RefusalReason::NotFound)?;
+        let applied = self.apply(file, there)?;
+        if !applied.already_applied {
+            return Err(RefusalReason::AlreadyExists);
+        }
+        self.put(new, Change::applied(applied, file.new_mode, self.is_symlink(new)));
+        Ok(())
+    }
+
+    /// The mode that a rename or copy starts from.
+    fn mode_of(&self, path: &[u8]) -> Option<u32> {
+        let original = || self.originals.get(path)?.as_ref()?.mode;
+        self.source_entry(path).and_then(|entry| entry.mode).or_else(original)
+    }
+
+    /// Applies the hunks, a byte-order mark left aside where they do not speak of it.
+    fn apply(&self, file: &FilePatch<'_>, bytes: &[u8]) -> Result<Applied, RefusalReason> {
+        let applied = match (apply(file, bytes, &self.options), bytes.strip_prefix(BYTE_ORDER_MARK)) {
+            (Err(_), Some(body)) => apply(file, body, &self.options)
+                .map(|applied| Applied { after: [BYTE_ORDER_MARK, &applied.after].concat(), ..applied }),
+            (applied, _) => applied,
+        };
+        applied.map_err(RefusalReason::Conflict)
+    }
+
+    /// What has become of every path, in the order of the patch.
+    pub(super) fn outcomes(mut self) -> Vec<FileOutcome> {
+        let moved: BTreeSet<Vec<u8>> = self
+            .entries
+            .values()
+            .filter(|entry| entry.bytes.is_some())
+            .filter_map(|entry| entry.from.clone().filter(|(_, is_move)| *is_move))
+            .map(|(from, _)| from)
+            .collect();
+        let mut outcomes = Vec::with_capacity(self.order.len());
+        let mut sources = BTreeSet::new();
+        for path in std::mem::take(&mut self.order) {
+            let Some(mut entry) = self.entries.remove(&path) else { continue };
+            if let Some((from, is_move)) = &mut entry.from
+                && entry.bytes.is_some()
+                && *is_move
+            {
+                // A file that goes to two places goes to the first and is copied to the other.
+                *is_move = sources.insert(from.clone());
+            }
+            let is_passing = entry.was_made && self.before(&path).is_none();
+            if entry.bytes.is_some() || !(is_passing || moved.contains(&path)) {
+                outcomes.push(self.outcome(path, entry));
+            }
+        }
+        outcomes
+    }
+
+    /// What has become of one path.
+    fn outcome(&self, path: Vec<u8>, entry: Entry) -> FileOutcome {
+        let before = self.originals.get(&path).cloned().flatten();
+        // A file that the patch itself made is no source.
+        let from = entry.from.and_then(|(from, is_move)| {
+            let source = self.originals.get(&from).cloned().flatten()?;
+            Some((from, is_move, source))
+        });
+        // A copy begins without a mode; a renamed file brings its own.
+        let model = match &from {
+            Some((_, is_move, source)) => Some(source).filter(|_| *is_move),
+            None => before.as_ref(),
+        };
+        let mode = entry.mode.filter(|mode| {
+            let had = model.and_then(|model| model.mode).filter(|had| !is_symlink(*had));
+            had.is_none_or(|had| (had & 0o111 != 0) != (mode & 0o111 != 0))
+        });
+        let is_link = entry.is_symlink && entry.bytes.is_some();
+        let mode = if is_link { Some(SYMLINK_MODE) } else { mode };
+        let was_link = before.as_ref().is_some_and(Before::is_symlink);
+        let is_same = before.as_ref().map(|before| &before.bytes) == entry.bytes.as_ref()
+            && (before.is_none() || (is_link == was_link && (is_link || mode.is_none())));
+        let action = match (&before, &entry.bytes, &from) {
+            (_, Some(_), Some((_, true, _))) => Action::Rename,
+            _ if is_same => Action::AlreadyApplied,
+            (_, None, _) => Action::Delete,
+            (None, Some(_), _) | (_, Some(_), Some(_)) => Action::Create,
+            (Some(_), Some(_), None) => Action::Modify,
+        };
+        let (from, source) = from.map_or((None, None), |(from, _, source)| (Some(from), Some(source)));
+        let before = if action == Action::Rename { source } else { before };
+        FileOutcome {
+            path,
+            action,
+            from,
+            before,
+            after: entry.bytes,
+            mode,
+            hunks: entry.hunks,
+            exact_and_unique: entry.exact_and_unique,
+        }
+    }
+}
