@@ -79,7 +79,7 @@ pub struct FileOutcome {
     pub mode: Option<u32>,
     /// Its hunks, in the patch's order.
     pub hunks: Vec<HunkReport>,
-    /// Whether the patch shows what it changes, as [`Applied::exact_and_unique`] says.
+    /// Whether the patch shows what it changes, as [`Applied::exact_and_unique`](super::Applied::exact_and_unique) says.
     pub exact_and_unique: bool,
 }
 
