@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use super::apply::{Parting, apply_entry, set_modes, sync_folders_of};
 use super::commit::audit_files;
-use super::journal::{self, Entry, FileEntry, MoveEntry, OPEN_FOLDER, Version};
+use super::journal::{self, Description, Entry, FileEntry, MoveEntry, OPEN_FOLDER, Version};
 use super::moves::At;
 use super::stage::{self, BESIDE_PREFIX, New, Stage};
 use super::{FILE_BYTES_MAX, Original, moves, replay};
@@ -61,7 +61,8 @@ fn recover_entry(engine: &mut Engine, state: &State, entry: &Entry) -> Result<()
             Stand::After | Stand::Either => true,
             Stand::Before => is_staged(&engine.workspace, file),
             Stand::Other => false,
-        }) && entry.moves.iter().all(|moved| moves::can_be_done(&engine.workspace, entry, moved));
+        }) && entry.moves.iter().all(|moved| moves::can_be_done(&engine.workspace, entry, moved))
+            && entry.descriptions.iter().all(|description| is_at_hand(&engine.workspace, description));
     if may_go_on && can_complete {
         apply_entry(&engine.workspace, entry)?;
         sync_folders_of(&engine.workspace, entry, None)?;
@@ -375,6 +376,16 @@ fn is_staged(workspace: &Workspace, file: &FileEntry) -> bool {
             .is_ok_and(|found| found.is_some_and(|(bytes, _)| Sha256::of(&bytes) == after.sha256)),
         (Some(_), None) => false,
     }
+}
+
+/// Whether a description waits or is in its place: one that a call has rolled back is neither, though
+/// the call may not have come to its end.
+fn is_at_hand(workspace: &Workspace, description: &Description) -> bool {
+    let stands = |path: &WorkspacePath| {
+        let folder = workspace.open_folder(&path.parent().unwrap_or_default());
+        folder.is_ok_and(|folder| fs::stat_at(folder.as_fd(), path.name().unwrap_or_default()).is_ok())
+    };
+    stands(&description.staged) || stands(&description.path)
 }
 
 /// Removes bytes that wait for nothing any more.
