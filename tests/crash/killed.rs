@@ -2,7 +2,7 @@
 
 use crate::common::Workspace;
 use crate::inject::{Point, can_inject, each, kill_at, points, sample};
-use crate::judge::{Sides, difference};
+use crate::judge::{Sides, difference, files_below, must_be_tidy};
 use crate::scenarios::{self, Scenario};
 
 /// Points tried in each scenario, unless all are.
@@ -120,6 +120,32 @@ fn half_way(scenario: &Scenario) -> Workspace {
     }
     assert!(!open.is_empty(), "{}: no kill leaves an open entry", scenario.name);
     open.swap_remove(open.len() / 3)
+}
+
+/// As after a rollback that an error of the disk cut short: the description has gone from the trash
+/// already, and the folder can still be moved there.
+#[test]
+fn a_deletion_whose_description_is_gone_is_rolled_back() {
+    if !can_inject() {
+        return;
+    }
+    let ws = Workspace::with(&[("d/a.txt", "a\n"), ("d/e/b.txt", "b\n"), ("other.txt", "other\n")]);
+    let before = ws.tree();
+    // The first name that the change moves is that of the description.
+    let point = Point { call: "renameat2".to_owned(), number: 1 };
+    kill_at(&ws, &point, &["delete", "d", "--recursive"]);
+    let waiting = files_below(&ws.path(".lbx/staging"));
+    let [description] = waiting.as_slice() else { panic!("one file waits, and not {waiting:?}") };
+    std::fs::remove_file(description).unwrap();
+    let data = ws.lbx(&["append", "other.txt", "--content", "more\n"]).ok();
+    assert_eq!(data["size"], 11);
+    let mut now = ws.tree();
+    for (path, entry) in before {
+        let is_as_it_was = now.remove(&path).is_some_and(|now| now == entry);
+        assert!(is_as_it_was || path.ends_with("other.txt"), "{}", path.display());
+    }
+    assert!(now.is_empty(), "{now:?}");
+    must_be_tidy(&ws).unwrap();
 }
 
 /// Kills a call, and judges what it leaves.
