@@ -199,7 +199,11 @@ impl Writer<'_> {
         for _ in 0..TRIES_MAX {
             match work() {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    make_fan_out(self.folder, fan_out, &self.made_folder)?;
+                    match make_fan_out(self.folder, fan_out, &self.made_folder) {
+                        // Gone again, before its permissions were looked at.
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                        made => made?,
+                    }
                 }
                 other => return other,
             }
