@@ -81,7 +81,8 @@ pub fn record_late(engine: &mut Engine, record: &Record<'_>) -> Option<String> {
 }
 
 /// Commits what was uncommitted before the first change of a session, so that the session's own
-/// changes stand apart. `at_hand` need not be read again. What hinders it is a warning: no change waits for it or fails with it.
+/// changes stand apart. What is `at_hand` need not be read again. What hinders it is a warning: no
+/// change waits for it or fails with it.
 pub fn baseline(engine: &mut Engine, entry: &Entry, at_hand: &AtHand) {
     if !engine.policy().has_snapshots() {
         return;

@@ -172,7 +172,7 @@ pub fn line_ranges(body: &[u8], ranges: &[Range<usize>], listed_max: usize) -> V
 }
 
 /// What a replacement did.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Replaced {
     /// The new text.
     pub body: Buffer,

@@ -167,10 +167,12 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(if is_known { Scanned::IsKnown } else { Scanned::LeftOut(reason) });
         }
         let (kind, bytes) = self.stored_form(path, state, found, true)?;
-        // What is not known will have to be compressed: of a large file beside its hash.
-        let (id, compressed) = match known {
-            None if bytes.len() >= LARGE_BYTES => self.hash_and_compress(path, &bytes)?,
-            _ => (self.hash(path, &bytes)?, None),
+        let is_large = bytes.len() >= LARGE_BYTES;
+        // What is nowhere yet will have to be compressed: of a large file beside its hash.
+        let (id, compressed) = if is_large && found.entry().is_none() {
+            self.hash_and_compress(path, &bytes)?
+        } else {
+            (self.hash(path, &bytes)?, None)
         };
         if known == Some(Found { kind, id }) {
             return Ok(Scanned::IsKnown);
@@ -180,8 +182,8 @@ impl<'a> Preparer<'_, 'a> {
         };
         *bytes_left = left;
         match compressed {
-            _ if bytes.len() >= LARGE_BYTES && self.branch_has(path, id)? => {}
             Some(compressed) => self.done.packed.push(Packed::of(id, Arc::new(compressed))),
+            None if is_large && self.branch_has(path, id)? => {}
             None => self.keep(path, id, &bytes)?,
         }
         Ok(Scanned::Is(Some(Found { kind, id })))

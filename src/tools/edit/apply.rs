@@ -16,7 +16,7 @@ use crate::text::replace::{self, Flat, Replaced};
 use crate::text::sketch;
 
 /// The text of a file, or one of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Body<'a> {
     /// As it was.
     Borrowed(&'a [u8]),
@@ -46,7 +46,7 @@ impl Deref for Body<'_> {
 }
 
 /// A text after all edits.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Edited<'a> {
     /// The text.
     pub body: Body<'a>,
