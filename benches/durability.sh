@@ -6,22 +6,15 @@
 #
 # Usage: benches/durability.sh [LBX [RUNS [FOLDER]]]    (default: the release build, 40 runs, /var/tmp)
 set -euo pipefail
-here=$(cd "$(dirname "$0")/.." && pwd)
-host=$(rustc -vV 2>/dev/null | sed -n 's/^host: //p' || true)
-lbx=${1:-$here/target/$host/release/lbx}
+. "$(dirname "$0")/common.bash"
+find_lbx "${1:-}"
 runs=${2:-40}
 disk=${3:-/var/tmp}
-[ -x "$lbx" ] || {
-    echo "no $lbx: build it with 'cargo build --release --locked', or name another" >&2
-    exit 1
-}
 on_disk=$(mktemp -d -p "$disk")
 in_memory=$(mktemp -d -p /dev/shm)
 trap 'rm -rf "$on_disk" "$in_memory"' EXIT
 
-echo "date:    $(date -u +%Y-%m-%d)"
-echo "machine: $(uname -sm), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg 2>/dev/null || echo unknown)"
-echo "lbx:     $("$lbx" --version), $(stat -c %s "$lbx") bytes"
+heading ""
 echo "disk:    $(stat -f -c %T "$on_disk") at $disk; memory: $(stat -f -c %T "$in_memory")"
 
 python3 - "$lbx" "$runs" "$on_disk" "$in_memory" <<'PYTHON'

@@ -7,20 +7,13 @@
 #
 # `sed -i` syncs nothing; lbx has the backup, the new file and its snapshot on disk before it answers.
 set -euo pipefail
-here=$(cd "$(dirname "$0")/.." && pwd)
-host=$(rustc -vV 2>/dev/null | sed -n 's/^host: //p' || true)
-lbx=${1:-$here/target/$host/release/lbx}
+. "$(dirname "$0")/common.bash"
+find_lbx "${1:-}"
 runs=${2:-15}
-[ -x "$lbx" ] || {
-    echo "no $lbx: build it with 'cargo build --release --locked', or name another" >&2
-    exit 1
-}
 scratch=$(mktemp -d -p "${3:-/var/tmp}")
 trap 'rm -rf "$scratch"' EXIT
 
-echo "date:    $(date -u +%Y-%m-%d)"
-echo "machine: $(uname -sm), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg 2>/dev/null || echo unknown)"
-echo "lbx:     $("$lbx" --version); $(sed --version | head -n 1)"
+heading "$(sed --version | head -n 1)"
 
 python3 - "$lbx" "$runs" "$scratch" <<'PYTHON'
 import os, resource, statistics, subprocess, sys, time

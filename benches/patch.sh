@@ -8,20 +8,13 @@
 # a dry run, which reads, checks and computes all and writes nothing (beside `git apply --check`).
 # `git apply` syncs nothing; lbx has every old and new byte on disk before it answers.
 set -euo pipefail
-here=$(cd "$(dirname "$0")/.." && pwd)
-host=$(rustc -vV 2>/dev/null | sed -n 's/^host: //p' || true)
-lbx=${1:-$here/target/$host/release/lbx}
+. "$(dirname "$0")/common.bash"
+find_lbx "${1:-}"
 runs=${2:-5}
-[ -x "$lbx" ] || {
-    echo "no $lbx: build it with 'cargo build --release --locked', or name another" >&2
-    exit 1
-}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-echo "date:    $(date -u +%Y-%m-%d)"
-echo "machine: $(uname -sm), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg 2>/dev/null || echo unknown)"
-echo "lbx:     $("$lbx" --version); $(git --version)"
+heading "$(git --version)"
 
 python3 - "$lbx" "$runs" "$scratch" <<'PYTHON'
 import hashlib, json, os, resource, shutil, statistics, subprocess, sys, time

@@ -1,0 +1,22 @@
+# shellcheck shell=bash
+# What the benches have in common; each sources it with its own arguments.
+
+# Finds the binary $1, by default the release build, and leaves it in $lbx.
+find_lbx() {
+    local here host
+    here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+    host=$(rustc -vV 2>/dev/null | sed -n 's/^host: //p' || true)
+    lbx=${1:-$here/target/$host/release/lbx}
+    [ -x "$lbx" ] || {
+        echo "no $lbx: build it with 'cargo build --release --locked', or name another" >&2
+        exit 1
+    }
+    lbx=$(realpath "$lbx")
+}
+
+# Says when and on what it is measured, and beside what ($1; nothing where it is empty).
+heading() {
+    echo "date:    $(date -u +%Y-%m-%d)"
+    echo "machine: $(uname -sm), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg 2>/dev/null || echo unknown)"
+    echo "lbx:     $("$lbx" --version), $(stat -c %s "$lbx") bytes${1:+; $1}"
+}
