@@ -1,13 +1,14 @@
 //! From a change to its commit on the snapshot branch.
 
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Engine;
 use super::path::WorkspacePath;
 use super::policy::settings::Key;
 use super::snapshot::{
-    AllAhead, AtHand, BASELINE, Bounds, Change, FileChange, FileState, LeftOut, Reason, Recorded, Scan,
-    SnapshotError, Store,
+    AllAhead, AtHand, BASELINE, Bounds, Change, FileChange, FileState, FolderChange, LeftOut, Reason,
+    Recorded, Scan, SnapshotError, Store,
 };
 use super::state::STATE_FOLDER;
 use super::transaction::journal::Entry;
@@ -35,12 +36,24 @@ pub struct File<'a> {
     pub after: Option<(u32, &'a [u8])>,
 }
 
+/// A folder that a change moved as a whole; see [`FolderChange`].
+pub struct Folder<'a> {
+    /// The folder, opened where it stands now.
+    pub folder: OwnedFd,
+    /// Its path before the change.
+    pub before: Option<&'a WorkspacePath>,
+    /// Its path after the change.
+    pub after: Option<&'a WorkspacePath>,
+}
+
 /// A change that stands.
 pub struct Record<'a> {
     /// What the journal has of it.
     pub entry: &'a Entry,
     /// Its files.
     pub files: Vec<File<'a>>,
+    /// The folders that it moved, whose files are not among them.
+    pub folders: Vec<Folder<'a>>,
     /// What is known of their large blobs already.
     pub ahead: AllAhead,
 }
@@ -228,7 +241,7 @@ fn scan_time(engine: &Engine) -> Duration {
 }
 
 /// What the snapshot takes of a change.
-fn change_of<'a>(record: &Record<'a>) -> Change<'a> {
+fn change_of<'a>(record: &'a Record<'_>) -> Change<'a> {
     let entry = record.entry;
     let state = |side: Option<(u32, &'a [u8])>| {
         side.map(|(mode, bytes)| match mode & TYPE_BITS {
@@ -241,6 +254,11 @@ fn change_of<'a>(record: &Record<'a>) -> Change<'a> {
         before: state(file.before),
         after: state(file.after),
     };
+    let folder = |folder: &'a Folder<'a>| FolderChange {
+        folder: folder.folder.as_fd(),
+        before: folder.before.map(WorkspacePath::as_bytes),
+        after: folder.after.map(WorkspacePath::as_bytes),
+    };
     Change {
         subject: entry.subject.clone(),
         why: entry.why.as_deref(),
@@ -249,6 +267,7 @@ fn change_of<'a>(record: &Record<'a>) -> Change<'a> {
         seq: entry.seq,
         time: UNIX_EPOCH + Duration::from_secs(entry.time),
         files: record.files.iter().map(file).collect(),
+        folders: record.folders.iter().map(folder).collect(),
     }
 }
 

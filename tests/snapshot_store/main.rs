@@ -8,6 +8,7 @@
 mod concurrency;
 mod externals;
 mod fidelity;
+mod folders;
 mod hostile;
 mod killed;
 mod listing;

@@ -226,5 +226,6 @@ pub fn record(
         seq: 3,
         time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
         files,
+        folders: Vec::new(),
     })
 }

@@ -1,6 +1,7 @@
 //! What a snapshot is asked to record, and what it answers.
 
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::time::SystemTime;
 
 /// One change that a tool made, to become one commit.
@@ -18,8 +19,23 @@ pub struct Change<'a> {
     pub seq: u64,
     /// When it was made.
     pub time: SystemTime,
-    /// Every path that it touched, each once.
+    /// Every path that it touched, each once, but for those in `folders`.
     pub files: Vec<FileChange<'a>>,
+    /// Every folder that it moved as a whole.
+    pub folders: Vec<FolderChange<'a>>,
+}
+
+/// A folder that a change gave another name, took away or brought back, with all that is in it.
+///
+/// Nothing of it is in memory: its files are read one at a time while the change is recorded.
+#[derive(Debug, Clone, Copy)]
+pub struct FolderChange<'a> {
+    /// The folder itself, opened where it stands now: in the work tree, in the trash or elsewhere.
+    pub folder: BorrowedFd<'a>,
+    /// Its path from the root before the change; `None` where it was not in the work tree.
+    pub before: Option<&'a [u8]>,
+    /// Its path from the root after the change; `None` where it is not in the work tree any more.
+    pub after: Option<&'a [u8]>,
 }
 
 /// One path that a change touched.

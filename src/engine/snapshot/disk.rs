@@ -2,21 +2,24 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
+use gix::bstr::ByteSlice as _;
 use gix::index::entry::Stat;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawMode, openat, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::change::FileState;
 use super::racy;
-use super::rules::RULE_FILES;
+use super::rules::{RULE_FILES, RULES_BYTES_MAX, RULES_MAX};
 use crate::buffer::Buffer;
-use crate::engine::fs::{is_unchanged, size_of};
+use crate::engine::fs::{is_unchanged, read_at, size_of};
 
 /// How much of a listing the kernel is asked for at once, in bytes.
 #[cfg(target_os = "linux")]
@@ -79,6 +82,11 @@ impl Root {
     pub fn open(path: &std::path::Path, file_bytes_max: u64) -> io::Result<Self> {
         let folder = openat(CWD, path, folder_flags(), Mode::empty())?;
         Ok(Self { folder, file_bytes_max })
+    }
+
+    /// The same with a folder that is open already.
+    pub fn of(folder: BorrowedFd<'_>, file_bytes_max: u64) -> io::Result<Self> {
+        Ok(Self { folder: openat(folder, ".", folder_flags(), Mode::empty())?, file_bytes_max })
     }
 
     /// Reads the file at `path`; `None` where there is none, or a link leads there.
@@ -227,6 +235,15 @@ impl Folder {
     /// What the system says.
     pub fn stat(&self, name: &[u8]) -> Result<rustix::fs::Stat, Errno> {
         statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+}
+
+impl Folder {
+    /// The bytes of the rule file `name` in it; `None` where it is no regular file, has too many
+    /// rules, or cannot be read.
+    pub fn rules(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let bytes = read_at(self.0.as_fd(), OsStr::from_bytes(name), RULES_BYTES_MAX).ok().flatten()?;
+        (bytes.lines().count() <= RULES_MAX).then_some(bytes)
     }
 }
 

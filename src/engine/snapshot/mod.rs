@@ -11,6 +11,7 @@ mod compare;
 mod delta;
 mod disk;
 mod error;
+mod folder;
 mod gitdir;
 mod history;
 mod message;
@@ -46,7 +47,7 @@ use self::tree::Edit;
 
 pub use self::ahead::{Ahead, AllAhead, Before, LARGE_BYTES, Worker};
 pub use self::chain::BASELINE;
-pub use self::change::{Change, FileChange, FileState, LeftOut, Reason, Recorded};
+pub use self::change::{Change, FileChange, FileState, FolderChange, LeftOut, Reason, Recorded};
 pub use self::compare::{Changes, PathChange, Version, VersionKind};
 pub use self::delta::Delta;
 pub use self::disk::AtHand;
@@ -172,7 +173,14 @@ impl Store {
         self.branch.check_ours(&self.repo, tip)?;
         let stamp = Stamp { session: change.session, seq: change.seq, seconds: seconds(change.time) };
         let mut chain = Chain::begin(&self.repo, tip, stamp)?;
-        let prepared = prepare::prepare(&self.repo, &chain, &change.files, self.file_bytes_max, &self.ahead)?;
+        let prepared = prepare::prepare(
+            &self.repo,
+            &chain,
+            &change.files,
+            &change.folders,
+            self.file_bytes_max,
+            &self.ahead,
+        )?;
         self.commit_external(&mut chain, &prepared.external)?;
         let external = chain.newest();
         let tree = tree::apply(&self.repo, chain.tree(), &prepared.change)?;
@@ -218,10 +226,7 @@ impl Store {
         let commit = self.repo.find_commit(newest).doing(|| "the new commit cannot be read".into())?;
         let summary = commit.message_raw().map(message::subject);
         let log = LogLine { subject: summary.unwrap_or_default(), seconds };
-        let folder = self.repo.common_dir().join("objects");
-        let memory = self.repo.objects.reset_object_memory().unwrap_or_default();
-        objects::store(&folder, &memory, packed, self.repo.loose_compression())
-            .doing(|| format!("cannot store objects in `{}`", folder.display()))?;
+        objects::store_all(&self.repo, packed)?;
         let moved = self.branch.advance(&self.repo, tip, newest, &log)?;
         if self.private {
             // The snapshot stands; what cannot be packed now is packed another time.

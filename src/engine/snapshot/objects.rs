@@ -15,6 +15,7 @@ use gix::objs::Kind;
 use gix::odb::memory::Storage;
 use gix::zlib::{Compression, stream::deflate};
 
+use super::error::{Doing as _, SnapshotError};
 use crate::engine::fs::write_all;
 
 /// Most threads that write and sync at once; a disk gains little from more.
@@ -62,12 +63,20 @@ impl Packed {
     }
 }
 
+/// Stores every object that waits in the memory of `repo`, and those of `packed`; they are durable then.
+pub fn store_all(repo: &gix::Repository, packed: &[Packed]) -> Result<(), SnapshotError> {
+    let folder = repo.common_dir().join("objects");
+    let memory = repo.objects.reset_object_memory().unwrap_or_default();
+    store(&folder, &memory, packed, repo.loose_compression())
+        .doing(|| format!("cannot store objects in `{}`", folder.display()))
+}
+
 /// Writes every object of `memory` and of `packed` loose below `folder`, and returns when all are durable.
 ///
 /// Each gets a file of its own, written aside under a name that `git gc` clears away, synced
 /// and only then renamed, so that no power cut leaves an empty object. The waits for the disk
 /// overlap, since the files are spread over threads; many files are synced all at once.
-pub fn store(folder: &Path, memory: &Storage, packed: &[Packed], level: Compression) -> io::Result<()> {
+fn store(folder: &Path, memory: &Storage, packed: &[Packed], level: Compression) -> io::Result<()> {
     let plain = memory.iter().map(|(id, (kind, bytes))| (id, Form::Plain(*kind, bytes.as_slice())));
     let packed = packed.iter().map(|object| (&object.id, Form::Packed(&object.bytes)));
     let objects: Vec<Object<'_>> = plain.chain(packed).collect();

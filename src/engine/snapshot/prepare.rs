@@ -12,10 +12,11 @@ use gix::validate::path::component;
 
 use super::ahead::{AllAhead, LARGE_BYTES};
 use super::chain::Chain;
-use super::change::{FileChange, FileState, LeftOut, Reason};
+use super::change::{FileChange, FileState, FolderChange, LeftOut, Reason};
 use super::disk::OnDisk;
 use super::error::{Doing as _, SnapshotError};
-use super::objects::{Packed, blob_compressed};
+use super::folder;
+use super::objects::{self, Packed, blob_compressed};
 use super::rules::{self, Rules};
 use super::tree::{self, Edit, Found, Lookup};
 use super::untracked::may_enter;
@@ -23,6 +24,9 @@ use super::untracked::may_enter;
 /// What the names of a snapshot are held to. Device names of Windows are none of git's business.
 const NAMES: component::Options =
     component::Options { protect_windows: false, protect_hfs: true, protect_ntfs: true };
+
+/// Bytes of new blobs that may wait in memory while more are read.
+const KEPT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// A change as edits of trees.
 #[derive(Default)]
@@ -45,15 +49,21 @@ pub fn prepare<'a>(
     repo: &gix::Repository,
     chain: &Chain<'_>,
     files: &[FileChange<'a>],
+    folders: &[FolderChange<'_>],
     file_bytes_max: u64,
     ahead: &AllAhead,
 ) -> Result<Prepared<'a>, SnapshotError> {
-    let rules = Rules::new(repo, chain.tree(), files.iter().map(|file| file.path))?;
+    let names = folders.iter().flat_map(|folder| [folder.before, folder.after]).flatten();
+    let rules = Rules::new(repo, chain.tree(), files.iter().map(|file| file.path).chain(names))?;
     let modes = modes_count(repo);
     let paths = files.iter().map(|file| file.path).collect();
     let done = Prepared::default();
     let ahead = Arc::clone(ahead);
-    let mut preparer = Preparer { repo, chain, rules, modes, paths, file_bytes_max, ahead, done };
+    let mut preparer =
+        Preparer { repo, chain, rules, modes, paths, file_bytes_max, ahead, done, kept_bytes: 0 };
+    for folder in folders {
+        folder::take_in(&mut preparer, folder)?;
+    }
     for file in files {
         if let Some(reason) = preparer.file(file)? {
             let path = file.path.to_str_lossy().into_owned();
@@ -79,7 +89,7 @@ pub fn scanner<'r, 'p>(
     let modes = modes_count(repo);
     let (paths, done) = (BTreeSet::new(), Prepared::default());
     let ahead = AllAhead::default();
-    Ok(Preparer { repo, chain, rules, modes, paths, file_bytes_max, ahead, done })
+    Ok(Preparer { repo, chain, rules, modes, paths, file_bytes_max, ahead, done, kept_bytes: 0 })
 }
 
 /// What a scan makes of a file.
@@ -95,21 +105,23 @@ pub enum Scanned {
 /// Works through the files of one change.
 pub struct Preparer<'r, 'a> {
     /// The repository.
-    repo: &'r gix::Repository,
+    pub(super) repo: &'r gix::Repository,
     /// What the change goes on top of.
-    chain: &'r Chain<'r>,
+    pub(super) chain: &'r Chain<'r>,
     /// Git's rules for paths.
-    rules: Rules<'r>,
+    pub(super) rules: Rules<'r>,
     /// Whether the file system's executable bits count.
     modes: bool,
     /// Every path of the change.
     paths: BTreeSet<&'a [u8]>,
     /// The largest file that enters, in bytes.
-    file_bytes_max: u64,
+    pub(super) file_bytes_max: u64,
     /// What is known of large blobs already.
     ahead: AllAhead,
     /// What came of it so far.
-    done: Prepared<'a>,
+    pub(super) done: Prepared<'a>,
+    /// Bytes of new blobs that wait in memory.
+    kept_bytes: usize,
 }
 
 impl<'a> Preparer<'_, 'a> {
@@ -123,7 +135,8 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(Some(Reason::Name));
         }
         let found = tree::look_up(self.repo, self.chain.tree(), file.path)?;
-        let filtered = match self.refusal(file, found)? {
+        let after = file.after.map(|state| (size_bytes(state), is_link));
+        let filtered = match self.refusal(file.path, after, found)? {
             Some(Reason::Filter(_)) if file.after.is_none() => true, // a deletion converts nothing
             None => false,
             refusal => return Ok(refusal),
@@ -135,7 +148,7 @@ impl<'a> Preparer<'_, 'a> {
             self.note_external(file.path, found, before);
         }
         let to = file.after.map(|state| self.entry(file.path, state, found, true)).transpose()?;
-        self.done.change.push(Edit { path: file.path, to });
+        self.done.change.push(Edit { path: Cow::Borrowed(file.path), to });
         Ok(None)
     }
 
@@ -162,7 +175,8 @@ impl<'a> Preparer<'_, 'a> {
             Some(known) => Lookup::Entry(known),
             None => tree::look_up(self.repo, self.chain.tree(), path)?,
         };
-        if let Some(reason) = self.refusal(&FileChange { path, before: None, after: Some(state) }, found)? {
+        let after = (size_bytes(state), matches!(state, FileState::Symlink { .. }));
+        if let Some(reason) = self.refusal(path, Some(after), found)? {
             let is_known = known.is_some_and(|known| self.is_as_it_is(state, known));
             return Ok(if is_known { Scanned::IsKnown } else { Scanned::LeftOut(reason) });
         }
@@ -214,9 +228,14 @@ impl<'a> Preparer<'_, 'a> {
         (self.done.warnings, self.done.packed)
     }
 
-    /// Why a file may not enter, by its place, size and rules.
-    fn refusal(&mut self, file: &FileChange<'_>, found: Lookup) -> Result<Option<Reason>, SnapshotError> {
-        let path = file.path;
+    /// Why a file may not enter, by its place, size and rules. `after` is the size of what is to be
+    /// there, and whether it is a symlink.
+    pub(super) fn refusal(
+        &mut self,
+        path: &[u8],
+        after: Option<(u64, bool)>,
+        found: Lookup,
+    ) -> Result<Option<Reason>, SnapshotError> {
         if let Lookup::Blocked(end, Found { kind: EntryKind::Commit, .. }) = found {
             let at = path.get(..end).unwrap_or(path).to_str_lossy().into_owned();
             return Ok(Some(Reason::NestedRepository(at)));
@@ -225,26 +244,26 @@ impl<'a> Preparer<'_, 'a> {
         if obstacle.is_some() {
             return Ok(obstacle);
         }
-        let too_large = file.after.map(size_bytes).filter(|size| *size > self.file_bytes_max);
+        let too_large = after.map(|(size, _)| size).filter(|size| *size > self.file_bytes_max);
         if !self.is_tracked(path, found)? && self.rules.ignores(path)? {
             return Ok(Some(Reason::Ignored));
         }
         if let Some(size_bytes) = too_large {
             return Ok(Some(self.too_large(size_bytes)));
         }
-        if matches!(file.after, Some(FileState::Symlink { .. })) {
+        if after.is_some_and(|(_, is_link)| is_link) {
             return Ok(None);
         }
         Ok(self.rules.program(path)?.map(Reason::Filter))
     }
 
     /// Why a file of that size does not enter.
-    fn too_large(&self, size_bytes: u64) -> Reason {
+    pub(super) fn too_large(&self, size_bytes: u64) -> Reason {
         Reason::TooLarge { size_bytes, bytes_max: self.file_bytes_max }
     }
 
     /// Whether the last snapshot or HEAD has the path.
-    fn is_tracked(&self, path: &[u8], found: Lookup) -> Result<bool, SnapshotError> {
+    pub(super) fn is_tracked(&self, path: &[u8], found: Lookup) -> Result<bool, SnapshotError> {
         if found.entry().is_some() {
             return Ok(true);
         }
@@ -255,7 +274,7 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// The tree entry for a file. Its blob is written where it is `wanted` or not the one found.
-    fn entry(
+    pub(super) fn entry(
         &mut self,
         path: &[u8],
         state: FileState<'_>,
@@ -290,7 +309,7 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// What git would store for a file, and as what. What is to be said of a `wanted` one is noted.
-    fn stored_form<'b>(
+    pub(super) fn stored_form<'b>(
         &mut self,
         path: &[u8],
         state: FileState<'b>,
@@ -309,7 +328,7 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// The id that a blob of `bytes` has.
-    fn hash(&self, path: &[u8], bytes: &[u8]) -> Result<ObjectId, SnapshotError> {
+    pub(super) fn hash(&self, path: &[u8], bytes: &[u8]) -> Result<ObjectId, SnapshotError> {
         gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes)
             .doing(|| format!("cannot hash `{}`", path.to_str_lossy()))
     }
@@ -330,13 +349,24 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// Keeps the blob `id` until all are stored.
-    fn keep(&mut self, path: &[u8], id: ObjectId, bytes: &[u8]) -> Result<(), SnapshotError> {
+    pub(super) fn keep(&mut self, path: &[u8], id: ObjectId, bytes: &[u8]) -> Result<(), SnapshotError> {
+        self.kept_bytes += bytes.len();
         if bytes.len() < LARGE_BYTES {
             return self.store(path, bytes);
         }
         let packed = Packed::blob(id, bytes, self.repo.loose_compression());
         self.done.packed.push(packed.doing(|| format!("cannot compress `{}`", path.to_str_lossy()))?);
         Ok(())
+    }
+
+    /// Stores the blobs that wait in memory, where they are many: no commit names them yet, and if
+    /// none ever does, `git gc` clears them away.
+    pub(super) fn flush(&mut self) -> Result<(), SnapshotError> {
+        if self.kept_bytes < KEPT_BYTES_MAX {
+            return Ok(());
+        }
+        self.kept_bytes = 0;
+        objects::store_all(self.repo, &std::mem::take(&mut self.done.packed))
     }
 
     /// Stores a blob.
@@ -355,18 +385,24 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// Notes what someone else did to `path` and to what leads to it since the last snapshot.
-    fn note_external(&mut self, path: &'a [u8], found: Lookup, before: Option<Found>) {
+    pub(super) fn note_external(
+        &mut self,
+        path: impl Into<Cow<'a, [u8]>>,
+        found: Lookup,
+        before: Option<Found>,
+    ) {
+        let path = path.into();
         if let Lookup::Blocked(end, _) = found {
-            let way = path.get(..end).unwrap_or(path);
+            let way = path.get(..end).unwrap_or(&path);
             if !self.paths.contains(way) {
-                self.done.external.push(Edit { path: way, to: None });
+                self.done.external.push(Edit { path: Cow::Owned(way.to_vec()), to: None });
             }
         }
         if found.entry() == before {
             return;
         }
         let is_tree = found.entry().is_some_and(|found| found.kind == EntryKind::Tree);
-        if is_tree && before.is_none() && self.has_files_below(path) {
+        if is_tree && before.is_none() && self.has_files_below(&path) {
             return; // the change itself empties the folder
         }
         self.done.external.push(Edit { path, to: before });
@@ -393,7 +429,7 @@ fn size_bytes(state: FileState<'_>) -> u64 {
 
 /// Whether git takes every part of the path, and none is lbx's own folder: of that, only the policy
 /// enters, which git sees too.
-fn is_name(path: &[u8], is_link: bool) -> bool {
+pub(super) fn is_name(path: &[u8], is_link: bool) -> bool {
     let is_own = path.split(|byte| *byte == b'/').any(|name| name == b".lbx");
     let last = path.rsplit(|byte| *byte == b'/').next();
     may_enter(path)

@@ -1,7 +1,7 @@
 //! Git's rules for paths: what is ignored, how line endings are stored. No program is run.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -26,10 +26,20 @@ use super::tree::{self, Lookup};
 /// The files that hold rules, in every folder.
 pub const RULE_FILES: [&[u8]; 2] = [b".gitignore", b".gitattributes"];
 
+/// Largest file of rules that is read, in bytes. The rules of a file of more are not known, and so
+/// nothing below it enters a snapshot.
+pub const RULES_BYTES_MAX: u64 = 256 * 1024;
+/// Most lines of one: every path is compared with every rule.
+pub const RULES_MAX: usize = 10_000;
+
 /// The rules of one repository, as its work tree has them now.
 pub struct Rules<'repo> {
     /// The repository.
     repo: &'repo gix::Repository,
+    /// Rule files that are not in the work tree, by path.
+    index: State,
+    /// Their objects, where the repository does not have them.
+    objects: RuleObjects<'repo>,
     /// The rules of the folders on the way to the last path asked for.
     stack: Stack,
     /// Converts line endings, encodings and `$Id$`.
@@ -49,15 +59,7 @@ impl<'repo> Rules<'repo> {
         paths: impl Iterator<Item = &'p [u8]>,
     ) -> Result<Self, SnapshotError> {
         let index = committed_rules(repo, root, paths)?;
-        let stack = repo
-            .attributes(
-                &index,
-                attributes::Source::WorktreeThenIdMapping,
-                ignore::Source::WorktreeThenIdMappingIfNotSkipped,
-                None,
-            )
-            .doing(|| "the ignore rules and attributes cannot be read".into())?
-            .detach();
+        let stack = stack_of(repo, &index)?;
         let mut options = gix::filter::Pipeline::options(repo)
             .doing(|| "the settings for line endings cannot be read".into())?;
         let runs =
@@ -67,7 +69,20 @@ impl<'repo> Rules<'repo> {
         options.drivers.clear();
         options.crlf_roundtrip_check = CrlfRoundTripCheck::Skip;
         let pipeline = Pipeline::new(gix::command::Context::default(), repo.object_hash(), options);
-        Ok(Self { repo, stack, pipeline, programs })
+        let objects = RuleObjects { repo, read: HashMap::new() };
+        Ok(Self { repo, index, objects, stack, pipeline, programs })
+    }
+
+    /// Adds a rule file that was in the work tree, or will be: `path` from the root.
+    pub fn learn(&mut self, path: &[u8], bytes: &[u8]) -> Result<(), SnapshotError> {
+        let id = gix::objs::compute_hash(self.repo.object_hash(), gix::objs::Kind::Blob, bytes)
+            .doing(|| format!("cannot hash `{}`", path.to_str_lossy()))?;
+        self.objects.read.insert(id, bytes.to_vec());
+        let flags = Flags::SKIP_WORKTREE | Flags::EXTENDED;
+        self.index.dangerously_push_entry(Stat::default(), id, flags, Mode::FILE, BStr::new(path));
+        self.index.sort_entries();
+        self.stack = stack_of(self.repo, &self.index)?;
+        Ok(())
     }
 
     /// Whether git ignores the file `path`, were it untracked.
@@ -84,7 +99,7 @@ impl<'repo> Rules<'repo> {
     fn excludes(&mut self, path: &[u8], mode: Mode) -> Result<bool, SnapshotError> {
         let platform = self
             .stack
-            .at_path(BStr::new(path), Some(mode), &self.repo.objects)
+            .at_path(BStr::new(path), Some(mode), &self.objects)
             .doing(|| format!("the ignore rules for `{}` cannot be read", path.to_str_lossy()))?;
         Ok(platform.is_excluded())
     }
@@ -97,7 +112,7 @@ impl<'repo> Rules<'repo> {
         let mut found = self.stack.selected_attribute_matches(["filter"]);
         let platform = self
             .stack
-            .at_path(BStr::new(path), Some(Mode::FILE), &self.repo.objects)
+            .at_path(BStr::new(path), Some(Mode::FILE), &self.objects)
             .doing(|| format!("the attributes of `{}` cannot be read", path.to_str_lossy()))?;
         platform.matching_attributes(&mut found);
         let name = found.iter_selected().find_map(|matched| match matched.assignment.state {
@@ -116,7 +131,7 @@ impl<'repo> Rules<'repo> {
         bytes: &'b [u8],
         stored: Option<ObjectId>,
     ) -> Result<(Cow<'b, [u8]>, Option<String>), SnapshotError> {
-        let objects = &self.repo.objects;
+        let objects = &self.objects;
         let doing = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
         let platform = self.stack.at_path(BStr::new(path), Some(Mode::FILE), objects).doing(doing)?;
         let name = gix::path::from_byte_slice(path).doing(doing)?;
@@ -144,8 +159,7 @@ impl<'repo> Rules<'repo> {
     /// The bytes that a checkout would write for a stored file.
     pub fn checked_out_form(&mut self, path: &[u8], stored: &[u8]) -> Result<Vec<u8>, SnapshotError> {
         let doing = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
-        let platform =
-            self.stack.at_path(BStr::new(path), Some(Mode::FILE), &self.repo.objects).doing(doing)?;
+        let platform = self.stack.at_path(BStr::new(path), Some(Mode::FILE), &self.objects).doing(doing)?;
         let converted = self.pipeline.convert_to_worktree(
             stored,
             BStr::new(path),
@@ -158,6 +172,40 @@ impl<'repo> Rules<'repo> {
             ToWorktreeOutcome::Buffer(buffer) => buffer.to_vec(),
             ToWorktreeOutcome::Unchanged(_) | ToWorktreeOutcome::Process(_) => stored.to_vec(),
         })
+    }
+}
+
+/// The rules of a repository, with those of `index` where the work tree has none.
+fn stack_of(repo: &gix::Repository, index: &State) -> Result<Stack, SnapshotError> {
+    let stack = repo.attributes(
+        index,
+        attributes::Source::WorktreeThenIdMapping,
+        ignore::Source::WorktreeThenIdMappingIfNotSkipped,
+        None,
+    );
+    Ok(stack.doing(|| "the ignore rules and attributes cannot be read".into())?.detach())
+}
+
+/// Finds rule files, those among them that the repository does not have.
+struct RuleObjects<'repo> {
+    /// The repository.
+    repo: &'repo gix::Repository,
+    /// Rule files by their ids.
+    read: HashMap<ObjectId, Vec<u8>>,
+}
+
+impl gix::objs::Find for RuleObjects<'_> {
+    fn try_find<'b>(
+        &self,
+        id: &gix::hash::oid,
+        buffer: &'b mut Vec<u8>,
+    ) -> gix::error::Result<Option<gix::objs::Data<'b>>> {
+        let Some(bytes) = self.read.get(id) else {
+            return self.repo.objects.try_find(id, buffer);
+        };
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        Ok(Some(gix::objs::Data { kind: gix::objs::Kind::Blob, object_hash: id.kind(), data: buffer }))
     }
 }
 

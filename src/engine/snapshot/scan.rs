@@ -1,5 +1,6 @@
 //! The full scan: whatever changed in the work tree, as one commit.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -111,7 +112,8 @@ impl Store {
         let found = self.look(&work, &chain, &index, clock)?;
         let mut taken = self.take_in(&work, &chain, &mut index, found)?;
         let is_news = taken.is_news || !index.is_settled(clock);
-        let edits: Vec<Edit<'_>> = taken.edits.iter().map(|(path, to)| Edit { path, to: *to }).collect();
+        let edits: Vec<Edit<'_>> =
+            taken.edits.iter().map(|(path, to)| Edit { path: Cow::Borrowed(path), to: *to }).collect();
         let seen_tree = tree::apply(&self.repo, index.tree, &edits)?;
         let tree = self.keep_unjudged(root, &chain, index.tree, seen_tree, &taken.unreadable)?;
         let count = compare::trees(&self.repo, chain.tree(), tree, PATHS_MAX)?.paths;
@@ -240,7 +242,8 @@ impl Store {
                 unseen || preparer.leaves_out(path, size_bytes)?
             };
             if stays {
-                edits.push(Edit { path, to: tree::look_up(&self.repo, chain.tree(), path)?.entry() });
+                let to = tree::look_up(&self.repo, chain.tree(), path)?.entry();
+                edits.push(Edit { path: Cow::Borrowed(path), to });
             }
         }
         if edits.is_empty() { Ok(seen) } else { tree::apply(&self.repo, seen, &edits) }

@@ -1,5 +1,6 @@
 //! Trees: looking a path up, rewriting the trees on it, carrying a moved HEAD over.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use gix::ObjectId;
@@ -82,7 +83,7 @@ fn entry_named(repo: &gix::Repository, tree: ObjectId, name: &[u8]) -> Result<Op
 #[derive(Debug, Clone)]
 pub struct Edit<'a> {
     /// The path from the root.
-    pub path: &'a [u8],
+    pub path: Cow<'a, [u8]>,
     /// What shall be there; `None` for nothing.
     pub to: Option<Found>,
 }
@@ -93,13 +94,13 @@ pub struct Edit<'a> {
 pub fn apply(repo: &gix::Repository, root: ObjectId, edits: &[Edit<'_>]) -> Result<ObjectId, SnapshotError> {
     let mut editor = Editor::new(read(repo, root)?, &repo.objects, repo.object_hash());
     for edit in edits.iter().filter(|edit| edit.to.is_none()) {
-        editor.remove(components(edit.path)).doing(|| shown("cannot remove", edit.path))?;
+        editor.remove(components(&edit.path)).doing(|| shown("cannot remove", &edit.path))?;
     }
     for edit in edits {
         if let Some(found) = edit.to {
             editor
-                .upsert(components(edit.path), found.kind, found.id)
-                .doing(|| shown("cannot enter", edit.path))?;
+                .upsert(components(&edit.path), found.kind, found.id)
+                .doing(|| shown("cannot enter", &edit.path))?;
         }
     }
     editor.write(|tree| write(repo, tree))

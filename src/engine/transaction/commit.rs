@@ -337,7 +337,7 @@ impl Change<'_> {
         self.set_marks(state, marks);
         let mut files = snapshot_files(&self.files, &self.entry);
         files.extend(self.moved.iter().map(moves::Moved::for_snapshot));
-        let record = Record { entry: &self.entry, files: moves::joined(files), ahead };
+        let record = Record { entry: &self.entry, files: moves::joined(files), folders: Vec::new(), ahead };
         let outcome = snapshot_of::record(self.engine, &record);
         // Before the entry is closed: whoever finds it open looks whether the record is there.
         self.engine.audit(&self.entry.tool, outcome.as_ref().err());

@@ -122,7 +122,7 @@ fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Err
         .collect();
     let snapshot = snapshot_of::record_late(
         engine,
-        &Record { entry, files: moves::joined(files), ahead: AllAhead::default() },
+        &Record { entry, files: moves::joined(files), folders: Vec::new(), ahead: AllAhead::default() },
     );
     audit_late(engine, state, entry, snapshot);
     entry.close(state)

@@ -1,0 +1,144 @@
+//! Folders that move as a whole: their files enter one by one, under the rules of git.
+
+use std::fs;
+use std::os::fd::AsFd as _;
+use std::time::{Duration, SystemTime};
+
+use lbx::engine::snapshot::{Change, FolderChange, Reason, Recorded};
+
+use crate::place::Place;
+
+/// Records that the folder which is at `now` had one name and has another.
+fn moved(place: &Place, now: &str, before: Option<&str>, after: Option<&str>) -> Recorded {
+    let folder = fs::File::open(place.path(now)).unwrap();
+    let folder = FolderChange {
+        folder: folder.as_fd(),
+        before: before.map(str::as_bytes),
+        after: after.map(str::as_bytes),
+    };
+    let change = Change {
+        subject: "move: folder".to_owned(),
+        why: None,
+        session: "tester",
+        tool: "move",
+        seq: 3,
+        time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
+        files: Vec::new(),
+        folders: vec![folder],
+    };
+    place.open().record(&change).unwrap()
+}
+
+fn shop() -> Place {
+    let place = Place::with(&[
+        (".gitignore", "*.secret\n/elsewhere/cache\n"),
+        ("shop/.gitignore", "local\n"),
+        ("shop/a.txt", "a\n"),
+        ("shop/deep/er/b.txt", "b\n"),
+        ("shop/gone.txt", "gone\n"),
+    ]);
+    place.write("shop/a.txt", "a, uncommitted\n");
+    place.write("shop/local", "SECRET 1\n");
+    place.write("shop/deep/x.secret", "SECRET 2\n");
+    place.write("shop/new.txt", "new\n");
+    place.write("shop/cache/c.txt", "c\n");
+    place.write("shop/other/.gitignore", "*\n");
+    place.write("shop/other/d.txt", "SECRET 3\n");
+    fs::remove_file(place.path("shop/gone.txt")).unwrap();
+    place
+}
+
+/// That nothing which git ignores is in any object.
+fn nothing_ignored_entered(place: &Place) {
+    let all = place.git(&["cat-file", "--batch-all-objects", "--batch"]);
+    assert!(!all.contains("SECRET"));
+    place.fsck();
+}
+
+#[test]
+fn a_moved_folder_is_one_commit_on_top_of_what_was_uncommitted() {
+    let place = shop();
+    fs::rename(place.path("shop"), place.path("elsewhere")).unwrap();
+    let recorded = moved(&place, "elsewhere", Some("shop"), Some("elsewhere"));
+    assert_eq!(
+        place.listed(),
+        [
+            ".gitignore",
+            "elsewhere/.gitignore",
+            "elsewhere/a.txt",
+            "elsewhere/deep/er/b.txt",
+            "elsewhere/new.txt"
+        ]
+    );
+    assert_eq!(place.shown("elsewhere/a.txt"), "a, uncommitted");
+    let external = recorded.external.unwrap();
+    assert_eq!(place.git(&["show", &format!("{external}:shop/a.txt")]), "a, uncommitted");
+    assert_eq!(place.git(&["show", &format!("{external}:shop/cache/c.txt")]), "c");
+    assert!(
+        recorded.left_out.iter().any(|it| it.path == "elsewhere/cache/c.txt" && it.reason == Reason::Ignored)
+    );
+    nothing_ignored_entered(&place);
+}
+
+#[test]
+fn a_folder_that_goes_away_and_comes_back_is_two_commits() {
+    let place = shop();
+    let (trash, shop) = (place.path(".lbx/trash"), place.path("shop"));
+    fs::rename(&shop, &trash).unwrap();
+    assert!(moved(&place, ".lbx/trash", Some("shop"), None).id.is_some());
+    assert_eq!(place.listed(), [".gitignore"]);
+    assert_eq!(place.git(&["show", "lbx-snapshots^:shop/new.txt"]), "new");
+    fs::rename(&trash, &shop).unwrap();
+    assert!(moved(&place, "shop", None, Some("shop")).id.is_some());
+    assert_eq!(
+        place.listed(),
+        [
+            ".gitignore",
+            "shop/.gitignore",
+            "shop/a.txt",
+            "shop/cache/c.txt",
+            "shop/deep/er/b.txt",
+            "shop/new.txt"
+        ]
+    );
+    nothing_ignored_entered(&place);
+}
+
+#[test]
+fn links_fifos_and_repositories_in_a_moved_folder_are_not_entered() {
+    let place = Place::with(&[("shop/a.txt", "a\n")]);
+    fs::write(place.home.join("outside"), "SECRET\n").unwrap();
+    std::os::unix::fs::symlink(place.home.join("outside"), place.path("shop/link")).unwrap();
+    std::os::unix::fs::symlink(&place.home, place.path("shop/folder")).unwrap();
+    place.git(&["init", "-q", "shop/inner"]);
+    place.write("shop/inner/x.txt", "x\n");
+    place.write("shop/odd/y.txt", "SECRET\n");
+    assert!(std::process::Command::new("mkfifo").arg(place.path("shop/pipe")).status().unwrap().success());
+    let rules = place.path("shop/odd/.gitignore");
+    assert!(std::process::Command::new("mkfifo").arg(rules).status().unwrap().success());
+    fs::rename(place.path("shop"), place.path("new")).unwrap();
+    let recorded = moved(&place, "new", Some("shop"), Some("new"));
+    assert_eq!(place.listed(), ["new/a.txt", "new/folder", "new/link"]);
+    let reasons: Vec<_> = recorded.left_out.into_iter().map(|it| it.reason).collect();
+    assert_eq!(
+        reasons,
+        [Reason::NestedRepository("new/inner".into()), Reason::Rules("new/odd/.gitignore".into())]
+    );
+    nothing_ignored_entered(&place);
+}
+
+#[test]
+fn of_a_folder_of_many_new_bytes_all_are_stored() {
+    let place = Place::with(&[("a", "a")]);
+    for number in 0..24 {
+        // No two blocks alike, so that nothing compresses away.
+        let bytes: Vec<u8> = (0..512 * 1024_u32)
+            .map(|at| (at.wrapping_mul(2_654_435_761).wrapping_add(number) >> 13).to_le_bytes()[0])
+            .collect();
+        place.write(&format!("big/{number}"), bytes);
+    }
+    fs::rename(place.path("big"), place.path("large")).unwrap();
+    assert!(moved(&place, "large", Some("big"), Some("large")).id.is_some());
+    assert_eq!(place.listed().len(), 25);
+    place.fsck();
+}
