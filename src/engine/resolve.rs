@@ -12,17 +12,23 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::Stat;
+use rustix::fs::{AtFlags, CWD, Stat};
 use rustix::io::Errno;
 
 use super::fs;
 use super::path::WorkspacePath;
+use super::protect::folders::name_error;
 use super::protect::protected_component;
 use super::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 
 /// Symlinks followed in one path before it counts as a loop; the kernel's own bound.
 const LINKS_MAX: usize = 40;
+/// The longest path in bytes (`PATH_MAX` of Linux, less the NUL). No other program could open a
+/// longer one by its name.
+pub const PATH_BYTES_MAX: usize = 4095;
+/// The longest name in bytes (`NAME_MAX` of Linux).
+const NAME_BYTES_MAX: usize = 255;
 
 /// Where a path leads.
 #[derive(Debug)]
@@ -35,13 +41,15 @@ pub struct Place {
     stat: Option<Stat>,
     /// A name in the path as it was written that no tool may write.
     protected: Option<OsString>,
+    /// The other names by which the path as it was written, followed link by link, led there.
+    aliases: Vec<WorkspacePath>,
 }
 
 impl Place {
     /// A place whose canonical path is known already.
     #[must_use]
     pub fn at(path: WorkspacePath, shown: String, stat: Option<Stat>) -> Self {
-        Self { path, shown, stat, protected: None }
+        Self { path, shown, stat, protected: None, aliases: Vec::new() }
     }
 
     /// The canonical path.
@@ -56,13 +64,19 @@ impl Place {
         &self.shown
     }
 
+    /// The other names by which it was reached, each through a link.
+    #[must_use]
+    pub fn aliases(&self) -> &[WorkspacePath] {
+        &self.aliases
+    }
+
     /// What stands there.
     #[must_use]
     pub fn stat(&self) -> Option<&Stat> {
         self.stat.as_ref()
     }
 
-    /// Refuses a place that no file tool may write.
+    /// Refuses a place with a name in it that no file tool may write.
     ///
     /// # Errors
     /// `protected_path`.
@@ -70,11 +84,7 @@ impl Place {
         let name = self.protected.as_deref().or_else(|| protected_component(self.path.as_path()));
         match name {
             None => Ok(()),
-            Some(name) => Err(Error::new(
-                ErrorKind::ProtectedPath,
-                format!("{} is protected: {} is never written by a file tool", self.shown, name.display()),
-            )
-            .at(self.shown.clone())),
+            Some(name) => Err(name_error(&self.shown, name)),
         }
     }
 }
@@ -88,7 +98,7 @@ impl Workspace {
     pub fn resolve(&self, path: &Path) -> Result<Place, Error> {
         must_be_a_path(path)?;
         let written = path.display().to_string();
-        let (canonical, stat) = self.locate(path).map_err(|errno| path_error(&written, errno))?;
+        let (canonical, stat, aliases) = self.locate(path).map_err(|errno| path_error(&written, errno))?;
         let shown = match self.as_written(path) {
             Some(as_written) => self.shown(&as_written),
             None => self.shown(&canonical),
@@ -101,7 +111,7 @@ impl Workspace {
             return Err(Error::new(ErrorKind::NotFound, format!("no such directory: {written}")).at(written));
         }
         let protected = protected_component(path).map(OsStr::to_owned);
-        Ok(Place { path: canonical, shown, stat, protected })
+        Ok(Place { path: canonical, shown, stat, protected, aliases })
     }
 
     /// The very place of a canonical path, whatever is on the way to it now.
@@ -115,7 +125,7 @@ impl Workspace {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
             Err(errno) => return Err(path_error(&shown, errno)),
         };
-        Ok(Place { path: path.clone(), shown, stat, protected: None })
+        Ok(Place::at(path.clone(), shown, stat))
     }
 
     /// Where `path` leads, its last component not followed: a symlink is itself.
@@ -123,7 +133,8 @@ impl Workspace {
     /// # Errors
     /// As [`Self::resolve`].
     pub fn resolve_entry(&self, path: &Path) -> Result<Place, Error> {
-        let (Some(name), false) = (path.file_name(), path.as_os_str().as_bytes().contains(&0)) else {
+        must_be_a_path(path)?;
+        let Some(name) = path.file_name() else {
             return self.resolve(path);
         };
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -148,17 +159,18 @@ impl Workspace {
             .as_written(path)
             .map_or_else(|| self.shown(&canonical), |as_written| self.shown(&as_written));
         let protected = protected_component(path).map(OsStr::to_owned);
-        Ok(Place { path: canonical, shown, stat, protected })
+        let aliases = folder.aliases.iter().map(|alias| alias.join(name)).collect();
+        Ok(Place { path: canonical, shown, stat, protected, aliases })
     }
 
-    /// The canonical path and what stands there.
-    fn locate(&self, path: &Path) -> Result<(WorkspacePath, Option<Stat>), Errno> {
+    /// The canonical path, what stands there, and the other names by which the way led there.
+    fn locate(&self, path: &Path) -> Result<Located, Errno> {
         if let Some(direct) = self.as_written(path) {
             match fs::open_beneath(self.root_fd(), &direct, fs::LOOK) {
                 Ok(fd) => {
                     let stat = rustix::fs::fstat(&fd)?;
                     if !fs::is_symlink(&stat) {
-                        return Ok((direct, Some(stat)));
+                        return Ok((direct, Some(stat), Vec::new()));
                     }
                 }
                 Err(Errno::NOENT | Errno::LOOP | Errno::XDEV) => {}
@@ -178,15 +190,47 @@ impl Workspace {
     }
 }
 
-/// Refuses texts that name no file.
-fn must_be_a_path(path: &Path) -> Result<(), Error> {
+/// Refuses texts that name no file, and those that are longer than the system takes: at once, so that
+/// no later step has to deal with a path of thousands of folders.
+///
+/// # Errors
+/// `invalid_request`.
+pub fn must_be_a_path(path: &Path) -> Result<(), Error> {
     if path.as_os_str().is_empty() {
         return Err(Error::invalid("path is empty").suggest("Name a file, or `.` for the current folder."));
     }
     if path.as_os_str().as_bytes().contains(&0) {
         return Err(Error::invalid("path holds a NUL byte, which no file name can"));
     }
-    Ok(())
+    must_be_short(path)
+}
+
+/// Refuses a path that is longer than the system takes, or has a name that is.
+///
+/// # Errors
+/// `invalid_request`.
+pub fn must_be_short(path: &Path) -> Result<(), Error> {
+    let length = path.as_os_str().len();
+    if length > PATH_BYTES_MAX {
+        let message =
+            format!("path is {length} bytes long; the longest that can be opened has {PATH_BYTES_MAX}");
+        return Err(Error::invalid(message).detail("field", "path"));
+    }
+    match path.iter().map(OsStr::len).find(|&length| length > NAME_BYTES_MAX) {
+        None => Ok(()),
+        Some(length) => {
+            let message =
+                format!("a name in path is {length} bytes long; the longest possible has {NAME_BYTES_MAX}");
+            Err(Error::invalid(message).detail("field", "path"))
+        }
+    }
+}
+
+/// Whether a path ends in `/` or `/.`, so that it names the folder that a link leads to.
+#[must_use]
+pub fn names_a_folder(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_bytes();
+    bytes.ends_with(b"/") || bytes.ends_with(b"/.")
 }
 
 /// The refusal that an errno of the walk stands for.
@@ -205,6 +249,9 @@ fn path_error(written: &str, errno: Errno) -> Error {
     }
 }
 
+/// A canonical path, what stands there, and other names of it.
+type Located = (WorkspacePath, Option<Stat>, Vec<WorkspacePath>);
+
 /// Follows a path component by component; `EXDEV` where it leaves the root.
 struct Walk<'w> {
     /// The workspace walked in.
@@ -219,17 +266,19 @@ struct Walk<'w> {
     rest: VecDeque<OsString>,
     /// Symlinks followed so far.
     links: usize,
+    /// The names that the path had before each of them was followed.
+    aliases: Vec<WorkspacePath>,
 }
 
 impl<'w> Walk<'w> {
     /// A walk that stands at the root.
     fn new(workspace: &'w Workspace) -> Self {
         let (walked, rest) = (WorkspacePath::root(), VecDeque::new());
-        Self { workspace, walked, missing: 0, folder: None, rest, links: 0 }
+        Self { workspace, walked, missing: 0, folder: None, rest, links: 0, aliases: Vec::new() }
     }
 
     /// Follows `path` to its end.
-    fn run(mut self, path: &Path) -> Result<(WorkspacePath, Option<Stat>), Errno> {
+    fn run(mut self, path: &Path) -> Result<Located, Errno> {
         if path.is_absolute() {
             self.rest = self.enter(path)?;
         } else {
@@ -241,11 +290,11 @@ impl<'w> Walk<'w> {
             } else if self.missing > 0 {
                 self.step_into_nothing(&name);
             } else if let Some(file) = self.step_into(&name)? {
-                return Ok((self.walked.join(&name), Some(file)));
+                return Ok((self.walked.join(&name), Some(file), self.aliases));
             }
         }
         let stat = if self.missing > 0 { None } else { Some(rustix::fs::fstat(self.here())?) };
-        Ok((self.walked, stat))
+        Ok((self.walked, stat, self.aliases))
     }
 
     /// Takes one component: a link is read and put before the rest, a folder entered; anything
@@ -261,6 +310,7 @@ impl<'w> Walk<'w> {
         };
         let stat = rustix::fs::fstat(&entry)?;
         if fs::is_symlink(&stat) {
+            self.note_alias(name);
             self.follow(&entry)?;
             return Ok(None);
         }
@@ -276,6 +326,14 @@ impl<'w> Walk<'w> {
     fn step_into_nothing(&mut self, name: &OsStr) {
         self.walked = self.walked.join(name);
         self.missing += 1;
+    }
+
+    /// Keeps the name that the path has while the link `name` is not followed yet.
+    fn note_alias(&mut self, name: &OsStr) {
+        if !self.rest.iter().any(|name| name == "..") {
+            let link = self.walked.join(name);
+            self.aliases.push(self.rest.iter().fold(link, |path, name| path.join(name)));
+        }
     }
 
     /// Puts a link's target before the rest.
@@ -326,13 +384,19 @@ impl<'w> Walk<'w> {
             return Ok(names(rest).collect());
         }
         // The same root may be reached by another name, through a link outside it.
-        let mut prefix = PathBuf::new();
+        let mut real = PathBuf::from("/");
         let mut components = path.components();
         while let Some(component) = components.next() {
-            prefix.push(component);
-            let Ok(real) = std::fs::canonicalize(&prefix) else {
-                return Err(Errno::XDEV);
-            };
+            match component {
+                Component::Normal(name) => real.push(name),
+                Component::ParentDir => drop(real.pop()),
+                Component::CurDir | Component::RootDir | Component::Prefix(_) => continue,
+            }
+            // What precedes it is canonical, so that only a link has to be followed.
+            let stat = rustix::fs::statat(CWD, &real, AtFlags::SYMLINK_NOFOLLOW).map_err(|_| Errno::XDEV)?;
+            if fs::is_symlink(&stat) {
+                real = std::fs::canonicalize(&real).map_err(|_| Errno::XDEV)?;
+            }
             if let Ok(inside) = real.strip_prefix(root) {
                 return Ok(names(inside).chain(names(components.as_path())).collect());
             }

@@ -10,6 +10,9 @@ use rustix::io::Errno;
 
 use super::fs;
 use super::path::WorkspacePath;
+use super::protect::folders::is_work_tree;
+use super::protect::protected_component;
+use super::protect::repository::is_repository;
 use super::resolve::Place;
 use crate::error::{Error, ErrorKind};
 
@@ -36,7 +39,8 @@ impl Workspace {
     /// `.git`, else at `current`. Relative paths count from `current` where it lies inside.
     ///
     /// # Errors
-    /// `not_found` or `not_a_directory` where `explicit` is no folder.
+    /// `not_found` or `not_a_directory` where `explicit` is no folder, `protected_path` where the root
+    /// would lie in the state of git or lbx.
     pub fn discover(explicit: Option<&Path>, current: &Path) -> Result<Self, Error> {
         let root = match explicit {
             Some(path) => current.join(path),
@@ -53,7 +57,8 @@ impl Workspace {
     /// The workspace whose root is `root`; relative paths count from the root.
     ///
     /// # Errors
-    /// `not_found` or `not_a_directory` where it is no folder.
+    /// `not_found` or `not_a_directory` where it is no folder, `protected_path` where it lies in the
+    /// state of git or lbx.
     pub fn open(root: &Path) -> Result<Self, Error> {
         let shown = root.display().to_string();
         let open_error = |source: std::io::Error| {
@@ -64,6 +69,7 @@ impl Workspace {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root_fd = rustix::io::retry_on_intr(|| rustix::fs::open(&root, flags, Mode::empty()))
             .map_err(|errno| open_error(errno.into()))?;
+        must_be_outside_git(&root)?;
         Ok(Self { root, root_fd, base: WorkspacePath::root(), lock_wait: LOCK_WAIT })
     }
 
@@ -147,6 +153,34 @@ impl Workspace {
             Err(errno) => Err(Error::io("open the folder", self.shown(path), errno)),
         }
     }
+}
+
+/// Refuses a root in the state of git or lbx: there no file tool writes. `root` is canonical.
+fn must_be_outside_git(root: &Path) -> Result<(), Error> {
+    let error = |why: String| {
+        Err(Error::new(
+            ErrorKind::ProtectedPath,
+            format!("{} cannot be the workspace: {why}", root.display()),
+        )
+        .at(root.display().to_string())
+        .suggest("Name the folder of the files themselves with --workspace (or LBX_WORKSPACE)."))
+    };
+    if let Some(name) = protected_component(root) {
+        return error(format!("it lies in {}, which no file tool writes", name.display()));
+    }
+    for folder in root.ancestors() {
+        let Ok(opened) = rustix::fs::open(folder, fs::LOOK | OFlags::DIRECTORY, Mode::empty()) else {
+            continue;
+        };
+        if is_repository(opened.as_fd()) {
+            return error(format!("git uses {} as a repository", folder.display()));
+        }
+        // A work tree begins here, perhaps one that lies beside the files of its own repository.
+        if is_work_tree(opened.as_fd()) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// The nearest folder from `current` upwards that is marked as a root.

@@ -21,6 +21,7 @@ mod gc;
 mod patch;
 mod plain_calls;
 mod policy;
+mod protection;
 mod read;
 mod requests;
 mod section;

@@ -7,14 +7,15 @@
 
 pub mod layers;
 pub mod parse;
+mod protected;
 pub mod settings;
 pub mod sources;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use globset::{Candidate, GlobSet, GlobSetBuilder};
+use globset::GlobSet;
 
 use crate::engine::path::WorkspacePath;
 use crate::engine::workspace::Workspace;
@@ -213,42 +214,6 @@ impl Policy {
         self.text(Key::SnapshotBranch)
     }
 
-    /// Why no tool writes `path`, where the policy says so: in words that follow its name.
-    #[must_use]
-    pub fn protects(&self, workspace: &Workspace, path: &WorkspacePath) -> Option<String> {
-        let own = self.own_paths.get_or_init(|| own_paths(workspace, self.user_path.as_deref()));
-        if own.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(path.as_bytes())) {
-            return Some("it is the policy of its user".to_owned());
-        }
-        let Some(Value::Globs(globs)) = self.value(Key::Protect) else {
-            return None;
-        };
-        if globs.is_empty() {
-            return None;
-        }
-        let Some(set) = self.globs.get_or_init(|| compiled(globs)) else {
-            return Some("the policy's globs are too many to be used together".to_owned());
-        };
-        let mut at = Some(path.clone());
-        while let Some(path) = at.filter(|path| !path.is_root()) {
-            let matching = set.matches_candidate(&Candidate::new(path.as_path()));
-            if let Some(glob) = matching.first().and_then(|&index| globs.get(index)) {
-                return Some(format!("the policy protects {glob:?} ({})", self.source_of_glob(glob)));
-            }
-            at = path.parent();
-        }
-        None
-    }
-
-    /// Where the glob of `protect` was written.
-    fn source_of_glob(&self, glob: &str) -> String {
-        let held = self.held.get(Key::Protect as usize);
-        let holds =
-            |value: &Value| matches!(value, Value::Globs(globs) if globs.iter().any(|known| known == glob));
-        let source = held.into_iter().flat_map(|held| &held.sources).find(|source| holds(&source.value));
-        source.map_or_else(|| "protect".to_owned(), |source| self.shown_origin(&source.origin))
-    }
-
     /// Where a setting's value was written, for messages.
     #[must_use]
     pub fn source_of(&self, key: Key) -> String {
@@ -288,39 +253,4 @@ impl Policy {
     fn switch(&self, key: Key) -> bool {
         matches!(self.value(key), Some(Value::Switch(true)))
     }
-}
-
-/// The globs as one, each at its own place; `None` where they are too much for that.
-fn compiled(globs: &[String]) -> Option<GlobSet> {
-    let mut builder = GlobSetBuilder::new();
-    for glob in globs {
-        builder.add(parse::glob(glob).ok()?);
-    }
-    builder.build().ok()
-}
-
-/// Where the user's file lies, or would lie, in a workspace that holds the user's configuration
-/// folder: the name itself, and where that leads.
-fn own_paths(workspace: &Workspace, user_file: Option<&Path>) -> Vec<WorkspacePath> {
-    let Some(file) = user_file else {
-        return Vec::new();
-    };
-    let name = file.file_name().unwrap_or_default();
-    let by_name = file.parent().map(|folder| canonical(folder).join(name));
-    let within = |path: PathBuf| WorkspacePath::new(path.strip_prefix(workspace.root()).ok()?);
-    let mut paths: Vec<WorkspacePath> =
-        by_name.into_iter().chain([canonical(file)]).filter_map(within).collect();
-    paths.dedup();
-    paths
-}
-
-/// A path with the links in its existing part followed.
-fn canonical(path: &Path) -> PathBuf {
-    for ancestor in path.ancestors() {
-        if let Ok(found) = std::fs::canonicalize(ancestor) {
-            let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
-            return rest.iter().fold(found, |path, name| path.join(name));
-        }
-    }
-    path.to_owned()
 }

@@ -63,6 +63,7 @@ impl Change<'_> {
     /// that it was applied.
     pub fn commit(mut self, subject: String, why: Option<String>) -> Result<(), Error> {
         self.must_have_one_name()?;
+        self.check_result()?;
         // An undo that finds all as it was before still is one: the next goes further back.
         let is_empty = self.files.is_empty() && self.entry.moves.is_empty() && self.entry.reverts.is_empty();
         if self.dry_run || is_empty {

@@ -12,14 +12,10 @@ use crate::engine::fs;
 use crate::engine::hashed;
 use crate::engine::path::WorkspacePath;
 use crate::engine::policy::settings::Key;
-use crate::engine::resolve::Place;
+use crate::engine::resolve::{Place, must_be_short, names_a_folder};
 use crate::engine::trash;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-
-/// The longest path of a new file, in bytes: beyond it no other program could open the file by its
-/// name (`PATH_MAX` of Linux, less the NUL).
-const PATH_BYTES_MAX: usize = 4095;
 
 /// A file as it stands under the lock.
 pub struct Current {
@@ -100,13 +96,7 @@ impl Change<'_> {
     pub fn look_at_place(&self, place: Place) -> Result<Current, Error> {
         self.must_be_writable(&place)?;
         if place.stat().is_none() {
-            let length = place.path().as_bytes().len();
-            if length > PATH_BYTES_MAX {
-                return Err(Error::invalid(format!(
-                    "path is {length} bytes long; a new file's may have {PATH_BYTES_MAX}"
-                ))
-                .detail("field", "path"));
-            }
+            must_be_short(place.path().as_path())?;
             let sha256 = Sha256::of(b"");
             return Ok(Current { place, original: None, bytes: Arc::default(), sha256 });
         }
@@ -194,6 +184,12 @@ impl Change<'_> {
     pub fn look_at_entry(&self, path: &std::path::Path) -> Result<Place, Error> {
         let place = self.engine.workspace.resolve_entry(path)?;
         self.must_be_writable(&place)?;
+        if place.stat().is_none() {
+            must_be_short(place.path().as_path())?;
+        }
+        if names_a_folder(path) && place.stat().is_some_and(fs::is_symlink) {
+            return Err(names_what_a_link_leads_to(&place));
+        }
         if place.path().is_root() {
             return Err(Error::new(ErrorKind::ProtectedPath, "the workspace root stays where it is")
                 .at(place.shown()));
@@ -204,7 +200,9 @@ impl Change<'_> {
     /// Refuses a place that no tool writes, or that the policy protects.
     pub(super) fn must_be_writable(&self, place: &Place) -> Result<(), Error> {
         place.must_be_writable()?;
-        self.must_be_unprotected(place.path(), place.shown())
+        self.protection.check(&self.engine.workspace, place.path(), place.shown())?;
+        let names = std::iter::once(place.path()).chain(place.aliases());
+        names.into_iter().try_for_each(|name| self.must_be_unprotected(name, place.shown()))
     }
 
     /// Refuses a path that the policy protects.
@@ -249,4 +247,17 @@ impl Change<'_> {
                 .suggest(format!("Make it writable first (chmod u+w {}), or leave it alone.", place.shown()))
         })
     }
+}
+
+/// The refusal of a link that is written with a slash at its end: the caller may mean the link, or the
+/// folder that it leads to.
+fn names_what_a_link_leads_to(place: &Place) -> Error {
+    let shown = place.shown();
+    Error::invalid(format!(
+        "{shown} is a symlink, and with a slash at its end the path means the folder that it leads to"
+    ))
+    .at(shown)
+    .suggest(format!(
+        "Write {shown} without the slash for the link itself, or name the folder that it leads to."
+    ))
 }

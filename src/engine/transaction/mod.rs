@@ -19,6 +19,7 @@ mod marks;
 pub mod moves;
 pub mod recover;
 pub mod replay;
+mod result;
 pub mod stage;
 mod sync;
 
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::open_files::OpenFiles;
 use super::path::WorkspacePath;
+use super::protect::Protection;
 use super::session::{self, SessionState, seconds_now};
 use super::snapshot::{Before, LARGE_BYTES, Worker};
 use super::state::{Lock, State, unique_name};
@@ -121,6 +123,8 @@ pub struct Change<'e> {
     kept: Vec<Vec<u8>>,
     /// What it moves to the trash.
     described: Vec<TrashEntry>,
+    /// Which paths belong to git or lbx.
+    protection: Protection,
     /// Works out the snapshot's large blobs meanwhile.
     worker: Worker,
 }
@@ -187,6 +191,7 @@ impl Engine {
             moved: Vec::new(),
             kept: Vec::new(),
             described: Vec::new(),
+            protection: Protection::default(),
             worker: Worker::default(),
         })
     }

@@ -1,11 +1,11 @@
 //! Files and folders that get another name, whole.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::Change;
@@ -15,6 +15,7 @@ use super::replay::{Kind, Piece, rebased};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::is_protected;
+use crate::engine::protect::repository::is_repository;
 use crate::engine::snapshot_of;
 use crate::engine::state::STATE_FOLDER;
 use crate::engine::workspace::Workspace;
@@ -89,7 +90,7 @@ impl Change<'_> {
         is_apart: &dyn Fn(&WorkspacePath) -> bool,
     ) -> Result<Sum, Error> {
         let mut contents = Contents::default();
-        contents.collect(&self.engine.workspace, from, &|old| self.must_be_free(from, to, old))?;
+        contents.collect(&self.engine.workspace, from, &|met| self.must_be_free(from, to, met))?;
         if contents.is_cut {
             self.engine.warn(format!(
                 "not all of {} is in the snapshot: it holds more than {SNAPSHOT_FILES_MAX} files or {SNAPSHOT_BYTES_MAX} bytes",
@@ -104,20 +105,21 @@ impl Change<'_> {
         Ok(contents.sum)
     }
 
-    /// Refuses to take `old`, at or below `from`, to its place at or below `to`, where the policy
-    /// protects either.
-    fn must_be_free(
-        &self,
-        from: &WorkspacePath,
-        to: &WorkspacePath,
-        old: &WorkspacePath,
-    ) -> Result<(), Error> {
-        let rest = old.as_path().strip_prefix(from.as_path()).unwrap_or(old.as_path());
-        let new = rest.iter().fold(to.clone(), |path, name| path.join(name));
-        [old, &new]
+    /// Refuses to take what was met at or below `from` to its place at or below `to`, where it belongs to
+    /// git or lbx, or the policy protects either place.
+    fn must_be_free(&self, from: &WorkspacePath, to: &WorkspacePath, met: &Met<'_>) -> Result<(), Error> {
+        let workspace = &self.engine.workspace;
+        if is_state(met, from) {
+            let shown = workspace.shown(met.path);
+            let message = format!("{shown} is protected, so the folder that holds it stays where it is");
+            return Err(Error::new(ErrorKind::ProtectedPath, message).at(shown));
+        }
+        let new = rebased(met.path, from, to);
+        [met.path, &new]
             .into_iter()
             .filter(|path| !is_own(path))
-            .try_for_each(|path| self.must_be_unprotected(path, &self.engine.workspace.shown(path)))
+            .try_for_each(|path| self.must_be_unprotected(path, &workspace.shown(path)))?;
+        if fs::is_symlink(met.stat) && !is_own(&new) { self.must_be_free_below(&new) } else { Ok(()) }
     }
 
     /// Notes what tells the moved things from others, and lets them wait between their names where
@@ -150,6 +152,22 @@ impl Change<'_> {
     }
 }
 
+/// Something that is met while a folder is looked through.
+struct Met<'m> {
+    /// Its path.
+    path: &'m WorkspacePath,
+    /// The thing itself, opened to be looked at.
+    opened: BorrowedFd<'m>,
+    /// What it is.
+    stat: &'m Stat,
+}
+
+/// Whether what was met on the way from `top` is the state of git or lbx, by its name or by what it holds.
+fn is_state(met: &Met<'_>, top: &WorkspacePath) -> bool {
+    let has_name = met.path != top && met.path.name().is_some_and(|name| is_protected(name.as_bytes()));
+    has_name || (fs::is_folder(met.stat) && is_repository(met.opened))
+}
+
 /// Whether a path lies in lbx's own folder.
 fn is_own(path: &WorkspacePath) -> bool {
     path.components().next().is_some_and(|name| is_protected(name.as_bytes()))
@@ -180,20 +198,20 @@ struct Contents {
 }
 
 impl Contents {
-    /// Takes in whatever stands at `path`; each path must pass `check`.
+    /// Takes in whatever stands at `path`; all that is met must pass `check`.
     fn collect(
         &mut self,
         workspace: &Workspace,
         path: &WorkspacePath,
-        check: &dyn Fn(&WorkspacePath) -> Result<(), Error>,
+        check: &dyn Fn(&Met<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut waiting = vec![path.clone()];
         while let Some(path) = waiting.pop() {
-            check(&path)?;
             let shown = workspace.shown(&path);
             let io = |errno: Errno| Error::io("look at", shown.clone(), errno);
             let fd = fs::open_beneath(workspace.root_fd(), &path, fs::LOOK).map_err(io)?;
             let stat = rustix::fs::fstat(&fd).map_err(io)?;
+            check(&Met { path: &path, opened: fd.as_fd(), stat: &stat })?;
             if fs::is_folder(&stat) {
                 waiting.extend(Self::names_in(workspace, &path)?);
                 continue;
@@ -215,30 +233,12 @@ impl Contents {
         Ok(())
     }
 
-    /// The paths in a folder, none of which may be protected.
+    /// The paths in a folder.
     fn names_in(workspace: &Workspace, folder: &WorkspacePath) -> Result<Vec<WorkspacePath>, Error> {
         let opened = workspace.open_folder(folder)?;
-        let io = |errno| Error::io("list", workspace.shown(folder), errno);
-        let mut paths = Vec::new();
-        for entry in rustix::fs::Dir::new(opened).map_err(io)? {
-            let entry = entry.map_err(io)?;
-            let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if name == "." || name == ".." {
-                continue;
-            }
-            let is_own =
-                folder.components().next().is_some_and(|name| name == crate::engine::state::STATE_FOLDER);
-            if is_protected(name.as_bytes()) && !is_own {
-                let shown = workspace.shown(&folder.join(name));
-                return Err(Error::new(
-                    ErrorKind::ProtectedPath,
-                    format!("{shown} is protected, so the folder that holds it stays where it is"),
-                )
-                .at(shown));
-            }
-            paths.push(folder.join(name));
-        }
-        Ok(paths)
+        let names =
+            fs::names_in(&opened).map_err(|errno| Error::io("list", workspace.shown(folder), errno))?;
+        Ok(names.iter().map(|name| folder.join(name)).collect())
     }
 }
 

@@ -1,4 +1,12 @@
-//! Which names no file tool writes: git's state and lbx's own.
+//! What no file tool writes: git's state and lbx's own, by name and by what a folder holds.
+//!
+//! Names are judged here, and folders that git would take for a repository in [`repository`];
+//! [`folders`] finds those on the way to a path.
+
+pub mod folders;
+pub mod repository;
+
+pub use folders::Protection;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -35,9 +43,15 @@ pub fn protected_component(path: &Path) -> Option<&OsStr> {
     path.iter().find(|name| is_protected(name.as_bytes()))
 }
 
-/// Whether a single name is protected.
+/// Whether a single name is protected. NTFS takes a backslash for a separator, so that
+/// `.git\config` names a file in `.git` there.
 #[must_use]
 pub fn is_protected(name: &[u8]) -> bool {
+    name.split(|&byte| byte == b'\\').any(is_protected_part)
+}
+
+/// Whether a name without a backslash is protected.
+fn is_protected_part(name: &[u8]) -> bool {
     // Most names are settled by their first byte.
     if !matches!(name.first(), Some(b'.' | b'g' | b'G' | b'l' | b'L' | 0xe2 | 0xef)) {
         return false;
@@ -89,13 +103,27 @@ mod tests {
             ".lbx",
             ".LBX",
             "lbx~1",
+            r".git\config",
+            r"a\.GIT\hooks",
+            r"sub\.lbx",
+            r"\.git",
         ] {
             assert!(is_protected(name.as_bytes()), "{name:?}");
             assert!(protected_component(&Path::new("a").join(name).join("config")).is_some(), "{name:?}");
         }
-        for name in
-            [".gitignore", "git", ".github", "a.git", ".lbxrc", ".", "git~2x", "", "lbx", ".gitmodules"]
-        {
+        for name in [
+            ".gitignore",
+            "git",
+            ".github",
+            "a.git",
+            ".lbxrc",
+            ".",
+            "git~2x",
+            "",
+            "lbx",
+            ".gitmodules",
+            r"a\b",
+        ] {
             assert!(!is_protected(name.as_bytes()), "{name:?}");
         }
     }

@@ -1,0 +1,184 @@
+//! Which paths the policy protects, and which links would go past it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use globset::{Candidate, GlobSet, GlobSetBuilder};
+
+use super::Policy;
+use super::parse;
+use super::settings::{Key, Value};
+use crate::engine::path::WorkspacePath;
+use crate::engine::workspace::Workspace;
+
+/// What is said where the globs are too many or too large to be used.
+const TOO_MANY: &str = "the policy's globs are too many to be used together";
+
+impl Policy {
+    /// Why no tool writes `path`, where the policy says so: in words that follow its name.
+    #[must_use]
+    pub fn protects(&self, workspace: &Workspace, path: &WorkspacePath) -> Option<String> {
+        if self.own_paths(workspace).iter().any(|own| own.as_bytes().eq_ignore_ascii_case(path.as_bytes())) {
+            return Some("it is the policy of its user".to_owned());
+        }
+        let globs = self.protect_globs();
+        if globs.is_empty() {
+            return None;
+        }
+        let Some(set) = self.globs.get_or_init(|| compiled(globs)) else {
+            return Some(TOO_MANY.to_owned());
+        };
+        let glob = first_matching(set, path).and_then(|index| globs.get(index))?;
+        Some(format!("the policy protects {glob:?} ({})", self.source_of_glob(glob)))
+    }
+
+    /// Why nothing may be a link at `link`, where the policy protects what could have its name below it:
+    /// in words that follow the link's name.
+    #[must_use]
+    pub fn protects_below(&self, workspace: &Workspace, link: &WorkspacePath) -> Option<String> {
+        if self.own_paths(workspace).iter().any(|own| own != link && own.is_within(link)) {
+            return Some("the policy of its user lies there".to_owned());
+        }
+        let names: Vec<&OsStr> = link.components().collect();
+        let glob = self.protect_globs().iter().find(|glob| begins(glob, &names))?;
+        Some(format!("the policy protects {glob:?} ({})", self.source_of_glob(glob)))
+    }
+
+    /// The globs of `protect`.
+    fn protect_globs(&self) -> &[String] {
+        match self.value(Key::Protect) {
+            Some(Value::Globs(globs)) => globs,
+            _ => &[],
+        }
+    }
+
+    /// Where in the workspace the user's file is.
+    fn own_paths(&self, workspace: &Workspace) -> &[WorkspacePath] {
+        self.own_paths.get_or_init(|| own_paths(workspace, self.user_path.as_deref()))
+    }
+
+    /// Where the glob of `protect` was written.
+    fn source_of_glob(&self, glob: &str) -> String {
+        let held = self.held.get(Key::Protect as usize);
+        let holds =
+            |value: &Value| matches!(value, Value::Globs(globs) if globs.iter().any(|known| known == glob));
+        let source = held.into_iter().flat_map(|held| &held.sources).find(|source| holds(&source.value));
+        source.map_or_else(|| "protect".to_owned(), |source| self.shown_origin(&source.origin))
+    }
+}
+
+/// The place in the set of the first glob that matches `path` or a folder that it lies in.
+fn first_matching(set: &GlobSet, path: &WorkspacePath) -> Option<usize> {
+    let mut at = Some(path.clone());
+    while let Some(path) = at.filter(|path| !path.is_root()) {
+        if let Some(&index) = set.matches_candidate(&Candidate::new(path.as_path())).first() {
+            return Some(index);
+        }
+        at = path.parent();
+    }
+    None
+}
+
+/// Whether a glob of `protect` can match something below the path of these names, by names of its own for
+/// some of them: whatever else lies below the path matches by its own name wherever it is.
+fn begins(glob: &str, names: &[&OsStr]) -> bool {
+    let body = glob.strip_suffix('/').unwrap_or(glob);
+    let (body, is_anchored) = body.strip_prefix('/').map_or((body, false), |body| (body, true));
+    if !is_anchored && !body.contains('/') {
+        return false;
+    }
+    if body.contains('{')
+        && body.split('/').any(|part| part.matches('{').count() != part.matches('}').count())
+    {
+        // A slash within braces: the parts cannot be told apart.
+        return true;
+    }
+    let parts: Vec<&str> = body.split('/').collect();
+    let leading = parts.iter().take_while(|part| **part == "**").count();
+    // How many parts may have matched, as of an automaton.
+    let mut reached = vec![false; parts.len() + 1];
+    reached.iter_mut().take(leading + 1).for_each(|state| *state = true);
+    for name in names {
+        let mut next = vec![false; parts.len() + 1];
+        for (at, part) in parts.iter().enumerate().filter(|(at, _)| reached.get(*at) == Some(&true)) {
+            let to = if *part == "**" { at } else { at + 1 };
+            if *part == "**" || matches(part, name) {
+                let through = parts.iter().skip(to).take_while(|part| **part == "**").count();
+                next.iter_mut().skip(to).take(through + 1).for_each(|state| *state = true);
+            }
+        }
+        reached = next;
+    }
+    reached.iter().take(parts.len()).skip(leading + 1).any(|state| *state)
+}
+
+/// Whether one part of a glob matches a name.
+fn matches(part: &str, name: &OsStr) -> bool {
+    parse::glob(&format!("/{part}")).is_ok_and(|glob| glob.compile_matcher().is_match(name))
+}
+
+/// The globs as one, each at its own place; `None` where they are too much for that.
+fn compiled(globs: &[String]) -> Option<GlobSet> {
+    let mut builder = GlobSetBuilder::new();
+    for glob in globs {
+        builder.add(parse::glob(glob).ok()?);
+    }
+    builder.build().ok()
+}
+
+/// Where the user's file lies, or would lie, in a workspace that holds the user's configuration
+/// folder: the name itself, and where that leads.
+fn own_paths(workspace: &Workspace, user_file: Option<&Path>) -> Vec<WorkspacePath> {
+    let Some(file) = user_file else {
+        return Vec::new();
+    };
+    let name = file.file_name().unwrap_or_default();
+    let by_name = file.parent().map(|folder| canonical(folder).join(name));
+    let within = |path: PathBuf| WorkspacePath::new(path.strip_prefix(workspace.root()).ok()?);
+    let mut paths: Vec<WorkspacePath> =
+        by_name.into_iter().chain([canonical(file)]).filter_map(within).collect();
+    paths.dedup();
+    paths
+}
+
+/// A path with the links in its existing part followed.
+fn canonical(path: &Path) -> PathBuf {
+    for ancestor in path.ancestors() {
+        if let Ok(found) = std::fs::canonicalize(ancestor) {
+            let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
+            return rest.iter().fold(found, |path, name| path.join(name));
+        }
+    }
+    path.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_begins_what_a_glob_names_by_its_folders() {
+        for (glob, link, is_begun) in [
+            ("conf/prod.toml", "conf", true),
+            ("conf/prod.toml", "CONF", true),
+            ("conf/prod.toml", "other", false),
+            ("conf/prod.toml", "other/conf", false),
+            ("a/b/c", "a", true),
+            ("a/b/c", "a/b", true),
+            ("a/*/c", "a/x", true),
+            ("/top.txt", "x", false),
+            ("*.pem", "conf", false),
+            ("secrets/", "x", false),
+            ("**/secrets/*.key", "a/secrets", true),
+            ("**/secrets/*.key", "a/b", false),
+            ("src/**/gen.rs", "src/a/b", true),
+            ("src/**", "src", true),
+            ("{a/b,c}/d", "x", true),
+            ("{a,c}/d", "x", false),
+            ("{a,c}/d", "c", true),
+        ] {
+            let names: Vec<&OsStr> = Path::new(link).iter().collect();
+            assert_eq!(begins(glob, &names), is_begun, "{glob} {link}");
+        }
+    }
+}
