@@ -26,6 +26,10 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ),
     ("LBX_SANDBOX", "A named workspace, as --sandbox."),
     ("LBX_OUTPUT", "With the value text, as --text."),
+    (
+        "LBX_STATE_ID",
+        "The id of the state, 32 hexadecimal digits: where several machines or containers share a workspace and its history.",
+    ),
 ];
 
 /// Complaints about what `clap_mangen` writes, which nobody sees in the page, and about the date that
@@ -34,12 +38,16 @@ const WORDS_OF_THE_GENERATOR: [&str; 2] = ["skipping paragraph macro", "missing 
 
 /// Files that lbx keeps, as a page shows them.
 const FILES: &[(&str, &str)] = &[
+    (".lbx/", "What lbx keeps at the workspace root; git ignores it."),
     (
-        ".lbx/",
-        "State of lbx at the workspace root; git ignores it. It holds the sessions, the journal, backups of every replaced file, and the trash.",
+        ".lbx/ID/",
+        "State of one account. It holds the sessions, the journal, the audit log, backups of every replaced file, and the trash.",
     ),
     (".lbx/config.toml", "Policy of the workspace, which may be committed."),
-    (".lbx/sessions/ID.json", "What the session ID has read."),
+    (
+        "$XDG_STATE_HOME/lbx/id",
+        "The account's id, which names its state in every workspace; ~/.local/state/lbx/id by default. lbx config shows which one is used.",
+    ),
     (
         "refs/heads/lbx-snapshots",
         "The branch with one commit for every change; git log lbx-snapshots shows it. In a linked worktree it is lbx-snapshots-NAME.",

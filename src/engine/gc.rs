@@ -13,6 +13,7 @@ use rustix::fs::AtFlags;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::path::WorkspacePath;
 use super::state::State;
 use super::transaction::journal::{self, DONE_FOLDER, Entry, STUCK_FOLDER, names_in};
 use super::{backup, fs, session, trash};
@@ -89,7 +90,7 @@ pub fn collect(state: &State, root: &Path, before: u64, dry_run: bool) -> Result
         Collector { state, root, before, dry_run, needed: Needed::default(), done: Collected::default() };
     collector.history()?;
     for entry in journal::open_entries(state)?.0 {
-        collector.needed.add(&entry);
+        collector.needed.add(&state.path_of(trash::FOLDER), &entry);
     }
     collector.stuck()?;
     collector.backups()?;
@@ -133,10 +134,10 @@ struct Needed {
 
 impl Needed {
     /// Notes what a change refers to.
-    fn add(&mut self, entry: &Entry) {
+    fn add(&mut self, trash: &WorkspacePath, entry: &Entry) {
         let versions = entry.files.iter().flat_map(|file| [&file.before, &file.after]);
         self.versions.extend(versions.flatten().map(|version| version.sha256.to_hex()));
-        let trash = trash::folder();
+
         for path in entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]) {
             if let Ok(rest) = path.as_path().strip_prefix(trash.as_path())
                 && let Some(id) = rest.iter().next()
@@ -209,7 +210,7 @@ impl Collector<'_> {
                 };
                 let gone = self.file(&folder, &name, may_go);
                 if let Some(entry) = entry.as_ref().filter(|_| gone.files == 0) {
-                    self.needed.add(entry);
+                    self.needed.add(&self.state.path_of(trash::FOLDER), entry);
                 }
                 self.done.removed.history.join(gone);
             }
@@ -224,7 +225,7 @@ impl Collector<'_> {
         };
         for name in names_in(&folder)? {
             if let Some(entry) = journal::read_entry(&folder, &name)? {
-                self.needed.add(&entry);
+                self.needed.add(&self.state.path_of(trash::FOLDER), &entry);
             }
             self.file(&folder, &name, false);
         }
@@ -272,7 +273,7 @@ impl Collector<'_> {
                 entry.map_or_else(Tally::default, |entry| Tally { files: entry.files, bytes: entry.bytes });
             if !is_old || self.needed.trash.contains(&id) || (entry.is_none() && has_content) {
                 self.done.kept.join(tally);
-            } else if self.dry_run || trash::purge(self.root, &id) {
+            } else if self.dry_run || trash::purge(self.state, self.root, &id) {
                 self.done.removed.trash.join(tally);
             } else {
                 self.done.kept.join(tally);

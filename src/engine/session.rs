@@ -367,7 +367,7 @@ pub fn update(
     change(&mut session);
     let bytes = serde_json::to_vec(&session).map_err(|error| Error::internal(error.to_string()))?;
     let aside = format!("{ASIDE_PREFIX}{id}.{}", unique_name("new"));
-    state.replace(folder.as_fd(), OsStr::new(&format!("{id}.json")), &bytes, &aside)?;
+    state.replace(folder.as_fd(), OsStr::new(&format!("{id}.json")), &bytes, 0o600, &aside)?;
     Ok(warning)
 }
 

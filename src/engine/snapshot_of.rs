@@ -1,6 +1,7 @@
 //! From a change to its commit on the snapshot branch.
 
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Engine;
@@ -10,7 +11,7 @@ use super::snapshot::{
     AllAhead, AtHand, BASELINE, Bounds, Change, FileChange, FileState, FolderChange, LeftOut, Reason,
     Recorded, Scan, SnapshotError, Store,
 };
-use super::state::STATE_FOLDER;
+use super::state::{STATE_FOLDER, State};
 use super::transaction::journal::Entry;
 use crate::error::{Error, ErrorKind};
 
@@ -111,7 +112,7 @@ pub fn baseline(engine: &mut Engine, entry: &Entry, at_hand: &AtHand) {
         at_hand,
     };
     let control = engine.control.clone().within(BASELINE_TIME_MAX.min(scan_time(engine)));
-    let state = engine.workspace.root().join(STATE_FOLDER);
+    let state = state_folder(engine);
     match uninterrupted(|| open(engine)?.scan(&state, &scan, &control)) {
         Ok(recorded) => {
             recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
@@ -149,7 +150,7 @@ pub fn scan(engine: &mut Engine, subject: String, why: Option<&str>, tool: &str)
         at_hand: &AtHand::new(),
     };
     let control = engine.control.clone().within(scan_time(engine));
-    let state = engine.workspace.root().join(STATE_FOLDER);
+    let state = state_folder(engine);
     let scanned = uninterrupted(|| open(engine)?.scan(&state, &scan, &control));
     scanned.map_err(|error| refused(ErrorKind::SnapshotFailed, &error))
 }
@@ -174,7 +175,7 @@ pub fn pack(engine: &mut Engine) -> usize {
 /// `io_error` where they cannot be opened.
 pub fn find(engine: &Engine) -> Result<Option<Store>, Error> {
     let root = engine.workspace.root();
-    uninterrupted(|| Store::find(root, &root.join(STATE_FOLDER), engine.policy().branch()))
+    uninterrupted(|| Store::find(root, &state_folder(engine), engine.policy().branch()))
         .map_err(|error| unreadable(&error))
 }
 
@@ -220,8 +221,18 @@ fn uninterrupted<T>(work: impl Fn() -> Result<T, SnapshotError>) -> Result<T, Sn
 /// Opens the snapshots of the workspace.
 fn open(engine: &Engine) -> Result<Store, SnapshotError> {
     let root = engine.workspace.root();
-    let store = Store::open(root, &root.join(STATE_FOLDER), engine.policy().branch())?;
+    let store = Store::open(root, &state_folder(engine), engine.policy().branch())?;
     Ok(store.taking_files_of(engine.policy().number(Key::SnapshotFileBytes)))
+}
+
+/// Where the state is that the private repository belongs to; where there is none yet, a name that is
+/// none's.
+fn state_folder(engine: &Engine) -> PathBuf {
+    let root = engine.workspace.root();
+    match State::find(&engine.workspace) {
+        Ok(Some(state)) => root.join(state.path().as_path()),
+        _ => root.join(STATE_FOLDER).join("none"),
+    }
 }
 
 /// Why there are no snapshots.

@@ -1,16 +1,23 @@
 //! `.lbx/`: everything that lbx remembers, reached from opened folders only.
+//!
+//! The state of one account is `.lbx/ID/`, which nobody who prepares a workspace can name ([`id`]).
+//! Nothing else in `.lbx/` is looked at but the policy and the workspace's lock.
+
+pub mod id;
+mod lock;
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 
+use self::lock::Asked;
+pub use self::lock::Lock;
 use super::fs;
 use super::path::WorkspacePath;
 use super::transaction::stage;
@@ -19,18 +26,22 @@ use crate::error::{Error, ErrorKind};
 
 /// The folder at the workspace root.
 pub const STATE_FOLDER: &str = ".lbx";
-/// Size of what a lock's file says of its holder.
-const HOLDER_BYTES_MAX: usize = 100;
+/// The lock that every change in the workspace holds, whoever makes it.
+const WORKSPACE_LOCK: &str = "lock";
 /// The file that tells git what not to see.
 const IGNORE_NAME: &str = ".gitignore";
 /// Keeps the state out of git, save for the policy that a team may want to share.
 const IGNORE_FILE: &[u8] = b"# lbx keeps its own state here.\n*\n!/config.toml\n";
 
-/// The opened `.lbx/`.
+/// The opened state of this account in a workspace.
 #[derive(Debug)]
 pub struct State {
-    /// The folder itself.
+    /// `.lbx/`, which other accounts use too.
+    shared: OwnedFd,
+    /// The state's own folder in it.
     folder: OwnedFd,
+    /// The same, from the workspace root.
+    path: WorkspacePath,
     /// How long one holder may keep a lock before those who wait give up.
     lock_wait: Duration,
     /// Folders that got a new one in this call, which is not durable yet.
@@ -38,27 +49,21 @@ pub struct State {
 }
 
 impl State {
-    /// Opens `.lbx/`; `None` where there is none yet.
+    /// Opens the state of this account; `None` where there is none yet.
     ///
     /// # Errors
     /// `not_a_directory` where something else has its name, or the system's.
     pub fn find(workspace: &Workspace) -> Result<Option<Self>, Error> {
-        match fs::open_at(workspace.root_fd(), OsStr::new(STATE_FOLDER), fs::FOLDER) {
-            Ok(folder) => {
-                Ok(Some(Self { folder, lock_wait: workspace.lock_wait(), grown: RefCell::default() }))
-            }
-            Err(Errno::NOENT) => Ok(None),
-            Err(Errno::NOTDIR | Errno::LOOP) => Err(Error::new(
-                ErrorKind::NotADirectory,
-                format!("{STATE_FOLDER} is no folder of its own, so lbx cannot keep its state there"),
-            )
-            .at(STATE_FOLDER)
-            .suggest("Remove .lbx (a file or a symlink) from the workspace root and repeat the call.")),
-            Err(errno) => Err(Error::io("open", STATE_FOLDER, errno)),
-        }
+        let Some(shared) = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)? else {
+            return Ok(None);
+        };
+        let Some(known) = id::of(workspace.root_fd(), shared.as_fd(), false)? else {
+            return Ok(None);
+        };
+        Self::opened(workspace, shared, &known.id)
     }
 
-    /// Opens `.lbx/`, and makes it where there is none.
+    /// Opens the state of this account, and makes it where there is none.
     ///
     /// # Errors
     /// As [`Self::find`].
@@ -67,32 +72,58 @@ impl State {
             state.keep_from_git()?;
             return Ok(state);
         }
-        make_folder(workspace.root_fd(), OsStr::new(STATE_FOLDER), 0o777)
-            .map_err(|errno| Error::io("make", STATE_FOLDER, errno))?;
-        let state = Self::find(workspace)?
-            .ok_or_else(|| Error::io("open", STATE_FOLDER, std::io::Error::from(Errno::NOENT)))?;
-        state.has_grown(workspace.root_fd());
+        let make = |errno| Error::io("make", STATE_FOLDER, errno);
+        let missing = || make(Errno::NOENT);
+        let is_new = make_folder(workspace.root_fd(), OsStr::new(STATE_FOLDER), 0o777).map_err(make)?;
+        let shared = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)?.ok_or_else(missing)?;
+        let new = id::of(workspace.root_fd(), shared.as_fd(), true)?.ok_or_else(missing)?;
+        make_folder(shared.as_fd(), OsStr::new(new.id.as_str()), 0o700).map_err(make)?;
+        let state = Self::opened(workspace, shared, &new.id)?.ok_or_else(missing)?;
+        if is_new {
+            state.has_grown(workspace.root_fd());
+        }
+        state.has_grown(state.shared.as_fd());
         state.keep_from_git()?;
         Ok(state)
     }
 
-    /// Writes the file that keeps the state out of git, unless it is there. It is looked for each
-    /// time, and a length of nothing counts as missing: the call that made the folder may have been
-    /// killed in between, or the power may have failed.
+    /// Opens the state `id` in the opened `.lbx/`, if it is there.
+    fn opened(workspace: &Workspace, shared: OwnedFd, id: &id::StateId) -> Result<Option<Self>, Error> {
+        let shown = shown(id.as_str());
+        let Some(folder) = open_own(shared.as_fd(), id.as_str(), &shown)? else {
+            return Ok(None);
+        };
+        let path = WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(id.as_str().as_ref());
+        let lock_wait = workspace.lock_wait();
+        Ok(Some(Self { shared, folder, path, lock_wait, grown: RefCell::default() }))
+    }
+
+    /// Where the state is, from the workspace root.
+    #[must_use]
+    pub fn path(&self) -> &WorkspacePath {
+        &self.path
+    }
+
+    /// Where something of the state is, from the workspace root.
+    #[must_use]
+    pub fn path_of(&self, below: &str) -> WorkspacePath {
+        below.split('/').fold(self.path.clone(), |path, name| path.join(name.as_ref()))
+    }
+
+    /// Writes the file that keeps the state out of git, where it is missing or says anything else: one
+    /// that came with a clone could have the backups of secrets committed.
     fn keep_from_git(&self) -> Result<(), Error> {
         let name = OsStr::new(IGNORE_NAME);
-        match fs::stat_at(self.fd(), name) {
-            Err(Errno::NOENT) => {}
-            Ok(stat) if fs::is_regular(&stat) && fs::size_of(&stat) == 0 => {}
-            _ => return Ok(()),
+        if let Ok(Some(bytes)) = fs::read_at(self.shared.as_fd(), name, IGNORE_FILE.len() as u64)
+            && bytes == IGNORE_FILE
+        {
+            return Ok(());
         }
-        // In place, since whoever finds it half written takes it for missing.
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let open = || rustix::fs::openat(self.fd(), name, flags, Mode::from_raw_mode(0o666));
-        let written = rustix::io::retry_on_intr(open)
-            .map_err(std::io::Error::from)
-            .and_then(|fd| File::from(fd).write_all(IGNORE_FILE));
-        written.map_err(|source| Error::io("write", shown(IGNORE_NAME), source))
+        if fs::stat_at(self.shared.as_fd(), name).is_ok_and(|stat| fs::is_folder(&stat)) {
+            fs::rename_at(&self.shared, name, &self.shared, unique_name("gitignore.aside"))
+                .map_err(|errno| Error::io("set aside", shown(IGNORE_NAME), errno))?;
+        }
+        self.replace(self.shared.as_fd(), name, IGNORE_FILE, 0o666, &unique_name("gitignore"))
     }
 
     /// Notes that a folder got a new one.
@@ -165,11 +196,12 @@ impl State {
         folder: BorrowedFd<'_>,
         name: &OsStr,
         bytes: &[u8],
+        mode: u32,
         aside: &str,
     ) -> Result<(), Error> {
         let staging = self.folder(stage::FOLDER)?;
         let aside = OsStr::new(aside);
-        let written = fs::create_at(staging.as_fd(), aside, 0o600)
+        let written = fs::create_at(staging.as_fd(), aside, mode)
             .map_err(std::io::Error::from)
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| Ok(fs::rename_at(&staging, aside, folder, name)?));
@@ -185,12 +217,10 @@ impl State {
     /// # Errors
     /// The system's.
     pub fn try_lock(&self, folder: BorrowedFd<'_>, name: &str) -> Result<Option<Lock>, Error> {
-        let io = |source: std::io::Error| Error::io("lock", shown(name), source);
-        let file = open_lock(folder, OsStr::new(name)).map_err(|errno| io(errno.into()))?;
-        match fs2::FileExt::try_lock_exclusive(&file) {
-            Ok(()) => Lock::held(file).map(Some).map_err(io),
-            Err(source) if is_contended(&source) => Ok(None),
-            Err(source) => Err(io(source)),
+        match lock::take(folder, name, 0o600, None) {
+            Ok(Asked::Held(lock)) => Ok(Some(lock)),
+            Ok(Asked::Busy) => Ok(None),
+            Err(source) => Err(Error::io("lock", shown(name), source)),
         }
     }
 
@@ -203,90 +233,53 @@ impl State {
     /// # Errors
     /// `lock_timeout`, or the system's.
     pub fn lock(&self, folder: BorrowedFd<'_>, name: &str) -> Result<Lock, Error> {
-        let file =
-            open_lock(folder, OsStr::new(name)).map_err(|errno| Error::io("open", shown(name), errno))?;
-        let io = |source| Error::io("lock", shown(name), source);
-        match fs2::FileExt::try_lock_exclusive(&file) {
-            Ok(()) => {}
-            Err(source) if is_contended(&source) => {
-                let locked = wait_for(&file, self.lock_wait).map_err(io)?;
-                let holder = locked.ok_or_else(|| {
-                    Error::new(
-                        ErrorKind::LockTimeout,
-                        format!("another lbx call held {} for {} s", shown(name), self.lock_wait.as_secs()),
-                    )
-                })?;
-                return Lock::held(holder).map_err(io);
-            }
-            Err(source) => return Err(io(source)),
+        self.wait_for(folder, name, 0o600)
+    }
+
+    /// Takes the lock that every change in the workspace holds, whichever account makes it.
+    ///
+    /// # Errors
+    /// As [`Self::lock`].
+    pub fn lock_workspace(&self) -> Result<Lock, Error> {
+        self.wait_for(self.shared.as_fd(), WORKSPACE_LOCK, 0o666)
+    }
+
+    /// Takes a lock, whose file gets `mode` less the umask.
+    fn wait_for(&self, folder: BorrowedFd<'_>, name: &str, mode: u32) -> Result<Lock, Error> {
+        match lock::take(folder, name, mode, Some(self.lock_wait)) {
+            Ok(Asked::Held(lock)) => Ok(lock),
+            Ok(Asked::Busy) => Err(Error::new(
+                ErrorKind::LockTimeout,
+                format!("another lbx call held {} for {} s", shown(name), self.lock_wait.as_secs()),
+            )),
+            Err(source) => Err(Error::io("lock", shown(name), source)),
         }
-        Lock::held(file).map_err(io)
     }
 }
 
-/// Waits for a lock in a thread of its own, for as long as it goes from holder to holder; `None`
-/// where one kept it too long.
-fn wait_for(file: &File, patience: Duration) -> std::io::Result<Option<File>> {
-    let waiting = file.try_clone()?;
-    let (sender, receiver) = std::sync::mpsc::channel();
-    std::thread::Builder::new().spawn(move || {
-        let locked = loop {
-            match fs2::FileExt::lock_exclusive(&waiting) {
-                Err(source) if source.kind() == std::io::ErrorKind::Interrupted => {}
-                outcome => break outcome,
-            }
-        };
-        // Where nobody waits any more, the file is closed here, and so the lock is free.
-        let _ = sender.send(locked.map(|()| waiting));
-    })?;
-    let mut holder = holder_of(file);
-    loop {
-        if let Ok(locked) = receiver.recv_timeout(patience) {
-            return locked.map(Some);
-        }
-        let now = holder_of(file);
-        if now == holder {
-            return Ok(None);
-        }
-        holder = now;
+/// Opens a folder of lbx's own; `None` where there is none yet.
+fn open_own(parent: BorrowedFd<'_>, name: &str, shown: &str) -> Result<Option<OwnedFd>, Error> {
+    match fs::open_at(parent, OsStr::new(name), fs::FOLDER) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(Errno::NOTDIR | Errno::LOOP) => Err(Error::new(
+            ErrorKind::NotADirectory,
+            format!("{shown} is not a folder, so lbx cannot keep its state there"),
+        )
+        .at(shown)
+        .suggest(format!("Rename {shown} (a file or a symlink), and repeat the call."))),
+        Err(errno) => Err(Error::io("open", shown, errno)),
     }
 }
 
-/// What the last holder of a lock left in its file.
-fn holder_of(file: &File) -> Vec<u8> {
-    let mut name = vec![0; HOLDER_BYTES_MAX];
-    let length = rustix::io::pread(file, &mut name, 0).unwrap_or(0);
-    name.truncate(length);
-    name
-}
-
-/// A held lock; dropped, it is free.
-#[derive(Debug)]
-#[must_use = "the lock is free as soon as this is dropped"]
-pub struct Lock {
-    /// The locked file; closing it unlocks.
-    _file: File,
-}
-
-impl Lock {
-    /// A lock that was just taken; its file says so to those who wait.
-    fn held(file: File) -> std::io::Result<Self> {
-        rustix::io::retry_on_intr(|| rustix::io::pwrite(&file, unique_name("holder").as_bytes(), 0))?;
-        Ok(Self { _file: file })
-    }
-}
-
-/// Whether a lock is merely held by someone else.
-fn is_contended(source: &std::io::Error) -> bool {
-    source.raw_os_error() == fs2::lock_contended_error().raw_os_error()
-        || source.kind() == std::io::ErrorKind::Interrupted
-}
-
-/// Opens a lock file, made where it is missing.
-fn open_lock(folder: BorrowedFd<'_>, name: &OsStr) -> Result<File, Errno> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let mode = Mode::from_raw_mode(0o600);
-    rustix::io::retry_on_intr(|| rustix::fs::openat(folder, name, flags, mode)).map(File::from)
+/// Where something of a state is, from the workspace root; in a dry run there may be none, and nothing
+/// will stand there.
+#[must_use]
+pub fn path_in(state: Option<&State>, below: &str) -> WorkspacePath {
+    state.map_or_else(
+        || WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(below.as_ref()),
+        |state| state.path_of(below),
+    )
 }
 
 /// Makes a folder, where there is none yet; whether there was none.

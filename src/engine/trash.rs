@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fs;
 use super::path::WorkspacePath;
-use super::state::{STATE_FOLDER, State, unique_name};
+use super::state::{State, path_in, unique_name};
 use super::transaction::journal::names_in;
 use crate::error::Error;
 
@@ -56,21 +56,15 @@ impl TrashEntry {
 
     /// Where what was deleted is kept.
     #[must_use]
-    pub fn content(&self) -> WorkspacePath {
-        folder().join(self.id.as_ref()).join(CONTENT.as_ref())
+    pub fn content(&self, state: Option<&State>) -> WorkspacePath {
+        path_in(state, FOLDER).join(self.id.as_ref()).join(CONTENT.as_ref())
     }
 
     /// Where its description is kept.
     #[must_use]
-    pub fn description(&self) -> WorkspacePath {
-        folder().join(self.id.as_ref()).join(DESCRIPTION.as_ref())
+    pub fn description(&self, state: &State) -> WorkspacePath {
+        state.path_of(FOLDER).join(self.id.as_ref()).join(DESCRIPTION.as_ref())
     }
-}
-
-/// The trash, from the workspace root.
-#[must_use]
-pub fn folder() -> WorkspacePath {
-    WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(FOLDER.as_ref())
 }
 
 /// What is in the trash, the newest first.
@@ -107,8 +101,8 @@ pub fn has_content(state: &State, id: &str) -> Result<bool, Error> {
 
 /// Removes the entry `id` for good; whether all of it could be removed.
 #[must_use]
-pub fn purge(root: &std::path::Path, id: &str) -> bool {
-    let folder = root.join(folder().join(id.as_ref()).as_path());
+pub fn purge(state: &State, root: &std::path::Path, id: &str) -> bool {
+    let folder = root.join(state.path_of(FOLDER).join(id.as_ref()).as_path());
     // `remove_dir_all` opens each folder from the one before and follows no link.
     std::fs::remove_dir_all(folder).is_ok()
 }

@@ -134,7 +134,8 @@ fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Dele
     change.must_have_sha256(&place, request.expected_sha256)?;
     let session = change.engine().session().as_str().to_owned();
     let mut entry = TrashEntry::new(place.path().clone(), &session, seconds_now(), is_folder);
-    let sum = change.move_whole(place.path(), &entry.content())?;
+    let content = entry.content(change.state());
+    let sum = change.move_whole(place.path(), &content)?;
     (entry.files, entry.bytes) = (sum.files, sum.bytes);
     let answer = Deleted { path: shown, trash_id: entry.id.clone(), files: sum.files, bytes: sum.bytes };
     change.describe(entry);

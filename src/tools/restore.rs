@@ -75,10 +75,11 @@ impl Tool for Restore {
             .at(shown)
             .suggest("Name another place with `to`, or move what stands there out of the way."));
         }
-        let stored = change.engine().workspace.root().join(entry.content().as_path());
-        let content = change.engine().workspace.resolve_entry(&stored)?;
-        let sha256 = change.sha256_at(&content)?;
-        change.move_whole(&entry.content(), place.path())?;
+        let content = entry.content(change.state());
+        let stored = change.engine().workspace.root().join(content.as_path());
+        let stored = change.engine().workspace.resolve_entry(&stored)?;
+        let sha256 = change.sha256_at(&stored)?;
+        change.move_whole(&content, place.path())?;
         change.commit(subject(Self::NAME, &[place.path().clone()]), request.trial.why)?;
         Ok(Response { path: shown, sha256, trash_id: entry.id, files: entry.files })
     }

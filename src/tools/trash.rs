@@ -147,7 +147,8 @@ fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     }
     let root = change.engine().workspace.root().to_owned();
     for entry in entries.iter().filter(|_| !request.dry_run) {
-        if !trash::purge(&root, &entry.id) {
+        let is_gone = change.state().is_some_and(|state| trash::purge(state, &root, &entry.id));
+        if !is_gone {
             change.engine().warn(format!("not all of trash entry {} could be removed", entry.id));
         }
     }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::Answer;
+use super::{Answer, STATE_ID};
 
 /// The binary under test.
 pub const LBX: &str = env!("CARGO_BIN_EXE_lbx");
@@ -72,7 +72,7 @@ impl Call {
     fn of(mut command: Command, root: &Path, home: &Path) -> Self {
         command.current_dir(root).env_clear();
         command.env("PATH", PATH_FIXED).env("HOME", home).env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
-        command.env("GIT_CONFIG_NOSYSTEM", "1");
+        command.env("GIT_CONFIG_NOSYSTEM", "1").env("LBX_STATE_ID", STATE_ID);
         Self { command, stdin: Stdin::Null, shown: Vec::new() }
     }
 

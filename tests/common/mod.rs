@@ -26,6 +26,15 @@ pub use answer::{Answer, EXIT_STATUS, exit_status};
 pub use call::LBX;
 pub use call::{Call, PATH_FIXED, kill};
 
+/// The id of lbx's state in every workspace of a test.
+pub const STATE_ID: &str = "5ca1ab1e0ddba11c0ffee15badc0de42";
+
+/// Where something of lbx's state is, from the workspace root.
+#[allow(dead_code, reason = "not every test looks into the state")]
+pub fn state(path: &str) -> String {
+    format!(".lbx/{STATE_ID}/{path}").trim_end_matches('/').to_owned()
+}
+
 /// A folder of files, mostly a git repository, and a home folder beside it.
 pub struct Workspace {
     /// What is removed when the test ends.
@@ -65,7 +74,9 @@ impl Workspace {
         let outside = folder.path().canonicalize().unwrap();
         let root = outside.join("ws");
         fs::create_dir(&root).unwrap();
-        fs::create_dir(outside.join("home")).unwrap();
+        let kept = outside.join("home/.local/state/lbx");
+        fs::create_dir_all(&kept).unwrap();
+        fs::write(kept.join("id"), format!("{STATE_ID}\n")).unwrap();
         let ws = Self { _folder: folder, root, outside };
         for (path, text) in files {
             ws.write(path, text);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{Standing, Workspace};
+use crate::common::{Standing, Workspace, state};
 
 /// How long a call after a kill may take.
 const NEXT_CALL: Duration = Duration::from_secs(5);
@@ -142,9 +142,9 @@ pub fn must_be_tidy(ws: &Workspace) -> Result<(), String> {
     for path in files_below(&ws.root) {
         let name = path.strip_prefix(&ws.root).unwrap().display().to_string();
         let is_left = name.contains(".lbx-tmp-")
-            || name.starts_with(".lbx/staging/")
-            || name.starts_with(".lbx/journal/open/")
-            || name.starts_with(".lbx/journal/stuck/")
+            || name.starts_with(&state("staging/"))
+            || name.starts_with(&state("journal/open/"))
+            || name.starts_with(&state("journal/stuck/"))
             || (name.starts_with(".git/") && has_ending(&path, "lock"));
         if is_left {
             left.push(name);

@@ -1,6 +1,6 @@
 //! A call that is killed as it enters any system call that changes or opens something.
 
-use crate::common::Workspace;
+use crate::common::{Workspace, state};
 use crate::inject::{Point, can_inject, each, kill_at, points, sample};
 use crate::judge::{Sides, difference, files_below, must_be_tidy};
 use crate::scenarios::{self, Scenario};
@@ -111,7 +111,7 @@ fn half_way(scenario: &Scenario) -> Workspace {
     for point in all {
         let ws = scenario.before.copy();
         kill_at(&ws, &point, &scenario.arguments());
-        let entries = std::fs::read_dir(ws.path(".lbx/journal/open"));
+        let entries = std::fs::read_dir(ws.path(&state("journal/open")));
         if entries.is_ok_and(|entries| {
             entries.flatten().any(|entry| !entry.file_name().to_string_lossy().starts_with('.'))
         }) {
@@ -134,7 +134,7 @@ fn a_deletion_whose_description_is_gone_is_rolled_back() {
     // The first name that the change moves is that of the description.
     let point = Point { call: "renameat2".to_owned(), number: 1 };
     kill_at(&ws, &point, &["delete", "d", "--recursive"]);
-    let waiting = files_below(&ws.path(".lbx/staging"));
+    let waiting = files_below(&ws.path(&state("staging")));
     let [description] = waiting.as_slice() else { panic!("one file waits, and not {waiting:?}") };
     std::fs::remove_file(description).unwrap();
     let data = ws.lbx(&["append", "other.txt", "--content", "more\n"]).ok();

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::common::Workspace;
+use crate::common::{Workspace, state};
 use crate::inject::{Point, can_inject, is_thorough, kill_at, points, sample};
 use crate::judge::{Sides, files_below, must_be_tidy, must_equal_tip};
 use crate::scenarios::{self, Scenario};
@@ -165,7 +165,8 @@ fn what_was_acknowledged_survives_a_power_failure() {
 
 /// Whether nothing is empty that must not be, and git finds nothing wrong.
 fn must_be_whole(ws: &Workspace, what: &str) {
-    let folders = [".git/objects", ".git/refs", ".lbx/backups", ".lbx/journal"].map(|name| ws.path(name));
+    let folders =
+        [".git/objects", ".git/refs", &state("backups"), &state("journal")].map(|name| ws.path(name));
     for file in folders.iter().filter(|folder| folder.is_dir()).flat_map(|folder| files_below(folder)) {
         let is_empty = std::fs::metadata(&file).unwrap().len() == 0;
         assert!(!is_empty, "{what}: {} is empty", file.display());

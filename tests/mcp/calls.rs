@@ -3,7 +3,7 @@
 use lbx::tools::TOOLS;
 use serde_json::{Value, json};
 
-use crate::client::Workspace;
+use crate::client::{STATE_ID, Workspace};
 
 #[test]
 fn each_tool_does_its_work() {
@@ -223,7 +223,7 @@ fn a_session_is_named_on_the_command_line_or_in_a_call() {
     named.ok("read", &json!({ "path": "a.txt" }));
     other.refused("write", &json!({ "path": "a.txt", "content": "b\n" }), "not_read");
     other.ok("write", &json!({ "path": "a.txt", "content": "b\n", "session": "pair" }));
-    assert!(workspace.path(".lbx/sessions/pair.json").exists());
+    assert!(workspace.path(&format!(".lbx/{STATE_ID}/sessions/pair.json")).exists());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{LBX, PATH_FIXED, Workspace};
+use crate::common::{LBX, PATH_FIXED, Workspace, state};
 
 /// What stands outside, and must stay there.
 const SECRET: &str = "root:TOP-SECRET:0:0";
@@ -202,7 +202,7 @@ fn calls_answer(ws: &Workspace, of: &str) {
 
 /// Checks that no object holds the secret; git itself would wait for a FIFO.
 fn nothing_leaked(ws: &Workspace, of: &str) {
-    for folder in [".git", ".lbx/repo.git"] {
+    for folder in [".git", state("repo.git").as_str()] {
         let mut command =
             ws.git_command(&["--git-dir", folder, "cat-file", "--batch-all-objects", "--batch"]);
         let listed = command.output().unwrap();
@@ -306,7 +306,9 @@ fn rules_count_where_the_repository_itself_cannot_serve() {
     let answer = ws.lbx(&["snapshot"]).success();
     let warned = |it: &Value| it.as_str().is_some_and(|text| text.contains("tomorrow"));
     assert!(answer["warnings"].as_array().unwrap().iter().any(warned), "{answer}");
-    let git = |arguments: &[&str]| ws.git(&[&["--git-dir=.lbx/repo.git"], arguments].concat());
+    let git = |arguments: &[&str]| {
+        ws.git(&[&[format!("--git-dir={}", state("repo.git")).as_str()], arguments].concat())
+    };
     assert_eq!(git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]), "a.txt\nx.txt");
     assert_eq!(git(&["cat-file", "-s", "lbx-snapshots:x.txt"]), "7");
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::common::{Workspace, sha256};
+use crate::common::{Workspace, sha256, state};
 
 /// A workspace in which two sessions changed something and one was refused.
 fn audited() -> Workspace {
@@ -81,7 +81,7 @@ fn a_whole_chain_is_verified() {
     let data = ws.lbx(&["audit", "--verify"]).ok();
     assert_eq!((&data["verified"], &data["broken"]), (&json!(true), &Value::Null));
     assert_eq!(ws.lbx(&["audit"]).ok()["verified"], Value::Null);
-    let text = fs::read_to_string(ws.path(".lbx/audit/current.jsonl")).unwrap();
+    let text = fs::read_to_string(ws.path(&state("audit/current.jsonl"))).unwrap();
     let chain: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(chain[0]["prev"], "");
     for pair in chain.windows(2) {
@@ -108,7 +108,7 @@ fn an_altered_or_removed_record_is_named() {
     ];
     for (name, damage, line) in cases {
         let ws = audited();
-        let path = ws.path(".lbx/audit/current.jsonl");
+        let path = ws.path(&state("audit/current.jsonl"));
         let lines: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
         assert_eq!(lines.len(), 4);
         fs::write(&path, damage(lines).join("\n") + "\n").unwrap();
@@ -126,7 +126,7 @@ fn an_altered_or_removed_record_is_named() {
 fn a_log_whose_end_is_cut_off_says_so() {
     for cut in [1, 2, 4] {
         let ws = audited();
-        let path = ws.path(".lbx/audit/current.jsonl");
+        let path = ws.path(&state("audit/current.jsonl"));
         let lines: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
         let left: String = lines[..4 - cut].iter().map(|line| format!("{line}\n")).collect();
         fs::write(&path, left).unwrap();
@@ -142,7 +142,7 @@ fn a_log_whose_end_is_cut_off_says_so() {
 #[test]
 fn half_a_record_of_a_dead_call_is_no_damage() {
     let ws = audited();
-    let path = ws.path(".lbx/audit/current.jsonl");
+    let path = ws.path(&state("audit/current.jsonl"));
     let mut text = fs::read_to_string(&path).unwrap();
     text += "{\"time\":\"2026";
     fs::write(&path, text).unwrap();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::common::Workspace;
+use crate::common::{Workspace, state};
 
 /// Lets a file of the state look as if it were that many days old.
 fn age(path: &std::path::Path, days: u32) {
@@ -38,8 +38,8 @@ fn old_and_new() -> Workspace {
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["write", "a.txt", "--content", "two\n"]).ok();
     ws.lbx(&["delete", "b.txt"]).ok();
-    ws.write(".lbx/sessions/x.json.damaged-1", "broken");
-    ws.write(".lbx/backups/00/.tmp-1", "half");
+    ws.write(&state("sessions/x.json.damaged-1"), "broken");
+    ws.write(&state("backups/00/.tmp-1"), "half");
     age_all(&ws, 40);
     ws.lbx(&["write", "a.txt", "--content", "three\n"]).ok();
     ws.lbx(&["delete", "c.txt"]).ok();

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::common::Workspace;
+use crate::common::{Workspace, state};
 
 const EDIT: [&str; 6] = ["edit", "a.txt", "--old-string", "one", "--new-string", "two"];
 
@@ -82,7 +82,7 @@ fn a_damaged_state_file_is_set_aside() {
     for damage in ["{", "no json", "[]", r#"{"version":1,"marks":7}"#, r#"{"marks":[]}"#] {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         ws.lbx(&["read", "a.txt"]).ok();
-        let state = ws.path(".lbx/sessions/default.json");
+        let state = ws.path(&state("sessions/default.json"));
         fs::write(&state, damage).unwrap();
         ws.unchanged(|| ws.lbx(&EDIT).error("not_read"));
         assert!(ws.state_file("damaged").exists(), "{damage:?}");
@@ -96,7 +96,7 @@ fn a_state_file_that_a_power_failure_emptied_has_read_nothing() {
     for emptied in ["", "\u{0}\u{0}"] {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         ws.lbx(&["read", "a.txt"]).ok();
-        fs::write(ws.path(".lbx/sessions/default.json"), emptied).unwrap();
+        fs::write(ws.path(&state("sessions/default.json")), emptied).unwrap();
         ws.unchanged(|| ws.lbx(&EDIT).error("not_read"));
         ws.lbx(&["read", "a.txt"]).ok();
         ws.lbx(&EDIT).ok();
@@ -107,7 +107,7 @@ fn a_state_file_that_a_power_failure_emptied_has_read_nothing() {
 fn a_damaged_state_file_is_told() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
-    fs::write(ws.path(".lbx/sessions/default.json"), "{").unwrap();
+    fs::write(ws.path(&state("sessions/default.json")), "{").unwrap();
     ws.lbx(&["read", "a.txt"]).warned("damaged");
     ws.lbx(&EDIT).ok();
 }
@@ -116,7 +116,7 @@ fn a_damaged_state_file_is_told() {
 fn a_state_file_that_is_none_is_set_aside() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
-    let state = ws.path(".lbx/sessions/default.json");
+    let state = ws.path(&state("sessions/default.json"));
     fs::remove_file(&state).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", &state).unwrap();
     ws.lbx(&["read", "a.txt"]).warned("damaged");
@@ -127,7 +127,7 @@ fn a_state_file_that_is_none_is_set_aside() {
 fn a_newer_state_file_is_refused_and_not_guessed_at() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
-    let state = ws.path(".lbx/sessions/default.json");
+    let state = ws.path(&state("sessions/default.json"));
     let newer = r#"{"version":99,"marks":"in another form"}"#;
     fs::write(&state, newer).unwrap();
     ws.unchanged(|| {
@@ -170,7 +170,7 @@ fn sessions_do_not_see_each_others_state_grow() {
     for session in 0..20 {
         ws.lbx(&["read", "a.txt", "--session", &format!("s{session}")]).ok();
     }
-    let files = fs::read_dir(ws.path(".lbx/sessions")).unwrap();
+    let files = fs::read_dir(ws.path(&state("sessions"))).unwrap();
     let states =
         files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "json"));
     assert_eq!(states.count(), 20);

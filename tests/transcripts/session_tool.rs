@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use serde_json::{Value, json};
 
-use crate::common::{Workspace, make_fifo};
+use crate::common::{Workspace, make_fifo, state};
 
 /// Lines with the numbers 1 to `last`.
 fn numbered(last: u32) -> String {
@@ -245,11 +245,11 @@ fn the_sessions_of_a_workspace_are_listed_the_last_used_first() {
     ws.lbx(&["read", "a.txt", "--session", "old"]).ok();
     let touched = std::process::Command::new("touch")
         .args(["-d", "2 days ago"])
-        .arg(ws.path(".lbx/sessions/old.json"))
+        .arg(ws.path(&state("sessions/old.json")))
         .status();
     assert!(touched.unwrap().success());
     ws.lbx(&["write", "b.txt", "--content", "b", "--session", "new"]).ok();
-    ws.write(".lbx/sessions/broken.json", "{");
+    ws.write(&state("sessions/broken.json"), "{");
     let listed = ws.lbx(&["session", "list", "--session", "old"]).ok();
     let sessions = listed["sessions"].as_array().unwrap();
     let of = |name: &str| sessions.iter().find(|session| session["session"] == name).unwrap();
@@ -262,7 +262,7 @@ fn the_sessions_of_a_workspace_are_listed_the_last_used_first() {
     assert!(of("new")["time"].as_str().unwrap().ends_with('Z'));
     assert_eq!(of("broken").get("read"), None);
     // Looking at others' states leaves them as they are.
-    assert_eq!(ws.read_bytes(".lbx/sessions/broken.json"), b"{");
+    assert_eq!(ws.read_bytes(&state("sessions/broken.json")), b"{");
     let page = ws.json("session", &json!({"action": "list", "max_bytes": 1})).ok();
     assert_eq!((page["sessions"].as_array().unwrap().len(), &page["next_offset"]), (1, &json!(1)));
 }
@@ -323,10 +323,10 @@ fn a_status_of_odd_names_and_odd_states() {
     let data = ws.lbx(&["session"]).warned("shown lossily");
     assert_eq!(data["fresh"], json!(["a\u{fffd}.txt", "with: colon.txt"]));
     // A damaged state counts for nothing, and says so.
-    ws.write(".lbx/sessions/default.json", "{");
+    ws.write(&state("sessions/default.json"), "{");
     let data = ws.lbx(&["session"]).warned("damaged");
     assert_eq!(data, json!({"session": "default", "changes": 0}));
-    ws.write(".lbx/sessions/default.json", "{\"version\":99}");
+    ws.write(&state("sessions/default.json"), "{\"version\":99}");
     ws.lbx(&["session"]).error("io_error");
     ws.lbx(&["session", "list"]).ok();
 }
@@ -337,13 +337,13 @@ fn the_tool_needs_nothing_from_stdin_and_no_more_than_reading() {
     ws.lbx(&["read", "a.txt"]).ok();
     ws.call(&["session"]).stdin_never_closes().run().ok();
     // Nobody may write in it: who runs as root may all the same.
-    for path in [".lbx/sessions", ".lbx", "."] {
+    for path in [state("sessions").as_str(), ".lbx", "."] {
         ws.chmod(path, 0o555);
     }
     let data = ws.lbx(&["session"]).ok();
     ws.lbx(&["session", "brief"]).ok();
     ws.lbx(&["session", "list"]).ok();
-    for path in [".", ".lbx", ".lbx/sessions"] {
+    for path in [".", ".lbx", state("sessions").as_str()] {
         ws.chmod(path, 0o755);
     }
     assert_eq!(data["fresh"], json!(["a.txt"]));

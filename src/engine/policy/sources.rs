@@ -23,7 +23,8 @@ const FILE_BYTES_MAX: u64 = 256 << 10;
 /// The beginning of the names of lbx's environment variables.
 pub const VARIABLE_PREFIX: &str = "LBX_";
 /// Those that are no setting of the policy.
-const OTHER_VARIABLES: [&str; 4] = ["LBX_WORKSPACE", "LBX_SESSION", "LBX_SANDBOX", "LBX_OUTPUT"];
+const OTHER_VARIABLES: [&str; 5] =
+    ["LBX_WORKSPACE", "LBX_SESSION", "LBX_SANDBOX", "LBX_OUTPUT", crate::engine::state::id::VARIABLE];
 
 /// What the front end knows of the policy: everything but the workspace's own file.
 #[derive(Debug, Clone, Default)]

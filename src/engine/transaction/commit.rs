@@ -76,7 +76,7 @@ impl Change<'_> {
         self.entry.why = why;
         self.join_names();
         self.plan_folders()?;
-        self.settle_moves();
+        self.settle_moves(&state);
         self.note_folders();
         if self.session.seq == 0 {
             // Now, while the files still have their old bytes and nothing lies beside them.
@@ -239,7 +239,7 @@ impl Change<'_> {
         for (number, entry) in self.described.iter().enumerate() {
             let bytes = serde_json::to_vec(entry).map_err(|error| Error::internal(error.to_string()))?;
             let staged = stage.write_own(&format!("trash-{number}"), &bytes)?;
-            let (path, staged_path) = (entry.description(), staged.path.clone());
+            let (path, staged_path) = (entry.description(state), staged.path.clone());
             self.entry.descriptions.push(Description { staged: staged_path, path });
             prepared.descriptions.push(staged);
         }

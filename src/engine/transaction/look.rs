@@ -13,6 +13,7 @@ use crate::engine::hashed;
 use crate::engine::path::WorkspacePath;
 use crate::engine::policy::settings::Key;
 use crate::engine::resolve::{Place, must_be_short, names_a_folder};
+use crate::engine::state::path_in;
 use crate::engine::trash;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
@@ -137,7 +138,7 @@ impl Change<'_> {
     pub fn nothing_at(&self, path: &WorkspacePath) -> Result<Current, Error> {
         let place = Place::at(path.clone(), self.engine.workspace.shown(path), None);
         // What was deleted may change in the trash: an undo can go past the deletion.
-        if !path.is_within(&trash::folder()) {
+        if !path.is_within(&path_in(self.state.as_ref(), trash::FOLDER)) {
             self.must_be_writable(&place)?;
         }
         Ok(Current { place, original: None, bytes: Arc::default(), sha256: Sha256::of(b"") })

@@ -47,8 +47,6 @@ use stage::Original;
 
 /// The largest file that the policy may let be changed, in bytes: recovery reads no larger ones.
 pub const FILE_BYTES_MAX: u64 = 4 << 30;
-/// The lock that every change holds.
-const LOCK: &str = "lock";
 /// Changes of the session that are looked at for the same request.
 const REPEATS_LOOKED_AT: u64 = 20;
 
@@ -144,7 +142,7 @@ impl Engine {
     /// `lock_timeout`, or the system's where the state cannot be written.
     pub fn lock(&mut self) -> Result<Locked, Error> {
         let state = State::open(&self.workspace)?;
-        let lock = state.lock(state.fd(), LOCK)?;
+        let lock = state.lock_workspace()?;
         recover::recover(self, &state)?;
         Ok(Locked { state, lock })
     }

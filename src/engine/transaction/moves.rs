@@ -17,7 +17,7 @@ use crate::engine::path::WorkspacePath;
 use crate::engine::protect::is_protected;
 use crate::engine::protect::repository::is_repository;
 use crate::engine::snapshot_of;
-use crate::engine::state::STATE_FOLDER;
+use crate::engine::state::State;
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 
@@ -124,7 +124,7 @@ impl Change<'_> {
 
     /// Notes what tells the moved things from others, and lets them wait between their names where
     /// one is in another's way.
-    pub(super) fn settle_moves(&mut self) {
+    pub(super) fn settle_moves(&mut self, state: &State) {
         let workspace = &self.engine.workspace;
         let puts = self.files.iter().filter(|file| file.after.is_some());
         let claimed: Vec<&WorkspacePath> = puts.map(|file| file.seen.current.place.path()).collect();
@@ -143,8 +143,7 @@ impl Change<'_> {
                     touch(&other.from) || touch(&other.to)
                 })
         });
-        let held = WorkspacePath::root().join(STATE_FOLDER.as_ref());
-        let held = HELD_FOLDER.split('/').fold(held, |path, name| path.join(name.as_ref()));
+        let held = state.path_of(HELD_FOLDER);
         for (number, moved) in self.entry.moves.iter_mut().enumerate() {
             moved.inode = inode(workspace, &moved.from);
             moved.via = is_in_the_way.then(|| held.join(format!("{}-{number}", self.entry.id).as_ref()));

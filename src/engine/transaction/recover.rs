@@ -16,7 +16,7 @@ use crate::engine::protect::protected_component;
 use crate::engine::session;
 use crate::engine::snapshot::AllAhead;
 use crate::engine::snapshot_of::{self, Record};
-use crate::engine::state::{STATE_FOLDER, State, make_folder};
+use crate::engine::state::{State, make_folder};
 use crate::engine::workspace::Workspace;
 use crate::engine::{Engine, audit, backup, trash};
 use crate::error::{Error, ErrorKind};
@@ -55,7 +55,7 @@ enum Stand {
 fn recover_entry(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Error> {
     let stands: Vec<Stand> =
         entry.files.iter().map(|file| stand_in(&engine.workspace, entry, file)).collect();
-    let may_go_on = may_go_on(entry);
+    let may_go_on = may_go_on(state, entry);
     let can_complete =
         entry.files.iter().zip(&stands).all(|(file, stand)| match stand {
             Stand::After | Stand::Either => true,
@@ -73,21 +73,21 @@ fn recover_entry(engine: &mut Engine, state: &State, entry: &Entry) -> Result<()
     }
     entry.put_aside(state)?;
     engine.warn(format!(
-        "an earlier call ({}) was killed half-way and its files have changed since: it was neither completed nor undone; see .lbx/journal/stuck/{}.json",
-        entry.subject, entry.id
+        "an earlier call ({}) was killed half-way and its files have changed since: it was neither completed nor undone; see {}/{}.json",
+        entry.subject,
+        state.path_of(journal::STUCK_FOLDER),
+        entry.id
     ));
     Ok(())
 }
 
 /// Whether every path of an entry is one that a change may write: an entry might have been forged.
-fn may_go_on(entry: &Entry) -> bool {
+fn may_go_on(state: &State, entry: &Entry) -> bool {
     let is_free = |path: &WorkspacePath| protected_component(path.as_path()).is_none();
-    let is_trash = |path: &WorkspacePath| path.is_within(&trash::folder());
+    let (trash, held) = (state.path_of(trash::FOLDER), state.path_of(journal::HELD_FOLDER));
+    let is_trash = |path: &WorkspacePath| path.is_within(&trash);
     let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
-    let is_held = |path: &WorkspacePath| {
-        let held = path.as_path().strip_prefix(STATE_FOLDER).ok();
-        held.is_some_and(|path| path.starts_with(journal::HELD_FOLDER))
-    };
+    let is_held = |path: &WorkspacePath| path.is_within(&held);
     entry.files.iter().all(|file| is_free(&file.path) || is_trash(&file.path))
         && entry.descriptions.iter().all(|description| is_trash(&description.path))
         && entry.moves.iter().filter_map(|moved| moved.via.as_ref()).all(is_held)

@@ -14,6 +14,7 @@ use super::{Change, Planned};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::repository::{self, HEAD, HEAD_BYTES_READ, Head, PARTS, is_repository_with};
+use crate::engine::state::path_in;
 use crate::engine::trash;
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
@@ -41,7 +42,7 @@ impl Change<'_> {
 
     /// Every path that the change itself names, save those in lbx's own trash.
     fn touched(&self) -> impl Iterator<Item = &WorkspacePath> {
-        let trash = trash::folder();
+        let trash = path_in(self.state.as_ref(), trash::FOLDER);
         let files = self.files.iter().map(|file| file.seen.current.place.path());
         let moves = self.entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
         let folders = [&self.entry.folders, &self.entry.cleared, &self.entry.vacated];
@@ -99,6 +100,8 @@ struct ResultTree<'c> {
     moves: &'c [MoveEntry],
     /// Folders that are made.
     folders: &'c [WorkspacePath],
+    /// Lbx's own trash.
+    trash: WorkspacePath,
 }
 
 impl<'c> ResultTree<'c> {
@@ -115,13 +118,13 @@ impl<'c> ResultTree<'c> {
             removed: change.removed_paths(),
             moves: &change.entry.moves,
             folders: &change.entry.folders,
+            trash: path_in(change.state.as_ref(), trash::FOLDER),
         }
     }
 
     /// Everything that comes to stand.
     fn appearing(&self) -> impl Iterator<Item = &WorkspacePath> {
-        let trash = trash::folder();
-        let moved = self.moves.iter().map(|moved| &moved.to).filter(move |to| !to.is_within(&trash));
+        let moved = self.moves.iter().map(|moved| &moved.to).filter(|to| !to.is_within(&self.trash));
         self.puts.keys().copied().chain(moved).chain(self.folders)
     }
 
@@ -197,8 +200,7 @@ impl<'c> ResultTree<'c> {
             let looked = fs::open_beneath(self.workspace.root_fd(), &moved.from, fs::LOOK);
             looked.and_then(rustix::fs::fstat).is_ok_and(|stat| fs::is_symlink(&stat))
         };
-        let trash = trash::folder();
-        let moved = self.moves.iter().filter(move |moved| !moved.to.is_within(&trash)).filter(is_link);
+        let moved = self.moves.iter().filter(|moved| !moved.to.is_within(&self.trash)).filter(is_link);
         put.chain(moved.map(|moved| &moved.to))
     }
 }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::identity::{self, Identity};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
-use crate::engine::state::{STATE_FOLDER, State};
+use crate::engine::state::State;
 use crate::engine::workspace::Workspace;
 use crate::error::Error;
 
@@ -145,7 +145,7 @@ impl<'e> Stage<'e> {
     pub fn write_own(&self, name: &str, bytes: &[u8]) -> Result<Staged, Error> {
         let folder = Arc::clone(&self.staging);
         let name = OsString::from(format!("{}-{name}", self.id));
-        let path = staging_folder().join(&name);
+        let path = self.state.path_of(FOLDER).join(&name);
         let shown = path.to_string();
         let file = fs::create_at(folder.as_fd(), &name, 0o600)
             .map_err(|errno| Error::io("write", shown.clone(), errno))?;
@@ -173,7 +173,7 @@ impl<'e> Stage<'e> {
             (rustix::fs::fstat(staging).map_err(io)?, rustix::fs::fstat(&target).map_err(io)?);
         let gives_identity = !replaces && (fs::mode_of(&theirs) & 0o2000 != 0 || has_default_acl(&target));
         if ours.st_dev == theirs.st_dev && !gives_identity {
-            return Ok((staging_folder(), Arc::clone(staging), ""));
+            return Ok((self.state.path_of(FOLDER), Arc::clone(staging), ""));
         }
         self.note_beside(staging, nearest)?;
         Ok((nearest.clone(), Arc::new(target), BESIDE_PREFIX))
@@ -186,15 +186,10 @@ impl<'e> Stage<'e> {
             folders.push(folder.clone());
             let bytes = serde_json::to_vec(&folders).map_err(|error| Error::internal(error.to_string()))?;
             let name = note_name(self.id);
-            self.state.replace(staging.as_fd(), name.as_ref(), &bytes, &format!("{name}.new"))?;
+            self.state.replace(staging.as_fd(), name.as_ref(), &bytes, 0o600, &format!("{name}.new"))?;
         }
         Ok(())
     }
-}
-
-/// Where new bytes wait, from the workspace root.
-fn staging_folder() -> WorkspacePath {
-    WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(FOLDER.as_ref())
 }
 
 /// The name of the note for the change `id`.
