@@ -79,7 +79,8 @@ fn check(patch: &Patch<'_>, text: &[u8]) {
 
 /// Composes `patch` on a small tree, and looks at what comes out.
 fn plan(patch: &Patch<'_>, apply: Options) {
-    let options = PlanOptions { strip: Strip::Auto, target: Some(b"f".to_vec()), apply };
+    let options =
+        PlanOptions { strip: Strip::Auto, target: Some(b"f".to_vec()), apply, ..PlanOptions::default() };
     let old = |bytes: &[u8]| Before { bytes: bytes.to_vec(), mode: Some(0o644) };
     let outcomes = compose::<()>(patch, &options, &mut |path, _| {
         Ok(match path {

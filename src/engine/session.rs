@@ -133,6 +133,25 @@ impl Lines {
         first > last || holder.is_some_and(|&(_, to)| to >= last)
     }
 
+    /// The lines from `first` to `last` that were not shown, as ranges in order.
+    #[must_use]
+    pub fn missing(&self, first: u64, last: u64) -> Vec<(u64, u64)> {
+        let (mut missing, mut next) = (Vec::new(), first);
+        for &(from, to) in self.0.iter().filter(|(_, to)| *to >= first) {
+            if from > last {
+                break;
+            }
+            if next < from {
+                missing.push((next, from - 1));
+            }
+            next = to.saturating_add(1);
+        }
+        if next <= last {
+            missing.push((next, last));
+        }
+        missing
+    }
+
     /// The ranges.
     #[must_use]
     pub fn ranges(&self) -> &[(u64, u64)] {
@@ -495,6 +514,16 @@ mod tests {
         }
         assert_eq!(lines.ranges(), [(1, 12), (30, 31)]);
         assert!(lines.cover(12) && !lines.cover(13));
+        for (first, last, missing) in [
+            (1, 12, vec![]),
+            (1, 13, vec![(13, 13)]),
+            (10, 40, vec![(13, 29), (32, 40)]),
+            (30, 31, vec![]),
+            (20, 20, vec![(20, 20)]),
+            (5, 4, vec![]),
+        ] {
+            assert_eq!(lines.missing(first, last), missing, "{first}-{last}");
+        }
         assert!(Lines::default().cover(0));
     }
 

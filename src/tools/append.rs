@@ -9,7 +9,7 @@ use super::common::{self, DiffWanted, Shown, Trial, subject};
 use super::write::Response;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::transaction::{Change, Current, Intent, Known, Seen};
+use crate::engine::transaction::{Change, Current, Known, Needs, Seen};
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::content::Content;
@@ -76,13 +76,17 @@ impl Tool for Append {
 /// `stale_file` where `expected_sha256` is not that of the file, and whatever a write can meet.
 pub fn add(engine: &mut Engine, tool: &'static str, request: Request, end: End) -> Result<Response, Error> {
     let mut change = engine.begin(tool, request.trial.dry_run)?;
+    // The same text may well be added twice, unless the request says to which bytes.
+    let is_repeated = request.expected_sha256.is_some() && change.is_repeated(request.digest(tool))?;
     let current = change.look_at(&request.path)?;
-    let bytes = joined(&mut change, &current, request.content.as_bytes(), end)?;
-    if current.exists() && bytes == current.bytes() {
-        let wanted = DiffWanted { asked: false, dry_run: false, max_bytes: None };
-        return Ok(Response { already_applied: true, ..Response::of(&current, &bytes, wanted) });
+    if is_repeated {
+        return Ok(Response::already_applied(&current));
     }
     let seen = proof(&mut change, current, request.expected_sha256)?;
+    let bytes = joined(&mut change, seen.current(), request.content.as_bytes(), end)?;
+    if seen.current().exists() && bytes == seen.current().bytes() {
+        return Ok(Response::already_applied(seen.current()));
+    }
     let wanted = DiffWanted::by(&request.trial, &request.shown).within(change.engine().policy());
     let response = Response::of(seen.current(), &bytes, wanted);
     let subject = subject(tool, &[seen.current().place().path().clone()]);
@@ -91,10 +95,18 @@ pub fn add(engine: &mut Engine, tool: &'static str, request: Request, end: End) 
     Ok(response)
 }
 
+impl Request {
+    /// By what a repeated request is known.
+    fn digest(&self, tool: &str) -> Sha256 {
+        let what = (tool, &self.path, self.expected_sha256, &self.content);
+        Sha256::of(format!("{what:?}").as_bytes())
+    }
+}
+
 /// No proof is needed, but one that is given is checked.
 fn proof(change: &mut Change<'_>, current: Current, expected: Option<Sha256>) -> Result<Seen, Error> {
     match expected {
-        Some(_) => change.prove(current, expected, Intent::Edit, |_| None),
+        Some(_) => change.prove(current, expected, Needs::Any),
         None => Ok(current.without_proof()),
     }
 }

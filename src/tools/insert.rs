@@ -10,7 +10,7 @@ use super::common::{self, DiffWanted, Shown, Trial, subject};
 use super::edit::{FileEdited, LineRange, Matched};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::transaction::{Intent, Known};
+use crate::engine::transaction::{Known, Needs};
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::content::Content;
@@ -64,13 +64,17 @@ impl Tool for Insert {
             );
         }
         let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
+        let is_repeated = change.is_repeated(request.digest())?;
         let current = change.look_at(&request.path)?;
         common::must_exist(&mut change, &current)?;
+        if is_repeated {
+            return Ok(FileEdited::already_applied(&current));
+        }
         let content = common::decode(&current)?;
         let shown = current.place().shown().to_owned();
         let total = lines::count(&content.body);
         let near = (request.line.max(1), (request.line + 1).min(total).max(1));
-        let seen = change.prove(current, request.expected_sha256, Intent::Edit, |_| Some(near))?;
+        let seen = change.prove(current, request.expected_sha256, Needs::AnySuchAs(&|| Some(near)))?;
         if request.line > total {
             return Err(Error::invalid(format!(
                 "line {} is past the end: {shown} has {total} lines",
@@ -102,6 +106,14 @@ impl Tool for Insert {
 
     fn text(response: &FileEdited, text: &mut Text) {
         response.as_text(Self::NAME, text);
+    }
+}
+
+impl Request {
+    /// By what a repeated request is known.
+    fn digest(&self) -> Sha256 {
+        let what = ("insert", &self.path, self.line, self.expected_sha256, &self.content);
+        Sha256::of(format!("{what:?}").as_bytes())
     }
 }
 

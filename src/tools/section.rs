@@ -11,7 +11,7 @@ use super::common::{self, DiffWanted, Shown, Trial, subject};
 use super::edit::LineRange;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::transaction::{Change, Current, Intent, Known};
+use crate::engine::transaction::{Change, Current, Known, LONG_AGO, Needs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::Content;
@@ -136,22 +136,30 @@ impl Tool for Section {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         request.check()?;
         let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
+        // Only an addition, and a request that names old bytes, differ from one that finds its result.
+        let may_repeat = request.append || request.expected_sha256.is_some();
+        let is_repeated = may_repeat && change.repeated(request.digest(), LONG_AGO)?.is_some();
         let current = change.look_at(&request.path)?;
         if !request.create {
             common::must_exist(&mut change, &current)?;
         }
         let content = common::decode(&current)?;
-        let planned = plan(&mut change, &current, &content, &request)?;
+        let mut planned = plan(&mut change, &current, &content, &request)?;
         let shown = current.place().shown().to_owned();
+        if is_repeated {
+            planned.composed.already_applied = true;
+            planned.counts = diff::Counts::default();
+            return Ok(planned.answer(shown, current.sha256(), None));
+        }
         if planned.composed.already_applied {
             if request.expected_sha256.is_some() {
-                change.prove(current, request.expected_sha256, Intent::Edit, |_| None)?;
+                change.prove(current, request.expected_sha256, Needs::Any)?;
                 return Ok(planned.answer(shown, Sha256::of(&content.encode()), None));
             }
             return Ok(planned.answer(shown, current.sha256(), None));
         }
         let seen = match request.expected_sha256 {
-            Some(_) => change.prove(current, request.expected_sha256, Intent::Edit, |_| None)?,
+            Some(_) => change.prove(current, request.expected_sha256, Needs::Any)?,
             None => current.without_proof(),
         };
         let bytes = Content { body: planned.composed.text.clone(), ..content }.encode();
@@ -179,6 +187,13 @@ impl Tool for Section {
 }
 
 impl Request {
+    /// By what a repeated request is known.
+    fn digest(&self) -> Sha256 {
+        let Self { path, header, content, expected_sha256, level, occurrence, append, .. } = self;
+        let what = (path, header, level, occurrence, append, self.include_subsections);
+        Sha256::of(format!("section {what:?} {expected_sha256:?} {content:?}").as_bytes())
+    }
+
     /// Refuses what cannot be meant.
     fn check(&self) -> Result<(), Error> {
         let wrong = |field: &str, message: &str| Err(Error::invalid(message).detail("field", field));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::common::{DiffWanted, Shown, Trial, must_leave_nothing_out, parse_mode, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::transaction::{Change, Current, Intent, Known};
+use crate::engine::transaction::{Change, Current, Known, Needs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding, View};
@@ -104,16 +104,19 @@ impl Tool for Write {
     type Request = Request;
     type Response = Response;
 
-    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+    fn run(engine: &mut Engine, mut request: Request) -> Result<Response, Error> {
         let mode = request.mode.as_deref().map(parse_mode).transpose()?;
         let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
+        // Only a request that names old bytes can differ from one that finds its result.
+        let is_repeated = request.expected_sha256.is_some() && change.is_repeated(request.digest())?;
         let current = change.look_at(&request.path)?;
-        let bytes = with_endings(request.content.into_bytes(), &current, request.line_ending);
+        let bytes =
+            with_endings(std::mem::take(&mut request.content).into_bytes(), &current, request.line_ending);
         if current.exists()
             && current.bytes() == bytes
             && mode.is_none_or(|mode| current.mode() == Some(mode))
         {
-            return Ok(already_applied(&mut change, &current, request.trial.dry_run));
+            return already_applied(&mut change, current, &request, is_repeated);
         }
         if request.create_only && current.exists() {
             let shown = current.place().shown();
@@ -127,7 +130,7 @@ impl Tool for Write {
         let seen = if current.exists() && current.bytes() == bytes && request.expected_sha256.is_none() {
             current.without_proof()
         } else {
-            change.prove(current, request.expected_sha256, Intent::Overwrite, |_| None)?
+            change.prove(current, request.expected_sha256, Needs::All)?
         };
         warn(&mut change, seen.current(), &bytes);
         let wanted = DiffWanted::by(&request.trial, &request.shown).within(change.engine().policy());
@@ -161,6 +164,21 @@ impl Response {
         }
     }
 
+    /// The answer where the file has these bytes already.
+    #[must_use]
+    pub fn already_applied(current: &Current) -> Self {
+        Self {
+            path: current.place().shown().to_owned(),
+            sha256: current.sha256(),
+            size: current.bytes().len() as u64,
+            created: false,
+            lines_added: 0,
+            lines_removed: 0,
+            already_applied: true,
+            diff: None,
+        }
+    }
+
     /// One line for a person.
     pub fn as_text(&self, tool: &str, text: &mut Text) {
         let what = if self.already_applied {
@@ -177,20 +195,30 @@ impl Response {
     }
 }
 
-/// The answer where the file holds the content already; the caller has seen all of it.
-fn already_applied(change: &mut Change<'_>, current: &Current, dry_run: bool) -> Response {
-    if !dry_run {
-        change.note_seen(current);
+/// The answer where the file holds the content already; the caller has seen all of it. An
+/// `expected_sha256` that it gives is checked all the same.
+fn already_applied(
+    change: &mut Change<'_>,
+    current: Current,
+    request: &Request,
+    is_repeated: bool,
+) -> Result<Response, Error> {
+    let expected = request.expected_sha256.filter(|_| !is_repeated);
+    let seen = match expected {
+        Some(_) => change.prove(current, expected, Needs::All)?,
+        None => current.without_proof(),
+    };
+    if !request.trial.dry_run {
+        change.note_seen(seen.current());
     }
-    Response {
-        path: current.place().shown().to_owned(),
-        sha256: current.sha256(),
-        size: current.bytes().len() as u64,
-        created: false,
-        lines_added: 0,
-        lines_removed: 0,
-        already_applied: true,
-        diff: None,
+    Ok(Response::already_applied(seen.current()))
+}
+
+impl Request {
+    /// By what a repeated request is known.
+    fn digest(&self) -> Sha256 {
+        let what = ("write", &self.path, self.line_ending, &self.mode, self.expected_sha256, &self.content);
+        Sha256::of(format!("{what:?}").as_bytes())
     }
 }
 
@@ -225,16 +253,6 @@ fn warn(change: &mut Change<'_>, current: &Current, bytes: &[u8]) {
             warnings.push(format!("{shown} was {} and is now utf-8", old.encoding.name()));
         } else if old.bom && !has_bom {
             warnings.push(format!("{shown} began with a byte-order mark and now does not"));
-        }
-        let total = lines::count(&old.body);
-        let unseen = change
-            .mark(current.place().path())
-            .filter(|mark| mark.sha256 == current.sha256())
-            .filter(|mark| !mark.lines.cover(total));
-        if unseen.is_some() {
-            warnings.push(format!(
-                "not all {total} lines of {shown} were shown in this session before they were overwritten; the old bytes are in the backup"
-            ));
         }
     }
     for warning in warnings {

@@ -161,7 +161,8 @@ fn one_long_line_is_cut_and_joins_again() {
 fn what_was_cut_away_does_not_count_as_read() {
     let ws = Workspace::with(&[("a.txt", &numbered(10))]);
     ws.lbx(&["read", "a.txt", "--limit", "2"]).ok();
-    ws.lbx(&["write", "a.txt", "--content", "new\n"]).warned("not all 10 lines of a.txt were shown");
+    let error = ws.lbx(&["write", "a.txt", "--content", "new\n"]).error("not_read");
+    assert_eq!(error["details"]["unseen_lines"], json!([[3, 10]]));
 }
 
 #[test]
@@ -314,8 +315,8 @@ fn several_ranges_are_read_at_once() {
 fn only_the_ranges_count_as_read() {
     let ws = Workspace::with(&[("a.txt", &numbered(10))]);
     ws.lbx(&["read", "a.txt", "--ranges", "1-3,5-"]).ok();
-    ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"])
-        .warned("not all 10 lines of a.txt were shown");
+    let error = ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"]).error("not_read");
+    assert_eq!(error["details"]["unseen_lines"], json!([[4, 4]]));
     ws.lbx(&["read", "a.txt", "--start-line", "4", "--end-line", "4"]).ok();
     ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"]).ok();
 }
@@ -451,7 +452,7 @@ fn a_notebook_is_read_by_cell() {
     assert_eq!((short["cells"].as_array().unwrap().len(), &short["next_cell"]), (1, &json!(2)));
     // The bytes are known, and may be edited; but no line of them was shown.
     ws.lbx(&["edit", "a.ipynb", "--old-string", "# Title", "--new-string", "# T", "--dry-run"]).ok();
-    ws.lbx(&["write", "a.ipynb", "--content", "{}", "--dry-run"]).warned("not all 7 lines");
+    ws.lbx(&["write", "a.ipynb", "--content", "{}", "--dry-run"]).error("not_read");
     ws.lbx(&["read", "a.ipynb", "--cell", "4"]).error("invalid_request");
     ws.lbx(&["read", "b.txt", "--cell", "1"]).error("invalid_request");
     let sha = sha256(NOTEBOOK.as_bytes());
@@ -477,7 +478,7 @@ fn an_image_tells_its_size() {
 fn a_line_of_which_only_a_part_was_shown_does_not_count_as_read() {
     let ws = Workspace::with(&[("a.txt", &"x".repeat(1000))]);
     ws.lbx(&["read", "a.txt", "--column", "900"]).ok();
-    ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"]).warned("not all 1 lines");
+    ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"]).error("not_read");
 }
 
 /// A text with a very long line among others.
@@ -546,8 +547,8 @@ fn a_clipped_line_does_not_count_as_read() {
     ws.lbx(&["read", "a.txt"]).ok();
     let brief = ws.lbx(&["session", "brief", "-t"]).stdout_text();
     assert!(brief.contains("1-4") && brief.contains("6-8"), "{brief}");
-    ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"])
-        .warned("not all 8 lines of a.txt were shown");
+    let error = ws.lbx(&["write", "a.txt", "--content", "x\n", "--dry-run"]).error("not_read");
+    assert_eq!(error["details"]["unseen_lines"], json!([[5, 5]]));
     // What was shown of it can be edited: the old text names it exactly.
     ws.lbx(&["edit", "a.txt", "--old-string", "xx\nline 1", "--new-string", "xx\nline one"]).ok();
     ws.lbx(&["read", "a.txt", "--max-bytes", "0"]).ok();

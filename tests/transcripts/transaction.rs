@@ -335,5 +335,6 @@ fn an_edit_within_lines_never_shown_does_not_show_them() {
     )
     .ok();
     assert!(marked(&ws).contains("10-13"), "{}", marked(&ws));
-    ws.lbx(&["write", "a.txt", "--content", "all new\n"]).warned("not all 41 lines");
+    let error = ws.lbx(&["write", "a.txt", "--content", "all new\n"]).error("not_read");
+    assert_eq!(error["details"]["unseen_lines"], json!([[1, 9], [14, 41]]));
 }

@@ -95,7 +95,7 @@ fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<M
 }
 
 /// The text of a file, as far as its lines go; its bytes where they are none.
-fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
+pub(super) fn body_of(bytes: &[u8]) -> Cow<'_, [u8]> {
     match Start::of(bytes) {
         Start::Utf16(_) => View::of(bytes).map_or(Cow::Borrowed(bytes), |view| view.body),
         // Whether the rest is UTF-8 makes no difference to its lines.

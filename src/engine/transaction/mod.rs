@@ -18,6 +18,7 @@ mod look;
 mod marks;
 pub mod moves;
 pub mod recover;
+mod repeat;
 pub mod replay;
 mod result;
 pub mod stage;
@@ -38,17 +39,16 @@ use super::workspace::Workspace;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::sha256::Sha256;
-pub use gate::{Intent, Seen, quoted};
+pub use gate::{Needs, Seen, quoted};
 use identity::Identity;
 use journal::{Entry, Version};
 pub use look::Current;
+pub use repeat::LONG_AGO;
 use replay::Piece;
 use stage::Original;
 
 /// The largest file that the policy may let be changed, in bytes: recovery reads no larger ones.
 pub const FILE_BYTES_MAX: u64 = 4 << 30;
-/// Changes of the session that are looked at for the same request.
-const REPEATS_LOOKED_AT: u64 = 20;
 
 /// What the caller knows of the new bytes once the change is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -214,45 +214,10 @@ impl Change<'_> {
         self.engine.find_version(self.state.as_ref()?, path, sha256)
     }
 
-    /// Whether the session has made this very request before, so recently that every file still is
-    /// as it left it. The digest is kept with the change, for the next time.
-    ///
-    /// # Errors
-    /// The system's, where the history cannot be read.
-    pub fn is_repeated(&mut self, request: Sha256) -> Result<bool, Error> {
-        let request = self.digest_here(request);
-        self.entry.request = Some(request);
-        let Some(state) = &self.state else {
-            return Ok(false);
-        };
-        let last = self.session.seq;
-        for seq in (last.saturating_sub(REPEATS_LOOKED_AT) + 1..=last).rev() {
-            let Some(entry) = journal::done_entry(state, self.engine.session().as_str(), seq)? else {
-                continue;
-            };
-            if entry.request == Some(request) {
-                return Ok(entry
-                    .files
-                    .iter()
-                    .all(|file| recover::has_new_side(&self.engine.workspace, file)));
-            }
-        }
-        Ok(false)
-    }
-
-    /// The digest of a request made in this folder: from another one its paths name other files.
-    fn digest_here(&self, request: Sha256) -> Sha256 {
-        let base = self.engine.workspace.base();
-        if base.is_root() {
-            return request;
-        }
-        Sha256::of(&[request.to_string().as_bytes(), b" ", base.as_bytes()].concat())
-    }
-
     /// Notes that the caller knows all of a file, though nothing was changed.
     pub fn note_seen(&mut self, current: &Current) {
         if let Some(original) = &current.original {
-            let lines = [(1, crate::text::lines::count(&current.bytes))];
+            let lines = [(1, crate::text::lines::count(&marks::body_of(&current.bytes)))];
             self.engine.mark_shown(current.place.path(), current.sha256, &original.stat, &lines);
         }
     }

@@ -139,9 +139,8 @@ impl Document<'_> {
         let given = content;
         let content = trimmed(given);
         let old = self.text.get(parts.start..parts.end).unwrap_or_default();
-        if content.is_empty() || ends_with(old, content) {
-            let end = parts.end - old.len() + old.trim_ascii_end().len();
-            let new = end - content.len().min(old.len())..end;
+        if content.is_empty() {
+            let new = parts.end..parts.end;
             return Ok(Composed { text: self.text.to_vec(), old: new.clone(), new, already_applied: true });
         }
         let place = parts.end..parts.end;
@@ -289,12 +288,6 @@ fn trimmed(text: &[u8]) -> &[u8] {
     let body = text.get(parts.start..parts.end).unwrap_or_default();
     let body = body.strip_suffix(b"\n").unwrap_or(body);
     body.strip_suffix(b"\r").unwrap_or(body)
-}
-
-/// Whether the last lines of `old` are those of `content`.
-fn ends_with(old: &[u8], content: &[u8]) -> bool {
-    let before = old.trim_ascii_end().strip_suffix(content.trim_ascii_end());
-    before.is_some_and(|before| before.is_empty() || before.ends_with(b"\n") || before.ends_with(b"\r"))
 }
 
 /// The content of a part of a text, without the blank lines at its ends.

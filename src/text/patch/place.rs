@@ -80,8 +80,8 @@ impl Placing<'_, '_> {
         if let Some(place) = self.found(&old, Tier::Exact)? {
             return Ok(place);
         }
-        if self.adds_text() && self.is_substantial() && self.text.is_unique(&new, Tier::Exact) {
-            return self.done(&new, Tier::Exact).ok_or(not_found);
+        if let Some(place) = self.done(&new, Tier::Exact) {
+            return Ok(place);
         }
         if self.options.strict {
             return Err(not_found);
@@ -92,10 +92,8 @@ impl Placing<'_, '_> {
             }
         }
         for tier in Tier::ALL {
-            if self.text.is_unique(&new, tier)
-                && let Some(place) = self.done(&new, tier)
+            if let Some(place) = self.done(&new, tier)
                 && self.added_stands(place.start)
-                && (self.is_between(place.start) || (self.adds_text() && self.is_substantial()))
             {
                 return Ok(place);
             }
@@ -140,7 +138,7 @@ impl Placing<'_, '_> {
             return Some(self.unless_doubled(&old.lines, at, Tier::Exact))
                 .filter(|_| !self.options.strict || self.ends_alike(at, old.lines.len()));
         }
-        (stands(new) && self.is_telling(at)).then(|| self.done_at(at, Tier::Exact))
+        (stands(new) && self.is_known_done(at, Tier::Exact)).then(|| self.done_at(at, Tier::Exact))
     }
 
     /// The place that a search under `tier` finds.
@@ -179,11 +177,12 @@ impl Placing<'_, '_> {
         }
         let new = self.new_lines();
         let stands = |at: usize| self.text.stands_at(&new, at, self.hunk.at_end, tier);
-        if let Some(earlier) = at.checked_sub(before).filter(|earlier| before > 0 && stands(*earlier)) {
+        let is_done = |at: usize| stands(at) && self.is_known_done(at, tier);
+        if let Some(earlier) = at.checked_sub(before).filter(|earlier| before > 0 && is_done(*earlier)) {
             return Some(earlier);
         }
         let is_believed = after == 0 && self.expected == Some(at);
-        (!is_believed && stands(at)).then_some(at)
+        (!is_believed && is_done(at)).then_some(at)
     }
 
     /// Whether the final newline of old lines at `at` is as the patch has it.
@@ -212,17 +211,17 @@ impl Placing<'_, '_> {
         let appends = self.hunk.appends && self.hunk.anchors.is_empty() && self.expected.is_none();
         if (self.hunk.at_end && !is_there) || appends {
             let done = end.checked_sub(new.len()).filter(|at| stands(*at));
+            let done = done.filter(|at| self.is_known_done(*at, Tier::Exact));
             return Ok(done.map_or(fresh(end), |at| self.done_at(at, Tier::Exact)));
         }
         let stated =
             self.expected.filter(|at| (*at > 0 || self.has_lines) && *at <= end && self.hunk.counts_match);
         match stated {
-            Some(at) if !self.is_new && self.adds_text() && stands(at) => Ok(self.done_at(at, Tier::Exact)),
-            Some(at) => Ok(fresh(at)),
-            None if self.adds_text() && self.text.is_unique(&new, Tier::Exact) => {
-                self.done(&new, Tier::Exact).ok_or(Reason::NoPlace)
+            Some(at) if !self.is_new && stands(at) && self.is_known_done(at, Tier::Exact) => {
+                Ok(self.done_at(at, Tier::Exact))
             }
-            None => Err(Reason::NoPlace),
+            Some(at) => Ok(fresh(at)),
+            None => self.done(&new, Tier::Exact).ok_or(Reason::NoPlace),
         }
     }
 
@@ -261,8 +260,12 @@ impl Placing<'_, '_> {
         Ok(None)
     }
 
-    /// The place of the new side, wherever that is in the file.
+    /// The place of the new side of a hunk that adds lines, wherever that is in the file, where it is
+    /// known to be the hunk's own.
     fn done(&self, new: &[&[u8]], tier: Tier) -> Option<Place> {
+        if !self.adds_lines() {
+            return None;
+        }
         let wanted = Wanted {
             lines: new.to_vec(),
             expected: self.expected,
@@ -270,8 +273,8 @@ impl Placing<'_, '_> {
             at_end: self.hunk.at_end,
         };
         match self.text.find(&wanted, tier) {
-            Search::At(at) => Some(self.done_at(at, tier)),
-            Search::Nowhere | Search::Several(_) => None,
+            Search::At(at) if self.is_known_done(at, tier) => Some(self.done_at(at, tier)),
+            Search::At(_) | Search::Nowhere | Search::Several(_) => None,
         }
     }
 
@@ -290,23 +293,18 @@ impl Placing<'_, '_> {
         Place { start: at, tier, skipped_before: 0, skipped_after: 0, is_unique, is_done: true }
     }
 
-    /// Whether the new side is more than a line of text, so that it hardly stands somewhere by chance.
-    fn is_substantial(&self) -> bool {
-        self.hunk.new_side().filter(|line| !line.text.trim_ascii().is_empty()).nth(1).is_some()
+    /// Whether the new side at `at` means that the hunk is applied: what it changes is between its own
+    /// context there, and lines that it adds are so nowhere else.
+    ///
+    /// A hunk that only removes lines leaves nothing of its own, so that the caller takes it for applied
+    /// at exactly the stated line alone.
+    fn is_known_done(&self, at: usize, tier: Tier) -> bool {
+        self.is_between(at) && (!self.adds_lines() || self.text.is_unique(&self.new_lines(), tier))
     }
 
-    /// Whether the hunk adds a line that has more than white space and punctuation.
-    fn adds_text(&self) -> bool {
-        let is_text = |line: &HunkLine<'_>| {
-            line.text.iter().any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
-        };
-        self.hunk.lines.iter().any(|line| line.kind == Kind::Added && is_text(line))
-    }
-
-    /// Whether the new side standing at the stated line means that the hunk is applied: it adds
-    /// text, or what it removes would stand between lines of text or the ends of the file.
-    fn is_telling(&self, at: usize) -> bool {
-        self.is_between(at) || self.adds_text()
+    /// Whether the hunk adds a line.
+    fn adds_lines(&self) -> bool {
+        self.hunk.lines.iter().any(|line| line.kind == Kind::Added)
     }
 
     /// Whether what the hunk changes stands between lines of text or the ends of the file, with its
@@ -322,7 +320,7 @@ impl Placing<'_, '_> {
             (true, true) => true,
             (true, false) => is_last,
             (false, true) => at == 0,
-            (false, false) => false,
+            (false, false) => at == 0 && is_last,
         }
     }
 }

@@ -44,6 +44,8 @@ pub struct PlanOptions {
     pub target: Option<Vec<u8>>,
     /// How hunks are placed.
     pub apply: Options,
+    /// Paths at which nothing is because the caller itself removed or moved what was there.
+    pub removed: BTreeSet<Vec<u8>>,
 }
 
 /// What happens to a path.
@@ -151,7 +153,7 @@ pub fn compose<'r, E>(
     read: &'r mut Reader<'r, E>,
 ) -> Result<Vec<FileOutcome>, PlanError<E>> {
     let (steps, mut refusals) = steps(patch, options);
-    let mut tree = Tree::new(patch.format == Format::Git, &steps, options.apply, read);
+    let mut tree = Tree::new(patch.format == Format::Git, &steps, options, read);
     for commit in steps.chunk_by(|one, next| one.file.commit == next.file.commit) {
         tree.begin(commit);
         for step in commit {

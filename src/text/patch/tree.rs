@@ -6,7 +6,7 @@ use super::apply::{Applied, HunkReport, apply};
 use super::conflict::{Conflict, Reason};
 use super::model::{Body, FilePatch, Operation, SYMLINK_MODE, is_symlink};
 use super::place::Options;
-use super::plan::{Action, Before, FileOutcome, Look, Reader, RefusalReason};
+use super::plan::{Action, Before, FileOutcome, Look, PlanOptions, Reader, RefusalReason};
 use super::steps::Step;
 
 /// The byte-order mark of UTF-8.
@@ -84,6 +84,8 @@ pub(super) struct Tree<'r, E> {
     touched: BTreeSet<Vec<u8>>,
     /// How hunks are placed; never in reverse, since the steps are turned round themselves.
     options: Options,
+    /// Paths at which nothing is because the caller itself removed or moved what was there.
+    removed: &'r BTreeSet<Vec<u8>>,
     /// Paths at which a symlink is looked at itself.
     themselves: BTreeSet<Vec<u8>>,
     /// Gives the files before the patch.
@@ -101,7 +103,7 @@ impl<'r, E> Tree<'r, E> {
     pub(super) fn new(
         is_git: bool,
         steps: &[Step<'_>],
-        options: Options,
+        options: &'r PlanOptions,
         read: &'r mut Reader<'r, E>,
     ) -> Self {
         Self {
@@ -110,7 +112,8 @@ impl<'r, E> Tree<'r, E> {
             earlier: BTreeMap::new(),
             touched: BTreeSet::new(),
             themselves: steps.iter().flat_map(Step::looked_at_themselves).cloned().collect(),
-            options: Options { reverse: false, ..options },
+            options: Options { reverse: false, ..options.apply },
+            removed: &options.removed,
             read,
             originals: BTreeMap::new(),
             entries: BTreeMap::new(),
@@ -265,7 +268,7 @@ impl<'r, E> Tree<'r, E> {
         Ok(())
     }
 
-    /// Deletes a file, unless it is gone already.
+    /// Deletes a file, unless the caller or the patch itself has removed it already.
     fn delete(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
         // What a rename or copy of the same commit has put here is not what is deleted.
         let has_come = self.is_git
@@ -283,7 +286,8 @@ impl<'r, E> Tree<'r, E> {
                 }
                 Change { bytes: None, ..Change::applied(self.apply(file, bytes)?, None, false) }
             }
-            None => Change::plain(None, None),
+            None if self.is_removed(path) => Change::plain(None, None),
+            None => return Err(RefusalReason::NotFound),
         };
         if !has_come {
             self.put(path, change);
@@ -294,7 +298,7 @@ impl<'r, E> Tree<'r, E> {
     /// Renames or copies a file, with its changes.
     fn carry(&mut self, file: &FilePatch<'_>, old: &[u8], new: &[u8]) -> Result<(), RefusalReason> {
         let is_move = file.operation == Operation::Rename;
-        let Some(source) = self.source(old) else { return self.carried_before(file, new, is_move) };
+        let Some(source) = self.source(old) else { return self.carried_before(file, old, new, is_move) };
         let is_symlink = self.is_symlink_at_source(old);
         if !file.keeps_content() {
             must_be_of_type(file, is_symlink)?;
@@ -327,16 +331,26 @@ impl<'r, E> Tree<'r, E> {
     fn carried_before(
         &mut self,
         file: &FilePatch<'_>,
+        old: &[u8],
         new: &[u8],
         is_move: bool,
     ) -> Result<(), RefusalReason> {
         let there = self.now(new).filter(|_| is_move).ok_or(RefusalReason::NotFound)?;
+        // Any file may be at the new path: without a hunk only the caller knows that it is this one.
+        if file.keeps_content() && !self.is_removed(old) {
+            return Err(RefusalReason::NotFound);
+        }
         let applied = self.apply(file, there)?;
         if !applied.already_applied {
             return Err(RefusalReason::AlreadyExists);
         }
         self.put(new, Change::applied(applied, file.new_mode, self.is_symlink(new)));
         Ok(())
+    }
+
+    /// Whether nothing is at a path because the caller or the patch itself removed it.
+    fn is_removed(&self, path: &[u8]) -> bool {
+        self.removed.contains(path) || self.entries.get(path).is_some_and(|entry| entry.bytes.is_none())
     }
 
     /// The mode that a rename or copy starts from.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::apply::Edited;
+use crate::engine::transaction::Current;
 use crate::sha256::Sha256;
 use crate::text::flexible::Tier;
 use crate::text::replace::line_ranges;
@@ -123,6 +124,20 @@ impl Response {
 }
 
 impl FileEdited {
+    /// The answer to a request that was made before and whose result is in place.
+    #[must_use]
+    pub fn already_applied(current: &Current) -> Self {
+        Self {
+            path: current.place().shown().to_owned(),
+            sha256: current.sha256(),
+            count: 0,
+            replacements: Vec::new(),
+            r#match: Matched::AlreadyApplied,
+            rebased: false,
+            diff: None,
+        }
+    }
+
     /// The answer for one file.
     pub fn of(shown: &str, sha256: Sha256, edited: &Edited<'_>, diff: Option<String>) -> Self {
         let listed = line_ranges(&edited.body, &edited.ranges, PLACES_LISTED);

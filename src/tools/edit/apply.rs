@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::content::View;
 use crate::text::line_range::{self, LineSpan};
-use crate::text::lines::LineEnding;
+use crate::text::lines::{self, LineEnding};
 use crate::text::replace::{self, Flat, Replaced};
 use crate::text::sketch;
 
@@ -56,13 +56,14 @@ pub struct Edited<'a> {
     pub matched: Matched,
     /// Lines, as they were numbered before, that a sketch has nothing in the place of.
     pub left_out: Vec<(usize, usize)>,
+    /// Lines, as they were numbered before, that a sketch removes or replaces.
+    pub removed: Vec<(u64, u64)>,
 }
 
 impl Edited<'_> {
     /// The same, with a text of its own.
     pub fn into_owned(self) -> Edited<'static> {
-        let Edited { body, ranges, matched, left_out } = self;
-        Edited { body: Body::Owned(body.into_owned()), ranges, matched, left_out }
+        Edited { body: Body::Owned(self.body.into_owned()), ..self }
     }
 }
 
@@ -75,27 +76,26 @@ pub fn apply<'a>(file: &'a View<'_>, steps: &[Step], shown: &str) -> Result<Edit
     let original = file.body.as_ref();
     let mut scopes = scopes(original, steps, shown)?;
     must_be_apart(steps, &scopes)?;
-    let mut done = Vec::with_capacity(steps.len());
     for (step, scope) in steps.iter().zip(&scopes) {
-        done.push(guard(file, step, scope, shown)?);
+        guard(file, step, scope, shown)?;
     }
     let mut edited = Edited {
         body: Body::Borrowed(original),
         ranges: Vec::new(),
         matched: Matched::AlreadyApplied,
         left_out: Vec::new(),
+        removed: Vec::new(),
     };
     let mut touched: Vec<Range<usize>> = Vec::new();
     for (index, step) in steps.iter().enumerate() {
         let scope = scopes.get(index).cloned().unwrap_or(0..edited.body.len());
-        if let Some(Some(applied)) = done.get(index) {
-            edited.ranges.push(applied.clone());
-            continue;
-        }
         let outcome = outcome(&edited.body, step, &scope, &touched, shown)?;
         match outcome {
             Outcome::Stands(range) => edited.ranges.push(range),
             Outcome::Changes { matched, places, replaced, left_out } => {
+                if matched == Matched::Sketch {
+                    edited.removed.extend(removed_lines(&edited.body, &places, &replaced));
+                }
                 edited.ranges = moved(&edited.ranges, &places, &replaced);
                 touched = moved(&touched, &places, &replaced);
                 scopes = moved(&scopes, &places, &replaced);
@@ -168,7 +168,6 @@ fn text_outcome(
             Ok(changed(body, Matched::Exact, places, &news))
         }
         Found::Fitted(tier, place, new) => Ok(changed(body, tier.into(), vec![place], &[&new])),
-        Found::Applied(place) => Ok(Outcome::Stands(place)),
         refused => Err(step.of_several(refuse::not_found(body, step, wanted, scope, &refused, shown))),
     }
 }
@@ -202,6 +201,26 @@ fn sketch_outcome(
         }
         stands @ Outcome::Stands(_) => stands,
     })
+}
+
+/// The lines of `body` that are not among those that replace them.
+fn removed_lines(body: &[u8], places: &[Range<usize>], replaced: &Replaced) -> Vec<(u64, u64)> {
+    let firsts = replace::line_ranges(body, places, places.len());
+    let mut removed = Vec::new();
+    for ((place, new), (first, _)) in places.iter().zip(&replaced.ranges).zip(firsts) {
+        let [old, new] = [body.get(place.clone()), replaced.body.get(new.clone())]
+            .map(|text| lines::lines(text.unwrap_or_default()).collect::<Vec<_>>());
+        let ops = similar::capture_diff_slices(similar::Algorithm::Myers, &old, &new);
+        let gone = ops
+            .iter()
+            .filter(|op| !matches!(op, similar::DiffOp::Equal { .. }))
+            .map(similar::DiffOp::old_range);
+        removed.extend(
+            gone.filter(|gone| !gone.is_empty())
+                .map(|gone| (first + gone.start as u64, first + gone.end as u64 - 1)),
+        );
+    }
+    removed
 }
 
 /// The outcome of putting each new text at its place.
@@ -257,38 +276,17 @@ fn must_be_apart(steps: &[Step], scopes: &[Range<usize>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks the SHA-256 of the lines that an edit names; answers where its new lines stand already.
-fn guard(
-    file: &View<'_>,
-    step: &Step,
-    scope: &Range<usize>,
-    shown: &str,
-) -> Result<Option<Range<usize>>, Error> {
+/// Checks the SHA-256 of the lines that an edit names.
+fn guard(file: &View<'_>, step: &Step, scope: &Range<usize>, shown: &str) -> Result<(), Error> {
     let (Some(expected), Some(lines)) = (step.range_sha256, step.lines) else {
-        return Ok(None);
+        return Ok(());
     };
-    let bytes = file.on_disk(scope);
-    let actual = Sha256::of(&bytes);
+    let actual = Sha256::of(&file.on_disk(scope));
     if actual == expected {
-        return Ok(None);
-    }
-    if let What::Lines { new } = &step.what
-        && let Some(applied) = standing_lines(&file.body, new, lines)
-    {
-        return Ok(Some(applied));
+        return Ok(());
     }
     let there = file.body.get(scope.clone()).unwrap_or_default();
     Err(step.of_several(refuse::other_lines(step, lines, expected, actual, there, shown)))
-}
-
-/// Where new lines stand, if they stand at the first of the lines that they were meant to replace.
-fn standing_lines(body: &[u8], new: &str, lines: LineSpan) -> Option<Range<usize>> {
-    let count = crate::text::lines::count(new.as_bytes());
-    let last = lines.first.checked_add(count)?.checked_sub(1)?;
-    let range = line_range::bytes_of(body, LineSpan { first: lines.first, last })?;
-    let there = body.get(range.clone())?;
-    let new = line_range::ending_like(new.as_bytes(), there, LineEnding::of(body));
-    replace::same_but_for_endings(there, &new).then_some(range)
 }
 
 /// Where ranges of a text are after replacements in it.

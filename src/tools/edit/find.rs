@@ -6,18 +6,12 @@ use super::step::{Count, Wanted};
 use crate::text::flexible::{self, Tier, Unfit};
 use crate::text::replace::{self, Flat};
 
-/// How much text, blanks aside, must stand where an edit counts as applied already: less may
-/// stand there by chance.
-const APPLIED_BYTES_MIN: usize = 4;
-
 /// What was found of an edit's old text.
 pub enum Found {
     /// The places to replace.
     Places(Vec<Range<usize>>),
     /// The only place that a tier leaves, and what comes there.
     Fitted(Tier, Range<usize>, Vec<u8>),
-    /// The new text, which stands there already.
-    Applied(Range<usize>),
     /// Nothing.
     Nothing,
     /// Another number of places than may be replaced; found by a tier, or exactly.
@@ -34,9 +28,6 @@ pub fn find(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Found {
     let places = text.places(&wanted.old, wanted.word);
     if places.is_empty() && wanted.flexible && !wanted.word {
         return flexibly(body, wanted, within);
-    }
-    if let Some(applied) = already_applied(&text, &places, wanted) {
-        return Found::Applied(applied);
     }
     if places.is_empty() {
         return Found::Nothing;
@@ -82,37 +73,6 @@ impl<'a> Searched<'a> {
         places.retain(|place| self.within.start <= place.start && place.end <= self.within.end);
         places
     }
-
-    /// Whether a text has another in it.
-    fn contains(&self, text: &str, part: &str) -> bool {
-        let [text, part] = [text, part].map(|text| replace::flat_needle(text.as_bytes(), self.body));
-        memchr::memmem::find(&text, &part).is_some()
-    }
-}
-
-/// Where the new text stands, if it stands in one place alone and every place of the old text is a
-/// part of it.
-fn already_applied(
-    text: &Searched<'_>,
-    old_places: &[Range<usize>],
-    wanted: &Wanted,
-) -> Option<Range<usize>> {
-    // A large file is not looked through for what cannot have the old text in it.
-    let may_have_old = old_places.is_empty() || text.contains(&wanted.new, &wanted.old);
-    if !may_be_applied(&wanted.new) || !may_have_old {
-        return None;
-    }
-    let new_places = text.places(&wanted.new, wanted.word);
-    let [only] = new_places.as_slice() else {
-        return None;
-    };
-    let is_inside = |old: &Range<usize>| only.start <= old.start && old.end <= only.end;
-    old_places.iter().all(is_inside).then(|| only.clone())
-}
-
-/// Whether a new text is long enough to be known again.
-fn may_be_applied(new: &str) -> bool {
-    new.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() >= APPLIED_BYTES_MIN
 }
 
 /// Looks for an old text that stands nowhere exactly.
@@ -121,7 +81,7 @@ fn may_be_applied(new: &str) -> bool {
 /// others, so that nobody can have meant them.
 fn flexibly(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Found {
     let Some(found) = by_tier(body, &wanted.old, &wanted.new, within) else {
-        return known_new_text(body, wanted, within).map_or(Found::Nothing, Found::Applied);
+        return Found::Nothing;
     };
     let [only] = found.ranges.as_slice() else {
         return Found::TooMany(Some(found.tier), found.ranges);
@@ -131,20 +91,17 @@ fn flexibly(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Found {
         Count::Exactly(_) => return Found::TooMany(Some(found.tier), found.ranges),
         Count::Nth(_) => return Found::TooFew(found.ranges),
     }
-    // An edit that adds to what it finds would find it in its own result again.
-    if let Some(place) = known_new_text(body, wanted, within)
-        && place.len() > only.len()
-        && place.start <= only.start
-        && only.end <= place.end
-    {
-        return Found::Applied(place);
+    // A tier may find the old text within the new one, where the edit was made before.
+    let is_around = |place: &Range<usize>| place.start <= only.start && only.end <= place.end;
+    if new_text(body, wanted, within).iter().any(is_around) {
+        return Found::Nothing;
     }
     match found.new_text {
         Err(why) => Found::Unfit(found.tier, only.clone(), why),
         Ok(new) => {
             let replaced = replace::replace(body, std::slice::from_ref(only), &new);
             if *replaced.body == *body {
-                Found::Applied(only.clone())
+                Found::Nothing
             } else {
                 Found::Fitted(found.tier, only.clone(), new)
             }
@@ -152,19 +109,13 @@ fn flexibly(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Found {
     }
 }
 
-/// The only place at which the new text stands, exactly or by a tier.
-fn known_new_text(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Option<Range<usize>> {
-    if !may_be_applied(&wanted.new) {
-        return None;
+/// The places at which the new text stands, exactly or as the edit may match.
+pub fn new_text(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Vec<Range<usize>> {
+    let places = exact(body, &wanted.new, wanted.word, within);
+    if !places.is_empty() || !wanted.flexible || wanted.word || wanted.new.trim().is_empty() {
+        return places;
     }
-    let mut places = exact(body, &wanted.new, wanted.word, within);
-    if places.is_empty() {
-        places = by_tier(body, &wanted.new, &wanted.old, within)?.ranges;
-    }
-    match places.as_slice() {
-        [only] => Some(only.clone()),
-        _ => None,
-    }
+    by_tier(body, &wanted.new, &wanted.old, within).map_or_else(Vec::new, |found| found.ranges)
 }
 
 /// What the first tier that finds the old text finds; its places are those of the file's own bytes.

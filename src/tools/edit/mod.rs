@@ -17,7 +17,7 @@ use crate::buffer::Buffer;
 use crate::engine::Engine;
 use crate::engine::path::WorkspacePath;
 use crate::engine::policy::Gate;
-use crate::engine::transaction::{Change, Current, Intent, Known, Seen};
+use crate::engine::transaction::{Change, Current, Known, Needs, Seen};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::View;
@@ -42,7 +42,7 @@ impl Tool for Edit {
         let steps = request.steps(engine.policy().match_default())?;
         let paths = request.files()?;
         let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
-        if change.is_repeated(digest(&paths, &steps))? {
+        if change.is_repeated(digest(&paths, &steps, &request))? {
             return repeated(&mut change, &paths, request.paths.is_none());
         }
         let mut edited = Vec::with_capacity(paths.len());
@@ -75,8 +75,9 @@ impl Tool for Edit {
 }
 
 /// By what a repeated request is known.
-fn digest(paths: &[&PathBuf], steps: &[Step]) -> Sha256 {
-    Sha256::of(format!("edit {paths:?} {steps:?}").as_bytes())
+fn digest(paths: &[&PathBuf], steps: &[Step], request: &Request) -> Sha256 {
+    let proof = (request.expected_sha256, request.rebase);
+    Sha256::of(format!("edit {paths:?} {steps:?} {proof:?}").as_bytes())
 }
 
 /// The answer to a request that this session has made before, and after which nothing has changed.
@@ -84,15 +85,7 @@ fn repeated(change: &mut Change<'_>, paths: &[&PathBuf], is_single: bool) -> Res
     let mut edited = Vec::with_capacity(paths.len());
     for path in paths {
         let current = change.look_at(path)?;
-        edited.push(FileEdited {
-            path: current.place().shown().to_owned(),
-            sha256: current.sha256(),
-            count: 0,
-            replacements: Vec::new(),
-            r#match: Matched::AlreadyApplied,
-            rebased: false,
-            diff: None,
-        });
+        edited.push(FileEdited::already_applied(&current));
     }
     Ok(Response::of(edited, is_single))
 }
@@ -204,29 +197,41 @@ fn gate(
     // What the policy lets through needs no rebase; a sha256 that was given always counts.
     let must_match = request.expected_sha256.is_some() || change.gate() == Gate::Strict;
     if is_stale && (must_match || request.rebase) {
-        let rebased = rebase::rebase(change, &current, file, steps, seen_sha256);
-        if request.rebase {
-            let (edited, base) =
-                rebased.map_err(|error| rebase::refused(current_stale(change, &current, request), &error))?;
-            let outcome = Outcome::of(file, edited, &current);
-            let plan = Plan::of(current.without_proof(), outcome, &shown);
-            return Ok(Plan { rebased: true, base, ..plan });
-        }
-        let error = current_stale(change, &current, request).detail("rebase", rebased.is_ok());
-        return Err(if rebased.is_ok() {
-            error.suggest(format!(
-                "The change since then does not touch the edited lines: repeat the call with rebase set to true, or re-read {shown} first."
-            ))
-        } else {
-            error
+        let rebased = rebase::rebase(change, &current, file, steps, seen_sha256).and_then(|rebased| {
+            rebase::must_have_shown(change, &current, &rebased.0.removed, request.expected_sha256)?;
+            Ok(rebased)
         });
+        match rebased {
+            Ok((edited, base)) if request.rebase => {
+                let outcome = Outcome::of(file, edited, &current);
+                let plan = Plan::of(current.without_proof(), outcome, &shown);
+                return Ok(Plan { rebased: true, base: Some(base), ..plan });
+            }
+            Ok(_) => {
+                let error = current_stale(change, &current, request).detail("rebase", true);
+                return Err(error.suggest(format!(
+                    "The change since then does not touch the edited lines: repeat the call with rebase set to true, or re-read {shown} first."
+                )));
+            }
+            Err(error) if must_match => {
+                return Err(rebase::refused(current_stale(change, &current, request), &error));
+            }
+            // The policy lets the edit through as it is.
+            Err(_) => {}
+        }
     }
-    let needed = |_: &[u8]| apply::lines_needed(&file.body, steps);
-    let seen = change.prove(current, request.expected_sha256, Intent::Edit, needed)?;
-    let outcome = match apply::apply(file, steps, &shown) {
-        Ok(edited) => Outcome::of(file, edited, seen.current()),
+    let needed = || apply::lines_needed(&file.body, steps);
+    let seen = change.prove(current, request.expected_sha256, Needs::AnySuchAs(&needed))?;
+    let edited = match apply::apply(file, steps, &shown) {
+        Ok(edited) => edited,
         Err(error) => return Err(elsewhere::explained(change, seen.current(), steps, error)),
     };
+    let seen = if edited.removed.is_empty() {
+        seen
+    } else {
+        change.prove_more(seen, request.expected_sha256, Needs::Lines(&edited.removed))?
+    };
+    let outcome = Outcome::of(file, edited, seen.current());
     Ok(Plan::of(seen, outcome, &shown))
 }
 

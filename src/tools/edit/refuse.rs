@@ -19,6 +19,8 @@ use crate::text::sketch::{Refusal, Which};
 const PLACES_LISTED: usize = 20;
 /// Why a text that was shown is not found.
 const NO_TEXT: &str = "The file is not UTF-8: what was shown as \u{fffd} are bytes that no text names.";
+/// How much of a new text, blanks aside, must stand in a file before a refusal speaks of it.
+const TELLING_BYTES_MIN: usize = 4;
 /// Characters of a line shown in a refusal.
 const LINE_CHARACTERS: usize = 80;
 /// Bytes of the lines shown that stand where others were expected.
@@ -37,9 +39,7 @@ pub fn not_found(
         Found::TooMany(tier, places) => ambiguous(body, step, wanted, *tier, places, shown),
         Found::TooFew(places) => too_few(body, step, wanted, places, shown),
         Found::Unfit(tier, place, why) => unfit(body, step, *tier, place, &why.0, shown),
-        Found::Nothing | Found::Places(_) | Found::Fitted(..) | Found::Applied(_) => {
-            no_match(body, step, wanted, scope, shown)
-        }
+        Found::Nothing | Found::Places(_) | Found::Fitted(..) => no_match(body, step, wanted, scope, shown),
     }
 }
 
@@ -49,6 +49,10 @@ fn no_match(body: &[u8], step: &Step, wanted: &Wanted, scope: &Range<usize>, sho
         format!("old_string not found in {shown}. Make sure it matches exactly (including whitespace).");
     let mut error = step.refusal(ErrorKind::NoMatch, &message, shown);
     let mut hints = Vec::new();
+    if let Some((hint, places)) = new_text_at(body, wanted) {
+        hints.extend(hint);
+        error = error.detail("new_string_at", places);
+    }
     if let Some((hint, places)) = outside(body, step, wanted, scope) {
         return error.suggest(hint).detail("outside", places);
     }
@@ -91,6 +95,24 @@ fn no_match(body: &[u8], step: &Step, wanted: &Wanted, scope: &Range<usize>, sho
         }
     }
     error.suggest(hints.join(" "))
+}
+
+/// Where the new text stands, which may mean that the edit was made before; the hint is for a text
+/// that is in one place and hardly there by chance.
+fn new_text_at(body: &[u8], wanted: &Wanted) -> Option<(Option<String>, Vec<Value>)> {
+    if wanted.new.trim().is_empty() {
+        return None;
+    }
+    let places = find::new_text(body, wanted, &(0..body.len()));
+    let lines = replace::line_ranges(body, &places, PLACES_LISTED);
+    let &(first, _) = lines.first()?;
+    let is_telling = places.len() == 1
+        && wanted.new.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() >= TELLING_BYTES_MIN;
+    let hint = is_telling.then(|| {
+        format!("new_string is at line {first} already: if that is the edit you mean, nothing is left to do.")
+    });
+    let place = |(first, last)| json!({ "start_line": first, "end_line": last });
+    Some((hint, lines.into_iter().map(place).collect()))
 }
 
 /// The nearest region, for programs.

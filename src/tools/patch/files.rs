@@ -10,7 +10,7 @@ use super::{Done, FilePatched, HunkDone, Proof, answer};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::resolve::Place;
-use crate::engine::transaction::{Change, Current, Intent, Known, Seen};
+use crate::engine::transaction::{Change, Current, Known, Needs, Seen};
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
@@ -79,6 +79,26 @@ impl<'e> Files<'e> {
     /// The system's.
     pub fn is_repeated(&mut self, request: Sha256) -> Result<bool, Error> {
         self.change.is_repeated(request)
+    }
+
+    /// Those of `paths` at which nothing is because this session removed or moved what was there.
+    ///
+    /// # Errors
+    /// The system's, where the history cannot be read.
+    pub fn removed_before(&mut self, paths: BTreeSet<Vec<u8>>) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let mut removed = BTreeSet::new();
+        for path in paths {
+            if stands(&self.change.engine().workspace, &path) {
+                continue;
+            }
+            // A path that cannot be settled is refused later.
+            if let Ok(canonical) = self.canonical(&path)
+                && self.change.has_removed(&canonical)?
+            {
+                removed.insert(path);
+            }
+        }
+        Ok(removed)
     }
 
     /// The outcome of a patch that is known to stand, though its hunks alone do not tell.
@@ -244,7 +264,7 @@ impl<'e> Files<'e> {
             if answer::may_be_staleness(refusal)
                 && let Some(current) = self.known.remove(&refusal.path)
                 && current.exists()
-                && let Err(error) = self.prove(current, proof, false)
+                && let Err(error) = self.prove(current, proof, false, Needs::Any)
             {
                 return error;
             }
@@ -268,11 +288,17 @@ impl<'e> Files<'e> {
     }
 
     /// The gate for one file.
-    fn prove(&mut self, current: Current, proof: Proof, exact_and_unique: bool) -> Result<Seen, Error> {
+    fn prove(
+        &mut self,
+        current: Current,
+        proof: Proof,
+        exact_and_unique: bool,
+        needs: Needs<'_>,
+    ) -> Result<Seen, Error> {
         let expected = self.expected.as_ref().map(|expected| expected.get(current.place().path()).copied());
         let shown = current.place().shown().to_owned();
         match expected {
-            Some(Some(Some(sha256))) => self.change.prove(current, Some(sha256), Intent::Edit, |_| None),
+            Some(Some(Some(sha256))) => self.change.prove(current, Some(sha256), needs),
             Some(Some(None)) if current.exists() => Err(Error::new(
                 ErrorKind::AlreadyExists,
                 format!("{shown} exists, and expected_sha256_by_path says that it must not"),
@@ -284,7 +310,7 @@ impl<'e> Files<'e> {
             // Left out of a map that is given, or proved by its context: the old lines are the proof.
             Some(None) if exact_and_unique => Ok(current.without_proof()),
             None if proof == Proof::Context && exact_and_unique => Ok(current.without_proof()),
-            Some(None) | None => self.change.prove(current, None, Intent::Edit, |_| None),
+            Some(None) | None => self.change.prove(current, None, needs),
         }
     }
 
@@ -331,7 +357,10 @@ impl<'e> Files<'e> {
         wanted: DiffWanted,
     ) -> Result<FilePatched, Error> {
         let current = self.take(&outcome.path)?;
-        let seen = self.prove(current, proof, outcome.exact_and_unique)?;
+        // A deletion that shows no line of the file names none of its bytes.
+        let is_unseen = outcome.hunks.is_empty() && !outcome.exact_and_unique;
+        let needs = if is_unseen { Needs::All } else { Needs::Any };
+        let seen = self.prove(current, proof, outcome.exact_and_unique, needs)?;
         let shown = seen.current().place().shown().to_owned();
         let diff = wanted.of(&shown, Some(seen.current().bytes()), None);
         self.change.remove(seen);
@@ -348,7 +377,7 @@ impl<'e> Files<'e> {
     ) -> Result<FilePatched, Error> {
         let current = self.take(&outcome.path)?;
         let exists = current.exists();
-        let seen = self.prove(current, proof, outcome.exact_and_unique)?;
+        let seen = self.prove(current, proof, outcome.exact_and_unique, Needs::Any)?;
         let bytes = encoded(outcome, seen.current())?;
         let shown = seen.current().place().shown().to_owned();
         let before = exists.then(|| seen.current().bytes());
@@ -386,10 +415,10 @@ impl<'e> Files<'e> {
         let source = if is_pure && !has_expectation {
             source.without_proof()
         } else {
-            self.prove(source, proof, outcome.exact_and_unique)?
+            self.prove(source, proof, outcome.exact_and_unique, Needs::Any)?
         };
         let target = self.take(&outcome.path)?;
-        let target = self.prove(target, proof, outcome.exact_and_unique)?;
+        let target = self.prove(target, proof, outcome.exact_and_unique, Needs::Any)?;
         let (old, new) =
             (source.current().place().shown().to_owned(), target.current().place().shown().to_owned());
         let diff = wanted.of(&new, Some(source.current().bytes()), Some(&bytes));

@@ -148,14 +148,16 @@ pub fn run(
     };
     let text = request.patch.0.clone();
     let mut patch = parse(&text).map_err(|error| answer::invalid(&error))?;
-    let options = request.plan_options()?;
+    let mut options = request.plan_options()?;
     if options.strip == Strip::Auto {
         patch.settle(&|path| files::stands(&engine.workspace, path));
     }
     let wanted = DiffWanted::by(&request.trial, &request.shown).within(engine.policy());
     let change = engine.begin(tool, request.trial.dry_run)?;
-    let mut files =
-        Files::new(change, Whole::of(&patch, &options), request.expected_sha256_by_path.as_ref())?;
+    let whole = Whole::of(&patch, &options);
+    let leaving = whole.leaving.clone();
+    let mut files = Files::new(change, whole, request.expected_sha256_by_path.as_ref())?;
+    options.removed = files.removed_before(leaving)?;
     let is_repeated = files.is_repeated(request.digest())?;
     let outcomes = match compose(&patch, &options, &mut |path: &[u8], look| files.before(path, look)) {
         Ok(outcomes) => outcomes,

@@ -1,7 +1,7 @@
 //! What `patch` takes.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -63,6 +63,7 @@ impl Request {
     /// By what a repeated request is known.
     pub(super) fn digest(&self) -> Sha256 {
         let mut text = format!("patch {:?} {:?} {} ", self.path, self.strip, self.reverse).into_bytes();
+        text.extend_from_slice(format!("{:?} ", self.expected_sha256_by_path).as_bytes());
         text.extend_from_slice(&self.patch.0);
         Sha256::of(&text)
     }
@@ -77,7 +78,7 @@ impl Request {
         };
         let strip = self.strip.map_or(Strip::Auto, |count| count.0);
         let apply = Options { fuzz: self.fuzz, strict: self.strict, reverse: self.reverse };
-        Ok(PlanOptions { strip, target, apply })
+        Ok(PlanOptions { strip, target, apply, removed: BTreeSet::new() })
     }
 }
 

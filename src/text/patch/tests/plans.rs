@@ -105,7 +105,9 @@ fn a_new_mode_is_told_only_where_it_is_new() {
 #[test]
 fn files_are_deleted_only_when_they_are_what_the_patch_says() {
     check(&[("o", "x\n")], DELETE, &[], &["Delete o"]);
-    check(&[], DELETE, &[], &["AlreadyApplied o"]);
+    refused(&[], DELETE, "NotFound");
+    let known = PlanOptions { removed: [b"o".to_vec()].into(), ..PlanOptions::default() };
+    assert_eq!(run(&tree(&[]), DELETE, &known).unwrap().1, ["AlreadyApplied o"]);
     refused(&[("o", "x\ny\n")], DELETE, "Remainder");
     refused(&[("o", "y\n")], DELETE, "NotFound { stated");
     let empty = "diff --git a/o b/o\ndeleted file mode 100644\nindex e69de29..0000000\n";
@@ -113,7 +115,7 @@ fn files_are_deleted_only_when_they_are_what_the_patch_says() {
     refused(&[("o", "x")], empty, "Remainder");
     let codex = "*** Begin Patch\n*** Delete File: o\n*** End Patch\n";
     check(&[("o", "anything")], codex, &[], &["Delete o"]);
-    check(&[], codex, &[], &["AlreadyApplied o"]);
+    refused(&[], codex, "NotFound");
 }
 
 #[test]

@@ -15,9 +15,10 @@ fn reports_name_place_offset_and_tier() {
 
 #[test]
 fn every_hunk_has_its_fate_in_one_answer() {
-    let patch =
-        parse(b"--- f\n+++ f\n@@ -1 +1 @@\n-a\n+A\n@@ -2,2 +2,2 @@\n \tb\n-c\n+C\n@@ -4 +4 @@\n-d\n+D\n")
-            .unwrap();
+    let patch = parse(
+        b"--- f\n+++ f\n@@ -1,2 +1,2 @@\n-a\n+A\n \tb\n@@ -2,2 +2,2 @@\n \tb\n-c\n+C\n@@ -4 +4 @@\n-d\n+D\n",
+    )
+    .unwrap();
     let conflict = apply(&patch.files[0], b"A\n\tb\nx \nd\n", &Options::default()).unwrap_err();
     assert!(matches!(conflict.hunks[0].fate, Fate::AlreadyApplied { line: 1 }));
     assert!(matches!(conflict.hunks[2].fate, Fate::Applies { line: 4, .. }));

@@ -1,0 +1,101 @@
+//! What names no bytes needs every line that goes to have been shown.
+
+use serde_json::json;
+
+use crate::common::{Workspace, sha256};
+
+/// Ten lines.
+const TEN: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n";
+
+#[test]
+fn one_line_that_was_read_does_not_open_the_whole_file_to_a_write() {
+    let ws = Workspace::with(&[("a.txt", TEN)]);
+    ws.lbx(&["read", "a.txt", "--start-line", "2", "--end-line", "3"]).ok();
+    let write = ["write", "a.txt", "--content", "new\n"];
+    let error = ws.unchanged(|| ws.lbx(&write).error("not_read"));
+    assert_eq!(error["details"]["unseen_lines"], json!([[1, 1], [4, 10]]));
+    assert_eq!(error["details"]["total_lines"], 10);
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("refusing to overwrite a.txt: Read it first"), "{message}");
+    assert!(message.contains("lines 1, 4-10"), "{message}");
+    let command = "lbx read a.txt --start-line 1 --end-line 10";
+    assert!(error["suggested_action"].as_str().unwrap().contains(command), "{error}");
+    ws.lbx(&["read", "a.txt", "--start-line", "4"]).ok();
+    let error = ws.unchanged(|| ws.lbx(&write).error("not_read"));
+    assert!(error["message"].as_str().unwrap().contains("line 1 was not shown"), "{error}");
+    ws.lbx(&["read", "a.txt", "--start-line", "1", "--end-line", "1"]).ok();
+    ws.lbx(&write).ok();
+    ws.holds("a.txt", "new\n");
+}
+
+#[test]
+fn the_bytes_named_say_that_a_write_is_meant_all_the_same() {
+    let ws = Workspace::with(&[("a.txt", TEN)]);
+    let request = json!({"path": "a.txt", "content": "new\n", "expected_sha256": sha256(TEN.as_bytes())});
+    ws.json("write", &request).ok();
+    ws.holds("a.txt", "new\n");
+}
+
+#[test]
+fn only_the_lines_shown_count() {
+    let long = format!("{}\n{}\n", "x".repeat(100_000), "y");
+    let ws = Workspace::with(&[("a.txt", TEN), ("b.txt", TEN), ("long.txt", &long)]);
+    // Cut by a bound.
+    ws.lbx(&["read", "a.txt", "--max-bytes", "6"]).success();
+    ws.unchanged(|| ws.lbx(&["write", "a.txt", "--content", "new\n"]).error("not_read"));
+    // Found by a search.
+    ws.lbx(&["grep", "^5$", "b.txt", "--mark"]).ok();
+    let error = ws.unchanged(|| ws.lbx(&["write", "b.txt", "--content", "new\n"]).error("not_read"));
+    assert_eq!(error["details"]["unseen_lines"], json!([[1, 4], [6, 10]]));
+    // Clipped; the read that is named shows all of it.
+    ws.lbx(&["read", "long.txt"]).success();
+    let write = ["write", "long.txt", "--content", "new\n"];
+    let error = ws.unchanged(|| ws.lbx(&write).error("not_read"));
+    let advice = error["suggested_action"].as_str().unwrap();
+    let command = advice.split(['(', ')']).nth(1).unwrap().strip_prefix("lbx ").unwrap();
+    ws.lbx(&command.split(' ').collect::<Vec<_>>()).ok();
+    ws.lbx(&write).ok();
+    // Of several files each for itself.
+    ws.json("read", &json!({"paths": ["a.txt", "b.txt"]})).ok();
+    ws.lbx(&["write", "a.txt", "--content", "new\n"]).ok();
+    ws.lbx(&["write", "b.txt", "--content", "new\n"]).ok();
+}
+
+#[test]
+fn an_append_to_an_unread_file_opens_no_write() {
+    let ws = Workspace::with(&[("a.txt", TEN)]);
+    ws.lbx(&["append", "a.txt", "--content", "11\n"]).ok();
+    ws.unchanged(|| ws.lbx(&["write", "a.txt", "--content", "new\n"]).error("not_read"));
+    // After an edit the caller knows what it knew before, and its own lines.
+    ws.lbx(&["read", "a.txt", "--start-line", "11"]).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "11", "--new-string", "eleven"]).ok();
+    let error = ws.unchanged(|| ws.lbx(&["write", "a.txt", "--content", "new\n"]).error("not_read"));
+    assert_eq!(error["details"]["unseen_lines"], json!([[1, 10]]));
+}
+
+#[test]
+fn a_sketch_drops_no_line_that_was_not_shown() {
+    let text = "fn a() {\n    one();\n    two();\n    three();\n}\n\nfn b() {}\n";
+    let ws = Workspace::with(&[("a.rs", text)]);
+    ws.lbx(&["read", "a.rs", "--start-line", "1", "--end-line", "2"]).ok();
+    let sketch = json!({"path": "a.rs", "sketch": "fn a() {\n    one();\n}\n\n// ... existing code ...\n"});
+    let error = ws.unchanged(|| ws.json("edit", &sketch).error("not_read"));
+    assert_eq!(error["details"]["unseen_lines"], json!([[3, 4]]));
+    let mut named = sketch.clone();
+    named["expected_sha256"] = json!(sha256(text.as_bytes()));
+    named["dry_run"] = json!(true);
+    let _ = ws.json("edit", &named).success();
+    ws.lbx(&["read", "a.rs", "--start-line", "3", "--end-line", "4"]).ok();
+    let _ = ws.json("edit", &sketch).success();
+    ws.holds("a.rs", "fn a() {\n    one();\n}\n\nfn b() {}\n");
+}
+
+#[test]
+fn a_deletion_by_patch_that_shows_no_line_needs_all_of_them() {
+    let ws = Workspace::with(&[("a.txt", TEN)]);
+    ws.lbx(&["read", "a.txt", "--limit", "1"]).ok();
+    let patch = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch\n";
+    ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("not_read"));
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx_stdin(&["patch"], patch).ok();
+}

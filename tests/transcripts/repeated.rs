@@ -1,0 +1,228 @@
+//! A repeated request is known by the history alone, never by a text that happens to be in the file.
+
+use serde_json::{Value, json};
+
+use crate::common::{Workspace, sha256};
+
+/// A workspace whose only file was read.
+fn read(text: &str) -> Workspace {
+    let ws = Workspace::with(&[("a.txt", text)]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws
+}
+
+/// An edit of the file.
+fn edit(old: &str, new: &str) -> Value {
+    json!({"path": "a.txt", "old_string": old, "new_string": new})
+}
+
+#[test]
+fn a_new_text_that_is_in_the_file_by_chance_is_no_edit_that_was_made() {
+    let ws = read("fn a() {}\nunsafe_call(x);\nlog(\"done\");\n");
+    let error = ws.unchanged(|| {
+        ws.json("edit", &edit("unsafe_call(y);\nlog(\"done\");", "log(\"done\");")).error("no_match")
+    });
+    assert_eq!(error["details"]["new_string_at"], json!([{"start_line": 3, "end_line": 3}]));
+    let error = ws.unchanged(|| ws.json("edit", &edit("entirely unrelated", "fn a() {}")).error("no_match"));
+    assert_eq!(error["details"]["new_string_at"][0]["start_line"], 1);
+    assert!(error["suggested_action"].as_str().unwrap().contains("line 1 already"), "{error}");
+}
+
+#[test]
+fn an_old_text_that_is_there_once_is_replaced_though_the_new_one_is_there_too() {
+    let ws = read("x = 1\n\ndef f():\n");
+    ws.json("edit", &edit("def f():\n", "\ndef f():\n")).ok();
+    ws.holds("a.txt", "x = 1\n\n\ndef f():\n");
+}
+
+#[test]
+fn of_several_edits_none_lands_where_one_only_finds_its_new_text() {
+    let ws = read("one\ntwo\nthree\n");
+    let edits = json!({"path": "a.txt", "edits": [
+        {"old_string": "one", "new_string": "1"},
+        {"old_string": "zwei", "new_string": "two"},
+    ]});
+    let error = ws.unchanged(|| ws.json("edit", &edits).error("no_match"));
+    assert_eq!(error["details"]["edit"], 2);
+    assert_eq!(error["details"]["new_string_at"][0]["start_line"], 2);
+}
+
+#[test]
+fn lines_that_are_not_those_named_are_stale_though_the_new_ones_are_there() {
+    let ws = read("one\ntwo\n");
+    let lines = json!({"path": "a.txt", "start_line": 1, "end_line": 1,
+        "range_sha256": sha256(b"eins\n"), "new_string": "one\n"});
+    ws.unchanged(|| ws.json("edit", &lines).error("stale_file"));
+}
+
+#[test]
+fn a_request_is_repeated_only_with_the_same_proof_as_the_last_change_of_its_session() {
+    let ws = read("5\n");
+    let old = sha256(b"5\n");
+    let request = json!({"path": "a.txt", "old_string": "5", "new_string": "6", "expected_sha256": old});
+    ws.json("edit", &request).ok();
+    assert_eq!(ws.unchanged(|| ws.json("edit", &request).ok())["match"], "already_applied");
+    // Another session's request is its own.
+    let mut other = request.clone();
+    other["session"] = json!("other");
+    ws.unchanged(|| ws.json("edit", &other).error("stale_file"));
+    // After a later change of the file nothing is known, though the bytes are the same again.
+    ws.json("edit", &edit("6", "7")).ok();
+    ws.json("edit", &edit("7", "6")).ok();
+    ws.unchanged(|| ws.json("edit", &request).error("stale_file"));
+}
+
+#[test]
+fn sixteen_processes_that_count_in_one_file_lose_no_update() {
+    let ws = Workspace::with(&[("a.txt", "0\n")]);
+    let ws = &ws;
+    let count = |session: String, rounds: usize| {
+        let mut done = 0;
+        for _ in 0..rounds {
+            let text = ws.lbx(&["read", "a.txt", "--session", &session]).ok();
+            let number: u64 = text["content"].as_str().unwrap().trim().parse().unwrap();
+            let call = json!({"path": "a.txt", "old_string": number.to_string(),
+                "new_string": (number + 1).to_string(), "expected_sha256": text["sha256"],
+                "session": session});
+            let output = ws.call(&["edit", "--json", &call.to_string()]).spawn().wait_with_output().unwrap();
+            let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let is_done = answer["ok"] == true && answer["data"]["match"] != "already_applied";
+            assert!(is_done || answer["error"]["kind"] == "stale_file", "{answer}");
+            done += u64::from(is_done);
+        }
+        done
+    };
+    let total: u64 = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..16).map(|number| scope.spawn(move || count(format!("counter-{number}"), 6))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    ws.holds("a.txt", format!("{total}\n"));
+}
+
+#[test]
+fn a_rebase_onto_the_same_change_is_a_conflict() {
+    let ws = read("counter = 5\nend\n");
+    ws.write("a.txt", "counter = 6\nend\n");
+    let request = json!({"path": "a.txt", "old_string": "5", "new_string": "6", "rebase": true});
+    let error = ws.unchanged(|| ws.json("edit", &request).error("stale_file"));
+    assert_eq!(error["details"]["rebase"], false);
+}
+
+#[test]
+fn bytes_that_are_not_at_hand_are_no_ground_for_a_rebase() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\n")]);
+    let mut request = json!({"path": "a.txt", "old_string": "one", "new_string": "1",
+        "expected_sha256": sha256(b"a guess"), "rebase": true, "session": "fresh"});
+    let error = ws.unchanged(|| ws.json("edit", &request).error("stale_file"));
+    assert_eq!(error["details"]["rebase"], false);
+    request["rebase"] = json!(false);
+    let error = ws.unchanged(|| ws.json("edit", &request).error("stale_file"));
+    assert_eq!(error["details"]["rebase"], false);
+    let advice = error["suggested_action"].as_str().unwrap();
+    assert!(!advice.contains("rebase"), "{advice}");
+    // Bytes that were there once, and are known, do.
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "two", "--new-string", "2"]).ok();
+    ws.write("a.txt", "one\n2\nthree\n");
+    request["rebase"] = json!(true);
+    request["expected_sha256"] = json!(sha256(b"one\ntwo\n"));
+    request["old_string"] = json!("one\n");
+    request["new_string"] = json!("zero\none\n");
+    ws.json("edit", &request).warned("had changed since");
+    ws.holds("a.txt", "zero\none\n2\nthree\n");
+}
+
+#[test]
+fn a_repeated_insert_is_not_done_twice() {
+    let ws = read("one\n");
+    let insert = ["insert", "a.txt", "1", "--content", "two\n"];
+    ws.lbx(&insert).ok();
+    assert_eq!(ws.unchanged(|| ws.lbx(&insert).ok())["match"], "already_applied");
+    ws.holds("a.txt", "one\ntwo\n");
+}
+
+#[test]
+fn text_may_be_added_twice_unless_the_old_bytes_were_named() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.md", "# B\n\n- item\n")]);
+    let append = ["append", "a.txt", "--content", "x\n"];
+    ws.lbx(&append).ok();
+    ws.lbx(&append).ok();
+    ws.holds("a.txt", "one\nx\nx\n");
+    let named = json!({"path": "a.txt", "content": "y\n", "expected_sha256": sha256(b"one\nx\nx\n")});
+    ws.json("append", &named).ok();
+    assert_eq!(ws.unchanged(|| ws.json("append", &named).ok())["already_applied"], true);
+    // An item that happens to be the last one of a section is added all the same.
+    let add = json!({"path": "b.md", "header": "# B", "content": "- item\n", "append": true});
+    ws.json("section", &add).ok();
+    ws.holds("b.md", "# B\n\n- item\n- item\n");
+    assert_eq!(ws.unchanged(|| ws.json("section", &add).ok())["match"], "already_applied");
+}
+
+#[test]
+fn an_empty_text_is_added_only_to_the_bytes_that_were_named() {
+    let ws = read("one\n");
+    let mut request = json!({"path": "a.txt", "content": "", "expected_sha256": sha256(b"other")});
+    ws.unchanged(|| {
+        ws.json("append", &request).error("stale_file");
+        ws.json("prepend", &request).error("stale_file");
+    });
+    request["expected_sha256"] = json!(sha256(b"one\n"));
+    assert_eq!(ws.json("append", &request).ok()["already_applied"], true);
+}
+
+#[test]
+fn a_write_of_the_same_bytes_checks_the_old_ones_that_were_named() {
+    let ws = read("5\n");
+    let request = json!({"path": "a.txt", "content": "6\n", "expected_sha256": sha256(b"5\n")});
+    ws.json("write", &request).ok();
+    assert_eq!(ws.json("write", &request).ok()["already_applied"], true);
+    let mut other = request.clone();
+    other["session"] = json!("other");
+    ws.json("write", &other).error("stale_file");
+    other.as_object_mut().unwrap().remove("expected_sha256");
+    assert_eq!(ws.json("write", &other).ok()["already_applied"], true);
+}
+
+#[test]
+fn a_hunk_is_applied_already_only_between_its_own_context() {
+    let hunk = |text: &str| format!("--- a/a.txt\n+++ b/a.txt\n{text}");
+    for (before, patch, after) in [
+        // What the hunk adds is there, but not what surrounds it.
+        ("x\nlog();\ny\n", "@@ -1,3 +1,3 @@\n a\n-call();\n+log();\n b\n", None),
+        // What it would leave is there without context.
+        ("log();\n1\n2\n", "@@ -1 +1 @@\n-call();\n+log();\n", None),
+        ("a\nlog();\nb\n", "@@ -1,3 +1,3 @@\n a\n-call();\n+log();\n b\n", Some("already_applied")),
+        ("0\na\nlog();\nb\n", "@@ -1,3 +1,3 @@\n a\n-call();\n+log();\n b\n", Some("already_applied")),
+        ("a\nlog();\nb\na\nlog();\nb\n", "@@ -7,3 +7,3 @@\n a\n-call();\n+log();\n b\n", None),
+        // A removal leaves nothing of its own: only the stated line tells.
+        ("a\nb\nc\n", "@@ -1,3 +1,2 @@\n a\n-x\n b\n", Some("already_applied")),
+        ("0\na\nb\nc\n", "@@ -1,3 +1,2 @@\n a\n-x\n b\n", None),
+    ] {
+        let ws = read(before);
+        let call = || ws.lbx_stdin(&["patch"], hunk(patch));
+        match after {
+            Some(action) => assert_eq!(ws.unchanged(|| call().ok())["files"][0]["action"], action, "{patch}"),
+            None => drop(ws.unchanged(|| call().error("patch_conflict"))),
+        }
+    }
+}
+
+#[test]
+fn a_deletion_of_a_file_that_nobody_knows_is_not_found() {
+    let codex = "*** Begin Patch\n*** Delete File: gone.txt\n*** End Patch\n";
+    let git = "diff --git a/gone.txt b/gone.txt\ndeleted file mode 100644\n--- a/gone.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n";
+    let rename =
+        "diff --git a/gone.txt b/b.txt\nsimilarity index 100%\nrename from gone.txt\nrename to b.txt\n";
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "x\n")]);
+    for patch in [codex, git, rename] {
+        ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("not_found"));
+    }
+    ws.write("gone.txt", "x\n");
+    ws.lbx(&["delete", "gone.txt"]).ok();
+    for patch in [codex, git] {
+        let data = ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).ok());
+        assert_eq!(data["files"][0]["action"], "already_applied");
+        ws.unchanged(|| ws.lbx_stdin(&["patch", "--session", "other"], patch).error("not_found"));
+    }
+}
