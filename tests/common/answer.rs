@@ -116,6 +116,11 @@ impl Answer {
         self.output.status.code().unwrap_or_else(|| panic!("{}: ended by a signal", self.call))
     }
 
+    /// The exit status; `None` where a signal ended it.
+    pub fn ended(&self) -> Option<i32> {
+        self.output.status.code()
+    }
+
     /// The bytes on stdout.
     pub fn stdout(&self) -> &[u8] {
         &self.output.stdout

@@ -38,6 +38,8 @@ pub struct Call {
     stdin: Stdin,
     /// The arguments, for the messages of a test.
     shown: Vec<OsString>,
+    /// The address space that it may use, in bytes.
+    memory_max: Option<u64>,
 }
 
 impl Call {
@@ -73,7 +75,7 @@ impl Call {
         command.current_dir(root).env_clear();
         command.env("PATH", PATH_FIXED).env("HOME", home).env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
         command.env("GIT_CONFIG_NOSYSTEM", "1").env("LBX_STATE_ID", STATE_ID);
-        Self { command, stdin: Stdin::Null, shown: Vec::new() }
+        Self { command, stdin: Stdin::Null, shown: Vec::new(), memory_max: None }
     }
 
     /// Adds arguments.
@@ -104,6 +106,12 @@ impl Call {
     /// Sets an environment variable.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
+        self
+    }
+
+    /// Bounds its address space, in bytes: a call that needs more than that fails.
+    pub fn with_memory(mut self, bytes: u64) -> Self {
+        self.memory_max = Some(bytes);
         self
     }
 
@@ -141,6 +149,12 @@ impl Call {
             }
         };
         let mut child = self.command.spawn().unwrap();
+        if let Some(bytes) = self.memory_max {
+            let limit = rustix::process::Rlimit { current: Some(bytes), maximum: Some(bytes) };
+            let id = rustix::process::Pid::from_raw(child.id().cast_signed());
+            // It may have ended already.
+            let _ = rustix::process::prlimit(id, rustix::process::Resource::As, limit);
+        }
         if let (Some(text), Some(mut stdin)) =
             (text, if matches!(self.stdin, Stdin::Text(_)) { child.stdin.take() } else { None })
         {

@@ -1,0 +1,13 @@
+//! What a hostile clone brings: by design nothing of it is acted on.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test may fail, and its name says what it is about"
+)]
+
+#[path = "../common/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "each test crate uses a part of it")]
+mod common;
+
+mod workspaces;
