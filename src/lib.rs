@@ -2,11 +2,13 @@
 //! undoable, one snapshot commit a change; JSON in, JSON out.
 //!
 //! The engine ([`engine`]) knows the workspace and nothing of who calls it; [`tools`] are its
-//! verbs, listed once; [`cli`] and [`mcp`] are the two front ends over that list.
+//! verbs, listed once; [`cli`] and [`mcp`] are the two front ends over that list; [`dialect`] gives
+//! both the tool names that model families know.
 
 pub mod buffer;
 pub mod cli;
 pub mod control;
+pub mod dialect;
 pub mod engine;
 pub mod envelope;
 pub mod error;

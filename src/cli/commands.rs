@@ -7,13 +7,16 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command};
 
 use super::options::Flags;
+use crate::dialect::{self, Dialect, ForeignTool};
 use crate::error::Error;
 use crate::mcp::Results;
 use crate::request;
 use crate::tools::{Entry, TOOLS, find};
 
 /// Options of every tool that take a value, which is no tool's name.
-const WITH_VALUE: [&str; 5] = ["--workspace", "--session", "--sandbox", "--set", "--json"];
+const WITH_VALUE: [&str; 6] = ["--workspace", "--session", "--sandbox", "--set", "--json", DIALECT];
+/// The option that names a model family.
+const DIALECT: &str = "--dialect";
 
 /// The option of `mcp` for the form of results.
 const RESULTS: &str = "results";
@@ -23,6 +26,8 @@ const RESULTS: &str = "results";
 pub enum Named {
     /// A tool.
     Tool(&'static Entry),
+    /// A tool of a model family.
+    Foreign(&'static Dialect, &'static ForeignTool),
     /// `batch`.
     Batch,
     /// `mcp`.
@@ -37,6 +42,7 @@ impl Named {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Tool(tool) => tool.name,
+            Self::Foreign(_, tool) => tool.name,
             Self::Batch => "batch",
             Self::Mcp => "mcp",
             Self::Nothing => "lbx",
@@ -47,7 +53,7 @@ impl Named {
 /// Whether a link of that name stands for a tool.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
-    find(name).is_some()
+    find(name).is_some() || dialect::owner_of(name).is_some()
 }
 
 /// What the arguments name, without parsing them: only its part of the tree is built then.
@@ -61,7 +67,7 @@ pub fn named(arguments: &[OsString]) -> Named {
             return match word.to_str() {
                 Some("batch") => Named::Batch,
                 Some("mcp") => Named::Mcp,
-                Some(name) => find(name).map_or(Named::Nothing, Named::Tool),
+                Some(name) => tool_named(name, dialect_in(arguments)),
                 None => Named::Nothing,
             };
         }
@@ -69,11 +75,36 @@ pub fn named(arguments: &[OsString]) -> Named {
     Named::Nothing
 }
 
+/// The tool of that name: of the model family that was named, else lbx's own, else of the one family
+/// that has it.
+fn tool_named(name: &str, family: Option<&'static Dialect>) -> Named {
+    let of_family = family.and_then(|family| Some(Named::Foreign(family, family.tool(name)?)));
+    let own = || find(name).map(Named::Tool);
+    let of_any = || dialect::owner_of(name).map(|(family, tool)| Named::Foreign(family, tool));
+    of_family.or_else(own).or_else(of_any).unwrap_or(Named::Nothing)
+}
+
+/// The model family that the arguments or the environment name.
+fn dialect_in(arguments: &[OsString]) -> Option<&'static Dialect> {
+    let mut words = arguments.iter().map(|word| word.to_string_lossy());
+    let mut name = None;
+    while let Some(word) = words.next() {
+        if word == DIALECT {
+            name = words.next();
+        } else if let Some(value) = word.strip_prefix("--dialect=") {
+            name = Some(value.to_owned().into());
+        }
+    }
+    let name = name.map(std::borrow::Cow::into_owned).or_else(|| std::env::var("LBX_DIALECT").ok());
+    dialect::find(&name?)
+}
+
 /// The tree for parsing: all of it, or the part that was named.
 #[must_use]
 pub fn command_for(named: &Named) -> Command {
     match named {
         Named::Tool(tool) => root().subcommand(lenient(tool)),
+        Named::Foreign(_, tool) => root().subcommand(foreign(tool)),
         Named::Batch => root().subcommand(batch()),
         Named::Mcp => root().subcommand(mcp()),
         Named::Nothing => tree(),
@@ -118,6 +149,13 @@ fn of_tool(tool: &Entry) -> Command {
 /// One tool for parsing: what is missing may still come from stdin.
 fn lenient(tool: &Entry) -> Command {
     of_tool(tool).mut_args(|argument| argument.required(false))
+}
+
+/// A tool of a model family: its request is JSON, given by `--json` or on stdin.
+fn foreign(tool: &ForeignTool) -> Command {
+    let schema = (tool.schema)();
+    let about = schema.get("description").and_then(serde_json::Value::as_str).unwrap_or_default();
+    Command::new(tool.name).about(about.to_owned())
 }
 
 /// `batch`.

@@ -3,6 +3,7 @@
 pub mod batch;
 pub mod call;
 pub mod commands;
+mod foreign;
 pub mod input;
 pub mod options;
 pub mod output;
@@ -19,7 +20,7 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::mcp;
 use crate::request;
-use crate::tools::{self, Answered, Entry, Stdin};
+use crate::tools::{self, Entry, Stdin};
 use call::{Call, Called};
 use commands::Named;
 use input::Input;
@@ -83,8 +84,12 @@ fn dispatch(named: &Named, mut matches: ArgMatches, arguments: &[OsString]) -> u
         Ok(options) => options,
         Err(error) => return output::refuse(named.name(), &Options::from_arguments(arguments), &error),
     };
+    if let Err(error) = options.dialect() {
+        return output::refuse(named.name(), &options, &error);
+    }
     match named {
         Named::Tool(tool) => run_tool(tool, matches, arguments, &options),
+        Named::Foreign(dialect, tool) => foreign::run(dialect, tool, &options),
         Named::Batch => batch::run(&options),
         Named::Mcp => mcp::run(&options, commands::results(&mut matches)),
         Named::Nothing => output::refuse("lbx", &options, &Error::invalid("no tool is named")),
@@ -190,7 +195,7 @@ pub fn run_json(tool: &'static Entry, value: Value, options: &Options, control: 
 }
 
 /// Turns a panic into an answer.
-fn without_panic(run: impl FnOnce() -> Answered) -> Answered {
+pub(crate) fn without_panic<T>(run: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
         .unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
 }

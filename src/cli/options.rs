@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde_json::Value;
 
+use crate::dialect::{self, DIALECTS, Dialect};
 use crate::engine::policy::sources::Sources;
 use crate::engine::session::SessionId;
 use crate::error::{Error, ErrorKind};
@@ -86,6 +87,9 @@ pub struct Flags {
     /// Count a change without a snapshot as failed
     #[arg(long, global = true)]
     pub require_snapshot: bool,
+    /// Tools of a model family instead of lbx's own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, q [env: `LBX_DIALECT`]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub dialect: Option<String>,
     /// Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again
     #[arg(long, global = true, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -117,6 +121,8 @@ pub struct Options {
     pub is_session_named: bool,
     /// The named workspace.
     pub sandbox: Option<String>,
+    /// The model family whose tools are meant.
+    pub dialect: Option<String>,
     /// Whether a change without a snapshot counts as failed.
     pub require_snapshot: bool,
     /// Where the policy comes from, the workspace's own file aside.
@@ -173,6 +179,7 @@ impl Options {
             session,
             is_session_named,
             sandbox: flags.sandbox.or_else(|| variable("LBX_SANDBOX")),
+            dialect: flags.dialect.or_else(|| variable("LBX_DIALECT")),
             require_snapshot: flags.require_snapshot,
             policy: Sources::of_process(flags.set),
             json: flags.json,
@@ -240,6 +247,21 @@ impl Options {
     /// `invalid_request` where the name given is none.
     pub fn session_id(&self) -> Result<SessionId, Error> {
         self.session.as_deref().map_or_else(|| Ok(SessionId::default()), str::parse)
+    }
+
+    /// The model family whose tools are meant; `None` for lbx's own.
+    ///
+    /// # Errors
+    /// `invalid_request` where there is no such dialect.
+    pub fn dialect(&self) -> Result<Option<&'static Dialect>, Error> {
+        match self.dialect.as_deref() {
+            None | Some("lbx") => Ok(None),
+            Some(name) => dialect::find(name).map(Some).ok_or_else(|| {
+                let names: Vec<&str> = DIALECTS.iter().map(|dialect| dialect.name).collect();
+                Error::invalid(format!("unknown dialect {name:?} (there are: lbx, {})", names.join(", ")))
+                    .detail("field", "dialect")
+            }),
+        }
     }
 
     /// Refuses a named workspace that does not exist.

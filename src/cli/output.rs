@@ -130,14 +130,14 @@ fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &Outcome) 
 }
 
 /// Says what the caller should know though the call succeeded.
-fn say_warnings(outcome: &Outcome) {
+pub fn say_warnings(outcome: &Outcome) {
     for warning in &outcome.warnings {
         say(&format!("warning: {warning}"));
     }
 }
 
 /// Prints a line on stderr.
-fn say(line: &str) {
+pub fn say(line: &str) {
     // As with stdout: nobody can be told.
     let _ = writeln!(std::io::stderr().lock(), "lbx: {line}");
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Results;
 use crate::cli::call::Called;
+use crate::dialect::Said;
 use crate::engine::Outcome;
 use crate::envelope::Refusal;
 use crate::error::{Error, ErrorKind};
@@ -70,6 +71,34 @@ fn text(reply: &dyn Reply, outcome: &Outcome) -> CallToolResult {
         blocks.push(ContentBlock::text(notes.join("\n")));
     }
     CallToolResult::success(blocks)
+}
+
+/// The result of a model family's tool: its text, its images, and what the call should know besides.
+#[must_use]
+pub fn said(said: Said, outcome: &Outcome) -> CallToolResult {
+    let mut blocks = Vec::new();
+    if !said.text.is_empty() || said.images.is_empty() {
+        blocks.push(ContentBlock::text(said.text));
+    }
+    blocks.extend(said.images.into_iter().map(|image| ContentBlock::image(image.base64, image.mime)));
+    blocks.extend(warnings(outcome));
+    let result = CallToolResult::success(blocks);
+    match bytes_of(&result) {
+        bytes if bytes <= RESULT_BYTES_MAX => result,
+        bytes => refused(&too_large(bytes, outcome), outcome),
+    }
+}
+
+/// The error of a model family's tool.
+#[must_use]
+pub fn said_error(text: String, outcome: &Outcome) -> CallToolResult {
+    CallToolResult::error(std::iter::once(ContentBlock::text(text)).chain(warnings(outcome)).collect())
+}
+
+/// The warnings of a call as a block of their own.
+fn warnings(outcome: &Outcome) -> Option<ContentBlock> {
+    let lines: Vec<String> = outcome.warnings.iter().map(|warning| format!("warning: {warning}")).collect();
+    (!lines.is_empty()).then(|| ContentBlock::text(lines.join("\n")))
 }
 
 /// An object with warnings and snapshot among its fields.

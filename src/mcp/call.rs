@@ -13,7 +13,10 @@ use tokio::sync::watch;
 use super::{Results, answer};
 use crate::cli::call::{Call, Called};
 use crate::cli::options::Options;
+use crate::cli::without_panic;
 use crate::control::{Control, Progress};
+use crate::dialect::native::Native;
+use crate::dialect::{Dialect, Failure, ForeignTool};
 use crate::engine::Outcome;
 use crate::engine::workspace::Workspace;
 use crate::error::Error;
@@ -29,10 +32,19 @@ const TEXT_BYTES_MAX: u64 = 3_400_000;
 /// Time between two notifications of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
+/// What is called.
+#[derive(Clone, Copy)]
+pub enum Target {
+    /// A tool of lbx's own.
+    Native(&'static Entry),
+    /// A tool of a model family.
+    Foreign(&'static Dialect, &'static ForeignTool),
+}
+
 /// A call to be made.
 pub struct ToolCall {
     /// The tool.
-    pub tool: &'static Entry,
+    pub target: Target,
     /// Its arguments.
     pub arguments: Map<String, Value>,
     /// The workspace's root, from which paths count; opened anew for each call, since a folder may
@@ -69,14 +81,41 @@ impl ToolCall {
 
     /// Makes the call on this thread.
     fn make(self, control: Control) -> CallToolResult {
-        let results = self.results;
-        let called = self.called(control).unwrap_or_else(Called::refused);
-        answer::of(called, results)
+        match self.target {
+            Target::Native(tool) => {
+                let results = self.results;
+                let called = self.called(tool, control).unwrap_or_else(Called::refused);
+                answer::of(called, results)
+            }
+            Target::Foreign(dialect, tool) => self.foreign(dialect, tool, control),
+        }
+    }
+
+    /// The result of a model family's tool.
+    fn foreign(self, dialect: &Dialect, tool: &ForeignTool, control: Control) -> CallToolResult {
+        let Self { arguments, root, options, .. } = self;
+        let request = Value::Object(arguments);
+        let mut fields = request.clone();
+        let mut outcome = Outcome::default();
+        let said = options.with_call_fields_of(&mut fields).and_then(|options| {
+            let open = || Workspace::open(&root);
+            let mut lbx = Native::new(&open, &options, control);
+            let said = without_panic(|| (tool.run)(&mut lbx, fields));
+            outcome = lbx.outcome;
+            said
+        });
+        match said {
+            Ok(said) => answer::said(said, &outcome),
+            Err(error) => {
+                let text = (dialect.error_text)(&Failure { error: &error, request: &request });
+                answer::said_error(text, &outcome)
+            }
+        }
     }
 
     /// What the call gives.
-    fn called(self, control: Control) -> Result<Called, Error> {
-        let Self { tool, arguments, root, options, results } = self;
+    fn called(self, tool: &'static Entry, control: Control) -> Result<Called, Error> {
+        let Self { arguments, root, options, results, .. } = self;
         let mut request = Value::Object(arguments);
         let options = options.with_call_fields_of(&mut request)?;
         bound_payload(&mut request, results);

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::Results;
 use crate::cli::options::COMMON_FIELDS;
+use crate::dialect::{Dialect, ForeignTool};
 use crate::request;
 use crate::tools::{self, Effect, Entry, TOOLS};
 
@@ -25,6 +26,20 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 #[must_use]
 pub fn tools(results: Results) -> Vec<Tool> {
     served().map(|tool| declare(tool, results)).collect()
+}
+
+/// What `tools/list` answers where a model family's tools are served.
+#[must_use]
+pub fn foreign_tools(dialect: &Dialect) -> Vec<Tool> {
+    dialect.tools.iter().map(declare_foreign).collect()
+}
+
+/// One tool of a model family.
+fn declare_foreign(tool: &ForeignTool) -> Tool {
+    let mut schema = object(request::advertised((tool.schema)()));
+    let description = schema.remove("description");
+    let description = description.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
+    Tool::new(tool.name, description, Arc::new(schema)).with_annotations(annotations(tool.effect))
 }
 
 /// One tool.

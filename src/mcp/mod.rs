@@ -65,7 +65,8 @@ fn server(options: &Options, results: Results) -> Result<Server, Error> {
     // Only a call names a session whose history it wants to see alone.
     let session = Some(session.as_str().to_owned());
     let options = Options { session, is_session_named: false, ..options.clone() };
-    Ok(Server::new(workspace.root().to_owned(), options, results))
+    let dialect = options.dialect()?;
+    Ok(Server::new(workspace.root().to_owned(), options, results, dialect))
 }
 
 /// A session that no other process has.

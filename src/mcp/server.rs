@@ -10,10 +10,11 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use super::call::ToolCall;
+use super::call::{Target, ToolCall};
 use super::message::Flaw;
 use super::{Results, answer, declare};
 use crate::cli::options::Options;
+use crate::dialect::Dialect;
 use crate::engine::Outcome;
 
 /// What a model should know before its first call.
@@ -24,6 +25,12 @@ them. Each answer's sha256 covers the whole file and serves the next change. An 
 message and suggested_action; nothing was changed unless it says applied. Every change is atomic, backed \
 up, and a commit on the branch lbx-snapshots. Parts cut off say truncated and where to go on.";
 
+/// The same where the tools are those of a model family.
+const DIALECT_INSTRUCTIONS: &str = "\
+Read a file before you edit, overwrite or patch it: a change is refused unless this session has seen the \
+current content. Every change is atomic, backed up, undoable (`lbx undo`), and a commit on the branch \
+lbx-snapshots.";
+
 /// Answers one client.
 pub struct Server {
     /// The workspace's root.
@@ -32,6 +39,8 @@ pub struct Server {
     options: Options,
     /// The form of results.
     results: Results,
+    /// The model family whose tools are served; `None` for lbx's own.
+    dialect: Option<&'static Dialect>,
     /// What `tools/list` answers, made when it is first asked for.
     tools: OnceLock<Vec<Tool>>,
 }
@@ -39,8 +48,27 @@ pub struct Server {
 impl Server {
     /// A server for one workspace.
     #[must_use]
-    pub fn new(root: PathBuf, options: Options, results: Results) -> Self {
-        Self { root, options, results, tools: OnceLock::new() }
+    pub fn new(root: PathBuf, options: Options, results: Results, dialect: Option<&'static Dialect>) -> Self {
+        Self { root, options, results, dialect, tools: OnceLock::new() }
+    }
+}
+
+impl Server {
+    /// The tool of that name, where clients see it.
+    fn target(&self, name: &str) -> Option<Target> {
+        match self.dialect {
+            Some(dialect) => Some(Target::Foreign(dialect, dialect.tool(name)?)),
+            None => declare::find(name).map(Target::Native),
+        }
+    }
+
+    /// The error for a tool that clients do not see.
+    fn unknown_tool(&self, name: &str) -> ErrorData {
+        let names: Vec<&str> = match self.dialect {
+            Some(dialect) => dialect.tools.iter().map(|tool| tool.name).collect(),
+            None => declare::served().map(|tool| tool.name).collect(),
+        };
+        ErrorData::invalid_params(format!("unknown tool {name:?} (there are: {})", names.join(", ")), None)
     }
 }
 
@@ -48,7 +76,7 @@ impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("lbx", env!("CARGO_PKG_VERSION")))
-            .with_instructions(INSTRUCTIONS)
+            .with_instructions(if self.dialect.is_some() { DIALECT_INSTRUCTIONS } else { INSTRUCTIONS })
     }
 
     async fn list_tools(
@@ -56,7 +84,10 @@ impl ServerHandler for Server {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.tools.get_or_init(|| declare::tools(self.results));
+        let tools = self.tools.get_or_init(|| match self.dialect {
+            Some(dialect) => declare::foreign_tools(dialect),
+            None => declare::tools(self.results),
+        });
         Ok(ListToolsResult::with_all_items(tools.clone()))
     }
 
@@ -65,12 +96,12 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let tool = declare::find(&request.name).ok_or_else(|| unknown_tool(&request.name))?;
+        let target = self.target(&request.name).ok_or_else(|| self.unknown_tool(&request.name))?;
         if let Some(Flaw(error)) = context.extensions.get() {
             return Ok(answer::refused(error, &Outcome::default()).into());
         }
         let call = ToolCall {
-            tool,
+            target,
             arguments: request.arguments.unwrap_or_default(),
             root: self.root.clone(),
             options: self.options.clone(),
@@ -91,10 +122,4 @@ impl ServerHandler for Server {
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("no method {}", request.method), None))
     }
-}
-
-/// The refusal of a tool that clients do not see.
-fn unknown_tool(name: &str) -> ErrorData {
-    let names: Vec<&str> = declare::served().map(|tool| tool.name).collect();
-    ErrorData::invalid_params(format!("unknown tool {name:?} (there are: {})", names.join(", ")), None)
 }

@@ -1,0 +1,77 @@
+//! One call of a model family's tool: JSON in, the family's text out.
+
+use serde_json::{Value, json};
+
+use super::input::{self, Input};
+use super::options::Options;
+use super::output;
+use crate::control::Control;
+use crate::dialect::native::Native;
+use crate::dialect::{Dialect, Failure, ForeignTool, Said};
+use crate::engine::Outcome;
+use crate::engine::workspace::Workspace;
+use crate::envelope::Frame;
+use crate::error::Error;
+use crate::request;
+
+/// Makes the call and prints its answer; answers the exit status.
+#[must_use]
+pub fn run(dialect: &'static Dialect, tool: &'static ForeignTool, options: &Options) -> u8 {
+    let request = match request_of(tool, options) {
+        Ok(request) => request,
+        Err(error) => return output::refuse(tool.name, &as_text(options), &error),
+    };
+    let mut fields = request.clone();
+    let called = options.with_fields_of(&mut fields).and_then(|options| {
+        options.must_have_sandbox()?;
+        let current =
+            std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))?;
+        let open = || Workspace::discover(options.workspace.as_deref(), &current);
+        let mut lbx = Native::new(&open, &options, Control::default());
+        let said = super::without_panic(|| (tool.run)(&mut lbx, fields))?;
+        Ok((said, lbx.outcome))
+    });
+    match called {
+        Ok((said, outcome)) => print(tool, options, &said, &outcome),
+        Err(error) if options.json_output || options.pretty => output::refuse(tool.name, options, &error),
+        Err(error) => {
+            let text = (dialect.error_text)(&Failure { error: &error, request: &request });
+            output::say(&text);
+            error.kind().exit_code()
+        }
+    }
+}
+
+/// The request: `--json`, else JSON on stdin.
+fn request_of(tool: &ForeignTool, options: &Options) -> Result<Value, Error> {
+    if let Some(json) = &options.json {
+        return request::read_json(&input::json_argument(json)?);
+    }
+    match input::read_stdin()? {
+        Input::Text(text) if !text.trim_ascii().is_empty() => request::read_json(&text),
+        Input::Text(_) | Input::None => {
+            Err(Error::invalid(format!("{} needs its request as JSON", tool.name))
+                .suggest("Give the parameters as --json '{…}', or as JSON on stdin."))
+        }
+    }
+}
+
+/// Prints what the tool says.
+fn print(tool: &ForeignTool, options: &Options, said: &Said, outcome: &Outcome) -> u8 {
+    if options.json_output || options.pretty {
+        let frame = Frame { tool: tool.name, id: None, outcome, pretty: options.pretty };
+        let mut json = Vec::new();
+        // A text is always JSON.
+        let _ = frame.success(&json!({ "text": said.text }), &mut json);
+        return output::print_line(&json);
+    }
+    let newline = if said.text.is_empty() || said.text.ends_with('\n') { "" } else { "\n" };
+    let status = output::print(format!("{}{newline}", said.text).as_bytes());
+    output::say_warnings(outcome);
+    status
+}
+
+/// The options of a call that answers with text.
+fn as_text(options: &Options) -> Options {
+    Options { text: !options.json_output && !options.pretty, ..options.clone() }
+}

@@ -1,0 +1,244 @@
+//! `q`: `fs_read` and `fs_write` as Amazon Q names them.
+//!
+//! Where lbx is stricter: `create` does not overwrite a file that was not read, and `str_replace` and
+//! `insert` want a file that is as it was read. No newline is added at the end of a file.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::native::Native;
+use super::render::{flag, list, native_request, number, text, texts};
+use super::{Dialect, Failure, Foreign, Said, foreign};
+use crate::error::{Error, ErrorKind};
+use crate::tools::Effect;
+
+/// The dialect.
+pub const Q: Dialect = Dialect { name: "q", tools: &[foreign::<FsRead>(), foreign::<FsWrite>()], error_text };
+
+/// Words an error as these tools do.
+fn error_text(failure: &Failure<'_>) -> String {
+    match failure.error.kind() {
+        ErrorKind::NoMatch => {
+            format!("no occurrences of \"{}\" were found. {}", failure.text("old_str"), failure.native())
+        }
+        ErrorKind::AmbiguousMatch => {
+            let count = failure.number("count").unwrap_or(2);
+            format!("{count} occurrences of old_str were found when only 1 is expected")
+        }
+        _ => failure.native(),
+    }
+}
+
+/// How an operation reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+enum Mode {
+    /// Lines of a file
+    Line,
+    /// The contents of a directory
+    Directory,
+    /// Lines that hold a text
+    Search,
+    /// Images
+    Image,
+}
+
+/// One thing to read.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Operation {
+    /// How to read
+    mode: Mode,
+    /// The file or directory
+    path: Option<String>,
+    /// The first line, from 1, or from the end where negative
+    start_line: Option<i64>,
+    /// The last line; -1 is the end of the file
+    end_line: Option<i64>,
+    /// The text to find; letter case is ignored
+    pattern: Option<String>,
+    /// Lines to show around each match
+    context_lines: Option<u64>,
+    /// Levels below the directory to list
+    depth: Option<u64>,
+    /// The images
+    image_paths: Option<Vec<String>>,
+}
+
+/// Reads files, lists directories, searches for a text, or shows images; several at once.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FsReadRequest {
+    /// What to read
+    operations: Vec<Operation>,
+    /// What it is for
+    #[serde(rename = "summary")]
+    _summary: Option<String>,
+}
+
+/// `fs_read`.
+struct FsRead;
+
+impl Foreign for FsRead {
+    const NAME: &'static str = "fs_read";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = FsReadRequest;
+
+    fn run(lbx: &mut Native<'_>, request: FsReadRequest) -> Result<Said, Error> {
+        if request.operations.is_empty() {
+            return Err(
+                Error::invalid("At least one operation must be provided").detail("field", "operations")
+            );
+        }
+        let mut texts = Vec::new();
+        for operation in &request.operations {
+            texts.push(read(lbx, operation)?);
+        }
+        let images = std::mem::take(&mut lbx.images);
+        Ok(Said { text: texts.join("\n\n"), images })
+    }
+}
+
+/// Carries out one operation.
+fn read(lbx: &mut Native<'_>, operation: &Operation) -> Result<String, Error> {
+    if operation.mode == Mode::Image {
+        for path in operation.image_paths.iter().flatten() {
+            lbx.call("read", json!({ "path": path, "binary": "base64", "max_bytes": 0 }))?;
+        }
+        return Ok(String::new());
+    }
+    let path = wanted(operation.path.as_ref(), "path")?;
+    match operation.mode {
+        Mode::Line => {
+            let (start, end) = (operation.start_line.unwrap_or(1), operation.end_line.unwrap_or(-1));
+            let data = lbx.call("read", json!({ "path": path, "start_line": start, "end_line": end }))?;
+            let content = text(&data, "content").to_owned();
+            if !flag(&data, "truncated") {
+                return Ok(content);
+            }
+            let (last, total) = (number(&data, "end_line"), number(&data, "total_lines"));
+            Ok(format!(
+                "{content}\n[Lines up to {last} of {total} are shown; go on with start_line {}]",
+                last + 1
+            ))
+        }
+        Mode::Directory => {
+            let depth = operation.depth.unwrap_or(0) + 1;
+            let data =
+                lbx.call("ls", json!({ "path": path, "depth": depth, "long": true, "hidden": true }))?;
+            Ok(list(&data, "entries").iter().map(entry).collect::<Vec<_>>().join("\n"))
+        }
+        Mode::Search | Mode::Image => {
+            let pattern = wanted(operation.pattern.as_ref(), "pattern")?;
+            let asked = native_request! {
+                "path": path, "pattern": pattern, "literal": true, "ignore_case": true,
+                "context": operation.context_lines.unwrap_or(2)
+            };
+            let data = lbx.call("grep", asked)?;
+            let found: Vec<Value> = list(&data, "matches").iter().map(found).collect();
+            serde_json::to_string(&found).map_err(|error| Error::internal(error.to_string()))
+        }
+    }
+}
+
+/// One entry of a directory.
+fn entry(entry: &Value) -> String {
+    let letter = match text(entry, "type") {
+        "dir" => 'd',
+        "symlink" => 'l',
+        _ => '-',
+    };
+    format!("{letter}{} {} {}", text(entry, "mode"), number(entry, "size"), text(entry, "path"))
+}
+
+/// One match with its context.
+fn found(found: &Value) -> Value {
+    let mut lines = texts(found, "before");
+    lines.push(text(found, "text"));
+    lines.extend(texts(found, "after"));
+    json!({ "line_number": number(found, "line"), "context": lines.join("\n") })
+}
+
+/// What `fs_write` does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Command {
+    /// Create or overwrite a file
+    Create,
+    /// Replace text that occurs exactly once
+    StrReplace,
+    /// Insert text after a line
+    Insert,
+    /// Add text at the end
+    Append,
+}
+
+/// Creates and edits files. Read an existing file first.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FsWriteRequest {
+    /// What to do
+    command: Command,
+    /// The file
+    path: String,
+    /// The content of the file to create
+    file_text: Option<String>,
+    /// The text to replace
+    old_str: Option<String>,
+    /// The text to put in its place, to insert or to append
+    new_str: Option<String>,
+    /// The line after which to insert; 0 for the start of the file
+    insert_line: Option<u64>,
+    /// What the change is for
+    summary: Option<String>,
+}
+
+/// `fs_write`.
+struct FsWrite;
+
+impl Foreign for FsWrite {
+    const NAME: &'static str = "fs_write";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = FsWriteRequest;
+
+    fn run(lbx: &mut Native<'_>, request: FsWriteRequest) -> Result<Said, Error> {
+        let FsWriteRequest { command, path, file_text, old_str, new_str, insert_line, summary } = request;
+        match command {
+            Command::Create => {
+                let content = wanted(file_text.as_ref().or(new_str.as_ref()), "file_text")?;
+                lbx.call("write", native_request! { "path": path, "content": content, "why": summary })?;
+            }
+            Command::StrReplace => {
+                let old = wanted(old_str.as_ref(), "old_str")?;
+                let new = new_str.unwrap_or_default();
+                let asked =
+                    native_request! { "path": path, "old_string": old, "new_string": new, "why": summary };
+                lbx.call("edit", asked)?;
+            }
+            Command::Insert => {
+                let content = wanted(new_str.as_ref(), "new_str")?;
+                let newline = if content.ends_with('\n') { "" } else { "\n" };
+                let line = insert_line.ok_or_else(|| missing("insert_line"))?;
+                let content = format!("{content}{newline}");
+                let asked =
+                    native_request! { "path": path, "line": line, "content": content, "why": summary };
+                lbx.call("insert", asked)?;
+            }
+            Command::Append => {
+                let content = wanted(new_str.as_ref(), "new_str")?;
+                lbx.call("append", native_request! { "path": path, "content": content, "why": summary })?;
+            }
+        }
+        Ok(format!("The file {path} was written.").into())
+    }
+}
+
+/// A parameter that the command needs.
+fn wanted(value: Option<&String>, name: &str) -> Result<String, Error> {
+    value.cloned().ok_or_else(|| missing(name))
+}
+
+/// The error for a parameter that is missing.
+fn missing(name: &str) -> Error {
+    Error::invalid(format!("{name} is required for this command")).detail("field", name)
+}

@@ -1,0 +1,261 @@
+//! `anthropic-editor`: the text editor tool that Claude models are trained on, with its older name.
+//!
+//! Where lbx is stricter: `create` does not overwrite a file that was not viewed, and `str_replace` and
+//! `insert` want a file that is as it was viewed.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::native::Native;
+use super::render::{cat_n, counted, first_replacement, flag, list, number, numbered, snippet, text};
+use super::{Dialect, Failure, Foreign, Said, foreign};
+use crate::error::{Error, ErrorKind};
+use crate::tools::Effect;
+
+/// The dialect.
+pub const EDITOR: Dialect =
+    Dialect { name: "anthropic-editor", tools: &[foreign::<Editor>(), foreign::<OlderEditor>()], error_text };
+
+/// Levels of a directory that `view` lists.
+const VIEW_DEPTH: u64 = 2;
+
+/// Words an error as this tool does.
+fn error_text(failure: &Failure<'_>) -> String {
+    let path = failure.text("path");
+    match failure.error.kind() {
+        ErrorKind::NoMatch => format!(
+            "No replacement was performed, old_str `{}` did not appear verbatim in {path}. {}",
+            failure.text("old_str"),
+            failure.native()
+        ),
+        ErrorKind::AmbiguousMatch => format!(
+            "No replacement was performed. Multiple occurrences of old_str `{}` in lines: {}. Please ensure it is unique",
+            failure.text("old_str"),
+            failure.lines()
+        ),
+        ErrorKind::NotFound => format!("The path {path} does not exist. Please provide a valid path."),
+        _ => failure.native(),
+    }
+}
+
+/// What the editor is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Command {
+    /// Show a file with line numbers, or list a directory
+    View,
+    /// Replace text that occurs exactly once
+    StrReplace,
+    /// Create a file
+    Create,
+    /// Insert text after a line
+    Insert,
+}
+
+/// Views and edits text files.
+///
+/// `view` shows a file with line numbers, or a directory two levels deep. `str_replace` replaces
+/// `old_str`, which must occur exactly once, by `new_str`. `create` writes a file. `insert` puts
+/// `insert_text` after line `insert_line`. View a file before you change it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EditorRequest {
+    /// What to do
+    command: Command,
+    /// The file or directory
+    path: String,
+    /// First and last line to view; -1 as the last is the end of the file
+    view_range: Option<Vec<i64>>,
+    /// The text to replace
+    old_str: Option<String>,
+    /// The text to put in its place
+    new_str: Option<String>,
+    /// The content of the file to create
+    file_text: Option<String>,
+    /// The line after which to insert; 0 for the start of the file
+    insert_line: Option<u64>,
+    /// The text to insert
+    insert_text: Option<String>,
+}
+
+/// `str_replace_based_edit_tool`.
+struct Editor;
+
+impl Foreign for Editor {
+    const NAME: &'static str = "str_replace_based_edit_tool";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = EditorRequest;
+
+    fn run(lbx: &mut Native<'_>, request: EditorRequest) -> Result<Said, Error> {
+        let EditorRequest { path, new_str, insert_text, .. } = &request;
+        match request.command {
+            Command::View => view(lbx, path, request.view_range.as_deref()),
+            Command::Create => create(lbx, path, &wanted(request.file_text.as_deref(), "file_text")?),
+            Command::StrReplace => {
+                let old = wanted(request.old_str.as_deref(), "old_str")?;
+                replace(lbx, path, &old, new_str.as_deref().unwrap_or_default())
+            }
+            Command::Insert => {
+                let line = request.insert_line.ok_or_else(|| missing("insert_line"))?;
+                // The older form of the tool names it new_str.
+                let text = wanted(insert_text.as_deref().or(new_str.as_deref()), "insert_text")?;
+                insert(lbx, path, line, &text)
+            }
+        }
+    }
+}
+
+/// What the older editor is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum OlderCommand {
+    /// Show a file with line numbers, or list a directory
+    View,
+    /// Replace text that occurs exactly once
+    StrReplace,
+    /// Create a file
+    Create,
+    /// Insert text after a line
+    Insert,
+    /// Take back the last change of the file
+    UndoEdit,
+}
+
+/// Views and edits text files, with `undo_edit`, under the tool's older name.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OlderRequest {
+    /// What to do
+    command: OlderCommand,
+    /// The file or directory
+    path: String,
+    /// First and last line to view; -1 as the last is the end of the file
+    view_range: Option<Vec<i64>>,
+    /// The text to replace
+    old_str: Option<String>,
+    /// The text to put in its place, or to insert
+    new_str: Option<String>,
+    /// The content of the file to create
+    file_text: Option<String>,
+    /// The line after which to insert; 0 for the start of the file
+    insert_line: Option<u64>,
+}
+
+/// `str_replace_editor`.
+struct OlderEditor;
+
+impl Foreign for OlderEditor {
+    const NAME: &'static str = "str_replace_editor";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = OlderRequest;
+
+    fn run(lbx: &mut Native<'_>, request: OlderRequest) -> Result<Said, Error> {
+        let command = match request.command {
+            OlderCommand::UndoEdit => return undo(lbx, &request.path),
+            OlderCommand::View => Command::View,
+            OlderCommand::StrReplace => Command::StrReplace,
+            OlderCommand::Create => Command::Create,
+            OlderCommand::Insert => Command::Insert,
+        };
+        let OlderRequest { path, view_range, old_str, new_str, file_text, insert_line, .. } = request;
+        let newer = EditorRequest {
+            command,
+            path,
+            view_range,
+            old_str,
+            new_str,
+            file_text,
+            insert_line,
+            insert_text: None,
+        };
+        Editor::run(lbx, newer)
+    }
+}
+
+/// A parameter that the command needs.
+fn wanted(value: Option<&str>, name: &str) -> Result<String, Error> {
+    value.map(str::to_owned).ok_or_else(|| missing(name))
+}
+
+/// The error for a parameter that is missing.
+fn missing(name: &str) -> Error {
+    Error::invalid(format!("Parameter `{name}` is required for this command")).detail("field", name)
+}
+
+/// Shows a file or a directory.
+fn view(lbx: &mut Native<'_>, path: &str, range: Option<&[i64]>) -> Result<Said, Error> {
+    if lbx.is_folder(path)? {
+        return directory(lbx, path);
+    }
+    let mut asked = json!({ "path": path });
+    if let Some(range) = range {
+        let [start, end] = range else {
+            return Err(Error::invalid("Invalid `view_range`. It should be a list of two integers.")
+                .detail("field", "view_range"));
+        };
+        if let Some(fields) = asked.as_object_mut() {
+            fields.insert("start_line".to_owned(), (*start).into());
+            fields.insert("end_line".to_owned(), (*end).into());
+        }
+    }
+    let data = lbx.call("read", asked)?;
+    let mut said = numbered(&data, cat_n);
+    if flag(&data, "truncated") && range.is_none() {
+        let (last, total) = (number(&data, "end_line"), number(&data, "total_lines"));
+        said.extend([format!("\n[Lines 1 to {last} of {total} are shown. Use view_range to see the rest.]")]);
+    }
+    Ok(said.into())
+}
+
+/// Lists a directory two levels deep.
+fn directory(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
+    let data = lbx.call("ls", json!({ "path": path, "depth": VIEW_DEPTH }))?;
+    let mut lines = vec![
+        format!("Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"),
+        path.to_owned(),
+    ];
+    lines.extend(list(&data, "entries").iter().map(|entry| text(entry, "path").to_owned()));
+    if flag(&data, "truncated") {
+        let total = counted(number(&data, "total"), "entry", "entries");
+        lines.push(format!("[There are {total} in all. View a directory inside to see the rest.]"));
+    }
+    Ok(lines.join("\n").into())
+}
+
+/// Writes a file.
+fn create(lbx: &mut Native<'_>, path: &str, content: &str) -> Result<Said, Error> {
+    lbx.call("write", json!({ "path": path, "content": content }))?;
+    Ok(format!("File created successfully at: {path}").into())
+}
+
+/// Replaces a text, and shows the result.
+fn replace(lbx: &mut Native<'_>, path: &str, old: &str, new: &str) -> Result<Said, Error> {
+    let data = lbx.call("edit", json!({ "path": path, "old_string": old, "new_string": new }))?;
+    edited(lbx, path, &data)
+}
+
+/// Inserts text after a line, and shows the result.
+fn insert(lbx: &mut Native<'_>, path: &str, line: u64, text: &str) -> Result<Said, Error> {
+    // The family's tool puts whole lines there.
+    let newline = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
+    let content = format!("{text}{newline}");
+    let data = lbx.call("insert", json!({ "path": path, "line": line, "content": content }))?;
+    edited(lbx, path, &data)
+}
+
+/// What is said of a file that was edited.
+fn edited(lbx: &mut Native<'_>, path: &str, data: &Value) -> Result<Said, Error> {
+    let shown = snippet(lbx, path, first_replacement(data))?;
+    Ok(format!(
+        "The file {path} has been edited. Here's the result of running `cat -n` on a snippet of {path}:\n{shown}\n\
+         Review the changes and make sure they are as expected. Edit the file again if necessary."
+    )
+    .into())
+}
+
+/// Takes back the last change of a file.
+fn undo(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
+    lbx.call("undo", json!({ "path": path }))?;
+    Ok(format!("Last edit to {path} undone successfully.").into())
+}

@@ -1,0 +1,264 @@
+//! `anthropic-memory`: the memory tool that Claude models are trained on. `/memories` is the workspace
+//! root.
+//!
+//! Where lbx is stricter: `str_replace` and `insert` want a file that was viewed and has not changed
+//! since. What `delete` removes can be restored.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::native::Native;
+use super::render::{cat_n, first_replacement, list, number, text};
+use super::{Dialect, Failure, Foreign, Said, foreign};
+use crate::error::{Error, ErrorKind};
+use crate::tools::Effect;
+
+/// The dialect.
+pub const MEMORY: Dialect = Dialect { name: "anthropic-memory", tools: &[foreign::<Memory>()], error_text };
+
+/// Where the paths of this tool begin.
+const ROOT: &str = "/memories";
+/// Levels of a directory that `view` lists.
+const VIEW_DEPTH: u64 = 2;
+/// Lines before and after a change that are shown.
+const SNIPPET_CONTEXT: u64 = 2;
+
+/// Words an error as this tool does.
+fn error_text(failure: &Failure<'_>) -> String {
+    let (path, old) = (failure.text("path"), failure.text("old_str"));
+    match failure.error.kind() {
+        ErrorKind::NoMatch => {
+            format!("No replacement was performed, old_str `{old}` did not appear verbatim in {path}.")
+        }
+        ErrorKind::AmbiguousMatch => format!(
+            "No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {}. Please ensure it is unique",
+            failure.lines()
+        ),
+        ErrorKind::NotFound => match failure.text("command") {
+            "delete" => format!("The path {path} does not exist"),
+            "rename" => format!("The path {} does not exist", failure.text("old_path")),
+            _ => format!("The path {path} does not exist. Please provide a valid path."),
+        },
+        ErrorKind::AlreadyExists if failure.text("command") == "rename" => {
+            format!("The destination {} already exists", failure.text("new_path"))
+        }
+        ErrorKind::AlreadyExists => format!("File {path} already exists"),
+        ErrorKind::OutsideWorkspace => format!("Path {path} would escape {ROOT} directory"),
+        ErrorKind::NotRead | ErrorKind::StaleFile => {
+            format!("The file {path} must be viewed before it is changed. View it, then repeat the command.")
+        }
+        _ => failure.native(),
+    }
+}
+
+/// What to do with the memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Command {
+    /// Show a file, or list a directory
+    View,
+    /// Create a file
+    Create,
+    /// Replace text that occurs exactly once
+    StrReplace,
+    /// Insert text after a line
+    Insert,
+    /// Delete a file or directory
+    Delete,
+    /// Rename or move a file or directory
+    Rename,
+}
+
+/// Views and changes the memory: files and directories below /memories.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct MemoryRequest {
+    /// What to do
+    command: Command,
+    /// The file or directory, beginning with /memories
+    path: Option<String>,
+    /// First and last line to view; -1 as the last is the end of the file
+    view_range: Option<Vec<i64>>,
+    /// The content of the file to create
+    file_text: Option<String>,
+    /// The text to replace
+    old_str: Option<String>,
+    /// The text to put in its place
+    new_str: Option<String>,
+    /// The line after which to insert; 0 for the start of the file
+    insert_line: Option<i64>,
+    /// The text to insert
+    insert_text: Option<String>,
+    /// The path to rename
+    old_path: Option<String>,
+    /// The new path
+    new_path: Option<String>,
+}
+
+impl MemoryRequest {
+    /// A parameter that the command needs.
+    fn wanted(value: Option<&String>, name: &str) -> Result<String, Error> {
+        value.cloned().ok_or_else(|| {
+            Error::invalid(format!("Parameter `{name}` is required for this command")).detail("field", name)
+        })
+    }
+}
+
+/// `memory`.
+struct Memory;
+
+impl Foreign for Memory {
+    const NAME: &'static str = "memory";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = MemoryRequest;
+
+    fn run(lbx: &mut Native<'_>, request: MemoryRequest) -> Result<Said, Error> {
+        let wanted = MemoryRequest::wanted;
+        if request.command == Command::Rename {
+            let old = wanted(request.old_path.as_ref(), "old_path")?;
+            return rename(lbx, &old, &wanted(request.new_path.as_ref(), "new_path")?);
+        }
+        let path = wanted(request.path.as_ref(), "path")?;
+        match request.command {
+            Command::View => view(lbx, &path, request.view_range.as_deref()),
+            Command::Create => create(lbx, &path, &wanted(request.file_text.as_ref(), "file_text")?),
+            Command::StrReplace => {
+                let old = wanted(request.old_str.as_ref(), "old_str")?;
+                replace(lbx, &path, &old, request.new_str.as_deref().unwrap_or_default())
+            }
+            Command::Insert => {
+                let line = request.insert_line.unwrap_or(0);
+                insert(lbx, &path, line, &wanted(request.insert_text.as_ref(), "insert_text")?)
+            }
+            Command::Delete => delete(lbx, &path),
+            Command::Rename => Err(Error::internal("rename was handled before")),
+        }
+    }
+}
+
+/// The path of a memory from the workspace root.
+fn below_root(lbx: &Native<'_>, path: &str) -> Result<String, Error> {
+    let rest = path.strip_prefix(ROOT).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let rest = rest.ok_or_else(|| {
+        Error::invalid(format!("Path must start with {ROOT}, got: {path}")).detail("field", "path")
+    })?;
+    // Absolute, so that it counts from the root wherever the call is made.
+    Ok(lbx.root()?.join(rest.trim_start_matches('/')).display().to_string())
+}
+
+/// Shows a file or a directory.
+fn view(lbx: &mut Native<'_>, path: &str, range: Option<&[i64]>) -> Result<Said, Error> {
+    let real = below_root(lbx, path)?;
+    if lbx.is_folder(&real)? {
+        return directory(lbx, path, &real);
+    }
+    let (start, end) = match range {
+        Some(&[start, end]) => (start.max(1), end),
+        _ => (1, -1),
+    };
+    let data =
+        lbx.call("read", json!({ "path": real, "start_line": start, "end_line": end, "max_bytes": 0 }))?;
+    let content = text(&data, "content");
+    let ends_file = number(&data, "end_line") >= number(&data, "total_lines");
+    // The family's tool counts what follows the last newline as a line, too.
+    let lines: Vec<&str> =
+        if ends_file && end == -1 { content.split('\n').collect() } else { content.lines().collect() };
+    let first = number(&data, "start_line").max(1);
+    let lines: Vec<String> = lines.iter().zip(first..).map(|(line, number)| cat_n(number, line)).collect();
+    Ok(format!("Here's the content of {path} with line numbers:\n{}", lines.join("\n")).into())
+}
+
+/// Lists a directory two levels deep, with sizes.
+fn directory(lbx: &mut Native<'_>, path: &str, real: &str) -> Result<Said, Error> {
+    let asked = json!({ "path": real, "depth": VIEW_DEPTH, "no_ignore": true, "limit": 0, "max_bytes": 0 });
+    let data = lbx.call("ls", asked)?;
+    let path = path.trim_end_matches('/');
+    let (root, base) = (std::path::PathBuf::from(real), lbx.base()?);
+    let mut lines = vec![
+        format!("Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"),
+        format!("{}\t{path}", size_text(lbx.size_of(real)?)),
+    ];
+    for entry in list(&data, "entries") {
+        let full = base.join(text(entry, "path"));
+        let below = full.strip_prefix(&root).unwrap_or(&full).display().to_string();
+        let slash = if text(entry, "type") == "dir" { "/" } else { "" };
+        let size = size_text(lbx.size_of(&full.display().to_string())?);
+        lines.push(format!("{size}\t{path}/{below}{slash}"));
+    }
+    Ok(lines.join("\n").into())
+}
+
+/// A size as `du -h` writes it.
+#[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+fn size_text(bytes: u64) -> String {
+    let units = ["B", "K", "M", "G"];
+    let step = bytes.checked_ilog2().map_or(0, |bits| bits / 10).min(3);
+    let unit = usize::try_from(step).ok().and_then(|step| units.get(step)).unwrap_or(&"B");
+    let whole = 1_u64 << (10 * step);
+    if bytes.is_multiple_of(whole) {
+        format!("{}{unit}", bytes / whole)
+    } else {
+        format!("{:.1}{unit}", bytes as f64 / whole as f64)
+    }
+}
+
+/// Writes a new file.
+fn create(lbx: &mut Native<'_>, path: &str, content: &str) -> Result<Said, Error> {
+    let real = below_root(lbx, path)?;
+    // `write` would count equal bytes as done; this tool refuses whatever exists.
+    if lbx.exists(&real)? {
+        return Err(Error::new(ErrorKind::AlreadyExists, format!("File {path} already exists")).at(path));
+    }
+    lbx.call("write", json!({ "path": real, "content": content, "create_only": true }))?;
+    Ok(format!("File created successfully at: {path}").into())
+}
+
+/// Replaces a text, and shows the change.
+fn replace(lbx: &mut Native<'_>, path: &str, old: &str, new: &str) -> Result<Said, Error> {
+    let real = below_root(lbx, path)?;
+    let data = lbx.call("edit", json!({ "path": real, "old_string": old, "new_string": new }))?;
+    let (line, _) = first_replacement(&data);
+    let start = line.saturating_sub(SNIPPET_CONTEXT).max(1);
+    let shown =
+        lbx.call("read", json!({ "path": real, "start_line": start, "end_line": line + SNIPPET_CONTEXT }))?;
+    let lines = super::render::numbered(&shown, cat_n);
+    Ok(format!("The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{lines}")
+        .into())
+}
+
+/// Inserts text after a line, as whole lines.
+fn insert(lbx: &mut Native<'_>, path: &str, line: i64, content: &str) -> Result<Said, Error> {
+    let real = below_root(lbx, path)?;
+    let shown = lbx.call("read", json!({ "path": real, "limit": 1 }))?;
+    let total = number(&shown, "total_lines");
+    let Some(line) = u64::try_from(line).ok().filter(|line| *line <= total) else {
+        return Err(Error::invalid(format!(
+            "Invalid `insert_line` parameter: {line}. It should be within the range [0, {total}]."
+        ))
+        .detail("field", "insert_line"));
+    };
+    let content = format!("{}\n", content.trim_end_matches('\n'));
+    lbx.call("insert", json!({ "path": real, "line": line, "content": content }))?;
+    Ok(format!("The file {path} has been edited.").into())
+}
+
+/// Moves a file or directory to the trash.
+fn delete(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
+    let real = below_root(lbx, path)?;
+    if path.trim_end_matches('/') == ROOT {
+        return Err(Error::invalid(format!("Cannot delete the {ROOT} directory itself")));
+    }
+    lbx.call("delete", json!({ "path": real, "recursive": true }))?;
+    Ok(format!("Successfully deleted {path}").into())
+}
+
+/// Gives a file or directory another path.
+fn rename(lbx: &mut Native<'_>, old: &str, new: &str) -> Result<Said, Error> {
+    if old.trim_end_matches('/') == ROOT {
+        return Err(Error::invalid(format!("Cannot rename the {ROOT} directory itself")));
+    }
+    let (from, to) = (below_root(lbx, old)?, below_root(lbx, new)?);
+    lbx.call("move", json!({ "from": from, "to": to }))?;
+    Ok(format!("Successfully renamed {old} to {new}").into())
+}

@@ -1,0 +1,507 @@
+//! `claude`: `Read`, `Write`, `Edit`, `MultiEdit`, `Glob`, `Grep` and `LS` as Claude Code names them.
+//!
+//! Where lbx is stricter: a file changed by others since the read is refused by its bytes, not by its
+//! time; an `Edit` with an empty `old_string` creates a file and never overwrites one.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::native::Native;
+use super::render::{counted, flag, list, native_request, number, numbered, text, texts};
+use super::{Dialect, Failure, Foreign, Said, foreign};
+use crate::error::{Error, ErrorKind};
+use crate::tools::Effect;
+
+/// The dialect.
+pub const CLAUDE: Dialect = Dialect {
+    name: "claude",
+    tools: &[
+        foreign::<Read>(),
+        foreign::<Write>(),
+        foreign::<Edit>(),
+        foreign::<MultiEdit>(),
+        foreign::<Glob>(),
+        foreign::<Grep>(),
+        foreign::<Ls>(),
+    ],
+    error_text,
+};
+
+/// Paths that `Glob` answers.
+const GLOB_LIMIT: u64 = 100;
+/// Lines, files or counts that `Grep` answers where nobody says.
+const GREP_LIMIT: u64 = 250;
+/// Entries that `LS` answers.
+const LS_LIMIT: u64 = 1000;
+
+/// Words an error as these tools do.
+fn error_text(failure: &Failure<'_>) -> String {
+    let said = match failure.error.kind() {
+        ErrorKind::NotRead => {
+            format!(
+                "File has not been read yet. Read it first before writing to it. {}",
+                failure.error.suggested_action()
+            )
+        }
+        ErrorKind::StaleFile => {
+            "File has been modified since read, either by the user or by a linter. Read it \
+                                 again before attempting to write it."
+                .to_owned()
+        }
+        ErrorKind::NoMatch => {
+            format!(
+                "String to replace not found in file.\nString: {}\n{}",
+                old_string(failure),
+                failure.native()
+            )
+        }
+        ErrorKind::AmbiguousMatch => format!(
+            "Found {} matches of the string to replace, but replace_all is false. To replace all occurrences, set \
+             replace_all to true. To replace only one occurrence, please provide more context to uniquely identify \
+             the instance.\nString: {}",
+            failure.number("count").unwrap_or(2),
+            old_string(failure)
+        ),
+        ErrorKind::NotFound => format!("File does not exist. {}", failure.error.suggested_action()),
+        _ => failure.native(),
+    };
+    format!("<tool_use_error>{said}</tool_use_error>")
+}
+
+/// The text that was to be replaced, in the failing item of several.
+fn old_string<'f>(failure: &'f Failure<'_>) -> &'f str {
+    let item = failure.number("edit").and_then(|number| number.checked_sub(1)).unwrap_or(0);
+    let edits = list(failure.request, "edits");
+    let item = usize::try_from(item).ok().and_then(|at| edits.get(at));
+    item.map_or_else(|| failure.text("old_string"), |item| text(item, "old_string"))
+}
+
+/// Reads a file from the local filesystem.
+///
+/// Reads up to 2000 lines from the start of the file; give offset and limit for another part. Each line
+/// of the result begins with its number and a tab. A file must be read before it is edited or
+/// overwritten.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadRequest {
+    /// The absolute path of the file to read
+    file_path: String,
+    /// The line number to start reading from, from 1
+    offset: Option<u64>,
+    /// The number of lines to read
+    limit: Option<u64>,
+    /// Page range of a PDF file; PDF files are not supported
+    #[schemars(extend("x-hidden" = true))]
+    pages: Option<String>,
+    /// Accepted and without effect
+    #[schemars(extend("x-hidden" = true))]
+    #[serde(rename = "allow_large")]
+    _allow_large: Option<bool>,
+}
+
+/// `Read`.
+struct Read;
+
+impl Foreign for Read {
+    const NAME: &'static str = "Read";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = ReadRequest;
+
+    fn run(lbx: &mut Native<'_>, request: ReadRequest) -> Result<Said, Error> {
+        if request.pages.is_some() {
+            return Err(Error::invalid("field `pages`: PDF files are not supported").detail("field", "pages"));
+        }
+        let start = request.offset.unwrap_or(1).max(1);
+        let asked =
+            native_request! { "path": request.file_path, "start_line": start, "limit": request.limit };
+        let data = match lbx.call("read", asked) {
+            Err(error) if error.kind() == ErrorKind::BinaryFile => return image(lbx, &request.file_path),
+            data => data?,
+        };
+        let total = number(&data, "total_lines");
+        if text(&data, "content").is_empty() {
+            let warning = if total == 0 {
+                "Warning: the file exists but the contents are empty.".to_owned()
+            } else {
+                format!(
+                    "Warning: the file exists but is shorter than the provided offset ({start}). The file has {total} lines."
+                )
+            };
+            return Ok(format!("<system-reminder>{warning}</system-reminder>").into());
+        }
+        let mut said = numbered(&data, |number, line| format!("{number}\t{line}"));
+        if flag(&data, "truncated") && request.limit.is_none() {
+            let last = number(&data, "end_line");
+            said.extend([format!(
+                "\n<system-reminder>Lines {start} to {last} of {total} are shown. Use offset and limit to read the rest.</system-reminder>"
+            )]);
+        }
+        Ok(said.into())
+    }
+}
+
+/// An image as a block of its own; other binaries are refused.
+fn image(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
+    let data = lbx.call("read", json!({ "path": path, "binary": "base64", "max_bytes": 0 }))?;
+    let images = std::mem::take(&mut lbx.images);
+    if images.is_empty() {
+        let mime = text(&data, "mime");
+        return Err(Error::new(
+            ErrorKind::BinaryFile,
+            format!("This tool cannot read binary files. The file appears to be a binary {mime} file"),
+        )
+        .at(path));
+    }
+    Ok(Said { text: String::new(), images })
+}
+
+/// Writes a file to the local filesystem.
+///
+/// Overwrites the file at the path if there is one. An existing file must be read first.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WriteRequest {
+    /// The absolute path of the file to write
+    file_path: String,
+    /// The content to write to the file
+    content: String,
+}
+
+/// `Write`.
+struct Write;
+
+impl Foreign for Write {
+    const NAME: &'static str = "Write";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = WriteRequest;
+
+    fn run(lbx: &mut Native<'_>, request: WriteRequest) -> Result<Said, Error> {
+        let path = &request.file_path;
+        let data = lbx.call("write", json!({ "path": path, "content": request.content }))?;
+        Ok(written(path, flag(&data, "created")))
+    }
+}
+
+/// What is said of a file that was written.
+fn written(path: &str, created: bool) -> Said {
+    if created {
+        format!("File created successfully at: {path}").into()
+    } else {
+        format!("The file {path} has been updated successfully.").into()
+    }
+}
+
+/// Performs exact string replacements in files.
+///
+/// Read the file first. The edit fails if `old_string` is not unique in the file: give more context, or
+/// use `replace_all`. Keep the exact indentation as it appears after the line number and tab.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EditRequest {
+    /// The absolute path of the file to modify
+    file_path: String,
+    /// The text to replace
+    old_string: String,
+    /// The text to replace it with; must differ from `old_string`
+    new_string: String,
+    /// Replace all occurrences of `old_string`
+    #[serde(default)]
+    replace_all: bool,
+}
+
+/// `Edit`.
+struct Edit;
+
+impl Foreign for Edit {
+    const NAME: &'static str = "Edit";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = EditRequest;
+
+    fn run(lbx: &mut Native<'_>, request: EditRequest) -> Result<Said, Error> {
+        let EditRequest { file_path: path, old_string, new_string, replace_all } = request;
+        if old_string.is_empty() {
+            let created = json!({ "path": path, "content": new_string, "create_only": true });
+            lbx.call("write", created)?;
+            return Ok(written(&path, true));
+        }
+        let asked = json!({
+            "path": path, "old_string": old_string, "new_string": new_string, "replace_all": replace_all
+        });
+        lbx.call("edit", asked)?;
+        Ok(if replace_all {
+            format!("The file {path} has been updated. All occurrences were successfully replaced.").into()
+        } else {
+            written(&path, false)
+        })
+    }
+}
+
+/// Makes several edits to one file in one operation, all or none, each on the result of the one before.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct MultiEditRequest {
+    /// The absolute path of the file to modify
+    file_path: String,
+    /// The edits, in order
+    edits: Vec<MultiEditItem>,
+}
+
+/// One edit of several.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct MultiEditItem {
+    /// The text to replace
+    old_string: String,
+    /// The text to replace it with
+    new_string: String,
+    /// Replace all occurrences of `old_string`
+    #[serde(default)]
+    replace_all: bool,
+}
+
+/// `MultiEdit`.
+struct MultiEdit;
+
+impl Foreign for MultiEdit {
+    const NAME: &'static str = "MultiEdit";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = MultiEditRequest;
+
+    fn run(lbx: &mut Native<'_>, request: MultiEditRequest) -> Result<Said, Error> {
+        let items = request.edits.iter().map(|edit| {
+            json!({
+                "old_string": edit.old_string, "new_string": edit.new_string, "replace_all": edit.replace_all
+            })
+        });
+        let edits: Vec<Value> = items.collect();
+        lbx.call("edit", json!({ "path": request.file_path, "edits": edits }))?;
+        let made = counted(edits.len() as u64, "edit", "edits");
+        let lines: Vec<String> = request
+            .edits
+            .iter()
+            .zip(1..)
+            .map(|(edit, number)| {
+                format!("{number}. Replaced \"{}\" with \"{}\"", edit.old_string, edit.new_string)
+            })
+            .collect();
+        Ok(format!("Applied {made} to {}:\n{}", request.file_path, lines.join("\n")).into())
+    }
+}
+
+/// Finds files by name with a glob pattern such as "**/*.js", the newest first.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GlobRequest {
+    /// The glob pattern to match files against
+    pattern: String,
+    /// The directory to search in; the current one if omitted
+    path: Option<String>,
+}
+
+/// `Glob`.
+struct Glob;
+
+impl Foreign for Glob {
+    const NAME: &'static str = "Glob";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = GlobRequest;
+
+    fn run(lbx: &mut Native<'_>, request: GlobRequest) -> Result<Said, Error> {
+        let asked = native_request! {
+            "pattern": request.pattern, "path": request.path, "sort": "mtime", "hidden": true,
+            "no_ignore": true, "limit": GLOB_LIMIT
+        };
+        let data = lbx.call("glob", asked)?;
+        let paths = texts(&data, "paths");
+        if paths.is_empty() {
+            return Ok("No files found".into());
+        }
+        let base = lbx.base()?;
+        let mut lines: Vec<String> = paths.iter().map(|path| base.join(path).display().to_string()).collect();
+        if flag(&data, "truncated") {
+            lines.push("(Results are truncated. Consider using a more specific path or pattern.)".to_owned());
+        }
+        Ok(lines.join("\n").into())
+    }
+}
+
+/// What `Grep` answers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum GrepMode {
+    /// Matching lines
+    Content,
+    /// Paths of files with matches
+    #[default]
+    FilesWithMatches,
+    /// Matches in each file
+    Count,
+}
+
+/// Searches file contents with a regular expression, in ripgrep's syntax.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GrepRequest {
+    /// The regular expression to search for
+    pattern: String,
+    /// File or directory to search in; the current directory if omitted
+    path: Option<String>,
+    /// Glob pattern to filter files, such as "*.js"
+    glob: Option<String>,
+    /// "content" shows matching lines, "`files_with_matches`" file paths, "count" match counts
+    output_mode: Option<GrepMode>,
+    /// Lines to show before each match
+    #[serde(rename = "-B")]
+    before: Option<u64>,
+    /// Lines to show after each match
+    #[serde(rename = "-A")]
+    after: Option<u64>,
+    /// Lines to show before and after each match
+    #[serde(rename = "-C", alias = "context")]
+    #[schemars(extend("x-aliases" = ["context"]))]
+    context: Option<u64>,
+    /// Show line numbers
+    #[serde(rename = "-n")]
+    line_numbers: Option<bool>,
+    /// Ignore case
+    #[serde(rename = "-i")]
+    ignore_case: Option<bool>,
+    /// Show only the matching part of each line
+    #[serde(rename = "-o")]
+    only_matching: Option<bool>,
+    /// File type to search, such as js, py, rust
+    r#type: Option<String>,
+    /// Lines, files or counts to show; 0 for all
+    head_limit: Option<u64>,
+    /// Lines, files or counts to skip
+    offset: Option<u64>,
+    /// Let patterns span lines
+    multiline: Option<bool>,
+}
+
+/// `Grep`.
+struct Grep;
+
+impl Foreign for Grep {
+    const NAME: &'static str = "Grep";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = GrepRequest;
+
+    fn run(lbx: &mut Native<'_>, request: GrepRequest) -> Result<Said, Error> {
+        let mode = request.output_mode.unwrap_or_default();
+        let (native, sort) = match mode {
+            GrepMode::Content => ("content", "path"),
+            GrepMode::FilesWithMatches => ("files", "mtime"),
+            GrepMode::Count => ("count_matches", "path"),
+        };
+        let limit = request.head_limit.unwrap_or(GREP_LIMIT);
+        let asked = native_request! {
+            "pattern": request.pattern, "path": request.path, "include": request.glob, "type": request.r#type,
+            "ignore_case": request.ignore_case, "multiline": request.multiline, "before": request.before,
+            "after": request.after, "context": request.context, "only_matching": request.only_matching,
+            "output_mode": native, "sort": sort, "hidden": true, "limit": limit, "offset": request.offset
+        };
+        let data = lbx.call("grep", asked)?;
+        let mut said = match mode {
+            GrepMode::Content => content(&data, request.line_numbers.unwrap_or(true)),
+            GrepMode::FilesWithMatches => files(&data),
+            GrepMode::Count => counts(&data),
+        };
+        if flag(&data, "truncated") {
+            let offset = request.offset.map(|offset| format!(", offset: {offset}")).unwrap_or_default();
+            said.extend([format!("\n\n[Showing results with pagination = limit: {limit}{offset}]")]);
+        }
+        Ok(said.into())
+    }
+}
+
+/// Matching lines with their context, as ripgrep prints them.
+fn content(data: &Value, with_numbers: bool) -> String {
+    let mut lines = Vec::new();
+    for found in list(data, "matches") {
+        let (path, line) = (text(found, "path"), number(found, "line"));
+        let shown = |number: u64, mark: char, text: &str| {
+            if with_numbers {
+                format!("{path}{mark}{number}{mark}{text}")
+            } else {
+                format!("{path}{mark}{text}")
+            }
+        };
+        let before = texts(found, "before");
+        let first = line.saturating_sub(before.len() as u64);
+        lines.extend(before.iter().zip(first..).map(|(text, number)| shown(number, '-', text)));
+        lines.push(shown(line, ':', text(found, "text")));
+        lines.extend(
+            texts(found, "after").iter().zip(line + 1..).map(|(text, number)| shown(number, '-', text)),
+        );
+    }
+    if lines.is_empty() { "No matches found".to_owned() } else { lines.join("\n") }
+}
+
+/// Paths of files with matches.
+fn files(data: &Value) -> String {
+    let files = texts(data, "files");
+    if files.is_empty() {
+        return "No files found".to_owned();
+    }
+    format!("Found {}\n{}", counted(files.len() as u64, "file", "files"), files.join("\n"))
+}
+
+/// Matches of each file, and in all.
+fn counts(data: &Value) -> String {
+    let counts = list(data, "counts");
+    if counts.is_empty() {
+        return "No matches found".to_owned();
+    }
+    let total: u64 = counts.iter().map(|count| number(count, "count")).sum();
+    let lines: Vec<String> =
+        counts.iter().map(|count| format!("{}:{}", text(count, "path"), number(count, "count"))).collect();
+    let occurrences = counted(total, "total occurrence", "total occurrences");
+    let files = counted(counts.len() as u64, "file", "files");
+    format!("{}\n\nFound {occurrences} across {files}.", lines.join("\n"))
+}
+
+/// Lists files and directories in a directory.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LsRequest {
+    /// The absolute path of the directory to list
+    path: String,
+    /// Glob patterns to ignore
+    ignore: Option<Vec<String>>,
+}
+
+/// `LS`.
+struct Ls;
+
+impl Foreign for Ls {
+    const NAME: &'static str = "LS";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = LsRequest;
+
+    fn run(lbx: &mut Native<'_>, request: LsRequest) -> Result<Said, Error> {
+        let ignored = super::render::globs(request.ignore.as_deref().unwrap_or_default())?;
+        let asked = json!({ "path": request.path, "recursive": true, "limit": LS_LIMIT });
+        let data = lbx.call("ls", asked)?;
+        let root = lbx.absolute(&request.path)?;
+        let base = lbx.base()?;
+        let mut lines = vec![format!("- {}/", root.display())];
+        for entry in list(&data, "entries") {
+            let path = base.join(text(entry, "path"));
+            let below = path.strip_prefix(&root).unwrap_or(&path);
+            if ignored.is_match(below) {
+                continue;
+            }
+            let name = below.file_name().unwrap_or_default().to_string_lossy();
+            let slash = if text(entry, "type") == "dir" { "/" } else { "" };
+            lines.push(format!("{}- {name}{slash}", "  ".repeat(below.components().count())));
+        }
+        if flag(&data, "truncated") {
+            lines.push(format!(
+                "(There are more than {LS_LIMIT} entries. List a directory inside to see the rest.)"
+            ));
+        }
+        Ok(lines.join("\n").into())
+    }
+}

@@ -1,0 +1,270 @@
+//! `codex`: `apply_patch`, and the older `read_file`, `list_dir`, `grep_files`, `view_image`.
+//!
+//! Where lbx is stricter: a patch applies whole or not at all, never overwrites a file by `Add` or
+//! `Move to`, and refuses old lines that occur more than once.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::native::Native;
+use super::render::{flag, list, native_request, number, numbered, text, texts};
+use super::{Dialect, Foreign, Said, foreign};
+use crate::error::{Error, ErrorKind};
+use crate::tools::Effect;
+
+/// The dialect.
+pub const CODEX: Dialect = Dialect {
+    name: "codex",
+    tools: &[
+        foreign::<ApplyPatch>(),
+        foreign::<ReadFile>(),
+        foreign::<ListDir>(),
+        foreign::<GrepFiles>(),
+        foreign::<ViewImage>(),
+    ],
+    error_text: |failure| failure.native(),
+};
+
+/// Files that `grep_files` answers at most, whatever is asked.
+const GREP_LIMIT_MAX: u64 = 2000;
+
+/// Edits files by a patch in the `*** Begin Patch` format.
+///
+/// The patch applies whole or not at all. Paths are relative to the workspace.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ApplyPatchRequest {
+    /// The whole patch, from `*** Begin Patch` to `*** End Patch`
+    input: String,
+}
+
+/// `apply_patch`.
+struct ApplyPatch;
+
+impl Foreign for ApplyPatch {
+    const NAME: &'static str = "apply_patch";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = ApplyPatchRequest;
+
+    fn run(lbx: &mut Native<'_>, request: ApplyPatchRequest) -> Result<Said, Error> {
+        apply_patch(lbx, &request.input)
+    }
+}
+
+/// Applies an envelope, and lists the files as Codex does.
+///
+/// # Errors
+/// What `apply_patch` refuses.
+pub fn apply_patch(lbx: &mut Native<'_>, patch: &str) -> Result<Said, Error> {
+    let data = lbx.call("apply_patch", json!({ "input": patch }))?;
+    let mut said = "Success. Updated the following files:\n".to_owned();
+    for file in list(&data, "files") {
+        let letter = match text(file, "action") {
+            "create" => 'A',
+            "delete" => 'D',
+            _ => 'M',
+        };
+        said.extend([format!("{letter} {}\n", text(file, "path"))]);
+    }
+    Ok(said.into())
+}
+
+/// How `read_file` chooses lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum ReadMode {
+    /// Lines in a row
+    #[default]
+    Slice,
+    /// The block around a line, by indentation
+    Indentation,
+}
+
+/// The block to read.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Indentation {
+    /// The line whose block to show, from 1
+    anchor_line: Option<u64>,
+    /// Accepted and without effect
+    #[schemars(extend("x-hidden" = true))]
+    #[serde(rename = "max_levels")]
+    _max_levels: Option<u64>,
+    /// Accepted and without effect
+    #[schemars(extend("x-hidden" = true))]
+    #[serde(rename = "include_siblings")]
+    _include_siblings: Option<bool>,
+    /// Accepted and without effect
+    #[schemars(extend("x-hidden" = true))]
+    #[serde(rename = "include_header")]
+    _include_header: Option<bool>,
+    /// Lines to show at most
+    max_lines: Option<u64>,
+}
+
+/// Reads a local file with line numbers, from 1.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadFileRequest {
+    /// The absolute path of the file
+    file_path: String,
+    /// The line number to start reading from, from 1
+    offset: Option<u64>,
+    /// Lines to return at most
+    limit: Option<u64>,
+    /// "slice" for lines in a row, "indentation" for the block around a line
+    mode: Option<ReadMode>,
+    /// The block, for "indentation"
+    indentation: Option<Indentation>,
+}
+
+/// `read_file`.
+struct ReadFile;
+
+impl Foreign for ReadFile {
+    const NAME: &'static str = "read_file";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = ReadFileRequest;
+
+    fn run(lbx: &mut Native<'_>, request: ReadFileRequest) -> Result<Said, Error> {
+        let offset = request.offset.unwrap_or(1);
+        if offset == 0 {
+            return Err(Error::invalid("offset must be a 1-indexed line number").detail("field", "offset"));
+        }
+        let block = request.indentation.unwrap_or_default();
+        let asked = match request.mode.unwrap_or_default() {
+            ReadMode::Slice => native_request! {
+                "path": request.file_path, "start_line": offset, "limit": request.limit
+            },
+            ReadMode::Indentation => native_request! {
+                "path": request.file_path, "around_line": block.anchor_line.unwrap_or(offset)
+            },
+        };
+        let data = lbx.call("read", asked)?;
+        if text(&data, "content").is_empty() && offset > 1 {
+            return Err(Error::invalid("offset exceeds file length").detail("field", "offset"));
+        }
+        let said = numbered(&data, |number, line| format!("L{number}: {line}"));
+        let most = block.max_lines.and_then(|lines| usize::try_from(lines).ok()).unwrap_or(usize::MAX);
+        Ok(said.lines().take(most).collect::<Vec<_>>().join("\n").into())
+    }
+}
+
+/// Lists a local directory, with types, from 1.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListDirRequest {
+    /// The absolute path of the directory
+    dir_path: String,
+    /// The entry to start from, from 1
+    offset: Option<u64>,
+    /// Entries to return at most
+    limit: Option<u64>,
+    /// Levels to list
+    depth: Option<u64>,
+}
+
+/// `list_dir`.
+struct ListDir;
+
+impl Foreign for ListDir {
+    const NAME: &'static str = "list_dir";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = ListDirRequest;
+
+    fn run(lbx: &mut Native<'_>, request: ListDirRequest) -> Result<Said, Error> {
+        let asked = json!({
+            "path": request.dir_path, "depth": request.depth.unwrap_or(2), "hidden": true, "no_ignore": true,
+            "offset": request.offset.unwrap_or(1).saturating_sub(1), "limit": request.limit.unwrap_or(25)
+        });
+        let data = lbx.call("ls", asked)?;
+        let (root, base) = (lbx.absolute(&request.dir_path)?, lbx.base()?);
+        let mut lines = vec![format!("Absolute path: {}", root.display())];
+        for entry in list(&data, "entries") {
+            let path = base.join(text(entry, "path"));
+            let below = path.strip_prefix(&root).unwrap_or(&path);
+            let name = below.file_name().unwrap_or_default().to_string_lossy();
+            let mark = match text(entry, "type") {
+                "dir" => "/",
+                "symlink" => "@",
+                _ => "",
+            };
+            let depth = below.components().count().saturating_sub(1);
+            lines.push(format!("{}{name}{mark}", "  ".repeat(depth)));
+        }
+        if flag(&data, "truncated") {
+            lines.push(format!("More than {} entries found", list(&data, "entries").len()));
+        }
+        Ok(lines.join("\n").into())
+    }
+}
+
+/// Finds files whose contents match a pattern, the newest first.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GrepFilesRequest {
+    /// The regular expression to search for
+    pattern: String,
+    /// Glob that limits which files are searched, such as "*.rs"
+    include: Option<String>,
+    /// Directory or file to search; the current directory if omitted
+    path: Option<String>,
+    /// Paths to return at most
+    limit: Option<u64>,
+}
+
+/// `grep_files`.
+struct GrepFiles;
+
+impl Foreign for GrepFiles {
+    const NAME: &'static str = "grep_files";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = GrepFilesRequest;
+
+    fn run(lbx: &mut Native<'_>, request: GrepFilesRequest) -> Result<Said, Error> {
+        let limit = request.limit.unwrap_or(100).clamp(1, GREP_LIMIT_MAX);
+        let asked = native_request! {
+            "pattern": request.pattern, "include": request.include, "path": request.path,
+            "output_mode": "files", "sort": "mtime", "limit": limit
+        };
+        let data = lbx.call("grep", asked)?;
+        let files = texts(&data, "files");
+        if files.is_empty() { Ok("No matches found.".into()) } else { Ok(files.join("\n").into()) }
+    }
+}
+
+/// Shows a local image.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ViewImageRequest {
+    /// The path of the image
+    path: String,
+    /// Accepted and without effect
+    #[schemars(extend("x-hidden" = true))]
+    #[serde(rename = "detail")]
+    _detail: Option<String>,
+}
+
+/// `view_image`.
+struct ViewImage;
+
+impl Foreign for ViewImage {
+    const NAME: &'static str = "view_image";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = ViewImageRequest;
+
+    fn run(lbx: &mut Native<'_>, request: ViewImageRequest) -> Result<Said, Error> {
+        let data = lbx.call("read", json!({ "path": request.path, "binary": "base64", "max_bytes": 0 }))?;
+        let images = std::mem::take(&mut lbx.images);
+        if images.is_empty() {
+            let lines = number(&data, "total_lines");
+            return Err(Error::new(
+                ErrorKind::InvalidRequest,
+                format!("{} is not an image ({lines} lines of text)", request.path),
+            )
+            .at(request.path));
+        }
+        Ok(Said { text: "attached local image path".to_owned(), images })
+    }
+}

@@ -1,0 +1,489 @@
+//! `gemini`: `read_file`, `write_file`, `replace` and their kin, as Gemini CLI names them.
+//!
+//! Where lbx is stricter: a file must be read before it is overwritten or edited, line endings stay as
+//! they are, and old text is never corrected by likeness.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::native::Native;
+use super::render::{
+    counted, first_replacement, flag, globs, list, native_request, number, snippet, text, texts,
+};
+use super::{Dialect, Failure, Foreign, Said, foreign};
+use crate::error::{Error, ErrorKind};
+use crate::tools::Effect;
+
+/// The dialect.
+pub const GEMINI: Dialect = Dialect {
+    name: "gemini",
+    tools: &[
+        foreign::<ReadFile>(),
+        foreign::<ReadManyFiles>(),
+        foreign::<WriteFile>(),
+        foreign::<Replace>(),
+        foreign::<GrepSearch>(),
+        foreign::<SearchFileContent>(),
+        foreign::<Glob>(),
+        foreign::<ListDirectory>(),
+    ],
+    error_text,
+};
+
+/// Matches that `grep_search` answers where nobody says.
+const MATCHES_MAX: u64 = 100;
+/// Files that `read_many_files` reads.
+const FILES_MAX: u64 = 100;
+
+/// Words an error as these tools do.
+fn error_text(failure: &Failure<'_>) -> String {
+    let path = failure.text("file_path");
+    match failure.error.kind() {
+        ErrorKind::NoMatch => {
+            format!("Failed to edit, 0 occurrences found for old_string in {path}. {}", failure.native())
+        }
+        ErrorKind::AmbiguousMatch => format!(
+            "Failed to edit, Expected 1 occurrence but found {} for old_string in file: {path}. If you intended to \
+             replace multiple occurrences, set 'allow_multiple' to true.",
+            failure.number("count").unwrap_or(2)
+        ),
+        ErrorKind::NotFound => format!("File not found: {}", failure.native()),
+        ErrorKind::BinaryFile => format!("Cannot display content of binary file: {path}"),
+        _ => failure.native(),
+    }
+}
+
+/// Reads a file. A long file is cut, and the result says where to go on.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadFileRequest {
+    /// The path of the file to read
+    #[serde(alias = "absolute_path")]
+    #[schemars(extend("x-aliases" = ["absolute_path"]))]
+    file_path: String,
+    /// The first line to read, from 1
+    start_line: Option<u64>,
+    /// The last line to read
+    end_line: Option<u64>,
+}
+
+/// `read_file`.
+struct ReadFile;
+
+impl Foreign for ReadFile {
+    const NAME: &'static str = "read_file";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = ReadFileRequest;
+
+    fn run(lbx: &mut Native<'_>, request: ReadFileRequest) -> Result<Said, Error> {
+        let asked = native_request! {
+            "path": request.file_path, "start_line": request.start_line, "end_line": request.end_line
+        };
+        let data = match lbx.call("read", asked) {
+            Err(error) if error.kind() == ErrorKind::BinaryFile => {
+                let asked = json!({ "path": request.file_path, "binary": "base64", "max_bytes": 0 });
+                lbx.call("read", asked)?;
+                let images = std::mem::take(&mut lbx.images);
+                return if images.is_empty() { Err(error) } else { Ok(Said { text: String::new(), images }) };
+            }
+            data => data?,
+        };
+        let (first, last) = (number(&data, "start_line"), number(&data, "end_line"));
+        let total = number(&data, "total_lines");
+        if first <= 1 && last >= total {
+            return Ok(text(&data, "content").into());
+        }
+        Ok(format!(
+            "IMPORTANT: The file content has been truncated.\nStatus: Showing lines {first}-{last} of {total} total \
+             lines.\nAction: To read more of the file, use 'start_line' and 'end_line', for example start_line: {}.\n\n\
+             --- FILE CONTENT (truncated) ---\n{}",
+            last + 1,
+            text(&data, "content")
+        )
+        .into())
+    }
+}
+
+/// Which ignore files count.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Filtering {
+    /// Leave out what .gitignore names
+    respect_git_ignore: Option<bool>,
+    /// Accepted and without effect
+    #[schemars(extend("x-hidden" = true))]
+    #[serde(rename = "respect_gemini_ignore")]
+    _respect_gemini_ignore: Option<bool>,
+}
+
+/// Reads several files by path or glob, and shows each under its path.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadManyRequest {
+    /// Paths or globs to read
+    include: Vec<String>,
+    /// Globs to leave out
+    exclude: Option<Vec<String>>,
+    /// Accepted and without effect: `**` says whether to go into directories
+    #[schemars(extend("x-hidden" = true))]
+    #[serde(rename = "recursive")]
+    _recursive: Option<bool>,
+    /// Accepted and without effect
+    #[serde(rename = "useDefaultExcludes")]
+    #[schemars(extend("x-hidden" = true))]
+    _use_default_excludes: Option<bool>,
+    /// Which ignore files count
+    file_filtering_options: Option<Filtering>,
+}
+
+/// `read_many_files`.
+struct ReadManyFiles;
+
+impl Foreign for ReadManyFiles {
+    const NAME: &'static str = "read_many_files";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = ReadManyRequest;
+
+    fn run(lbx: &mut Native<'_>, request: ReadManyRequest) -> Result<Said, Error> {
+        let filtering = request.file_filtering_options.unwrap_or_default();
+        let no_ignore = filtering.respect_git_ignore == Some(false);
+        let excluded = globs(request.exclude.as_deref().unwrap_or_default())?;
+        let mut paths: Vec<String> = Vec::new();
+        for pattern in &request.include {
+            let plain = pattern.trim_start_matches("./");
+            let asked = json!({ "pattern": plain, "no_ignore": no_ignore, "limit": FILES_MAX });
+            let found = lbx.call("glob", asked)?;
+            // Without a slash the family means the directory itself, and lbx any depth.
+            let is_meant = |path: &&str| plain.contains('/') || !path.contains('/');
+            paths.extend(texts(&found, "paths").into_iter().filter(is_meant).map(str::to_owned));
+        }
+        paths.retain(|path| !excluded.is_match(path));
+        paths.sort();
+        paths.dedup();
+        paths.truncate(usize::try_from(FILES_MAX).unwrap_or(usize::MAX));
+        if paths.is_empty() {
+            return Ok("No files matching the criteria were found or all were skipped.".into());
+        }
+        let data = lbx.call("read", json!({ "paths": paths }))?;
+        let mut blocks: Vec<String> = list(&data, "files").iter().map(block).collect();
+        blocks.push("--- End of content ---".to_owned());
+        Ok(blocks.join("\n\n").into())
+    }
+}
+
+/// One file of several.
+fn block(file: &Value) -> String {
+    let path = text(file, "path");
+    if let Some(error) = file.get("error") {
+        return format!("--- {path} ---\n\nError: {}", text(error, "message"));
+    }
+    let cut = if flag(file, "truncated") {
+        format!(
+            "\n[WARNING: this file was cut after line {} of {}. Use read_file with start_line.]",
+            number(file, "end_line"),
+            number(file, "total_lines")
+        )
+    } else {
+        String::new()
+    };
+    format!("--- {path} ---\n\n{}{cut}", text(file, "content"))
+}
+
+/// Writes a file. An existing file must be read first.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WriteFileRequest {
+    /// The path of the file to write
+    file_path: String,
+    /// The content to write
+    content: String,
+}
+
+/// `write_file`.
+struct WriteFile;
+
+impl Foreign for WriteFile {
+    const NAME: &'static str = "write_file";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = WriteFileRequest;
+
+    fn run(lbx: &mut Native<'_>, request: WriteFileRequest) -> Result<Said, Error> {
+        let path = &request.file_path;
+        let asked = json!({ "path": path, "content": request.content, "line_ending": "keep" });
+        let data = lbx.call("write", asked)?;
+        Ok(if flag(&data, "created") {
+            format!("Successfully created and wrote to new file: {path}.").into()
+        } else {
+            format!("Successfully overwrote file: {path}.").into()
+        })
+    }
+}
+
+/// Replaces text in a file. By default exactly one occurrence of `old_string`; read the file first.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReplaceRequest {
+    /// The path of the file to modify
+    file_path: String,
+    /// What the change is for
+    instruction: Option<String>,
+    /// The exact text to replace, with at least three lines of context
+    old_string: String,
+    /// The exact text to put in its place
+    new_string: String,
+    /// Replace all occurrences
+    allow_multiple: Option<bool>,
+    /// Number of occurrences to replace, as older versions name it
+    #[schemars(extend("x-hidden" = true))]
+    expected_replacements: Option<u64>,
+}
+
+/// `replace`.
+struct Replace;
+
+impl Foreign for Replace {
+    const NAME: &'static str = "replace";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = ReplaceRequest;
+
+    fn run(lbx: &mut Native<'_>, request: ReplaceRequest) -> Result<Said, Error> {
+        let path = &request.file_path;
+        if request.old_string.is_empty() {
+            let asked = native_request! {
+                "path": path, "content": request.new_string, "create_only": true, "why": request.instruction
+            };
+            lbx.call("write", asked)?;
+            return Ok(format!("Created new file: {path} with provided content.").into());
+        }
+        let asked = native_request! {
+            "path": path, "old_string": request.old_string, "new_string": request.new_string,
+            "replace_all": request.allow_multiple, "expected_replacements": request.expected_replacements,
+            "why": request.instruction
+        };
+        let data = lbx.call("edit", asked)?;
+        let made = counted(number(&data, "count"), "replacement", "replacements");
+        let shown = snippet(lbx, path, first_replacement(&data))?;
+        Ok(format!("Successfully modified file: {path} ({made}).\nHere is the updated code:\n{shown}").into())
+    }
+}
+
+/// Searches file contents with a regular expression.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GrepSearchRequest {
+    /// The regular expression to search for
+    pattern: String,
+    /// The directory to search in
+    #[serde(alias = "path")]
+    #[schemars(extend("x-aliases" = ["path"]))]
+    dir_path: Option<String>,
+    /// Glob of the files to search
+    #[serde(alias = "include")]
+    #[schemars(extend("x-aliases" = ["include"]))]
+    include_pattern: Option<String>,
+    /// Glob of the files to leave out
+    exclude_pattern: Option<String>,
+    /// Answer file paths alone
+    names_only: Option<bool>,
+    /// Match letter case
+    case_sensitive: Option<bool>,
+    /// Take the pattern as plain text
+    fixed_strings: Option<bool>,
+    /// Lines to show around each match
+    context: Option<u64>,
+    /// Lines to show after each match
+    after: Option<u64>,
+    /// Lines to show before each match
+    before: Option<u64>,
+    /// Search ignored files too
+    no_ignore: Option<bool>,
+    /// Matches in one file at most
+    max_matches_per_file: Option<u64>,
+    /// Matches in all at most
+    total_max_matches: Option<u64>,
+}
+
+/// `grep_search`.
+struct GrepSearch;
+
+impl Foreign for GrepSearch {
+    const NAME: &'static str = "grep_search";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = GrepSearchRequest;
+
+    fn run(lbx: &mut Native<'_>, request: GrepSearchRequest) -> Result<Said, Error> {
+        let names_only = request.names_only == Some(true);
+        let asked = native_request! {
+            "pattern": request.pattern, "path": request.dir_path, "include": request.include_pattern,
+            "exclude": request.exclude_pattern, "ignore_case": request.case_sensitive != Some(true),
+            "literal": request.fixed_strings, "context": request.context, "after": request.after,
+            "before": request.before, "no_ignore": request.no_ignore, "max_count": request.max_matches_per_file,
+            "limit": request.total_max_matches.unwrap_or(MATCHES_MAX),
+            "output_mode": if names_only { "files" } else { "content" }
+        };
+        let data = lbx.call("grep", asked)?;
+        let place = request.dir_path.as_deref().unwrap_or(".");
+        let about = format!("for pattern \"{}\" in path \"{place}\"", request.pattern);
+        if names_only {
+            let files = texts(&data, "files");
+            let found = counted(files.len() as u64, "file", "files");
+            return Ok(format!("Found {found} with matches {about}:\n{}", files.join("\n")).into());
+        }
+        let matches = list(&data, "matches");
+        if matches.is_empty() {
+            return Ok(format!("No matches found {about}.").into());
+        }
+        let found = counted(matches.len() as u64, "match", "matches");
+        let cut = if flag(&data, "truncated") { " (results limited)" } else { "" };
+        Ok(format!("Found {found} {about}{cut}:\n---\n{}---", by_file(matches)).into())
+    }
+}
+
+/// Matches with their context, under the name of each file.
+fn by_file(matches: &[Value]) -> String {
+    let (mut said, mut file) = (String::new(), "");
+    for found in matches {
+        let (path, line) = (text(found, "path"), number(found, "line"));
+        if path != file {
+            if !file.is_empty() {
+                said += "---\n";
+            }
+            said.extend([format!("File: {path}\n")]);
+            file = path;
+        }
+        let before = texts(found, "before");
+        let first = line.saturating_sub(before.len() as u64);
+        for (text, number) in before.iter().zip(first..) {
+            said.extend([format!("L{number}- {text}\n")]);
+        }
+        said.extend([format!("L{line}: {}\n", text(found, "text"))]);
+        for (text, number) in texts(found, "after").iter().zip(line + 1..) {
+            said.extend([format!("L{number}- {text}\n")]);
+        }
+    }
+    said
+}
+
+/// `search_file_content`, the older name of `grep_search`.
+struct SearchFileContent;
+
+impl Foreign for SearchFileContent {
+    const NAME: &'static str = "search_file_content";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = GrepSearchRequest;
+
+    fn run(lbx: &mut Native<'_>, request: GrepSearchRequest) -> Result<Said, Error> {
+        GrepSearch::run(lbx, request)
+    }
+}
+
+/// Finds files by a glob pattern, the newest first.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GlobRequest {
+    /// The glob pattern to match
+    pattern: String,
+    /// The directory to search in
+    #[serde(alias = "path")]
+    #[schemars(extend("x-aliases" = ["path"]))]
+    dir_path: Option<String>,
+    /// Match letter case
+    case_sensitive: Option<bool>,
+    /// Leave out what .gitignore names
+    respect_git_ignore: Option<bool>,
+    /// Accepted and without effect
+    #[schemars(extend("x-hidden" = true))]
+    #[serde(rename = "respect_gemini_ignore")]
+    _respect_gemini_ignore: Option<bool>,
+}
+
+/// `glob`.
+struct Glob;
+
+impl Foreign for Glob {
+    const NAME: &'static str = "glob";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = GlobRequest;
+
+    fn run(lbx: &mut Native<'_>, request: GlobRequest) -> Result<Said, Error> {
+        let asked = native_request! {
+            "pattern": request.pattern, "path": request.dir_path, "sort": "mtime",
+            "ignore_case": request.case_sensitive != Some(true),
+            "no_ignore": request.respect_git_ignore == Some(false)
+        };
+        let data = lbx.call("glob", asked)?;
+        let paths = texts(&data, "paths");
+        let place = request.dir_path.as_deref().unwrap_or(".");
+        if paths.is_empty() {
+            return Ok(
+                format!("No files found matching pattern \"{}\" within {place}", request.pattern).into()
+            );
+        }
+        let base = lbx.base()?;
+        let lines: Vec<String> = paths.iter().map(|path| base.join(path).display().to_string()).collect();
+        let found = number(&data, "total");
+        Ok(format!(
+            "Found {found} file(s) matching \"{}\" within {place}, sorted by modification time (newest first):\n{}",
+            request.pattern,
+            lines.join("\n")
+        )
+        .into())
+    }
+}
+
+/// Lists the files and directories directly within a directory.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListDirectoryRequest {
+    /// The directory to list
+    #[serde(alias = "path")]
+    #[schemars(extend("x-aliases" = ["path"]))]
+    dir_path: String,
+    /// Globs to leave out
+    ignore: Option<Vec<String>>,
+    /// Which ignore files count
+    file_filtering_options: Option<Filtering>,
+}
+
+/// `list_directory`.
+struct ListDirectory;
+
+impl Foreign for ListDirectory {
+    const NAME: &'static str = "list_directory";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = ListDirectoryRequest;
+
+    fn run(lbx: &mut Native<'_>, request: ListDirectoryRequest) -> Result<Said, Error> {
+        let filtering = request.file_filtering_options.unwrap_or_default();
+        let left_out = globs(request.ignore.as_deref().unwrap_or_default())?;
+        let asked = json!({
+            "path": request.dir_path, "long": true, "hidden": true, "limit": 0,
+            "no_ignore": filtering.respect_git_ignore == Some(false)
+        });
+        let data = lbx.call("ls", asked)?;
+        let (mut folders, mut files) = (Vec::new(), Vec::new());
+        for entry in list(&data, "entries") {
+            let name = text(entry, "path").rsplit('/').next().unwrap_or_default();
+            if left_out.is_match(name) {
+                continue;
+            }
+            match text(entry, "type") {
+                "dir" => folders.push(format!("[DIR] {name}")),
+                _ => files.push(format!("{name} ({} bytes)", number(entry, "size"))),
+            }
+        }
+        if folders.is_empty() && files.is_empty() {
+            return Ok(format!("Directory {} is empty.", request.dir_path).into());
+        }
+        folders.extend(files);
+        let mut said = format!("Directory listing for {}:\n{}", request.dir_path, folders.join("\n"));
+        if let Some(ignored) = data.get("ignored") {
+            said.extend([format!("\n\n({} ignored)", number(ignored, "entries"))]);
+        }
+        if flag(&data, "truncated") {
+            said.extend([format!("\n\n(cut: {} entries in all)", number(&data, "total"))]);
+        }
+        Ok(said.into())
+    }
+}

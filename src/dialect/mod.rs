@@ -1,0 +1,161 @@
+//! Dialects: the tools that model families were trained on, over lbx's own.
+//!
+//! A dialect is a list of foreign tools. Each has the name, the parameters and the result texts of its
+//! family, and turns a request into native calls ([`native`]). There is one engine, one gate and one
+//! history behind all of them: a dialect implements no file operation of its own.
+
+mod amazon_q;
+mod anthropic_editor;
+mod anthropic_memory;
+mod claude;
+mod codex;
+mod gemini;
+pub mod native;
+mod opencode;
+mod render;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::request;
+use crate::tools::{Effect, Image};
+use native::Native;
+
+/// The tools of one model family.
+pub struct Dialect {
+    /// The value of `--dialect`.
+    pub name: &'static str,
+    /// Its tools, in the order in which clients see them.
+    pub tools: &'static [ForeignTool],
+    /// Words an error as the family's own tool does.
+    pub error_text: fn(&Failure<'_>) -> String,
+}
+
+/// Every dialect besides lbx's own.
+pub const DIALECTS: &[Dialect] = &[
+    claude::CLAUDE,
+    anthropic_editor::EDITOR,
+    anthropic_memory::MEMORY,
+    codex::CODEX,
+    gemini::GEMINI,
+    opencode::OPENCODE,
+    amazon_q::Q,
+];
+
+/// An error with the request that met it.
+pub struct Failure<'a> {
+    /// What was wrong.
+    pub error: &'a Error,
+    /// The family's request.
+    pub request: &'a Value,
+}
+
+impl Failure<'_> {
+    /// A field of the request that is text.
+    #[must_use]
+    pub fn text(&self, field: &str) -> &str {
+        self.request.get(field).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// A number among the details.
+    #[must_use]
+    pub fn number(&self, detail: &str) -> Option<u64> {
+        self.error.details().get(detail)?.as_u64()
+    }
+
+    /// The lines of the places that matched, as a list in a sentence.
+    #[must_use]
+    pub fn lines(&self) -> String {
+        let places = self.error.details().get("places").and_then(Value::as_array);
+        let lines = places.into_iter().flatten().filter_map(|place| place.get("line"));
+        lines.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The native message and what to do next.
+    #[must_use]
+    pub fn native(&self) -> String {
+        format!("{}. {}", self.error.message().trim_end_matches('.'), self.error.suggested_action())
+    }
+}
+
+/// What a foreign tool answers.
+#[derive(Debug, Default)]
+pub struct Said {
+    /// The text that the model sees.
+    pub text: String,
+    /// Images, each a block of its own over MCP.
+    pub images: Vec<Image>,
+}
+
+impl From<String> for Said {
+    fn from(text: String) -> Self {
+        Self { text, images: Vec::new() }
+    }
+}
+
+impl From<&str> for Said {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+/// One tool of a family.
+pub trait Foreign {
+    /// Its name in the family.
+    const NAME: &'static str;
+    /// What it may do.
+    const EFFECT: Effect;
+    /// Its parameters; the doc comment is the description that a model sees.
+    type Request: DeserializeOwned + JsonSchema;
+
+    /// Carries out a request by native calls.
+    ///
+    /// # Errors
+    /// Those of the native calls.
+    fn run(lbx: &mut Native<'_>, request: Self::Request) -> Result<Said, Error>;
+}
+
+/// A foreign tool with its types erased.
+pub struct ForeignTool {
+    /// Its name in the family.
+    pub name: &'static str,
+    /// What it may do.
+    pub effect: Effect,
+    /// The JSON Schema of its request, with its description.
+    pub schema: fn() -> Value,
+    /// Carries out a request.
+    pub run: fn(&mut Native<'_>, Value) -> Result<Said, Error>,
+}
+
+/// Erases the types of a tool.
+const fn foreign<T: Foreign>() -> ForeignTool {
+    ForeignTool {
+        name: T::NAME,
+        effect: T::EFFECT,
+        schema: request::schema_of::<T::Request>,
+        run: |lbx, value| T::run(lbx, request::parse::<T::Request>(value)?),
+    }
+}
+
+/// The dialect of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Dialect> {
+    DIALECTS.iter().find(|dialect| dialect.name == name)
+}
+
+/// The dialect that alone has a tool of that name, with the tool.
+#[must_use]
+pub fn owner_of(tool: &str) -> Option<(&'static Dialect, &'static ForeignTool)> {
+    let mut owners = DIALECTS.iter().filter_map(|dialect| Some((dialect, dialect.tool(tool)?)));
+    owners.next().filter(|_| owners.next().is_none())
+}
+
+impl Dialect {
+    /// Its tool of that name.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Option<&'static ForeignTool> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+}

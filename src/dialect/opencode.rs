@@ -1,0 +1,344 @@
+//! `opencode`: `read`, `write`, `edit`, `apply_patch`, `grep`, `glob` and `list` as `OpenCode` names
+//! them.
+//!
+//! Where lbx is stricter: an empty `oldString` creates a file and never overwrites one, and old text
+//! is matched exactly.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::codex;
+use super::native::Native;
+use super::render::{counted, flag, globs, list, native_request, number, numbered, text, texts};
+use super::{Dialect, Failure, Foreign, Said, foreign};
+use crate::error::{Error, ErrorKind};
+use crate::tools::Effect;
+
+/// The dialect.
+pub const OPENCODE: Dialect = Dialect {
+    name: "opencode",
+    tools: &[
+        foreign::<Read>(),
+        foreign::<Write>(),
+        foreign::<Edit>(),
+        foreign::<ApplyPatch>(),
+        foreign::<Grep>(),
+        foreign::<Glob>(),
+        foreign::<List>(),
+    ],
+    error_text,
+};
+
+/// Paths and matches that `grep`, `glob` and `list` answer.
+const LIMIT: u64 = 100;
+
+/// Words an error as these tools do.
+fn error_text(failure: &Failure<'_>) -> String {
+    let path = failure.text("filePath");
+    match failure.error.kind() {
+        ErrorKind::NoMatch => {
+            format!("Could not find oldString in the file. It must match exactly. {}", failure.native())
+        }
+        ErrorKind::AmbiguousMatch => {
+            "Found multiple matches for oldString. Provide more surrounding context to make the match unique."
+                .to_owned()
+        }
+        ErrorKind::NotFound => format!("File not found: {path}\n\n{}", failure.native()),
+        ErrorKind::BinaryFile => format!("Cannot read binary file: {path}"),
+        ErrorKind::StaleFile => {
+            format!(
+                "File {path} has been modified since it was last read. Please read the file again before modifying it."
+            )
+        }
+        ErrorKind::NotRead => {
+            format!(
+                "You must read file {path} before overwriting it. Use the read tool first. {}",
+                failure.error.suggested_action()
+            )
+        }
+        _ => failure.native(),
+    }
+}
+
+/// Reads a file or lists a directory. Each line of the result begins with its number and a colon.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadRequest {
+    /// The absolute path of the file to read
+    #[serde(rename = "filePath")]
+    file_path: String,
+    /// The line number to start reading from, from 1
+    offset: Option<u64>,
+    /// The number of lines to read
+    limit: Option<u64>,
+}
+
+/// `read`.
+struct Read;
+
+impl Foreign for Read {
+    const NAME: &'static str = "read";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = ReadRequest;
+
+    fn run(lbx: &mut Native<'_>, request: ReadRequest) -> Result<Said, Error> {
+        let path = &request.file_path;
+        if lbx.is_folder(path)? {
+            let data = lbx.call("ls", json!({ "path": path, "hidden": true, "no_ignore": true }))?;
+            let names = list(&data, "entries").iter().map(|entry| {
+                let slash = if text(entry, "type") == "dir" { "/" } else { "" };
+                format!("{}{slash}", text(entry, "path").rsplit('/').next().unwrap_or_default())
+            });
+            let entries = names.collect::<Vec<_>>().join("\n");
+            return Ok(framed(path, "directory", "entries", &entries));
+        }
+        let start = request.offset.unwrap_or(1).max(1);
+        let asked = native_request! { "path": path, "start_line": start, "limit": request.limit };
+        let data = match lbx.call("read", asked) {
+            Err(error) if error.kind() == ErrorKind::BinaryFile => {
+                lbx.call("read", json!({ "path": path, "binary": "base64", "max_bytes": 0 }))?;
+                let images = std::mem::take(&mut lbx.images);
+                return if images.is_empty() {
+                    Err(error)
+                } else {
+                    Ok(Said { text: "Image read successfully".to_owned(), images })
+                };
+            }
+            data => data?,
+        };
+        let (last, total) = (number(&data, "end_line"), number(&data, "total_lines"));
+        let mut content = numbered(&data, |number, line| format!("{number}: {line}"));
+        let end = if last < total {
+            format!("\n\n(Showing lines {start}-{last} of {total}. Use offset={} to continue.)", last + 1)
+        } else {
+            format!("\n\n(End of file - total {})", counted(total, "line", "lines"))
+        };
+        content.push_str(&end);
+        Ok(framed(path, "file", "content", &content))
+    }
+}
+
+/// The result in its tags.
+fn framed(path: &str, kind: &str, tag: &str, content: &str) -> Said {
+    format!("<path>{path}</path>\n<type>{kind}</type>\n<{tag}>\n{content}\n</{tag}>").into()
+}
+
+/// Writes a file. An existing file must be read first.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WriteRequest {
+    /// The content to write
+    content: String,
+    /// The absolute path of the file to write
+    #[serde(rename = "filePath")]
+    file_path: String,
+}
+
+/// `write`.
+struct Write;
+
+impl Foreign for Write {
+    const NAME: &'static str = "write";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = WriteRequest;
+
+    fn run(lbx: &mut Native<'_>, request: WriteRequest) -> Result<Said, Error> {
+        lbx.call("write", json!({ "path": request.file_path, "content": request.content }))?;
+        Ok("Wrote file successfully.".into())
+    }
+}
+
+/// Replaces exact text in a file, which must be read first.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EditRequest {
+    /// The absolute path of the file to modify
+    #[serde(rename = "filePath")]
+    file_path: String,
+    /// The text to replace
+    #[serde(rename = "oldString")]
+    old_string: String,
+    /// The text to put in its place; must differ from oldString
+    #[serde(rename = "newString")]
+    new_string: String,
+    /// Replace all occurrences of oldString
+    #[serde(rename = "replaceAll")]
+    replace_all: Option<bool>,
+}
+
+/// `edit`.
+struct Edit;
+
+impl Foreign for Edit {
+    const NAME: &'static str = "edit";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = EditRequest;
+
+    fn run(lbx: &mut Native<'_>, request: EditRequest) -> Result<Said, Error> {
+        let EditRequest { file_path: path, old_string, new_string, replace_all } = request;
+        if old_string.is_empty() {
+            lbx.call("write", json!({ "path": path, "content": new_string, "create_only": true }))?;
+        } else {
+            let asked = native_request! {
+                "path": path, "old_string": old_string, "new_string": new_string, "replace_all": replace_all
+            };
+            lbx.call("edit", asked)?;
+        }
+        Ok("Edit applied successfully.".into())
+    }
+}
+
+/// Edits files by a patch in the `*** Begin Patch` format, whole or not at all.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ApplyPatchRequest {
+    /// The whole patch
+    #[serde(rename = "patchText")]
+    patch_text: String,
+}
+
+/// `apply_patch`.
+struct ApplyPatch;
+
+impl Foreign for ApplyPatch {
+    const NAME: &'static str = "apply_patch";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = ApplyPatchRequest;
+
+    fn run(lbx: &mut Native<'_>, request: ApplyPatchRequest) -> Result<Said, Error> {
+        codex::apply_patch(lbx, &request.patch_text)
+    }
+}
+
+/// Searches file contents with a regular expression, the newest files first.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GrepRequest {
+    /// The regular expression to search for
+    pattern: String,
+    /// The directory to search in
+    path: Option<String>,
+    /// Glob of the files to search, such as "*.js"
+    include: Option<String>,
+}
+
+/// `grep`.
+struct Grep;
+
+impl Foreign for Grep {
+    const NAME: &'static str = "grep";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = GrepRequest;
+
+    fn run(lbx: &mut Native<'_>, request: GrepRequest) -> Result<Said, Error> {
+        let asked = native_request! {
+            "pattern": request.pattern, "path": request.path, "include": request.include, "sort": "mtime",
+            "hidden": true, "limit": LIMIT
+        };
+        let data = lbx.call("grep", asked)?;
+        let matches = list(&data, "matches");
+        if matches.is_empty() {
+            return Ok("No files found".into());
+        }
+        let mut said = format!("Found {}", counted(matches.len() as u64, "match", "matches"));
+        said += &lines_by_file(matches);
+        if flag(&data, "truncated") {
+            said += "\n\n(Results are truncated. Consider using a more specific path or pattern.)";
+        }
+        Ok(said.into())
+    }
+}
+
+/// Matches under the name of each file.
+fn lines_by_file(matches: &[Value]) -> String {
+    let (mut said, mut file) = (String::new(), "");
+    for found in matches {
+        let path = text(found, "path");
+        if path != file {
+            said.extend([format!("{}\n{path}:", if file.is_empty() { "" } else { "\n" })]);
+            file = path;
+        }
+        said.extend([format!("\n  Line {}: {}", number(found, "line"), text(found, "text"))]);
+    }
+    said
+}
+
+/// Finds files by a glob pattern, the newest first.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GlobRequest {
+    /// The glob pattern to match
+    pattern: String,
+    /// The directory to search in
+    path: Option<String>,
+}
+
+/// `glob`.
+struct Glob;
+
+impl Foreign for Glob {
+    const NAME: &'static str = "glob";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = GlobRequest;
+
+    fn run(lbx: &mut Native<'_>, request: GlobRequest) -> Result<Said, Error> {
+        let asked = native_request! {
+            "pattern": request.pattern, "path": request.path, "sort": "mtime", "hidden": true, "limit": LIMIT
+        };
+        let data = lbx.call("glob", asked)?;
+        let base = lbx.base()?;
+        let mut lines: Vec<String> =
+            texts(&data, "paths").iter().map(|path| base.join(path).display().to_string()).collect();
+        if lines.is_empty() {
+            return Ok("No files found".into());
+        }
+        if flag(&data, "truncated") {
+            lines.push(
+                "\n(Results are truncated. Consider using a more specific path or pattern.)".to_owned(),
+            );
+        }
+        Ok(lines.join("\n").into())
+    }
+}
+
+/// Lists files and directories as a tree.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListRequest {
+    /// The absolute path of the directory to list
+    path: Option<String>,
+    /// Glob patterns to ignore
+    ignore: Option<Vec<String>>,
+}
+
+/// `list`.
+struct List;
+
+impl Foreign for List {
+    const NAME: &'static str = "list";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = ListRequest;
+
+    fn run(lbx: &mut Native<'_>, request: ListRequest) -> Result<Said, Error> {
+        let path = request.path.as_deref().unwrap_or(".");
+        let left_out = globs(request.ignore.as_deref().unwrap_or_default())?;
+        let data = lbx.call("ls", json!({ "path": path, "recursive": true, "limit": LIMIT }))?;
+        let (root, base) = (lbx.absolute(path)?, lbx.base()?);
+        let mut lines = vec![format!("{}/", root.display())];
+        for entry in list(&data, "entries") {
+            let full = base.join(text(entry, "path"));
+            let below = full.strip_prefix(&root).unwrap_or(&full);
+            if left_out.is_match(below) {
+                continue;
+            }
+            let slash = if text(entry, "type") == "dir" { "/" } else { "" };
+            let name = below.file_name().unwrap_or_default().to_string_lossy();
+            lines.push(format!("{}{name}{slash}", "  ".repeat(below.components().count())));
+        }
+        if flag(&data, "truncated") {
+            lines.push(format!("(Only {LIMIT} entries are shown. List a directory inside to see the rest.)"));
+        }
+        Ok(lines.join("\n").into())
+    }
+}

@@ -1,0 +1,107 @@
+//! Texts that several families share.
+
+use serde_json::{Map, Value};
+
+use super::native::Native;
+use crate::error::Error;
+
+/// Lines of context round a change in a snippet.
+const SNIPPET_CONTEXT: u64 = 4;
+
+/// A request for a native tool, without the fields that are absent.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! native_request {
+    ($($name:literal: $value:expr),* $(,)?) => {
+        $crate::dialect::render::without_nulls(serde_json::json!({ $($name: $value),* }))
+    };
+}
+pub(super) use native_request;
+
+/// An object without its null fields.
+pub fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            Value::Object(fields.into_iter().filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>())
+        }
+        other => other,
+    }
+}
+
+/// A text field of an answer.
+pub fn text<'v>(data: &'v Value, field: &str) -> &'v str {
+    data.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A number field of an answer.
+pub fn number(data: &Value, field: &str) -> u64 {
+    data.get(field).and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// A field that is true or false.
+pub fn flag(data: &Value, field: &str) -> bool {
+    data.get(field).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// A list of an answer; empty where it is absent.
+pub fn list<'v>(data: &'v Value, field: &str) -> &'v [Value] {
+    data.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The texts in a list of an answer.
+pub fn texts<'v>(data: &'v Value, field: &str) -> Vec<&'v str> {
+    list(data, field).iter().filter_map(Value::as_str).collect()
+}
+
+/// Each line of what `read` answered, with its number as `form` writes it.
+pub fn numbered(data: &Value, form: impl Fn(u64, &str) -> String) -> String {
+    let first = number(data, "start_line");
+    let lines = text(data, "content").lines().zip(first..);
+    lines.map(|(line, number)| form(number, line)).collect::<Vec<_>>().join("\n")
+}
+
+/// A number and its noun, in the plural where it is not one.
+pub fn counted(count: u64, noun: &str, plural: &str) -> String {
+    format!("{count} {}", if count == 1 { noun } else { plural })
+}
+
+/// The lines of a file round its first changed place, numbered as `cat -n` does.
+///
+/// # Errors
+/// Where the file cannot be read again.
+pub fn snippet(lbx: &mut Native<'_>, path: &str, changed: (u64, u64)) -> Result<String, Error> {
+    let start = changed.0.saturating_sub(SNIPPET_CONTEXT).max(1);
+    let end = changed.1.max(changed.0).saturating_add(SNIPPET_CONTEXT);
+    let data = lbx.call("read", serde_json::json!({ "path": path, "start_line": start, "end_line": end }))?;
+    Ok(numbered(&data, cat_n))
+}
+
+/// A line as `cat -n` prints it.
+pub fn cat_n(number: u64, line: &str) -> String {
+    format!("{number:6}\t{line}")
+}
+
+/// The lines of the first replacement in an answer of `edit`.
+pub fn first_replacement(data: &Value) -> (u64, u64) {
+    let first = list(data, "replacements").first();
+    let line = |field| first.map_or(1, |place| number(place, field));
+    (line("start_line"), line("end_line"))
+}
+
+/// Globs that match a path or any part of it, as `ignore` lists of these families do.
+///
+/// # Errors
+/// `invalid_request` for a pattern that is not a glob.
+pub fn globs(patterns: &[String]) -> Result<globset::GlobSet, Error> {
+    let mut set = globset::GlobSetBuilder::new();
+    for pattern in patterns {
+        let bare = pattern.trim_end_matches('/');
+        for form in [bare.to_owned(), format!("**/{bare}"), format!("**/{bare}/**")] {
+            let glob = globset::Glob::new(&form)
+                .map_err(|error| Error::invalid(format!("{pattern:?} is not a glob: {}", error.kind())))?;
+            set.add(glob);
+        }
+    }
+    set.build()
+        .map_err(|error| Error::invalid(format!("the globs cannot be used together: {}", error.kind())))
+}

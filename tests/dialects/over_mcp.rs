@@ -1,0 +1,90 @@
+//! The same transcripts over MCP, and what `tools/list` says.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::common::{LBX, PATH_FIXED, Workspace};
+use crate::families::transcripts;
+use crate::{FILES, check, request};
+
+/// A server and the pipes to it.
+struct Client {
+    /// The process.
+    process: Child,
+    /// Where requests go.
+    stdin: ChildStdin,
+    /// What it says.
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Client {
+    /// A server of that dialect after the handshake.
+    fn serve(ws: &Workspace, dialect: &str) -> Self {
+        let mut command = Command::new(LBX);
+        command.args(["mcp", "--dialect", dialect]).current_dir(&ws.root).env_clear();
+        command.env("PATH", PATH_FIXED).env("HOME", ws.outside.join("home"));
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (stdin, stdout) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+        let mut client = Self { process, stdin, stdout: BufReader::new(stdout) };
+        let info = json!({ "name": "test", "version": "1" });
+        client.ask(
+            "initialize",
+            &json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info }),
+        );
+        writeln!(client.stdin, r#"{{"jsonrpc":"2.0","method":"notifications/initialized"}}"#).unwrap();
+        client
+    }
+
+    /// The result of a request.
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        writeln!(self.stdin, "{request}").unwrap();
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        let mut answer: Value = serde_json::from_str(&line).unwrap();
+        assert!(answer["error"].is_null(), "{answer}");
+        answer["result"].take()
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn each_family_is_answered_in_its_own_words_over_mcp() {
+    for (name, steps) in transcripts() {
+        let ws = Workspace::with(FILES);
+        let mut client = Client::serve(&ws, name);
+        for step in steps {
+            let arguments = request(&ws, &step.request);
+            let result = client.ask("tools/call", &json!({ "name": step.tool, "arguments": arguments }));
+            let said = result["content"][0]["text"].as_str().unwrap_or_default();
+            check(&ws, &step, result["isError"] == true, said);
+        }
+    }
+}
+
+#[test]
+fn the_tools_listed_are_those_of_the_family() {
+    let ws = Workspace::with(FILES);
+    for (name, steps) in transcripts() {
+        let list = Client::serve(&ws, name).ask("tools/list", &json!({}));
+        let tools = list["tools"].as_array().unwrap();
+        for step in steps {
+            let tool = tools.iter().find(|tool| tool["name"] == step.tool);
+            let tool = tool.unwrap_or_else(|| panic!("{name} has no {}", step.tool));
+            assert!(!tool["description"].as_str().unwrap().is_empty(), "{tool}");
+            let properties = tool["inputSchema"]["properties"].as_object().unwrap();
+            for field in step.request.as_object().unwrap().keys() {
+                assert!(properties.contains_key(field), "{name} {}: {field} in {properties:?}", step.tool);
+            }
+            assert!(properties.values().all(|field| field["description"].is_string()), "{tool}");
+        }
+    }
+}
