@@ -110,6 +110,7 @@ impl Call {
     }
 
     /// Bounds its address space, in bytes: a call that needs more than that fails.
+    #[allow(dead_code, reason = "tests of hostile workspaces ask for it")]
     pub fn with_memory(mut self, bytes: u64) -> Self {
         self.memory_max = Some(bytes);
         self

@@ -18,7 +18,7 @@ use serde_json::Value;
 use common::Workspace;
 
 /// One call in a transcript, and what it must say.
-pub struct Step {
+pub(crate) struct Step {
     /// The tool.
     pub tool: &'static str,
     /// Its request; `$ROOT` stands for the workspace root.
@@ -28,7 +28,7 @@ pub struct Step {
 }
 
 /// What a call says.
-pub enum Says {
+pub(crate) enum Says {
     /// Just this.
     Just(&'static str),
     /// This among other things.
@@ -38,12 +38,12 @@ pub enum Says {
 }
 
 /// A step.
-pub fn step(tool: &'static str, request: Value, says: Says) -> Step {
+pub(crate) fn step(tool: &'static str, request: Value, says: Says) -> Step {
     Step { tool, request, says }
 }
 
 /// The files that every transcript begins with.
-pub const FILES: &[(&str, &str)] = &[
+pub(crate) const FILES: &[(&str, &str)] = &[
     ("a.txt", "one\ntwo\nthree\n"),
     ("twice.txt", "same\nother\nsame\n"),
     ("empty.txt", ""),
@@ -51,18 +51,18 @@ pub const FILES: &[(&str, &str)] = &[
 ];
 
 /// A text of a transcript in this workspace.
-pub fn placed(ws: &Workspace, text: &str) -> String {
+pub(crate) fn placed(ws: &Workspace, text: &str) -> String {
     text.replace("$ROOT", &ws.root.display().to_string())
 }
 
 /// A request of a transcript in this workspace.
-pub fn request(ws: &Workspace, request: &Value) -> Value {
+pub(crate) fn request(ws: &Workspace, request: &Value) -> Value {
     serde_json::from_str(&placed(ws, &request.to_string())).unwrap()
 }
 
 /// Checks what was said.
 #[track_caller]
-pub fn check(ws: &Workspace, step: &Step, is_error: bool, said: &str) {
+pub(crate) fn check(ws: &Workspace, step: &Step, is_error: bool, said: &str) {
     let shown = format!("{} {}\nsaid: {said:?}", step.tool, step.request);
     match step.says {
         Says::Just(text) => {
