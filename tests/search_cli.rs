@@ -49,7 +49,7 @@ fn text_is_the_payload_alone() {
     let text = |args: &[&str]| String::from_utf8(lbx(tree.path(), args).stdout).unwrap();
     assert_eq!(text(&["grep", "--text", "-rn", "foo", "."]), "b.txt\n1:foo\n\nsub/a.rs\n1:fn foo() {}\n");
     assert_eq!(text(&["glob", "--text", "--null", "*"]), "b.txt\0sub/a.rs\0");
-    assert_eq!(text(&["ls", "-t"]), "b.txt\nsub\n");
+    assert_eq!(text(&["ls", "-t"]), "b.txt\nsub/\n");
 }
 
 #[test]
@@ -118,10 +118,194 @@ fn a_listing_by_time_has_the_newest_first() {
     time("b.txt", 3_000_000);
     time("sub/a.rs", 2_000_000);
     let text = |args: &[&str]| String::from_utf8(lbx(tree.path(), args).stdout).unwrap();
-    assert_eq!(text(&["ls", "-R", "-t", "--sort", "mtime"]), "sub\nb.txt\nsub/a.rs\na.txt\n");
+    assert_eq!(text(&["ls", "-R", "-t", "--sort", "mtime"]), "sub/\nb.txt\nsub/a.rs\na.txt\n");
     let listed = data(&lbx(
         tree.path(),
         &["ls", "--json", r#"{"sort":"mtime","recursive":true,"limit":1,"offset":1}"#],
     ));
     assert_eq!((&listed["entries"][0]["path"], &listed["next_offset"]), (&"b.txt".into(), &2.into()));
+}
+
+/// A repository whose files have these bytes.
+fn with(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+    let tree = tempfile::tempdir().unwrap();
+    std::fs::create_dir(tree.path().join(".git")).unwrap();
+    for (path, bytes) in files {
+        let path = tree.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+    tree
+}
+
+/// The warnings of an answer, in one text.
+fn warnings(output: &Output) -> String {
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["ok"], true, "{answer}");
+    answer["warnings"].to_string()
+}
+
+#[test]
+fn a_pattern_that_names_the_carriage_return_matches_it() {
+    let tree = with(&[("crlf", b"a needle\r\nb\r\n"), ("lf", b"a needle\nb\n")]);
+    for (pattern, crlf, lf) in [
+        (r"needle\r?$", 1, 1),
+        (r"needle\r$", 1, 0),
+        (r"\x0d", 2, 0),
+        (r"\x{D}", 2, 0),
+        (r"[\r\t]", 2, 0),
+        ("needle\r", 1, 0),
+        ("needle$", 1, 1),
+        (r"needle.", 0, 0),
+        (r"\\r", 0, 0),
+    ] {
+        for (file, count) in [("crlf", crlf), ("lf", lf)] {
+            for flags in [&[][..], &["-U"], &["-o"], &["-c"], &["-A1"]] {
+                let found = data(&lbx(tree.path(), &[&["grep"], flags, &["-e", pattern, file]].concat()));
+                assert_eq!(found["matched"], count, "{pattern} {file} {flags:?}: {found}");
+            }
+        }
+    }
+    let shown = data(&lbx(tree.path(), &["grep", r"needle\r", "crlf"]));
+    assert_eq!(
+        (&shown["matches"][0]["text"], &shown["matches"][0]["column"]),
+        (&"a needle".into(), &3.into())
+    );
+}
+
+#[test]
+fn an_alternative_of_the_basic_syntax_is_pointed_out() {
+    let tree = with(&[("a.txt", b"alpha\nbeta\ncalled()\nxx\n")]);
+    let said = |pattern: &str| warnings(&lbx(tree.path(), &["grep", pattern]));
+    assert!(said(r"alpha\|beta").contains("did you mean `alpha|beta`?"), "{}", said(r"alpha\|beta"));
+    assert!(said(r"x\+y\+").contains("null"), "{}", said(r"x\+y\+"));
+    assert!(said(r"ax\?l").contains("did you mean `ax?l`?"));
+    assert_eq!(said(r"missing\(\)"), "null");
+    assert_eq!(said(r"called\(\)"), "null");
+    assert_eq!(warnings(&lbx(tree.path(), &["grep", "-F", r"alpha\|beta"])), "null");
+}
+
+#[test]
+fn what_is_not_supported_gets_advice_that_helps() {
+    let tree = with(&[("a.txt", b"x\n")]);
+    let advice = |pattern: &str| {
+        let output = lbx(tree.path(), &["grep", pattern]);
+        assert_eq!(output.status.code(), Some(2));
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        answer["error"]["suggested_action"].as_str().unwrap().to_owned()
+    };
+    assert!(advice("(?<=fn )main").contains("`(?:fn )main`"), "{}", advice("(?<=fn )main"));
+    assert!(advice("main(?!_)").contains("Look-around is not supported"));
+    assert!(advice(r"(a)\1").contains("Backreferences"));
+    assert!(advice(r"main(\|impl").contains(r"`main\(|impl`"));
+}
+
+#[test]
+fn what_was_left_out_is_told_only_where_it_explains_the_miss() {
+    let tree = with(&[
+        (".gitignore", b"/out/\n"),
+        (".config/a.yml", b"needle\n"),
+        ("out/b.rs", b"fn ignored() {}\n"),
+        ("src/a.rs", b"fn main() {}\n"),
+    ]);
+    let said = |args: &[&str]| warnings(&lbx(tree.path(), args));
+    assert_eq!(said(&["grep", "nowhere"]), "null");
+    assert_eq!(said(&["glob", "*.zig"]), "null");
+    assert_eq!(said(&["glob", "src/*.yml"]), "null");
+    assert_eq!(said(&["grep", "needle", "-t", "rust"]), "null");
+    assert!(said(&["grep", "needle"]).contains("1 file with names that begin with a dot (hidden"));
+    assert!(said(&["glob", "*.yml"]).contains("left out: 1 file with names that begin with a dot"));
+    assert!(said(&["grep", "ignored"]).contains("left out: 1 file hidden by ignore rules (no_ignore"));
+    assert!(said(&["glob", "**/b.rs"]).contains("left out: 1 file hidden by ignore rules"));
+}
+
+#[test]
+fn no_list_shows_a_tracked_file_that_an_ignore_file_hides() {
+    let tree = tempfile::tempdir().unwrap();
+    let git = |args: &[&str]| {
+        assert!(Command::new("git").args(args).current_dir(tree.path()).output().unwrap().status.success());
+    };
+    for folder in ["dist", "lib"] {
+        std::fs::create_dir(tree.path().join(folder)).unwrap();
+    }
+    for path in ["a.txt", "b.txt", "dist/c.txt", "dist/d.txt", "lib/e.txt"] {
+        std::fs::write(tree.path().join(path), "needle\n").unwrap();
+    }
+    git(&["init", "-q"]);
+    git(&["add", "."]);
+    std::fs::write(tree.path().join(".gitignore"), "b.txt\ndist/\n").unwrap();
+    std::fs::write(tree.path().join(".ignore"), "a.txt\ndist/d.txt\nlib/\n").unwrap();
+    let text = |args: &[&str]| String::from_utf8(lbx(tree.path(), args).stdout).unwrap();
+    assert_eq!(text(&["glob", "-t", "*"]), "b.txt\ndist/c.txt\n");
+    assert_eq!(text(&["ls", "-Rt"]), "b.txt\ndist/\ndist/c.txt\n");
+}
+
+#[test]
+fn no_answer_of_a_search_passes_its_bound() {
+    let long = [b"start\n".to_vec(), b"line \x01 of text\n".repeat(100_000), b"end\n".to_vec()].concat();
+    let wide = [b"needle".to_vec(), b"\x01\"\\".repeat(100_000)].concat();
+    let tree = with(&[("long.txt", &long), ("wide.txt", &wide)]);
+    for args in [
+        &["-U", r"start(.|\n)*end", "long.txt"][..],
+        &["-U", "-o", r"start(.|\n)*end", "long.txt"],
+        &["-U", "--max-columns", "0", r"(?s)start.*end", "long.txt"],
+        &["--max-columns", "0", "needle", "wide.txt"],
+        &["-C", "10000", "end", "long.txt"],
+        &["-C", "10000", "--max-bytes", "3000", "start", "long.txt"],
+    ] {
+        let output = lbx(tree.path(), &[&["grep"], args].concat());
+        assert_eq!(data(&output)["matched"], 1, "{args:?}");
+        assert!(output.stdout.len() < 24_576 + 512, "{args:?}: {}", output.stdout.len());
+    }
+    let whole = lbx(tree.path(), &["grep", "--max-bytes", "0", "-U", r"start(.|\n)*end", "long.txt"]);
+    assert!(whole.stdout.len() > long.len());
+}
+
+#[test]
+fn a_file_of_too_many_ignore_rules_is_not_used() {
+    let many: String = (0..200_000).map(|number| format!("*{number}*x?\n")).collect();
+    let tree = with(&[
+        (".gitignore", many.as_bytes()),
+        ("a.txt", b"needle\n"),
+        ("sub/.gitignore", b"*.log\n"),
+        ("sub/b.log", b"needle\n"),
+    ]);
+    let output = lbx(tree.path(), &["grep", "needle"]);
+    assert_eq!(data(&output)["matched"], 1);
+    assert!(
+        warnings(&output).contains("the ignore rules in .gitignore were not used"),
+        "{}",
+        warnings(&output)
+    );
+    let many: String = (0..20_000).map(|number| format!("*{number}*x?\n")).collect();
+    std::fs::write(tree.path().join(".gitignore"), many).unwrap();
+    let output = lbx(tree.path(), &["glob", "*"]);
+    assert_eq!(data(&output)["paths"], serde_json::json!(["a.txt"]));
+    assert!(warnings(&output).contains("more than 10000 patterns"), "{}", warnings(&output));
+}
+
+#[test]
+fn what_hands_reach_for_is_there() {
+    let tree = tree();
+    let text = |args: &[&str]| String::from_utf8(lbx(tree.path(), args).stdout).unwrap();
+    assert_eq!(text(&["glob", "-t", "*", "--exclude", "*.rs"]), "b.txt\n");
+    assert_eq!(text(&["glob", "-t", "*", "--exclude", "sub/", "--exclude", "*.md"]), "b.txt\n");
+    std::fs::write(tree.path().join("large.txt"), "x".repeat(100)).unwrap();
+    assert_eq!(text(&["ls", "-t", "--sort", "size"]), "large.txt\nb.txt\nsub/\n");
+    for (pattern, status) in [("foo", 0), ("nowhere", 1)] {
+        let output = lbx(tree.path(), &["grep", "-q", pattern]);
+        assert_eq!(output.status.code(), Some(status), "{pattern}");
+        assert_eq!(data(&output)["matched"], u64::from(status == 0));
+        assert!(lbx(tree.path(), &["grep", "-qt", pattern]).stdout.is_empty());
+    }
+    for flags in [
+        &["--color", "never"][..],
+        &["--color=always"],
+        &["--colour", "auto"],
+        &["-H", "--no-heading", "-N", "-I"],
+        &["--line-buffered", "--no-messages", "--no-config", "-P"],
+    ] {
+        let found = data(&lbx(tree.path(), &[&["grep"], flags, &["foo"]].concat()));
+        assert_eq!(found["matched"], 2, "{flags:?}");
+    }
 }

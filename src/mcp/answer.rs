@@ -58,7 +58,7 @@ fn structured(reply: &dyn Reply, outcome: &Outcome) -> Result<CallToolResult, Er
 
 /// The payload as text, and in a block of its own what a person would read on stderr.
 fn text(reply: &dyn Reply, outcome: &Outcome) -> CallToolResult {
-    let mut text = Text::new(false);
+    let mut text = Text::of_fields();
     reply.text(&mut text);
     let mut notes = text.notes;
     notes.extend(outcome.warnings.iter().map(|warning| format!("warning: {warning}")));

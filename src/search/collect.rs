@@ -9,6 +9,7 @@ use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, Si
 
 use super::clip::clip;
 use super::packed::{Head, Packer, Piece};
+use crate::text::counted::counted;
 
 /// Bytes of matches that one file may gather before they are handed over.
 const GATHERED_BYTES_MAX: usize = 128 * 1024;
@@ -37,6 +38,10 @@ pub struct Style {
     pub invert: bool,
     /// Bytes of a line that are shown at most; 0 for no limit.
     pub line_bytes_max: usize,
+    /// Bytes of a match of several lines that are shown at most; 0 for no limit.
+    pub match_bytes_max: usize,
+    /// Whether a carriage return at the end of a line belongs to it, because the pattern names it.
+    pub keeps_cr: bool,
 }
 
 /// What was gathered of one file since the last handing over.
@@ -88,6 +93,11 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// A line without what ends it for the pattern.
+    fn line_in<'l>(&self, line: &'l [u8]) -> &'l [u8] {
+        if self.style.keeps_cr { line.strip_suffix(b"\n").unwrap_or(line) } else { without_ending(line) }
+    }
+
     /// Counts matches that are not shown.
     fn count_only(&mut self, count: u64) {
         self.count += count;
@@ -111,7 +121,7 @@ impl<'a> Collector<'a> {
         let end = if searcher.multi_line_with_matcher(self.matcher) {
             (range.end + LOOK_AHEAD_BYTES).min(found.buffer().len())
         } else {
-            range.start + without_ending(found.bytes()).len()
+            range.start + self.line_in(found.bytes()).len()
         };
         let haystack = found.buffer().get(..end).unwrap_or_default();
         self.matcher
@@ -175,10 +185,18 @@ impl<'a> Collector<'a> {
     fn block(&self, block: &[u8], start: usize) -> (String, bool) {
         let mut whole = true;
         let mut offset = 0;
-        let mut text = String::with_capacity(block.len());
+        let most = match self.style.match_bytes_max {
+            0 => usize::MAX,
+            most => most,
+        };
+        let mut text = String::with_capacity(block.len().min(most));
         for line in block.split(|&byte| byte == b'\n') {
             if offset > 0 {
                 text.push('\n');
+            }
+            if text.len() + line.len().min(self.style.line_bytes_max.max(1)) > most {
+                text.push_str(&more_bytes(block.len() - offset));
+                return (text, false);
             }
             let bare = line.strip_suffix(b"\r").unwrap_or(line);
             let within = if offset <= start && start <= offset + line.len() { start - offset } else { 0 };
@@ -200,7 +218,7 @@ impl<'a> Collector<'a> {
             return (shown.text, false);
         }
         let missing = line.len() - self.style.line_bytes_max;
-        (format!("{} [… {missing} more bytes]", shown.text).into(), true)
+        (format!("{} {}", shown.text, more_bytes(missing)).into(), true)
     }
 
     /// Takes each match of a line by itself.
@@ -214,7 +232,7 @@ impl<'a> Collector<'a> {
         for (start, end) in places {
             let before = bytes.get(..start).unwrap_or_default();
             let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
-            let text = without_ending(bytes.get(start..end).unwrap_or_default());
+            let text = self.line_in(bytes.get(start..end).unwrap_or_default());
             let shown = clip(text, 0, self.style.line_bytes_max);
             let column = (start - line_start) as u64 + 1;
             let head = Head {
@@ -289,6 +307,12 @@ impl Sink for Collector<'_> {
         self.binary_at = end.binary_byte_offset();
         Ok(())
     }
+}
+
+/// What stands for bytes that are not shown.
+#[must_use]
+pub fn more_bytes(count: usize) -> String {
+    format!("[… {}]", counted(count as u64, "more byte"))
 }
 
 /// How many lines end in `bytes`.

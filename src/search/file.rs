@@ -24,6 +24,8 @@ const LINE_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub struct Manner {
     /// The pattern.
     pub matcher: RegexMatcher,
+    /// What ends a line.
+    pub line_ending: LineTerminator,
     /// How matches are shown.
     pub style: Style,
     /// Whether a match may go across lines.
@@ -133,7 +135,7 @@ impl<'m> FileSearcher<'m> {
 fn searcher(manner: &Manner, binary: BinaryDetection) -> Searcher {
     let binary = if manner.binary { BinaryDetection::none() } else { binary };
     SearcherBuilder::new()
-        .line_terminator(LineTerminator::crlf())
+        .line_terminator(manner.line_ending)
         .invert_match(manner.style.invert)
         .line_number(manner.style.wanted == super::collect::Wanted::Lines)
         .multi_line(manner.multiline)

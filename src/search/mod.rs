@@ -12,6 +12,8 @@
 //! | `ahead` | folders read by a second thread before the walk comes to them |
 //! | `ordered` | work in parallel, results in order |
 //! | `pattern`, `globs` | compiled patterns, bounded |
+//! | `basic` | patterns in the basic syntax of `grep` |
+//! | `left_out` | what a search that found nothing passed by |
 //! | `lines`, `clip` | what a match looks like in an answer |
 //! | `packed` | matches in little memory |
 //! | `collect`, `file` | one file searched |
@@ -23,11 +25,13 @@
 //! | `notes` | what could not be searched |
 
 pub mod ahead;
+pub mod basic;
 pub mod clip;
 pub mod collect;
 pub mod content;
 pub mod file;
 pub mod globs;
+pub mod left_out;
 pub mod lines;
 pub mod listing;
 pub mod newest;

@@ -72,6 +72,12 @@ impl Budget {
         Offered::Kept
     }
 
+    /// Bytes that the first entry of the page may have, as long as there is none and a bound.
+    #[must_use]
+    pub fn room_for_first(&self) -> Option<u64> {
+        (self.kept == 0 && self.window.bytes_max > 0).then_some(self.window.bytes_max)
+    }
+
     /// Passes over `count` entries at once, as far as they all belong to earlier or later pages.
     pub fn skip(&mut self, count: u64) {
         self.seen += count;

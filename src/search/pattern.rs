@@ -1,7 +1,9 @@
 //! Patterns, compiled and bounded.
 
+use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 
+use super::basic;
 use crate::error::Error;
 
 /// Bytes of all patterns of one request together.
@@ -31,12 +33,21 @@ pub struct Reading {
     pub multiline: bool,
 }
 
+/// A compiled pattern, and what ends a line for it.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    /// The matcher.
+    pub matcher: RegexMatcher,
+    /// CRLF counts as a line ending, unless the pattern names the carriage return.
+    pub line_ending: LineTerminator,
+}
+
 /// Compiles `patterns`, of which any may match.
 ///
 /// # Errors
 /// `invalid_request`: bad syntax, with the column; a pattern that would take too much memory; a
 /// line ending where the search goes line by line.
-pub fn compile(patterns: &[String], reading: &Reading) -> Result<RegexMatcher, Error> {
+pub fn compile(patterns: &[String], reading: &Reading) -> Result<Pattern, Error> {
     let bytes: usize = patterns.iter().map(String::len).sum();
     if bytes > PATTERN_BYTES_MAX {
         return Err(Error::invalid(format!("a pattern of {bytes} bytes; at most {PATTERN_BYTES_MAX}")));
@@ -57,19 +68,53 @@ pub fn compile(patterns: &[String], reading: &Reading) -> Result<RegexMatcher, E
         .size_limit(COMPILED_BYTES_MAX)
         .dfa_size_limit(AUTOMATON_BYTES_MAX)
         .nest_limit(NESTING_MAX);
-    // `$` stands before CRLF too. A pattern that names the carriage return is taken at its word.
-    builder.crlf(true);
+    // `$` matches before CRLF too, unless the pattern names the carriage return.
+    let names_cr = patterns.iter().any(|pattern| names_carriage_return(pattern, reading.literal));
+    let line_ending = if names_cr { LineTerminator::byte(b'\n') } else { LineTerminator::crlf() };
+    // This sets the matcher's line ending too, as far as it is CRLF.
+    builder.crlf(!names_cr);
     if reading.multiline {
         builder.line_terminator(None);
-    } else if patterns.iter().any(|pattern| names_carriage_return(pattern)) {
-        builder.crlf(false).line_terminator(Some(b'\n'));
+    } else if names_cr {
+        builder.line_terminator(Some(b'\n'));
     }
-    builder.build_many(patterns).map_err(|error| refusal(patterns, reading, &error))
+    let matcher = builder.build_many(patterns).map_err(|error| refusal(patterns, reading, &error))?;
+    Ok(Pattern { matcher, line_ending })
 }
 
-/// Whether a pattern asks for carriage returns.
-fn names_carriage_return(pattern: &str) -> bool {
-    pattern.contains('\r') || pattern.contains("\\r") || pattern.to_ascii_lowercase().contains("\\x0d")
+/// Whether a pattern asks for carriage returns, in any spelling that the syntax has.
+fn names_carriage_return(pattern: &str, literal: bool) -> bool {
+    if literal || pattern.contains('\r') {
+        return pattern.contains('\r');
+    }
+    let mut rest = pattern;
+    while let Some(at) = rest.find('\\') {
+        let escape = rest.get(at + 1..).unwrap_or_default();
+        if names_carriage_return_here(escape) {
+            return true;
+        }
+        let length = escape.chars().next().map_or(0, char::len_utf8);
+        rest = escape.get(length..).unwrap_or_default();
+    }
+    false
+}
+
+/// Whether the escape whose backslash was just read stands for a carriage return.
+fn names_carriage_return_here(escape: &str) -> bool {
+    let mut characters = escape.chars();
+    let digits = match characters.next() {
+        Some('r') => return true,
+        Some('x') => 2,
+        Some('u') => 4,
+        Some('U') => 8,
+        _ => return false,
+    };
+    let rest = characters.as_str();
+    let number = match rest.strip_prefix('{') {
+        Some(braced) => braced.split('}').next(),
+        None => rest.get(..digits),
+    };
+    number.is_some_and(|number| u32::from_str_radix(number, 16) == Ok(u32::from('\r')))
 }
 
 /// The refusal of a pattern.
@@ -80,7 +125,7 @@ fn refusal(patterns: &[String], reading: &Reading, error: &grep_regex::Error) ->
         return Error::invalid(format!(
             "the pattern {shown} has a line ending, and the search goes line by line"
         ))
-        .suggest("Set multiline (-U) to match across lines.");
+        .suggest("Set multiline to match across lines.");
     }
     if text.contains("size limit") {
         return Error::invalid(format!(
@@ -92,12 +137,38 @@ fn refusal(patterns: &[String], reading: &Reading, error: &grep_regex::Error) ->
     let alone = patterns.iter().find_map(|pattern| regex::bytes::Regex::new(pattern).err());
     let text = alone.map_or(text, |error| error.to_string());
     let reason = text.lines().rev().find_map(|line| line.strip_prefix("error: ")).unwrap_or(&text);
-    let literal = "Escape the characters that stand for themselves with a backslash, or set literal (-F).";
+    let advice = advice(patterns, reason);
     match column_of(&text) {
         Some(column) => Error::invalid(format!("bad pattern {shown} at column {column}: {reason}"))
-            .suggest(literal)
+            .suggest(advice)
             .detail("column", column as u64),
-        None => Error::invalid(format!("bad pattern {shown}: {reason}")).suggest(literal),
+        None => Error::invalid(format!("bad pattern {shown}: {reason}")).suggest(advice),
+    }
+}
+
+/// What to try instead of a pattern that cannot be parsed.
+fn advice(patterns: &[String], reason: &str) -> String {
+    let is_regex = |pattern: &str| regex::bytes::Regex::new(pattern).is_ok();
+    let only = if let [only] = patterns { only.as_str() } else { "" };
+    if reason.contains("look-around") {
+        let without = only.replace("(?<=", "(?:").replace("(?=", "(?:");
+        return if !only.is_empty() && is_regex(&without) {
+            format!("Look-around is not supported: match the text around as well, `{without}`.")
+        } else {
+            "Look-around is not supported: search without it, and skip the matches that you do not want."
+                .to_owned()
+        };
+    }
+    if reason.contains("backreferences") {
+        return "Backreferences are not supported: write the repeated text out, or search for its first part."
+            .to_owned();
+    }
+    match basic::as_extended(only).filter(|extended| is_regex(extended)) {
+        Some(extended) => format!("In the syntax of `grep` without -E? Here that is `{extended}`."),
+        None => {
+            "Put a backslash before each character that stands for itself, or set literal to search for plain text."
+                .to_owned()
+        }
     }
 }
 
@@ -116,6 +187,27 @@ mod tests {
     /// The refusal of one pattern read as it is by default.
     fn refused(pattern: &str) -> Error {
         compile(&[pattern.to_owned()], &Reading::default()).unwrap_err()
+    }
+
+    #[test]
+    fn a_carriage_return_is_named_in_every_spelling() {
+        for pattern in
+            ["a\\r", "[\\r\\t]", "\\x0d", "\\x0D?", "\\x{d}", "\\u000d", "\\u{00D}", "\\U0000000d", "\r"]
+        {
+            assert!(names_carriage_return(pattern, false), "{pattern}");
+        }
+        for pattern in ["\\\\readme", "\\x0e", "r", "\\x{1d}", "\\", "\\u00"] {
+            assert!(!names_carriage_return(pattern, false), "{pattern}");
+        }
+        assert!(!names_carriage_return("\\r", true));
+    }
+
+    #[test]
+    fn the_advice_fits_the_fault() {
+        assert!(refused("(?<=fn )main").suggested_action().contains("`(?:fn )main`"));
+        assert!(refused("(?<!fn )main").suggested_action().contains("Look-around"));
+        assert!(refused(r"(a)\1").suggested_action().contains("Backreferences"));
+        assert!(refused(r"fn main(\|impl").suggested_action().contains(r"`fn main\(|impl`"));
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! What comes of the files searched: taken in order, counted, and kept as far as it is shown.
 
+use std::borrow::Cow;
+
 use rustix::fs::Stat;
 
-use super::collect::Wanted;
+use super::collect::{Wanted, more_bytes};
 use super::content::{Part, Search};
 use super::lines::{Count, FileMatches, Marked, Match};
 use super::notes::Notes;
-use super::packed::{Entries, Piece};
+use super::packed::{Context, Entries, Head, Packer, Piece};
 use super::page::{Budget, Offered, Page, json_bytes};
 use crate::engine::path::WorkspacePath;
 use crate::sha256::Sha256;
@@ -135,19 +137,26 @@ impl<'s, 'w> Results<'s, 'w> {
 
     /// Takes those of a file's matches that are on the page.
     fn take_matches(&mut self, path: &WorkspacePath, piece: Piece) {
-        let is_new = !self.at_hand.on_page;
+        let mut is_new = !self.at_hand.on_page;
         let mut kept = None;
         let mut entries = Entries::of(&piece);
         let mut start = 0;
         while let Some(entry) = entries.next() {
             let end = piece.len() - entries.bytes_left();
-            match self.offer(path, &entry) {
+            let mut cut = None;
+            match self.offer(path, &entry, &mut cut) {
                 Offered::Left if !self.search.total => break,
                 Offered::Left => {}
                 Offered::Passed => self.count_file(),
                 Offered::Kept => {
                     self.count_file();
                     self.at_hand.on_page = true;
+                    if let Some(cut) = cut {
+                        self.keep(path, is_new, cut);
+                        is_new = false;
+                        start = end;
+                        continue;
+                    }
                     kept = Some((kept.map_or(start, |(first, _)| first), end));
                     if self.search.manner.hash {
                         self.at_hand.lines.extend(entry.whole_lines());
@@ -161,15 +170,24 @@ impl<'s, 'w> Results<'s, 'w> {
         }
     }
 
-    /// Offers a match a place on the page.
-    fn offer(&mut self, path: &WorkspacePath, entry: &Match<'_>) -> Offered {
+    /// Offers a match a place on the page. The first one always has a place: where it alone is too
+    /// large for the page, what of it is shown goes to `cut`.
+    fn offer(&mut self, path: &WorkspacePath, entry: &Match<'_>, cut: &mut Option<Piece>) -> Offered {
+        let room = self.budget.room_for_first();
         let Self { search, at_hand, budget, .. } = self;
         budget.offer(|| {
             let shown = at_hand.shown.get_or_insert_with(|| search.workspace.shown(path));
             let first = !at_hand.on_page;
             let named = Match { path: (first || !search.group).then_some(shown), ..*entry };
             let mark = if first && search.manner.hash { mark_bytes(shown) } else { 0 };
-            json_bytes(&named) + mark
+            let bytes = json_bytes(&named) + mark;
+            match room {
+                Some(room) if bytes > room => {
+                    *cut = Some(cut_to(&named, room.saturating_sub(mark)));
+                    room
+                }
+                _ => bytes,
+            }
         })
     }
 
@@ -259,6 +277,31 @@ fn part_of(piece: Piece, start: usize, end: usize) -> Piece {
         return piece;
     }
     piece.get(start..end).unwrap_or_default().into()
+}
+
+/// As much of a match as has room: without its context, and of its text the beginning.
+fn cut_to(entry: &Match<'_>, room: u64) -> Piece {
+    let bare = Match { before: Context::default(), after: Context::default(), ..*entry };
+    let mut text = Cow::Borrowed(bare.text);
+    // Each byte is at least one byte of JSON, and at most six.
+    let mut length = bare.text.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+    while json_bytes(&Match { text: &text, ..bare }) > room && length > 0 {
+        let end = (0..=length).rev().find(|&at| bare.text.is_char_boundary(at)).unwrap_or(0);
+        let start = bare.text.get(..end).unwrap_or_default();
+        text = format!("{start} {}", more_bytes(bare.text.len() - end)).into();
+        length = length * 3 / 4;
+    }
+    let mut packer = Packer::default();
+    let whole = entry.whole && matches!(text, Cow::Borrowed(_));
+    let head = Head {
+        line: entry.line,
+        column: entry.column,
+        lines: entry.lines,
+        clipped: entry.text_column.zip(entry.line_bytes),
+        whole,
+    };
+    packer.push(&head, &text);
+    packer.finish()
 }
 
 /// Bytes of an answer that go to the mark of one file.

@@ -22,7 +22,10 @@ use super::notes::Notes;
 use crate::engine::fs;
 
 /// Bytes of one file of rules; a larger one is not used.
-const RULE_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+const RULE_FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// Patterns that hold in one folder, those of the folders above included: about 4 kB and 15 µs each. A
+/// file with more is not used.
+const PATTERNS_MAX: usize = 10_000;
 /// Bytes of a `.git` file or a `commondir`: one path.
 const GIT_LINK_BYTES_MAX: u64 = 16 * 1024;
 
@@ -31,8 +34,10 @@ const GIT_LINK_BYTES_MAX: u64 = 16 * 1024;
 pub enum Verdict {
     /// Nothing.
     None,
-    /// It is hidden.
+    /// `.ignore` or `.rgignore` hides it.
     Ignored,
+    /// A rule of git's hides it, which does not hold for what git tracks.
+    GitIgnored,
     /// It is shown, even if its name begins with a dot.
     Wanted,
 }
@@ -58,6 +63,8 @@ pub struct Rules {
     in_repository: bool,
     /// Set where the folder lies above the workspace: paths are then seen from here.
     above: Option<PathBuf>,
+    /// Patterns that were compiled for this folder and those above.
+    patterns: usize,
 }
 
 impl Rules {
@@ -86,6 +93,7 @@ impl Rules {
     /// No rules but the parent's.
     fn empty(parent: Option<Arc<Self>>) -> Self {
         let in_repository = parent.as_ref().is_some_and(|parent| parent.in_repository);
+        let patterns = parent.as_ref().map_or(0, |parent| parent.patterns);
         Self {
             parent,
             rgignore: Gitignore::empty(),
@@ -96,6 +104,7 @@ impl Rules {
             repository: false,
             in_repository,
             above: None,
+            patterns,
         }
     }
 
@@ -110,16 +119,17 @@ impl Rules {
         if files.repository && fs::stat_at(place.folder, OsStr::new(".git")).is_ok() {
             rules.repository = true;
             rules.in_repository = true;
-            rules.exclude = place.compile(read_exclude(place), ".git/info/exclude", notes);
+            rules.exclude =
+                place.compile(read_exclude(place), ".git/info/exclude", &mut rules.patterns, notes);
         }
         if files.rgignore {
-            rules.rgignore = place.load(".rgignore", notes);
+            rules.rgignore = place.load(".rgignore", &mut rules.patterns, notes);
         }
         if files.ignore {
-            rules.ignore = place.load(".ignore", notes);
+            rules.ignore = place.load(".ignore", &mut rules.patterns, notes);
         }
         if files.gitignore {
-            rules.gitignore = place.load(".gitignore", notes);
+            rules.gitignore = place.load(".gitignore", &mut rules.patterns, notes);
         }
         let nothing = !rules.repository
             && rules.rgignore.is_empty()
@@ -156,10 +166,12 @@ impl Rules {
             git_counts = git_counts && !rules.repository;
             level = rules.parent.as_deref();
         }
-        [rgignore, ignore, gitignore, exclude, user]
-            .into_iter()
-            .find(|verdict| *verdict != Verdict::None)
-            .unwrap_or(Verdict::None)
+        let by_git = [gitignore, exclude, user].into_iter().map(|verdict| match verdict {
+            Verdict::Ignored => Verdict::GitIgnored,
+            other => other,
+        });
+        let mut verdicts = [rgignore, ignore].into_iter().chain(by_git);
+        verdicts.find(|verdict| *verdict != Verdict::None).unwrap_or(Verdict::None)
     }
 }
 
@@ -188,21 +200,35 @@ impl Place<'_> {
     /// The rules in the file `name`; none where there is no such file.
     ///
     /// As in git, a file of rules that is a symlink does not count.
-    fn load(&self, name: &str, notes: &mut Notes) -> Gitignore {
+    fn load(&self, name: &str, patterns: &mut usize, notes: &mut Notes) -> Gitignore {
         let text = read_regular(self.folder, Path::new(name), RULE_FILE_BYTES_MAX);
-        self.compile(text, name, notes)
+        self.compile(text, name, patterns, notes)
     }
 
-    /// The rules in `text`, which was read from `name`.
-    fn compile(&self, text: Result<Option<Vec<u8>>, Errno>, name: &str, notes: &mut Notes) -> Gitignore {
+    /// The rules in `text`, which was read from `name`; `patterns` counts those that hold here.
+    fn compile(
+        &self,
+        text: Result<Option<Vec<u8>>, Errno>,
+        name: &str,
+        patterns: &mut usize,
+        notes: &mut Notes,
+    ) -> Gitignore {
         let text = match text {
             Ok(Some(text)) => text,
             Ok(None) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Gitignore::empty(),
-            Err(errno) => {
-                notes.push(|| format!("the rules in {} were not used: {errno}", self.name_of(name)));
-                return Gitignore::empty();
-            }
+            Err(Errno::FBIG) => return self.unused(name, "it is larger than 1 MiB", notes),
+            Err(errno) => return self.unused(name, &errno.to_string(), notes),
         };
+        let lines = text.split(|&byte| byte == b'\n');
+        let own = lines.filter(|line| !line.trim_ascii().is_empty() && !line.starts_with(b"#")).count();
+        if *patterns + own > PATTERNS_MAX {
+            return self.unused(
+                name,
+                &format!("with them more than {PATTERNS_MAX} patterns would hold"),
+                notes,
+            );
+        }
+        *patterns += own;
         let text = String::from_utf8_lossy(&text);
         let mut builder = GitignoreBuilder::new(self.path);
         for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -210,10 +236,13 @@ impl Place<'_> {
                 notes.push(|| format!("{}:{}: {error}", self.name_of(name), index + 1));
             }
         }
-        builder.build().unwrap_or_else(|error| {
-            notes.push(|| format!("the rules in {} were not used: {error}", self.name_of(name)));
-            Gitignore::empty()
-        })
+        builder.build().unwrap_or_else(|error| self.unused(name, &error.to_string(), notes))
+    }
+
+    /// No rules, because those in the file `name` cannot be used.
+    fn unused(&self, name: &str, reason: &str, notes: &mut Notes) -> Gitignore {
+        notes.push(|| format!("the ignore rules in {} were not used: {reason}", self.name_of(name)));
+        Gitignore::empty()
     }
 
     /// What to call the file `name` here.

@@ -32,6 +32,29 @@ pub struct Selection {
     pub glob: Option<PathGlob>,
     /// The kinds of entries that are found.
     pub kinds: Kinds,
+    /// Find nothing but what is left out otherwise, for this reason.
+    pub only_left_out: Option<Why>,
+}
+
+/// Why an entry is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// An ignore rule hides it.
+    Ignored,
+    /// Its name begins with a dot.
+    Hidden,
+}
+
+impl Admission {
+    /// Why the entry is left out, where it is for a reason of its own.
+    #[must_use]
+    pub fn why(self) -> Option<Why> {
+        match self {
+            Self::Ignored | Self::GitIgnored => Some(Why::Ignored),
+            Self::Hidden => Some(Why::Hidden),
+            Self::Wanted | Self::Tracked | Self::LeftOut => None,
+        }
+    }
 }
 
 /// A set of kinds.
@@ -79,8 +102,10 @@ pub enum Admission {
     Wanted,
     /// The ignore rules hide it, but git tracks it, or something below it.
     Tracked,
-    /// The ignore rules hide it.
+    /// `.ignore` or `.rgignore` hides it.
     Ignored,
+    /// A rule of git's hides it, and git does not track it as far as is known.
+    GitIgnored,
     /// Its name begins with a dot.
     Hidden,
     /// A glob or a type leaves it out.
@@ -100,6 +125,7 @@ impl Selection {
             depth: None,
             glob: None,
             kinds,
+            only_left_out: None,
         }
     }
 
@@ -112,6 +138,25 @@ impl Selection {
     /// What becomes of the entry at `path`, which counts from the workspace root.
     #[must_use]
     pub fn admit(&self, rules: &Rules, path: &Path, name: &[u8], kind: Kind) -> Admission {
+        let rules = (!self.no_ignore).then_some(rules);
+        self.admit_by(rules, self.hidden, path, name, kind)
+    }
+
+    /// What becomes of an entry below one that is left out: neither rules nor dots count there.
+    #[must_use]
+    pub fn admit_left_out(&self, path: &Path, name: &[u8], kind: Kind) -> Admission {
+        self.admit_by(None, true, path, name, kind)
+    }
+
+    /// What becomes of an entry by these rules.
+    fn admit_by(
+        &self,
+        rules: Option<&Rules>,
+        hidden: bool,
+        path: &Path,
+        name: &[u8],
+        kind: Kind,
+    ) -> Admission {
         let is_folder = kind == Kind::Dir;
         if !self.overrides.is_empty() {
             match self.overrides.matched(path, is_folder) {
@@ -121,12 +166,11 @@ impl Selection {
             }
         }
         let mut shown = false;
-        if !self.no_ignore {
-            match rules.verdict(path, is_folder) {
-                Verdict::None => {}
-                Verdict::Ignored => return Admission::Ignored,
-                Verdict::Wanted => shown = true,
-            }
+        match rules.map_or(Verdict::None, |rules| rules.verdict(path, is_folder)) {
+            Verdict::None => {}
+            Verdict::Ignored => return Admission::Ignored,
+            Verdict::GitIgnored => return Admission::GitIgnored,
+            Verdict::Wanted => shown = true,
         }
         if !self.types.is_empty() {
             match self.types.matched(path, is_folder) {
@@ -135,7 +179,7 @@ impl Selection {
                 Match::Whitelist(_) => shown = true,
             }
         }
-        if name.first() == Some(&b'.') && !self.hidden && !shown {
+        if name.first() == Some(&b'.') && !hidden && !shown {
             return Admission::Hidden;
         }
         Admission::Wanted

@@ -6,11 +6,12 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gix::bstr::ByteSlice;
-use gix::index::{File, decode};
+use gix::index::{File, State, decode};
 use rustix::fs::Mode;
+use rustix::io::Errno;
 
 use super::listing::Kind;
 use super::notes::Notes;
@@ -19,6 +20,8 @@ use crate::engine::fs;
 
 /// Bytes of a repository's settings.
 const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+/// Bytes of a repository's index: a file tracked takes about a hundred.
+const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// The files that git tracks in the repository round the workspace.
 pub struct Tracked {
@@ -69,7 +72,19 @@ fn read_index(git: &OwnedFd) -> Result<File, String> {
     let is_sha256 =
         config.is_ok_and(|text| text.is_some_and(|text| text.contains_str("objectformat = sha256")));
     let hash = if is_sha256 { gix::hash::Kind::Sha256 } else { gix::hash::Kind::Sha1 };
-    // The opened folder by the name that the system has for it, whatever now stands at its path.
-    let path = format!("/proc/self/fd/{}/index", git.as_raw_fd());
-    File::at_or_default(path, hash, true, decode::Options::default()).map_err(|error| error.to_string())
+    let index = match rustix::fs::openat(git, "index", fs::READ, Mode::empty()) {
+        Ok(index) => index,
+        Err(Errno::NOENT) => return Ok(File::from_state(State::new(hash), PathBuf::new())),
+        Err(errno) => return Err(errno.to_string()),
+    };
+    let stat = rustix::fs::fstat(&index).map_err(|errno| errno.to_string())?;
+    if !fs::is_regular(&stat) {
+        return Err("it is not a regular file".to_owned());
+    }
+    if fs::size_of(&stat) > INDEX_BYTES_MAX {
+        return Err(format!("it is larger than {INDEX_BYTES_MAX} bytes"));
+    }
+    // The opened file by the name that the system has for it, whatever now stands at its path.
+    let path = format!("/proc/self/fd/{}", index.as_raw_fd());
+    File::at(path, hash, true, decode::Options::default()).map_err(|error| error.to_string())
 }

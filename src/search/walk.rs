@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::ahead::Ahead;
 use super::listing::{BUFFER_BYTES, Kind, Listing, RuleFiles};
 use super::notes::Notes;
-use super::rules::{Place, Rules};
+use super::rules::{Place, Rules, Verdict};
 use super::selection::{Admission, Selection};
 use super::tracked::Tracked;
 use crate::control::Control;
@@ -109,21 +109,6 @@ pub struct LeftOut {
     pub hidden: u64,
 }
 
-impl LeftOut {
-    /// How to see what was left out, for an answer of nothing.
-    #[must_use]
-    pub fn advice(self) -> Option<String> {
-        let ignored = "files and folders hidden by ignore rules (no_ignore shows them)";
-        let hidden = "with names that begin with a dot (hidden shows them)";
-        match (self.ignored, self.hidden) {
-            (0, 0) => None,
-            (count, 0) => Some(format!("nothing found; left out: {count} {ignored}")),
-            (0, count) => Some(format!("nothing found; left out: {count} {hidden}")),
-            (first, second) => Some(format!("nothing found; left out: {first} {ignored}, {second} {hidden}")),
-        }
-    }
-}
-
 /// A path to walk, and what stands there.
 #[derive(Debug, Clone)]
 pub struct Root {
@@ -157,6 +142,8 @@ pub struct Walk<'w> {
     tracked: OnceCell<Option<Tracked>>,
     /// What was left out so far.
     pub left_out: LeftOut,
+    /// Entries below what is left out otherwise that are still looked at, where they alone are wanted.
+    pub left_out_left: u64,
     /// What could not be read.
     pub notes: Notes,
     /// Called with each ignored folder, where someone wants to know.
@@ -187,6 +174,8 @@ struct Frame {
     only_tracked: bool,
     /// Whether it lies in `.git` or `.lbx`, because the caller named a path there.
     in_state: bool,
+    /// Whether it is, or lies in, what is left out otherwise.
+    is_left_out: bool,
 }
 
 impl<'w> Walk<'w> {
@@ -221,6 +210,7 @@ impl<'w> Walk<'w> {
             top_rules: None,
             tracked: OnceCell::new(),
             left_out: LeftOut::default(),
+            left_out_left: u64::MAX,
             notes: Notes::default(),
             ignored_folders: None,
             ahead: None,
@@ -278,8 +268,15 @@ impl<'w> Walk<'w> {
                 Ok(fd) => {
                     self.path.clear();
                     self.path.extend_from_slice(root.path.as_bytes());
-                    let entering =
-                        Entering { fd, rules, depth: 0, only_named: false, only_tracked: false, in_state };
+                    let entering = Entering {
+                        fd,
+                        rules,
+                        depth: 0,
+                        only_named: false,
+                        only_tracked: false,
+                        in_state,
+                        is_left_out: false,
+                    };
                     self.enter(entering, None, None);
                 }
                 Err(errno) => self.note_folder(root.path.as_bytes(), errno),
@@ -308,7 +305,7 @@ impl<'w> Walk<'w> {
 
     /// Reads a folder whose path stands in the buffer and puts it on the way.
     fn enter(&mut self, entering: Entering, listing: Option<Listing>, root_length: Option<usize>) {
-        let Entering { fd, rules, depth, only_named, only_tracked, in_state } = entering;
+        let Entering { fd, rules, depth, only_named, only_tracked, in_state, is_left_out } = entering;
         let control = &self.control;
         let buffer = self.buffer.spare_capacity_mut();
         let listing = listing.map_or_else(|| Listing::read(fd.as_fd(), buffer, || control.should_stop()), Ok);
@@ -344,6 +341,7 @@ impl<'w> Walk<'w> {
             only_named,
             only_tracked,
             in_state,
+            is_left_out,
         });
         self.look_ahead();
         self.close_one();
@@ -428,11 +426,20 @@ impl<'w> Walk<'w> {
         if naming == Naming::No && (frame.only_named || in_state && !frame.in_state) {
             return None;
         }
-        let enter = match self.admission(kind, naming) {
+        let mut is_left_out = frame.is_left_out;
+        if is_left_out {
+            self.left_out_left = self.left_out_left.checked_sub(1)?;
+        }
+        let mut admission = self.admission(kind, naming);
+        if self.selection.only_left_out.is_some() && admission.why() == self.selection.only_left_out {
+            is_left_out = true;
+            admission = self.admission_left_out(kind);
+        }
+        let enter = match admission {
             Admission::Wanted => Enter::All,
             Admission::Tracked => Enter::OnlyTracked,
             _ if naming == Naming::Above => Enter::OnlyNamed,
-            Admission::Ignored => {
+            Admission::Ignored | Admission::GitIgnored => {
                 self.left_out.ignored += 1;
                 (kind == Kind::Dir && self.ignored_folders.is_some()).then_some(Enter::Report)?
             }
@@ -442,7 +449,7 @@ impl<'w> Walk<'w> {
             }
             Admission::LeftOut => return None,
         };
-        self.entry(kind, naming, enter, in_state)
+        self.entry(kind, naming, enter, in_state, is_left_out)
     }
 
     /// What the selection says of the entry whose path stands in the buffer.
@@ -454,26 +461,46 @@ impl<'w> Walk<'w> {
         let name = self.path.get(frame.path_length..).unwrap_or_default();
         let admission = match naming {
             Naming::Itself => return Admission::Wanted,
-            _ if frame.only_tracked => Admission::Ignored,
+            _ if frame.is_left_out => return self.admission_left_out(kind),
+            // What git does not track is as ignored as the folder.
+            _ if frame.only_tracked => match frame.rules.verdict(path, kind == Kind::Dir) {
+                Verdict::Ignored => Admission::Ignored,
+                Verdict::None | Verdict::GitIgnored | Verdict::Wanted => Admission::GitIgnored,
+            },
             _ => self.selection.admit(&frame.rules, path, name, kind),
         };
-        if admission != Admission::Ignored || !self.selection.tracked {
+        if admission != Admission::GitIgnored || !self.selection.tracked {
             return admission;
         }
         let (workspace, notes) = (self.workspace, &mut self.notes);
         let tracked = self.tracked.get_or_init(|| Tracked::round(workspace.root(), notes));
         match tracked {
             Some(tracked) if tracked.has(&self.path, kind) => self.selection.admit_tracked(name, kind),
-            _ => Admission::Ignored,
+            _ => Admission::GitIgnored,
         }
     }
 
+    /// What the selection says of the entry whose path stands in the buffer, rules and dots aside.
+    fn admission_left_out(&self, kind: Kind) -> Admission {
+        let start = self.frames.last().map_or(0, |frame| frame.path_length);
+        let name = self.path.get(start..).unwrap_or_default();
+        self.selection.admit_left_out(Path::new(OsStr::from_bytes(&self.path)), name, kind)
+    }
+
     /// The entry whose path stands in the buffer, unless it is neither found nor entered.
-    fn entry(&self, kind: Kind, naming: Naming, enter: Enter, in_state: bool) -> Option<Entry> {
+    fn entry(
+        &self,
+        kind: Kind,
+        naming: Naming,
+        enter: Enter,
+        in_state: bool,
+        is_left_out: bool,
+    ) -> Option<Entry> {
         let frame = self.frames.last()?;
         let relative = self.path.get(frame.root_length..)?;
         let glob = self.selection.glob.as_ref();
-        let shown = matches!(enter, Enter::All | Enter::OnlyTracked);
+        let shown = matches!(enter, Enter::All | Enter::OnlyTracked)
+            && (is_left_out || self.selection.only_left_out.is_none());
         let entry = Entry {
             kind,
             enter,
@@ -484,6 +511,7 @@ impl<'w> Walk<'w> {
                 && glob.is_none_or(|glob| glob.may_lie_below(relative)),
             only_named: frame.only_named && naming != Naming::Itself || enter == Enter::OnlyNamed,
             in_state,
+            is_left_out,
             named: naming == Naming::Itself,
         };
         (entry.wanted || entry.below || enter == Enter::Report).then_some(entry)
@@ -531,6 +559,7 @@ impl<'w> Walk<'w> {
                 only_named: entry.only_named,
                 only_tracked: entry.enter == Enter::OnlyTracked,
                 in_state: entry.in_state,
+                is_left_out: entry.is_left_out,
             };
             (entering, listing)
         });
@@ -606,6 +635,8 @@ struct Entry {
     only_named: bool,
     /// Whether it lies in `.git` or `.lbx`.
     in_state: bool,
+    /// Whether it is, or lies in, what is left out otherwise.
+    is_left_out: bool,
     /// Whether the caller named it.
     named: bool,
 }
@@ -624,6 +655,8 @@ struct Entering {
     only_tracked: bool,
     /// Whether it lies in `.git` or `.lbx`.
     in_state: bool,
+    /// Whether it is, or lies in, what is left out otherwise.
+    is_left_out: bool,
 }
 
 /// How an entry relates to the paths that were named.

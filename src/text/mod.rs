@@ -2,6 +2,7 @@
 
 pub mod block;
 pub mod content;
+pub mod counted;
 pub mod diff;
 pub mod flexible;
 pub mod git_binary;

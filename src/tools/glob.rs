@@ -13,12 +13,14 @@ use crate::engine::path::WorkspacePath;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
 use crate::error::{Error, ErrorKind};
-use crate::search::globs::PathGlob;
-use crate::search::newest;
+use crate::search::globs::{self, PathGlob};
+use crate::search::left_out::Empty;
+use crate::search::newest::{self, Order};
 use crate::search::page::{Page, Window};
 use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
 use crate::search::walk::Walk;
+use crate::text::counted::counted;
 
 /// Find files by name
 ///
@@ -35,6 +37,11 @@ pub struct Request {
     #[serde(default)]
     #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["paths", "dir_path", "directory", "target_directory"]))]
     pub path: Vec<PathBuf>,
+    /// Leave out what matches one of these globs
+    #[arg(long, value_name = "GLOB")]
+    #[serde(default)]
+    #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["exclude_pattern", "exclude_patterns", "ignore"]))]
+    pub exclude: Vec<String>,
     /// Order: path, or mtime with the newest first
     #[arg(long, value_name = "ORDER")]
     pub sort: Option<Sort>,
@@ -114,11 +121,12 @@ impl Tool for Glob {
             limit => engine.control.clone().within(Duration::from_millis(limit)),
         };
         let workspace = &engine.workspace;
-        let mut walk = Walk::new(workspace, roots, selection, control.clone()).reading_ahead();
+        let mut walk =
+            Walk::new(workspace, roots.clone(), selection.clone(), control.clone()).reading_ahead();
         let mut page = Page::new(request.window(engine.policy()));
         let shown = |path: &WorkspacePath| workspace.shown(path);
         if request.sort == Some(Sort::Mtime) {
-            for (path, ()) in newest::first(&mut walk, |_| ())? {
+            for (path, ()) in newest::first(&mut walk, Order::Newest, |_| ())? {
                 page.offer(|| shown(&path));
             }
         } else {
@@ -133,7 +141,8 @@ impl Tool for Glob {
         let (total, next_offset) = (page.seen(), page.next_offset());
         let paths = page.into_entries();
         if total == 0 {
-            notes.extend(left_out.advice());
+            let empty = Empty { workspace, roots, selection, control, left_out };
+            notes.extend(empty.advice(|found| found.count() as u64));
         }
         if paths.iter().any(|path| path.contains(char::REPLACEMENT_CHARACTER)) {
             notes.extend(Some("a path is not valid UTF-8: its other bytes are shown as U+FFFD".to_owned()));
@@ -148,7 +157,8 @@ impl Tool for Glob {
             text.out.push(text.separator);
         }
         if let Some(next) = response.next_offset {
-            text.note(format!("{} paths in all, more follow: --offset {next}", response.total));
+            let go_on = text.option("offset", next);
+            text.note(format!("{} in all, more follow: {go_on}", counted(response.total, "path")));
         }
     }
 
@@ -176,6 +186,7 @@ impl Request {
             hidden: self.hidden,
             no_ignore: self.no_ignore,
             tracked: true,
+            overrides: globs::overrides(engine.workspace.base(), &[], &self.exclude)?,
             glob: Some(PathGlob::new(pattern, self.ignore_case)?),
             ..Selection::of(kinds)
         })

@@ -11,16 +11,19 @@ use crate::engine::Engine;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
 use crate::error::{Error, ErrorKind};
+use crate::search::basic;
 use crate::search::collect::{Style, Wanted};
 use crate::search::content::{Search, Target};
 use crate::search::file::Manner;
+use crate::search::left_out::{Empty, is_small};
 use crate::search::lines::{Count, Groups, Marked, Matches};
+use crate::search::newest::Order;
 use crate::search::page::Window;
-use crate::search::pattern::{Reading, compile};
+use crate::search::pattern::{Pattern, Reading, compile};
 use crate::search::results::Outcome;
 use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
-use crate::search::walk::Walk;
+use crate::search::walk::{Found, Walk};
 use crate::search::{globs, newest};
 
 /// Lines of context at most, on each side.
@@ -41,7 +44,7 @@ pub struct Request {
     pub pattern: String,
     /// Files or folders to search; the current folder where there is none
     #[serde(default)]
-    #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["paths", "dir_path", "directory", "file_path"]))]
+    #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["paths", "dir_path", "directory", "file_path", "absolute_path"]))]
     pub path: Vec<PathBuf>,
     /// Only files that match one of these globs; without a slash at any depth, with ! not
     #[arg(long, short = 'g', value_name = "GLOB", aliases = ["glob"])]
@@ -172,8 +175,12 @@ pub struct Request {
     pub timeout_ms: Option<u64>,
     /// Accepted and without effect: line numbers are always there
     #[arg(long, short = 'n', hide = true, overrides_with = "line_number")]
-    #[arg(short_aliases = ['r', 'R', 'H', 'E', 'I', 's', 'N', 'p'])]
-    #[arg(aliases = ["recursive", "with-filename", "extended-regexp", "no-messages", "heading", "no-heading", "column"])]
+    #[arg(short_aliases = ['r', 'R', 'H', 'E', 'I', 's', 'N', 'p', 'P'])]
+    #[arg(aliases = [
+        "recursive", "with-filename", "no-filename", "no-line-number", "extended-regexp", "regexp-extended",
+        "no-messages", "heading", "no-heading", "column", "no-column", "line-buffered", "block-buffered", "mmap",
+        "no-mmap", "no-config", "crlf", "no-stats", "no-ignore-messages", "perl-regexp", "pcre2",
+    ])]
     #[serde(default)]
     #[schemars(extend("x-hidden" = true, "x-aliases" = ["-n", "line_numbers", "-r", "recursive"]))]
     pub line_number: bool,
@@ -202,6 +209,11 @@ pub struct Request {
     #[serde(skip)]
     #[schemars(skip)]
     pub unrestricted: u8,
+    /// Say only by the exit status whether anything matched: 1 where nothing did
+    #[arg(long, short = 'q', aliases = ["silent"], conflicts_with = "output_mode")]
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub quiet: bool,
     /// Accepted and without effect
     #[arg(long, short = 'j', hide = true, value_name = "NUMBER")]
     #[serde(skip)]
@@ -271,6 +283,10 @@ pub struct Response {
     /// count as read
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub marked: Vec<Marked>,
+    /// Whether the text is empty.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub is_quiet: bool,
 }
 
 /// Searches the contents of files.
@@ -292,7 +308,7 @@ impl Tool for Grep {
             0 => engine.control.clone(),
             limit => engine.control.clone().within(Duration::from_millis(limit)),
         };
-        let mut walk = Walk::new(&engine.workspace, roots, selection, control.clone());
+        let mut walk = Walk::new(&engine.workspace, roots.clone(), selection.clone(), control.clone());
         let search = Search {
             workspace: &engine.workspace,
             manner,
@@ -303,7 +319,7 @@ impl Tool for Grep {
         };
         let mut outcome = match request.sort {
             Some(Sort::Mtime) => {
-                let files = newest::first(&mut walk, |_| ())?;
+                let files = newest::first(&mut walk, Order::Newest, |_| ())?;
                 search.run(files.into_iter().map(|(path, ())| Target::At(path)))
             }
             Some(Sort::Path) | None => search.run(walk.by_ref().map(Target::Found)),
@@ -314,7 +330,12 @@ impl Tool for Grep {
         let (left_out, mut notes) = (walk.left_out, std::mem::take(&mut walk.notes));
         notes.append(std::mem::take(&mut outcome.notes));
         if outcome.matched == 0 {
-            notes.extend(left_out.advice());
+            let workspace = &engine.workspace;
+            let empty = Empty { workspace, roots, selection, control, left_out };
+            request
+                .explain(&patterns, &search.manner, &empty)
+                .into_iter()
+                .for_each(|note| notes.extend(Some(note)));
         }
         if outcome.has_lossy_path() {
             notes.extend(Some("a path is not valid UTF-8: its other bytes are shown as U+FFFD".to_owned()));
@@ -324,7 +345,9 @@ impl Tool for Grep {
     }
 
     fn text(response: &Response, text: &mut Text) {
-        text::write(response, text);
+        if !response.is_quiet {
+            text::write(response, text);
+        }
     }
 
     fn status(response: &Response) -> u8 {
@@ -348,7 +371,7 @@ impl Request {
     fn wanted(&self) -> Wanted {
         match self.output_mode.unwrap_or(OutputMode::Content) {
             _ if self.count || self.count_matches => Wanted::Number,
-            _ if self.files_with_matches => Wanted::Presence,
+            _ if self.files_with_matches || self.quiet => Wanted::Presence,
             OutputMode::Content => Wanted::Lines,
             OutputMode::Files | OutputMode::FilesWithMatches => Wanted::Presence,
             OutputMode::Count | OutputMode::CountMatches => Wanted::Number,
@@ -362,26 +385,23 @@ impl Request {
 
     /// How files are searched.
     fn manner(&self, patterns: &[String], policy: &Policy) -> Result<Manner, Error> {
-        let reading = Reading {
-            literal: self.literal,
-            ignore_case: self.ignore_case,
-            smart_case: self.smart_case,
-            word: self.word,
-            whole_line: self.whole_line,
-            multiline: self.multiline,
-        };
+        let Pattern { matcher, line_ending } = compile(patterns, &self.reading())?;
+        let bytes_max = self.bytes_max(policy);
         let wanted = self.wanted();
         let context = |lines: Option<usize>| {
             let lines = lines.or(self.context).unwrap_or(0).min(CONTEXT_LINES_MAX);
             if wanted == Wanted::Lines && !self.only_matching { lines } else { 0 }
         };
         Ok(Manner {
-            matcher: compile(patterns, &reading)?,
+            matcher,
+            line_ending,
             style: Style {
                 wanted,
                 only_matching: self.is_each_match_wanted(),
                 invert: self.invert,
-                line_bytes_max: self.max_columns.unwrap_or(policy.size(Key::MaxColumns)),
+                line_bytes_max: lesser(self.max_columns.unwrap_or(policy.size(Key::MaxColumns)), bytes_max),
+                match_bytes_max: bytes_max,
+                keeps_cr: !line_ending.is_crlf(),
             },
             multiline: self.multiline,
             before: context(self.before),
@@ -389,6 +409,53 @@ impl Request {
             per_file_max: self.max_count.filter(|&count| count > 0),
             hash: self.mark,
             binary: self.binary || self.unrestricted >= 3,
+        })
+    }
+
+    /// How the pattern is read.
+    fn reading(&self) -> Reading {
+        Reading {
+            literal: self.literal,
+            ignore_case: self.ignore_case,
+            smart_case: self.smart_case,
+            word: self.word,
+            whole_line: self.whole_line,
+            multiline: self.multiline,
+        }
+    }
+
+    /// Bytes of payload; 0 for no bound.
+    fn bytes_max(&self, policy: &Policy) -> usize {
+        let bytes = self.max_bytes.unwrap_or(policy.number(Key::MaxBytes));
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// What may explain that nothing was found.
+    fn explain(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Vec<String> {
+        let left_out = empty.advice(|found| {
+            let files: Vec<Found> = found.filter(is_small).collect();
+            files_with_matches(manner, empty, files.into_iter())
+        });
+        left_out.into_iter().chain(self.basic_syntax(patterns, manner, empty)).collect()
+    }
+
+    /// What a pattern in the basic syntax of `grep` would be here, where that explains the miss.
+    fn basic_syntax(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Option<String> {
+        let [pattern] = patterns else { return None };
+        if self.literal || !basic::is_likely(pattern) {
+            return None;
+        }
+        let extended = basic::as_extended(pattern)?;
+        let Pattern { matcher, .. } = compile(std::slice::from_ref(&extended), &self.reading()).ok()?;
+        let would_match = || {
+            let manner = Manner { matcher, per_file_max: Some(1), ..manner.clone() };
+            files_with_matches(&manner, empty, empty.walk()) > 0
+        };
+        // A plain `|` is rare in what people search for.
+        (basic::has_alternative(pattern) || would_match()).then(|| {
+            format!(
+                "a backslash before |, +, ?, {{ or ( makes it plain text here: did you mean `{extended}`?"
+            )
         })
     }
 
@@ -408,7 +475,7 @@ impl Request {
     fn window(&self, policy: &Policy) -> Window {
         Window {
             offset: self.offset.unwrap_or(0),
-            limit: self.limit.unwrap_or(policy.number(Key::GrepLimit)),
+            limit: if self.quiet { 1 } else { self.limit.unwrap_or(policy.number(Key::GrepLimit)) },
             bytes_max: self.max_bytes.unwrap_or(policy.number(Key::MaxBytes)),
         }
     }
@@ -420,6 +487,7 @@ impl Request {
             files_matched: outcome.files_matched,
             truncated: outcome.next_offset.is_some(),
             next_offset: outcome.next_offset,
+            is_quiet: self.quiet,
             ..Response::default()
         };
         match self.wanted() {
@@ -436,6 +504,29 @@ impl Request {
             response.marked.push(seen.marked);
         }
         response
+    }
+}
+
+/// How many of `files` have a match.
+fn files_with_matches(manner: &Manner, empty: &Empty<'_>, files: impl Iterator<Item = Found> + Send) -> u64 {
+    let style = Style { wanted: Wanted::Presence, ..manner.style.clone() };
+    let search = Search {
+        workspace: empty.workspace,
+        manner: Manner { style, before: 0, after: 0, hash: false, ..manner.clone() },
+        window: Window { offset: 0, limit: 0, bytes_max: 0 },
+        total: false,
+        group: false,
+        control: empty.control.clone(),
+    };
+    search.run(files.map(Target::Found)).files_matched
+}
+
+/// The lesser of two bounds, where 0 is none.
+const fn lesser(one: usize, other: usize) -> usize {
+    match (one, other) {
+        (0, bound) | (bound, 0) => bound,
+        (one, other) if one < other => one,
+        (_, other) => other,
     }
 }
 
@@ -476,7 +567,7 @@ mod text {
             text.out.extend_from_slice(format!("{}:{}\n", count.path, count.count).as_bytes());
         }
         if let Some(next) = response.next_offset {
-            text.note(format!("more matches follow: --offset {next}"));
+            text.note(format!("more matches follow: {}", text.option("offset", next)));
         }
     }
 

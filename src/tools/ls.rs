@@ -8,7 +8,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::glob::ran_out;
-use super::grep::Sort;
 use super::{Effect, Stdin, Text, Tool};
 use crate::control::Control;
 use crate::engine::policy::Policy;
@@ -17,12 +16,13 @@ use crate::engine::workspace::Workspace;
 use crate::engine::{Engine, fs};
 use crate::error::Error;
 use crate::search::listing::Kind;
-use crate::search::newest;
+use crate::search::newest::{self, Order};
 use crate::search::page::{Page, Window};
 use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
 use crate::search::sums::{Below, FolderSum, Sums, largest_of};
 use crate::search::walk::{Found, Root, Walk};
+use crate::text::counted::counted;
 
 /// Files counted in ignored folders by a listing of one folder: about a millisecond.
 const COUNTED_FLAT_MAX: u64 = 2_000;
@@ -51,7 +51,7 @@ pub struct Request {
     #[arg(long, value_name = "LEVELS")]
     #[schemars(range(min = 1), extend("x-aliases" = ["max_depth"]))]
     pub depth: Option<usize>,
-    /// Order of the entries: path, or mtime with the newest first
+    /// Order of the entries: path, mtime with the newest first, or size with the largest first
     #[arg(long, value_name = "ORDER")]
     pub sort: Option<Sort>,
     /// Size, mode and time of each entry
@@ -95,6 +95,18 @@ pub struct Request {
     #[serde(skip)]
     #[schemars(skip)]
     pub help: Option<bool>,
+}
+
+/// How entries are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Sort {
+    /// By path, component by component
+    Path,
+    /// By time of change, the newest first
+    Mtime,
+    /// By size, the largest first
+    Size,
 }
 
 /// What there is.
@@ -190,8 +202,13 @@ impl Tool for Ls {
         let mut page = Page::new(request.window(engine.policy()));
         let mut sums = Sums::default();
         let made = |found: &Found| entry(workspace, found, request.long, below.as_ref());
-        if request.sort == Some(Sort::Mtime) {
-            for (_, entry) in newest::first(&mut walk, made)? {
+        let order = match request.sort {
+            None | Some(Sort::Path) => None,
+            Some(Sort::Mtime) => Some(Order::Newest),
+            Some(Sort::Size) => Some(Order::Largest),
+        };
+        if let Some(order) = order {
+            for (_, entry) in newest::first(&mut walk, order, made)? {
                 page.offer(|| entry.clone());
             }
         } else {
@@ -224,21 +241,29 @@ impl Tool for Ls {
                 text.out.extend_from_slice(format!("{mode} {size:>10} {mtime} ").as_bytes());
             }
             text.out.extend_from_slice(entry.path.as_bytes());
+            if entry.kind == Kind::Dir {
+                text.out.push(b'/');
+            }
             if let (Some(files), Some(bytes)) = (entry.files, entry.bytes) {
-                text.out.extend_from_slice(format!("\t{files} files, {bytes} bytes").as_bytes());
+                text.out.extend_from_slice(
+                    format!("\t{}, {}", counted(files, "file"), counted(bytes, "byte")).as_bytes(),
+                );
             }
             text.out.push(text.separator);
         }
         if let Some(next) = response.next_offset {
-            text.note(format!("{} entries in all, more follow: --offset {next}", response.total));
+            let go_on = text.option("offset", next);
+            text.note(format!("{} in all, more follow: {go_on}", counted(response.total, "entry")));
         }
         if !response.largest.is_empty() {
-            let folders: Vec<String> = response.largest.iter().map(|sum| told(sum, "entries")).collect();
+            let folders: Vec<String> = response.largest.iter().map(|sum| told(sum, "entry")).collect();
             text.note(format!("list one of the folders that hold most: {}", folders.join(", ")));
         }
         if let Some(ignored) = &response.ignored {
-            text.note(format!("{} entries hidden by ignore rules (--no-ignore shows them)", ignored.entries));
-            ignored.folders.iter().for_each(|sum| text.note(format!("{} hidden in it", told(sum, "files"))));
+            let show = text.switch("no_ignore");
+            let entries = counted(ignored.entries, "entry");
+            text.note(format!("{entries} hidden by ignore rules ({show} shows them)"));
+            ignored.folders.iter().for_each(|sum| text.note(format!("{} hidden in it", told(sum, "file"))));
         }
     }
 }
@@ -258,7 +283,7 @@ impl Request {
 fn told(sum: &FolderSum, what: &str) -> String {
     let FolderSum { path, entries, at_least } = sum;
     let most = if *at_least { "at least " } else { "" };
-    format!("{path}: {most}{entries} {what}")
+    format!("{path}: {most}{}", counted(*entries, what))
 }
 
 /// One entry as answers show it.

@@ -78,7 +78,7 @@ impl Stdin {
             {
                 let flag = field.replace('_', "-");
                 error.suggest(format!(
-                    "Give it as --{flag}, in --json, or on stdin (`… < FILE`, a pipe, a here-document); /dev/null and a terminal hold no text."
+                    "Give it as --{flag} (or --{flag} @FILE), in --json, or on stdin (`… < FILE`, a pipe, a here-document); /dev/null and a terminal hold no text."
                 ))
             }
             Self::Ignored | Self::Request | Self::Bulk { .. } => error,
@@ -150,13 +150,33 @@ pub struct Text {
     pub notes: Vec<String>,
     /// What ends an entry of a list: LF, or NUL under `--null`.
     pub separator: u8,
+    /// Whether the reader gives fields in JSON, rather than flags.
+    names_fields: bool,
 }
 
 impl Text {
-    /// A text whose entries end in LF, or in NUL.
+    /// A text for the command line, whose entries end in LF, or in NUL.
     #[must_use]
     pub fn new(null: bool) -> Self {
-        Self { out: Vec::new(), notes: Vec::new(), separator: if null { 0 } else { b'\n' } }
+        Self { separator: if null { 0 } else { b'\n' }, ..Self::default() }
+    }
+
+    /// A text for a client that gives fields.
+    #[must_use]
+    pub fn of_fields() -> Self {
+        Self { names_fields: true, ..Self::new(false) }
+    }
+
+    /// A field with a value, as the reader gives it in the next request.
+    #[must_use]
+    pub fn option(&self, field: &str, value: impl std::fmt::Display) -> String {
+        format!("{} {value}", self.switch(field))
+    }
+
+    /// A field without a value, likewise.
+    #[must_use]
+    pub fn switch(&self, field: &str) -> String {
+        if self.names_fields { field.to_owned() } else { format!("--{}", field.replace('_', "-")) }
     }
 
     /// Adds an entry of a list.

@@ -118,7 +118,7 @@ fn run<T: Tool>(current: &Path, request: T::Request, control: Control) -> Result
     let workspace = Workspace::discover(None, current).unwrap();
     let mut engine = Engine::new(workspace, "test".parse().unwrap(), control);
     let response = T::run(&mut engine, request)?;
-    let mut text = Text { separator: b'\n', ..Text::default() };
+    let mut text = Text::new(false);
     T::text(&response, &mut text);
     Ok(Answer {
         data: serde_json::to_value(&response).unwrap(),

@@ -21,11 +21,12 @@ pub fn one_as_text(read: &FileRead, named: &str, text: &mut Text) {
         && let Some(next) = cells.next_cell
     {
         let (shown, column) = match cells.next_column {
-            Some(column) => (format!("a part of cell {next}"), format!(" --column {column}")),
+            Some(column) => (format!("a part of cell {next}"), format!(" {}", text.option("column", column))),
             None => (format!("cells up to {}", next - 1), String::new()),
         };
         let total = cells.total_cells;
-        text.note(format!("{named}{shown} of {total}; go on with --cell {next}{column}"));
+        let cell = text.option("cell", next);
+        text.note(format!("{named}{shown} of {total}; go on with {cell}{column}"));
     }
     if let Some(part) = &read.text {
         notes_of_part(part, named, text);
@@ -36,8 +37,9 @@ pub fn one_as_text(read: &FileRead, named: &str, text: &mut Text) {
 pub fn notes_of_part(part: &TextRead, named: &str, text: &mut Text) {
     for ClippedLine { line, next_column, bytes } in &part.clipped {
         let shown = next_column - 1;
+        let (line_field, column) = (text.option("start_line", line), text.option("column", next_column));
         text.note(format!(
-            "{named}line {line} is clipped to {shown} of {bytes} bytes; go on with --start-line {line} --column {next_column}"
+            "{named}line {line} is clipped to {shown} of {bytes} bytes; go on with {line_field} {column}"
         ));
     }
     let is_told = |offset: u64| {
@@ -45,10 +47,14 @@ pub fn notes_of_part(part: &TextRead, named: &str, text: &mut Text) {
         first.is_some_and(|first| first.line == offset + 1 && part.next_column == Some(first.next_column))
     };
     if let Some(offset) = part.next_offset.filter(|&offset| !is_told(offset)) {
-        let column = part.next_column.map(|column| format!(" --column {column}")).unwrap_or_default();
+        let offset = text.option("offset", offset);
+        let column = part.next_column.map(|column| format!(" {}", text.option("column", column)));
         text.note(format!(
-            "{named}lines {} to {} of {}; go on with --offset {offset}{column}",
-            part.start_line, part.end_line, part.total_lines
+            "{named}lines {} to {} of {}; go on with {offset}{}",
+            part.start_line,
+            part.end_line,
+            part.total_lines,
+            column.unwrap_or_default()
         ));
     }
 }

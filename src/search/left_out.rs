@@ -1,0 +1,99 @@
+//! What a search that found nothing passed by.
+//!
+//! Hidden and ignored files explain an empty answer only where one of them would have been in it. A second
+//! walk looks at these alone, and at no more than a few thousand of them.
+
+use super::selection::{Selection, Why};
+use super::walk::{Found, LeftOut, Root, Walk};
+use crate::control::Control;
+use crate::engine::fs;
+use crate::engine::workspace::Workspace;
+use crate::text::counted::counted;
+
+/// Entries that the second walk looks at.
+const ENTRIES_MAX: u64 = 5_000;
+/// Bytes of a file that is searched by it.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// A search that found nothing.
+pub struct Empty<'w> {
+    /// The workspace.
+    pub workspace: &'w Workspace,
+    /// Where it began.
+    pub roots: Vec<Root>,
+    /// What it wanted.
+    pub selection: Selection,
+    /// When to stop.
+    pub control: Control,
+    /// What it left out.
+    pub left_out: LeftOut,
+}
+
+impl Empty<'_> {
+    /// How to see what was left out, where that may explain the empty answer. `count` says how many of
+    /// the entries it is given would have been in the answer.
+    #[must_use]
+    pub fn advice(&self, mut count: impl FnMut(&mut dyn Iterator<Item = Found>) -> u64) -> Option<String> {
+        let LeftOut { ignored, hidden } = self.left_out;
+        let parts = [
+            (Why::Ignored, ignored, "file", "hidden by ignore rules (no_ignore shows them)"),
+            (Why::Hidden, hidden, "file", "with names that begin with a dot (hidden shows them)"),
+        ];
+        let told: Vec<String> = parts
+            .into_iter()
+            .filter(|(_, entries, ..)| *entries > 0)
+            .filter_map(|(why, entries, noun, what)| {
+                Some(match self.explained_by(why, &mut count) {
+                    Explained::By(0) => return None,
+                    Explained::By(count) => format!("{} {what}", counted(count, noun)),
+                    Explained::Perhaps => format!("{} {what}", counted(entries, "entry")),
+                })
+            })
+            .collect();
+        (!told.is_empty()).then(|| format!("nothing found; left out: {}", told.join(", ")))
+    }
+
+    /// The same walk once more.
+    #[must_use]
+    pub fn walk(&self) -> Walk<'_> {
+        Walk::new(self.workspace, self.roots.clone(), self.selection.clone(), self.control.clone())
+    }
+
+    /// How far what was left out for this reason explains the empty answer.
+    fn explained_by(
+        &self,
+        why: Why,
+        count: &mut impl FnMut(&mut dyn Iterator<Item = Found>) -> u64,
+    ) -> Explained {
+        let selection = Selection { only_left_out: Some(why), ..self.selection.clone() };
+        let mut walk = Walk::new(self.workspace, self.roots.clone(), selection, self.control.clone());
+        walk.left_out_left = ENTRIES_MAX;
+        let mut is_whole = true;
+        let mut looked_at = std::iter::from_fn(|| {
+            if self.control.should_stop() {
+                is_whole = false;
+                return None;
+            }
+            walk.next()
+        });
+        let found = count(&mut looked_at);
+        if found == 0 && (!is_whole || walk.left_out_left == 0) {
+            return Explained::Perhaps;
+        }
+        Explained::By(found)
+    }
+}
+
+/// Whether what was left out explains an empty answer.
+enum Explained {
+    /// So many entries would have been in it.
+    By(u64),
+    /// There was too much to look at.
+    Perhaps,
+}
+
+/// Whether a file is small enough to be searched once more.
+#[must_use]
+pub fn is_small(found: &Found) -> bool {
+    found.stat().is_ok_and(|stat| fs::size_of(&stat) <= FILE_BYTES_MAX)
+}
