@@ -23,7 +23,7 @@ use crate::text::lines;
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// File to add to
-    #[schemars(extend("x-aliases" = ["file_path", "filename", "file"]))]
+    #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]
     pub path: PathBuf,
     /// Text to add; on the command line it may come on stdin
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
@@ -130,6 +130,14 @@ fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> 
             content.body.extend_from_slice(&text);
         }
         End::First => {
+            let goes_on =
+                !content.body.is_empty() && text.last().is_some_and(|last| !matches!(last, b'\n' | b'\r'));
+            if goes_on {
+                let shown = current.place().shown().to_owned();
+                change.engine().warn(format!(
+                    "the text has no newline at its end: the first line of {shown} goes on in its last line"
+                ));
+            }
             content.body.splice(0..0, text.iter().copied());
         }
     }

@@ -127,3 +127,18 @@ fn an_empty_text_changes_nothing() {
     let envelope = ws.unchanged(|| ws.lbx(&["append", "a.txt", "--content", ""]).success());
     assert_eq!((&envelope["data"]["already_applied"], &envelope["snapshot"]), (&json!(true), &Value::Null));
 }
+
+#[test]
+fn an_empty_append_checks_what_was_named_and_prepend_warns_where_it_joins_lines() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let wrong = "0".repeat(64);
+    for tool in ["append", "prepend"] {
+        ws.lbx(&[tool, "a.txt", "--content", "", "--expected-sha256", &wrong]).error("stale_file");
+        assert_eq!(ws.lbx(&[tool, "a.txt", "--content", ""]).ok()["already_applied"], true);
+    }
+    ws.lbx(&["prepend", "a.txt", "--content", "zero "]).warned("goes on in its last line");
+    ws.holds("a.txt", "zero one\n");
+    let answer = ws.lbx(&["prepend", "a.txt", "--content", "top\n"]).success();
+    assert_eq!(answer["warnings"], Value::Null, "{answer}");
+    ws.lbx(&["prepend", "new.txt", "--content", "no newline"]).ok();
+}
