@@ -6,6 +6,7 @@ mod as_text;
 mod binary;
 mod notebook;
 mod pass;
+mod several;
 mod shown;
 mod wanted;
 
@@ -21,15 +22,16 @@ use super::{Effect, Image, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
 use crate::engine::resolve::Place;
-use crate::envelope::Refusal;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::content::{self, Content, Encoding};
+use crate::text::counted::counted;
 use crate::text::slice::Sliced;
 pub use answer::{FileRead, Item, Response};
 use answer::{RangeRead, TextRead};
 use as_text::{one_as_text, several_as_text};
 use pass::{Pass, first_bytes, slices};
+use several::read_several;
 use shown::{Form, Part};
 use wanted::{Extent, Range, Selection};
 
@@ -43,7 +45,7 @@ use wanted::{Extent, Range, Selection};
 #[serde(deny_unknown_fields)]
 pub struct Request {
     /// File to read
-    #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file"]))]
+    #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file", "target_file"]))]
     pub path: Option<PathBuf>,
     /// Several files to read in one call
     #[arg(value_name = "PATH")]
@@ -127,7 +129,7 @@ impl Tool for Read {
             }
             (path, Some(paths)) if path.is_some() || !paths.is_empty() => {
                 let paths: Vec<&PathBuf> = path.iter().chain(paths).collect();
-                Ok(Response::Several { files: read_several(engine, &paths, &request, &selection, bytes_max) })
+                read_several(engine, &paths, &request, &selection, bytes_max)
             }
             _ => Err(Error::invalid("field `path` is missing: name the file to read, or several as `paths`")
                 .detail("field", "path")),
@@ -137,9 +139,12 @@ impl Tool for Read {
     fn text(response: &Response, text: &mut Text) {
         match response {
             Response::One(read) => one_as_text(read, "", text),
-            Response::Several { files } => {
+            Response::Several { files, not_read } => {
                 for file in files {
                     several_as_text(file, text);
+                }
+                if *not_read > 0 {
+                    text.note(format!("the last {} not read: the answer is full", were(*not_read)));
                 }
             }
         }
@@ -157,6 +162,21 @@ impl Request {
         names || self.limit.is_some() || self.end_line.is_some() || self.around_line.is_some()
     }
 
+    /// What a path leads to. `a.rs:10-14` is what compilers and searches call lines 10 to 14 of `a.rs`:
+    /// where there is no file of that whole name, and the request names no lines, it means them.
+    fn place_of(&self, engine: &Engine, path: &Path) -> Result<(Place, Option<Selection>), Error> {
+        let place = engine.workspace.resolve(path)?;
+        let names_lines = self.names_lines() || self.ranges.is_some() || self.cell.is_some();
+        if place.stat().is_some() || names_lines || self.column.is_some() {
+            return Ok((place, None));
+        }
+        let Some((name, lines)) = path.to_str().and_then(wanted::lines_in_name) else {
+            return Ok((place, None));
+        };
+        let named = engine.workspace.resolve(Path::new(name))?;
+        Ok(if named.stat().is_some() { (named, Some(lines)) } else { (place, None) })
+    }
+
     /// Bytes of content in the answer; 0 for no bound.
     fn bytes_max(&self, policy: &Policy) -> usize {
         self.max_bytes.unwrap_or(policy.max_bytes())
@@ -168,54 +188,6 @@ impl Request {
     }
 }
 
-/// Bytes that an answer says of each of several files, beside its content and its path.
-const SAID_BYTES: usize = 320;
-
-/// Reads several files; together they are bound as one would be, with what is said of each. Those that
-/// have no room left at all are not read.
-fn read_several(
-    engine: &mut Engine,
-    paths: &[&PathBuf],
-    request: &Request,
-    selection: &Selection,
-    bytes_max: usize,
-) -> Vec<Item> {
-    let said = |path: &PathBuf| SAID_BYTES + path.as_os_str().len();
-    // One file may say all that it says beside a whole payload; so may the first of several.
-    let others: usize = paths.iter().skip(1).map(|path| said(path)).sum();
-    let (mut room, mut room_to_say) = (bytes_max.saturating_sub(others), bytes_max);
-    let mut items = Vec::with_capacity(paths.len());
-    for (number, path) in paths.iter().enumerate() {
-        let refused = |error: &Error| Item::Refused {
-            path: path.display().to_string(),
-            error: serde_json::to_value(Refusal::from(error)).unwrap_or_default(),
-        };
-        if bytes_max > 0 && number > 0 {
-            let Some(left) = room_to_say.checked_sub(said(path)) else {
-                items.push(refused(&no_room()));
-                continue;
-            };
-            room_to_say = left;
-        }
-        // One byte is the least that can be asked for: a file then still says its size.
-        let bound = if bytes_max == 0 { 0 } else { room.max(1) };
-        items.push(match read(engine, path, request, selection, bound) {
-            Ok(read) => {
-                room = room.saturating_sub(read.payload_bytes());
-                Item::Read(Box::new(read))
-            }
-            Err(error) => refused(&error),
-        });
-    }
-    items
-}
-
-/// The refusal of a file of which the answer has no room to say anything.
-fn no_room() -> Error {
-    Error::new(ErrorKind::TooLarge, "not read: the answer is full")
-        .suggest("Read it in another call, or set max_bytes.")
-}
-
 /// Reads one file.
 fn read(
     engine: &mut Engine,
@@ -224,7 +196,8 @@ fn read(
     selection: &Selection,
     bytes_max: usize,
 ) -> Result<FileRead, Error> {
-    let place = engine.workspace.resolve(path)?;
+    let (place, lines) = request.place_of(engine, path)?;
+    let selection = lines.as_ref().unwrap_or(selection);
     let (mut file, stat) = engine.workspace.open_file(&place)?;
     let start = first_bytes(&mut file).map_err(|source| Error::io("read", place.shown(), source))?;
     if content::looks_binary(&start) {
@@ -264,6 +237,11 @@ fn read(
         _ => shown::parts(&pass, request.form(), bytes_max),
     };
     Ok(answer(engine, &place, &stat, request, selection, &pass, parts))
+}
+
+/// A number of files with its verb.
+fn were(count: usize) -> String {
+    format!("{} {}", counted(count, "file"), if count == 1 { "was" } else { "were" })
 }
 
 /// The bound on the content of `count` ranges: what is said of each counts where they are many.

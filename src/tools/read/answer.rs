@@ -24,7 +24,16 @@ pub enum Response {
     Several {
         /// One answer a file.
         files: Vec<Item>,
+        /// How many paths at the end of the list were not read, because the answer is full.
+        #[serde(skip_serializing_if = "is_zero")]
+        not_read: usize,
     },
+}
+
+/// Whether there is none.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+const fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// One of several files.
@@ -158,7 +167,7 @@ impl Response {
     pub fn reads_mut(&mut self) -> Vec<&mut FileRead> {
         match self {
             Self::One(read) => vec![read.as_mut()],
-            Self::Several { files } => {
+            Self::Several { files, .. } => {
                 let reads = files.iter_mut().filter_map(|file| match file {
                     Item::Read(read) => Some(read.as_mut()),
                     Item::Refused { .. } => None,

@@ -102,6 +102,23 @@ impl std::str::FromStr for Range {
     }
 }
 
+/// The file and the lines in a name such as `a.rs:10-14`, `a.rs:10` or `a.rs:10:5`.
+pub fn lines_in_name(name: &str) -> Option<(&str, Selection)> {
+    let (before, last) = name.rsplit_once(':')?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (file, lines) = match before.rsplit_once(':') {
+        // With a column.
+        Some((file, line)) if is_number(line) && is_number(last) => (file, line),
+        _ => (before, last),
+    };
+    if !lines.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    let Range { start, end } = lines.parse().ok()?;
+    let span = Span { start, end, lines_max: u64::MAX, clips_first: true };
+    Some((file, Selection::Lines(span)))
+}
+
 /// A number at the start of a text, and the rest.
 fn number(text: &str) -> Option<(i64, &str)> {
     let text = text.strip_prefix(['L', 'l']).unwrap_or(text);

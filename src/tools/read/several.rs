@@ -1,0 +1,157 @@
+//! Several files in one answer, which share its bound.
+
+use std::path::PathBuf;
+
+use super::answer::{Item, Response};
+use super::wanted::Selection;
+use super::{Request, read};
+use crate::engine::{Engine, fs};
+use crate::envelope::Refusal;
+use crate::error::Error;
+use crate::search::page::json_bytes;
+use crate::text::counted::counted;
+
+/// Bytes that an answer says of each of several files, beside its content and its path.
+const SAID_BYTES: usize = 320;
+/// Bytes by which refusals, which say more than files, may pass the bound.
+const OVERDRAFT_BYTES: usize = 1024;
+/// Paths in one request.
+const PATHS_MAX: usize = 10_000;
+
+/// Reads several files. Together they are bound as one would be, with what is said of each: small files are
+/// shown whole, and the large ones share what is left. The last ones of a long list, of which nothing more
+/// can be said, are not read.
+///
+/// # Errors
+/// What the first path met, where none could be read; `invalid_request` for too many.
+pub fn read_several(
+    engine: &mut Engine,
+    paths: &[&PathBuf],
+    request: &Request,
+    selection: &Selection,
+    bytes_max: usize,
+) -> Result<Response, Error> {
+    if paths.len() > PATHS_MAX {
+        return Err(
+            Error::invalid(format!("{} paths; at most {PATHS_MAX}", paths.len())).detail("field", "paths")
+        );
+    }
+    let mut room = Room::new(engine, paths, bytes_max);
+    let (mut files, mut first_error) = (Vec::new(), None);
+    for (number, path) in paths.iter().enumerate().take(room.sizes.len()) {
+        engine.control.check()?;
+        if room.is_full() {
+            break;
+        }
+        match read(engine, path, request, selection, room.share_of(number)) {
+            Ok(read) => {
+                room.take(read.payload_bytes());
+                files.push(Item::Read(Box::new(read)));
+            }
+            Err(error) => {
+                let item = refused(path, &error);
+                room.take(
+                    usize::try_from(json_bytes(&item)).unwrap_or(usize::MAX).saturating_sub(said(path)),
+                );
+                files.push(item);
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    let not_read = paths.len() - files.len();
+    match first_error {
+        Some(error) if files.iter().all(|file| matches!(file, Item::Refused { .. })) => {
+            Err(none_read(error, files, not_read))
+        }
+        _ => Ok(Response::Several { files, not_read }),
+    }
+}
+
+/// Bytes that an answer says of a file beside its content.
+fn said(path: &PathBuf) -> usize {
+    SAID_BYTES + path.as_os_str().len()
+}
+
+/// A file that could not be read.
+fn refused(path: &PathBuf, error: &Error) -> Item {
+    let error = serde_json::to_value(Refusal::from(error)).unwrap_or_default();
+    Item::Refused { path: path.display().to_string(), error }
+}
+
+/// The refusal of a request of which no file could be read.
+fn none_read(first: Error, files: Vec<Item>, not_read: usize) -> Error {
+    if files.len() + not_read == 1 {
+        return first;
+    }
+    let message = format!(
+        "none of {} could be read; the first: {}",
+        counted(files.len() + not_read, "file"),
+        first.message()
+    );
+    let error = Error::new(first.kind(), message).suggest(first.suggested_action().to_owned());
+    let error = error.detail("files", serde_json::to_value(files).unwrap_or_default());
+    match first.path() {
+        Some(path) => error.at(path),
+        None => error,
+    }
+}
+
+/// What is left of an answer's bound.
+struct Room {
+    /// Whether there is a bound.
+    is_bound: bool,
+    /// Bytes left for content.
+    bytes: usize,
+    /// Bytes that were taken beyond the bound.
+    overdrawn: usize,
+    /// Bytes of each file of which anything can be said.
+    sizes: Vec<usize>,
+}
+
+impl Room {
+    /// All of the bound, less what is said of each file.
+    fn new(engine: &Engine, paths: &[&PathBuf], bytes_max: usize) -> Self {
+        let (mut bytes, mut sizes) = (bytes_max, Vec::new());
+        for (number, path) in paths.iter().enumerate() {
+            // One file may say all that it says beside a whole payload; so may the first of several.
+            let said = if number == 0 || bytes_max == 0 { 0 } else { said(path) };
+            let Some(left) = bytes.checked_sub(said) else { break };
+            bytes = left;
+            let place = engine.workspace.resolve(path).ok();
+            let size = place.and_then(|place| place.stat().map(fs::size_of)).unwrap_or(0);
+            sizes.push(usize::try_from(size).unwrap_or(usize::MAX));
+        }
+        Self { is_bound: bytes_max > 0, bytes, overdrawn: 0, sizes }
+    }
+
+    /// The bound on the content of one file; 0 for none.
+    fn share_of(&self, number: usize) -> usize {
+        if !self.is_bound {
+            return 0;
+        }
+        let mut sizes = self.sizes.get(number..).unwrap_or_default().to_vec();
+        sizes.sort_unstable();
+        let (mut room, mut left) = (self.bytes, sizes.len());
+        for size in sizes {
+            if size > room / left {
+                break;
+            }
+            room -= size;
+            left -= 1;
+        }
+        // What small files leave over is for those that are larger than they look in an answer. One byte
+        // is the least that can be asked for: a file then still says its size.
+        (room / left.max(1)).max(1)
+    }
+
+    /// Takes bytes.
+    fn take(&mut self, bytes: usize) {
+        self.overdrawn += bytes.saturating_sub(self.bytes);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    /// Whether nothing more can be said.
+    fn is_full(&self) -> bool {
+        self.is_bound && self.overdrawn > OVERDRAFT_BYTES
+    }
+}
