@@ -295,12 +295,14 @@ complete -c lbx -n "__fish_lbx_using_subcommand grep" -s l -l files-with-matches
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s c -l count -d 'Short for `--output-mode count`'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l count-matches -d 'Short for `--output-mode count_matches`'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s u -l unrestricted -d 'Once for --no-ignore, twice for --hidden too, three times for --binary too'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s q -l quiet -d 'Say only by the exit status whether anything matched: 1 where nothing did'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l exclude -d 'Leave out what matches one of these globs' -r
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l sort -d 'Order: path, or mtime with the newest first' -r -f -a "path\t'By path, component by component'
 mtime\t'By time of change, the newest first'"
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l type -d 'What to find; files and symlinks where it is not said' -r -f -a "file\t'Regular files'
@@ -326,8 +328,9 @@ complete -c lbx -n "__fish_lbx_using_subcommand glob" -l pretty -d 'Spread the J
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l depth -d 'Levels to list: 1 is the folder alone' -r
-complete -c lbx -n "__fish_lbx_using_subcommand ls" -l sort -d 'Order of the entries: path, or mtime with the newest first' -r -f -a "path\t'By path, component by component'
-mtime\t'By time of change, the newest first'"
+complete -c lbx -n "__fish_lbx_using_subcommand ls" -l sort -d 'Order of the entries: path, mtime with the newest first, or size with the largest first' -r -f -a "path\t'By path, component by component'
+mtime\t'By time of change, the newest first'
+size\t'By size, the largest first'"
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l limit -d 'Entries to show at most, 1000 by default; 0 for all' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l offset -d 'Entries to pass over' -r
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l max-bytes -d 'Bytes of payload to show at most, 24576 by default; 0 for all' -r

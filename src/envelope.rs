@@ -90,7 +90,9 @@ impl<'a> Frame<'a> {
     /// The answer of a refused request, as one JSON text.
     #[must_use]
     pub fn failure(&self, error: &Error) -> Vec<u8> {
-        let envelope = Envelope { error: Some(Refusal::from(error)), ..self.empty::<()>() };
+        let suggested = error.suggested_on_command_line();
+        let refusal = Refusal { suggested_action: &suggested, ..Refusal::from(error) };
+        let envelope = Envelope { error: Some(refusal), ..self.empty::<()>() };
         let mut json = Vec::new();
         // Text and maps with text keys are always JSON.
         let _ = self.write(&envelope, &mut json);

@@ -159,13 +159,21 @@ impl ErrorKind {
         }
     }
 
+    /// What is said beside the suggested action to a caller on the command line alone.
+    #[must_use]
+    pub const fn on_command_line(self) -> Option<&'static str> {
+        match self {
+            Self::InvalidRequest => Some("`lbx schema TOOL` shows every field."),
+            Self::OutsideWorkspace => Some("--workspace names another one."),
+            _ => None,
+        }
+    }
+
     /// The step most likely to make the next try succeed, where the refusal itself names no better one.
     #[must_use]
     pub const fn suggested_action(self) -> &'static str {
         match self {
-            Self::InvalidRequest => {
-                "Correct the request as the message says; `lbx schema TOOL` shows every field."
-            }
+            Self::InvalidRequest => "Correct the request as the message says.",
             Self::NotFound => "Check the name with ls or glob and repeat the call with the right path.",
             Self::AlreadyExists => "Choose another path, or read the file and change it with edit.",
             Self::NotRead => "Read the file, then repeat the call.",
@@ -176,9 +184,7 @@ impl ErrorKind {
             }
             Self::PatchInvalid => "Correct the patch at the line named and send it again.",
             Self::PatchConflict => "Read the file and make the patch anew against what is there.",
-            Self::OutsideWorkspace => {
-                "Use a path inside the workspace, or start lbx with another --workspace."
-            }
+            Self::OutsideWorkspace => "Use a path inside the workspace, or start lbx in another one.",
             Self::ProtectedPath => "Leave this path alone: git and lbx keep their own state there.",
             Self::IsADirectory => "Name a file; `ls` shows what the folder holds.",
             Self::NotADirectory => "Name a folder; the path goes through something that is none.",
@@ -196,7 +202,7 @@ impl ErrorKind {
             Self::NoSpace => "Free some disk space and repeat the call.",
             Self::IoError => "Look at the disk; nothing was half-written, so the call can be repeated.",
             Self::SnapshotFailed => {
-                "The change is on disk: repair what the message names, or go on without --require-snapshot."
+                "The change is on disk: repair what the message names, or go on without require_snapshot."
             }
             Self::Internal => "This is a bug in lbx: report the request and the message.",
         }
@@ -226,6 +232,8 @@ struct Inner {
     suggested_action: Option<Cow<'static, str>>,
     /// The same step as a command line.
     command: Option<String>,
+    /// What is said beside it to a caller on the command line alone.
+    on_command_line: Option<Cow<'static, str>>,
     /// The same facts for programs.
     details: Map<String, Value>,
     /// The change itself stands; only a later step failed.
@@ -243,6 +251,7 @@ impl Error {
             path: None,
             suggested_action: None,
             command: None,
+            on_command_line: None,
             details: Map::new(),
             applied: false,
             source: None,
@@ -302,6 +311,26 @@ impl Error {
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.0.command = Some(command.into());
         self
+    }
+
+    /// Adds to the suggested action what helps on the command line alone: flags, commands of lbx.
+    #[must_use]
+    pub fn on_command_line(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.0.on_command_line = Some(hint.into());
+        self
+    }
+
+    /// The next step for a caller on the command line.
+    #[must_use]
+    pub fn suggested_on_command_line(&self) -> Cow<'_, str> {
+        let hint = self.0.on_command_line.as_deref().or_else(|| {
+            let is_own = self.0.suggested_action.is_some();
+            self.0.kind.on_command_line().filter(|_| !is_own)
+        });
+        match hint {
+            Some(hint) => Cow::Owned(format!("{} {hint}", self.suggested_action())),
+            None => Cow::Borrowed(self.suggested_action()),
+        }
     }
 
     /// Adds a fact for programs.

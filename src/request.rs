@@ -155,7 +155,8 @@ pub fn read_json(text: &[u8]) -> Result<Value, Error> {
     let value = Strict.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     value.map_err(|error| {
         Error::invalid(format!("the request is no JSON: {error}"))
-            .suggest("Send one JSON object, or use flags: `lbx TOOL --help` lists them.")
+            .suggest("Send one JSON object.")
+            .on_command_line("Or use flags: `lbx TOOL --help` lists them.")
     })
 }
 
@@ -237,7 +238,8 @@ pub fn parse<T: DeserializeOwned + JsonSchema>(value: Value) -> Result<T, Error>
     })
 }
 
-/// What clap has to say of a request, as a refusal.
+/// What clap has to say of a request, as a refusal. What it suggests is left out: it knows spellings, and
+/// not what is meant.
 #[must_use]
 pub fn flag_error(error: &clap::Error) -> Error {
     let text = error.to_string();
@@ -245,16 +247,12 @@ pub fn flag_error(error: &clap::Error) -> Error {
     // The first paragraph says what is wrong; usage and tips follow.
     let message =
         text.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
-    let tip = text.split("\n\n").find_map(|part| part.trim().strip_prefix("tip: ")).map(str::trim);
     if let Some(field) = missing_field(error, &message) {
         return Error::invalid(format!("field `{field}` is missing")).detail("field", field);
     }
-    let refusal = Error::invalid(message);
-    match tip {
-        Some(tip) => refusal.suggest(format!("{tip}; `lbx TOOL --help` lists all flags.")),
-        None => refusal
-            .suggest("`lbx TOOL --help` lists the arguments; a request may also be given as --json '{…}'."),
-    }
+    Error::invalid(message)
+        .suggest("Correct the arguments as the message says.")
+        .on_command_line("`lbx TOOL --help` lists them; a request may also be given as --json '{…}'.")
 }
 
 /// The field that a request by flags lacks, where that is what clap says.
@@ -439,6 +437,57 @@ fn within_range(number: Value, schema: &Value, path: &str) -> Result<Value, Erro
     Ok(number)
 }
 
+/// The field that a name stands for in the requests of this schema, itself or an alias.
+#[must_use]
+pub fn field_of(given: &str, schema: &Value) -> Option<String> {
+    let fields = schema.get("properties")?.as_object()?;
+    let own = field_named(&snake_case(given), fields);
+    own.or_else(|| field_named(given, fields)).map(str::to_owned)
+}
+
+/// What the words of names from other tools mean here.
+const SYNONYMS: [(&str, &str); 9] = [
+    ("head", "limit"),
+    ("top", "limit"),
+    ("max", "limit"),
+    ("tail", "offset"),
+    ("skip", "offset"),
+    ("from", "start_line"),
+    ("lines", "limit"),
+    ("folder", "path"),
+    ("dir", "path"),
+];
+
+/// The fields that a name which is no field may be meant for, the likeliest first: they share a word with
+/// it, or nearly all letters.
+#[must_use]
+pub fn plausible(given: &str, schema: &Value) -> Vec<String> {
+    let fields = schema.get("properties").and_then(Value::as_object);
+    fields.map(|fields| plausible_fields(given, fields)).unwrap_or_default()
+}
+
+/// [`plausible`] among the fields of an object.
+fn plausible_fields(given: &str, fields: &Map<String, Value>) -> Vec<String> {
+    /// Letters that a word needs to tell anything.
+    const LETTERS_MIN: usize = 3;
+    /// Fields that a refusal offers.
+    const OFFERED_MAX: usize = 3;
+    let given = snake_case(given);
+    let words: Vec<&str> = given.split('_').filter(|word| word.len() >= LETTERS_MIN).collect();
+    let shares = |name: &str| name.split('_').any(|word| words.contains(&word));
+    let rank = |name: &str, field: &Value| {
+        let is_near = !similar::get_close_matches(given.as_str(), &[name], 1, 0.8).is_empty();
+        let is_synonym = SYNONYMS.iter().any(|(word, meant)| *meant == name && words.contains(word));
+        let is_like_alias = aliases_of(field).any(|alias| alias.len() >= LETTERS_MIN && shares(alias));
+        [is_near, shares(name), is_synonym, is_like_alias].iter().position(|&fits| fits)
+    };
+    let shown = fields.iter().filter(|(_, field)| field.get(HIDDEN).is_none());
+    let mut ranked: Vec<(usize, &String)> =
+        shown.filter_map(|(name, field)| Some((rank(name, field)?, name))).collect();
+    ranked.sort();
+    ranked.into_iter().take(OFFERED_MAX).map(|(_, name)| name.clone()).collect()
+}
+
 /// The refusal of a field that there is not.
 fn unknown_field(field: &str, fields: &Map<String, Value>) -> Error {
     let names: Vec<&str> = fields
@@ -447,8 +496,9 @@ fn unknown_field(field: &str, fields: &Map<String, Value>) -> Error {
         .map(|(name, _)| name.as_str())
         .collect();
     let last = field.rsplit('.').next().unwrap_or(field);
-    let near = similar::get_close_matches(last, &names, 1, 0.7);
-    let hint = near.first().map(|name| format!(", did you mean `{name}`?")).unwrap_or_default();
+    let near = plausible_fields(last, fields);
+    let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
+    let hint = if near.is_empty() { String::new() } else { format!(", did you mean {}?", near.join(" or ")) };
     Error::invalid(format!("unknown field `{field}`{hint} (accepted: {})", names.join(", ")))
         .detail("field", field)
         .detail("accepted", names)

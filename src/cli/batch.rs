@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Read};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::call::Called;
 use super::options::Options;
@@ -36,12 +36,13 @@ pub fn run(options: &Options) -> u8 {
 
 /// Answers one line; answers its status.
 fn answer_line(line: &[u8], options: &Options) -> u8 {
-    let (tool, id, called) = match Line::parse(line) {
-        Ok(Line { tool, request, id }) => match tool_of(&tool) {
-            Some(tool) => (tool.name.to_owned(), id, run_json(tool, request, options, Control::default())),
-            None => (tool.clone(), id, Called::refused(unknown_tool(&tool))),
+    let Line { id, call } = Line::parse(line);
+    let (tool, called) = match call {
+        Ok((tool, request)) => match tool_of(&tool) {
+            Some(tool) => (tool.name.to_owned(), run_json(tool, request, options, Control::default())),
+            None => (tool.clone(), Called::refused(unknown_tool(&tool))),
         },
-        Err(error) => ("batch".to_owned(), None, Called::refused(error)),
+        Err(error) => ("batch".to_owned(), Called::refused(error)),
     };
     let outcome: &Outcome = &called.outcome;
     let frame = Frame { tool: &tool, id: id.as_ref(), outcome, pretty: false };
@@ -54,33 +55,49 @@ fn answer_line(line: &[u8], options: &Options) -> u8 {
     }
 }
 
-/// One request of a batch.
+/// One line of a batch.
 struct Line {
-    /// The tool's name.
-    tool: String,
-    /// Its request.
-    request: Value,
-    /// The caller's own name for it.
+    /// The caller's own name for it, wherever it can be seen: a line is answered under it whatever else is
+    /// wrong.
     id: Option<Value>,
+    /// The tool's name and its request.
+    call: Result<(String, Value), Error>,
 }
 
 impl Line {
     /// Parses a line.
-    fn parse(line: &[u8]) -> Result<Self, Error> {
-        const FORM: &str = "Send {\"tool\":\"read\",\"request\":{\"path\":\"…\"},\"id\":1}, one a line.";
-        let Value::Object(mut object) = request::read_json(line)? else {
-            return Err(Error::invalid("a line of a batch must be a JSON object").suggest(FORM));
-        };
-        let tool = object.remove("tool");
-        let request = object.remove("request").unwrap_or_else(|| Value::Object(serde_json::Map::new()));
-        let id = object.remove("id");
-        if let Some(unknown) = object.keys().next() {
-            return Err(Error::invalid(format!("unknown field `{unknown}` (accepted: tool, request, id)"))
-                .suggest(FORM));
+    fn parse(line: &[u8]) -> Self {
+        match request::read_json(line) {
+            Ok(Value::Object(mut object)) => Self { id: object.remove("id"), call: call_in(object) },
+            Ok(_) => Self { id: None, call: Err(refused("a line of a batch must be a JSON object")) },
+            Err(error) => Self { id: id_in(line), call: Err(error.suggest(FORM)) },
         }
-        match tool {
-            Some(Value::String(tool)) => Ok(Self { tool, request, id }),
-            _ => Err(Error::invalid("field `tool` is missing or no text").suggest(FORM)),
-        }
+    }
+}
+
+/// The form of a line.
+const FORM: &str = "Send {\"tool\":\"read\",\"request\":{\"path\":\"…\"},\"id\":1}, one a line.";
+
+/// The refusal of a line.
+fn refused(message: impl Into<String>) -> Error {
+    Error::invalid(message).suggest(FORM)
+}
+
+/// The id in a line that has a field twice somewhere, which is no reason to answer without it.
+fn id_in(line: &[u8]) -> Option<Value> {
+    serde_json::from_slice::<Value>(line).ok()?.as_object_mut()?.remove("id")
+}
+
+/// Tool and request of a line, whose id is taken out.
+fn call_in(mut object: Map<String, Value>) -> Result<(String, Value), Error> {
+    let tool = object.remove("tool");
+    let request = object.remove("request").unwrap_or_else(|| Value::Object(Map::new()));
+    if let Some(unknown) = object.keys().next() {
+        return Err(refused(format!("unknown field `{unknown}` (accepted: tool, request, id)")));
+    }
+    match tool {
+        Some(Value::String(tool)) => Ok((tool, request)),
+        Some(_) => Err(refused("field `tool`: expected a text")),
+        None => Err(refused("field `tool` is missing")),
     }
 }

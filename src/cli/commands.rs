@@ -1,22 +1,21 @@
 //! The command tree, derived from the list of tools.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 use clap::builder::EnumValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command};
 
 use super::options::Flags;
+use super::words;
 use crate::dialect::{self, Dialect, ForeignTool};
 use crate::error::Error;
 use crate::mcp::Results;
 use crate::request;
 use crate::tools::{Entry, TOOLS, find};
 
-/// Options of every tool that take a value, which is no tool's name.
-const WITH_VALUE: [&str; 6] = ["--workspace", "--session", "--sandbox", "--set", "--json", DIALECT];
 /// The option that names a model family.
-const DIALECT: &str = "--dialect";
+pub const DIALECT: &str = "--dialect";
 
 /// The option of `mcp` for the form of results.
 const RESULTS: &str = "results";
@@ -59,20 +58,12 @@ pub fn is_name(name: &str) -> bool {
 /// What the arguments name, without parsing them: only its part of the tree is built then.
 #[must_use]
 pub fn named(arguments: &[OsString]) -> Named {
-    let mut words = arguments.iter().skip(1);
-    while let Some(word) = words.next() {
-        if WITH_VALUE.iter().any(|option| word == option) {
-            words.next();
-        } else if !word.to_string_lossy().starts_with('-') {
-            return match word.to_str() {
-                Some("batch") => Named::Batch,
-                Some("mcp") => Named::Mcp,
-                Some(name) => tool_named(name, dialect_in(arguments)),
-                None => Named::Nothing,
-            };
-        }
+    match words::tool_index(arguments).and_then(|index| arguments.get(index)?.to_str()) {
+        Some("batch") => Named::Batch,
+        Some("mcp") => Named::Mcp,
+        Some(name) => tool_named(name, dialect_in(arguments)),
+        None => Named::Nothing,
     }
-    Named::Nothing
 }
 
 /// The tool of that name: of the model family that was named, else lbx's own, else of the one family
@@ -192,56 +183,6 @@ pub fn results(matches: &mut ArgMatches) -> Results {
     matches.remove_one(RESULTS).unwrap_or_default()
 }
 
-/// The arguments with positional fields that were given as flags (`--path src`) put where they
-/// belong: the first one right after the tool's name, any other at the end.
-#[must_use]
-pub fn with_positionals(named: &Named, arguments: Vec<OsString>) -> Vec<OsString> {
-    let Named::Tool(tool) = named else {
-        return arguments;
-    };
-    let command = (tool.command)();
-    let flags: Vec<String> = command
-        .get_positionals()
-        .map(|argument| format!("--{}", argument.get_id().as_str().replace('_', "-")))
-        .collect();
-    let (mut kept, mut first, mut last) = (Vec::with_capacity(arguments.len()), None, Vec::new());
-    let mut words = arguments.into_iter();
-    while let Some(word) = words.next() {
-        let text = word.to_string_lossy().into_owned();
-        if text == "--" {
-            kept.push(word);
-            kept.extend(words);
-            break;
-        }
-        let (flag, inline) = match text.split_once('=') {
-            Some((flag, _)) => (flag.to_owned(), true),
-            None => (text, false),
-        };
-        let Some(position) = flags.iter().position(|known| *known == flag) else {
-            kept.push(word);
-            continue;
-        };
-        let value = if inline { after_equals(&word) } else { words.next() };
-        match value {
-            Some(value) if position == 0 && first.is_none() => first = Some(value),
-            Some(value) => last.push(value),
-            None => kept.push(word),
-        }
-    }
-    let at = kept.iter().position(|word| is_tool_word(word, tool)).map_or(kept.len(), |at| at + 1);
-    kept.splice(at..at, first);
-    kept.extend(last);
-    kept
-}
-
-/// What comes after the first `=` of an argument.
-fn after_equals(word: &OsStr) -> Option<OsString> {
-    use std::os::unix::ffi::OsStrExt;
-    let bytes = word.as_bytes();
-    let at = memchr::memchr(b'=', bytes)?;
-    bytes.get(at + 1..).map(|value| OsStr::from_bytes(value).to_owned())
-}
-
 /// Whether any argument of the tool itself was given.
 #[must_use]
 pub fn has_tool_arguments(tool: &Entry, matches: &ArgMatches) -> bool {
@@ -265,7 +206,7 @@ pub fn parse_with(
     let mut value = OsString::from(format!("--{}=", field.replace('_', "-")));
     value.push(OsString::from_vec(text));
     // Right after the tool's name: an option is one there, whatever follows.
-    let at = arguments.iter().position(|word| is_tool_word(word, tool)).map_or(arguments.len(), |at| at + 1);
+    let at = words::tool_index(arguments).map_or(arguments.len(), |at| at + 1);
     let mut with_text = arguments.to_vec();
     with_text.insert(at, value);
     let matches = command_for(&Named::Tool(tool)).try_get_matches_from(with_text).map_err(|error| {
@@ -278,9 +219,4 @@ pub fn parse_with(
         .subcommand_matches(tool.name)
         .cloned()
         .ok_or_else(|| Error::internal("the tool was lost in its arguments"))
-}
-
-/// Whether a word is the tool's name or one of its other names.
-fn is_tool_word(word: &OsStr, tool: &Entry) -> bool {
-    word == tool.name || tool.aliases.iter().any(|alias| word == *alias)
 }

@@ -1,8 +1,8 @@
 //! What comes in: stdin and files of requests.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Read};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use rustix::fs::FileType;
@@ -58,13 +58,38 @@ pub fn json_argument(argument: &OsStr) -> Result<Vec<u8>, Error> {
         };
     }
     match bytes.strip_prefix(b"@") {
-        Some(path) => read_request_file(Path::new(OsStr::from_bytes(path))),
+        Some(path) => text_in_file(Path::new(OsStr::from_bytes(path))),
         None => Ok(bytes.to_vec()),
     }
 }
 
-/// Reads a request from a file that the user names.
-fn read_request_file(path: &Path) -> Result<Vec<u8>, Error> {
+/// The text of a flag: itself, or that of a file for `@FILE`; `@@` stands for a plain `@` at the start.
+///
+/// A text of several lines is never the name of a file: a patch may begin with `@@`, code with `@`.
+///
+/// # Errors
+/// `invalid_request` or the system's.
+pub fn text_argument(argument: &OsStr) -> Result<OsString, Error> {
+    let bytes = argument.as_bytes();
+    let Some(name) = bytes.strip_prefix(b"@").filter(|name| !name.contains(&b'\n')) else {
+        return Ok(argument.to_owned());
+    };
+    if name.starts_with(b"@") || name.is_empty() {
+        let text = if name.is_empty() { bytes } else { name };
+        return Ok(OsStr::from_bytes(text).to_owned());
+    }
+    let path = Path::new(OsStr::from_bytes(name));
+    text_in_file(path).map(OsString::from_vec).map_err(|error| {
+        let shown = path.display();
+        error.suggest(format!("Name a file that exists; `@@{shown}` is the text `@{shown}` itself."))
+    })
+}
+
+/// Reads a text from a file that the user names on the command line.
+///
+/// # Errors
+/// `invalid_request` above 256 MiB, or the system's.
+pub fn text_in_file(path: &Path) -> Result<Vec<u8>, Error> {
     let shown = path.display().to_string();
     let file = std::fs::File::open(path).map_err(|source| Error::io("read", shown.clone(), source))?;
     let mut text = Vec::new();

@@ -7,6 +7,8 @@ mod foreign;
 pub mod input;
 pub mod options;
 pub mod output;
+mod unknown;
+mod words;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -20,11 +22,15 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::mcp;
 use crate::request;
+use crate::tools::schema::unknown_tool;
 use crate::tools::{self, Entry, Stdin};
 use call::{Call, Called};
 use commands::Named;
 use input::Input;
 use options::Options;
+
+/// The switch of a tool whose answer is its exit status.
+const QUIET: &str = "quiet";
 
 /// Runs the program with its arguments, the first of which is its own name; answers the exit
 /// status.
@@ -35,7 +41,6 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
     outlive_size_limits();
     let arguments = with_tool_of_name(arguments);
     let named = commands::named(&arguments);
-    let arguments = commands::with_positionals(&named, arguments);
     let ran = std::panic::catch_unwind(|| parse_and_run(&named, &arguments));
     ran.unwrap_or_else(|panic| {
         output::refuse(named.name(), &Options::from_arguments(&arguments), &panicked(panic.as_ref()))
@@ -53,14 +58,57 @@ fn outlive_size_limits() {
 
 /// Parses the arguments and carries out what they ask for.
 fn parse_and_run(named: &Named, arguments: &[OsString]) -> u8 {
-    match commands::command_for(named).try_get_matches_from(arguments) {
-        Ok(matches) => dispatch(named, matches, arguments),
-        Err(error) if error.exit_code() == 0 => output::print(error.render().to_string().as_bytes()),
-        Err(error) => {
-            let options = Options::from_arguments(arguments);
-            output::refuse(named.name(), &options, &request::flag_error(&error))
-        }
+    parsed_and_run(named, arguments)
+        .unwrap_or_else(|error| output::refuse(named.name(), &Options::from_arguments(arguments), &error))
+}
+
+/// The same, with what is wrong about the arguments still to be told.
+fn parsed_and_run(named: &Named, arguments: &[OsString]) -> Result<u8, Error> {
+    let arguments = match named {
+        Named::Tool(tool) => words::arranged(tool, arguments.to_vec())?,
+        Named::Foreign(..) | Named::Batch | Named::Mcp | Named::Nothing => arguments.to_vec(),
+    };
+    match commands::command_for(named).try_get_matches_from(&arguments) {
+        Ok(matches) => dispatch(named, matches, &arguments),
+        Err(error) if error.exit_code() == 0 => Ok(output::print(error.render().to_string().as_bytes())),
+        Err(error) => match (named, error.kind()) {
+            (Named::Tool(tool), clap::error::ErrorKind::UnknownArgument) => {
+                patch_in_file(tool, &arguments, &error)
+                    .unwrap_or_else(|| Err(unknown::argument(tool, &error)))
+            }
+            (Named::Nothing, _) if words::tool_index(&arguments).is_some() => Err(no_such_tool(&arguments)),
+            _ => Err(request::flag_error(&error)),
+        },
     }
+}
+
+/// Runs `patch FILE`, where a word too many is all that the parser has against the arguments; `None`
+/// where they are something else.
+fn patch_in_file(
+    tool: &'static Entry,
+    arguments: &[OsString],
+    error: &clap::Error,
+) -> Option<Result<u8, Error>> {
+    let Stdin::Bulk { field, .. } = tool.stdin else { return None };
+    let given = error.get(clap::error::ContextKind::InvalidArg)?.to_string();
+    let at = arguments.iter().rposition(|word| word.to_str() == Some(&given))?;
+    if !tool.takes_bulk_alone || given.starts_with('-') || Some(at) <= words::tool_index(arguments) {
+        return None;
+    }
+    let mut rest = arguments.to_vec();
+    rest.remove(at);
+    Some(input::text_in_file(Path::new(&given)).and_then(|text| {
+        let matches = commands::parse_with(tool, &rest, field, text)?;
+        let mut own = matches.clone();
+        let options = Options::from_matches(&mut own)?;
+        Ok(run_tool(tool, matches, &rest, &options))
+    }))
+}
+
+/// The refusal of a word in the place of a tool's name.
+fn no_such_tool(arguments: &[OsString]) -> Error {
+    let word = words::tool_index(arguments).and_then(|index| arguments.get(index));
+    unknown_tool(&word.map_or_else(String::new, |word| word.to_string_lossy().into_owned()))
 }
 
 /// The arguments of a link to lbx that bears a tool's name, as if the tool had been named.
@@ -74,31 +122,26 @@ fn with_tool_of_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// Carries out what the arguments ask for.
-fn dispatch(named: &Named, mut matches: ArgMatches, arguments: &[OsString]) -> u8 {
-    let Some((_, mut matches)) = matches.remove_subcommand() else {
-        let options = Options::from_arguments(arguments);
-        let error = Error::invalid("no tool is named").suggest("`lbx --help` lists the tools.");
-        return output::refuse("lbx", &options, &error);
-    };
-    let options = match Options::from_matches(&mut matches) {
-        Ok(options) => options,
-        Err(error) => return output::refuse(named.name(), &Options::from_arguments(arguments), &error),
-    };
-    if let Err(error) = options.dialect() {
-        return output::refuse(named.name(), &options, &error);
-    }
+fn dispatch(named: &Named, mut matches: ArgMatches, arguments: &[OsString]) -> Result<u8, Error> {
+    let nothing = || Error::invalid("no tool is named").suggest("`lbx --help` lists the tools.");
+    let (_, mut matches) = matches.remove_subcommand().ok_or_else(nothing)?;
+    let options = Options::from_matches(&mut matches)?;
+    options.dialect()?;
     match named {
-        Named::Tool(tool) => run_tool(tool, matches, arguments, &options),
-        Named::Foreign(dialect, tool) => foreign::run(dialect, tool, &options),
-        Named::Batch => batch::run(&options),
-        Named::Mcp => mcp::run(&options, commands::results(&mut matches)),
-        Named::Nothing => output::refuse("lbx", &options, &Error::invalid("no tool is named")),
+        Named::Tool(tool) => Ok(run_tool(tool, matches, arguments, &options)),
+        Named::Foreign(dialect, tool) => Ok(foreign::run(dialect, tool, &options)),
+        Named::Batch => Ok(batch::run(&options)),
+        Named::Mcp => Ok(mcp::run(&options, commands::results(&mut matches))),
+        Named::Nothing => Err(nothing()),
     }
 }
 
 /// Runs one tool and prints its answer.
 fn run_tool(tool: &'static Entry, matches: ArgMatches, arguments: &[OsString], options: &Options) -> u8 {
-    let options = &options.for_tool(tool);
+    let mut options = options.for_tool(tool);
+    // `grep -q` says by its exit status whether anything matched.
+    options.exit_status |= matches.try_get_one(QUIET).is_ok_and(|quiet| quiet == Some(&true));
+    let options = &options;
     let called = match request_of(tool, matches, arguments, options) {
         Ok(Source::Json(value)) => Call::from_json(tool, value, options).map(Call::run),
         Ok(Source::Flags(mut matches)) => Call::new(tool, options)

@@ -64,6 +64,12 @@ impl CommonField {
         }
     }
 
+    /// Whether a request on the command line may give it, where the tool has this effect.
+    #[must_use]
+    pub fn is_of(&self, effect: Effect) -> bool {
+        self.scope != Scope::Change || effect != Effect::Reads
+    }
+
     /// Its JSON Schema.
     #[must_use]
     pub fn schema(&self) -> Value {
@@ -148,6 +154,11 @@ impl Options {
     /// `invalid_request`.
     pub fn from_matches(matches: &mut ArgMatches) -> Result<Self, Error> {
         let flags = Flags::from_arg_matches_mut(matches).map_err(|error| request::flag_error(&error))?;
+        let form = std::env::var_os("LBX_OUTPUT").filter(|form| !form.is_empty());
+        if let Some(form) = form.filter(|form| *form != "text" && *form != "json") {
+            let message = format!("LBX_OUTPUT is {:?}: expected text or json", form.to_string_lossy());
+            return Err(Error::invalid(message).suggest("Set LBX_OUTPUT to text or json, or unset it."));
+        }
         Ok(Self::from_flags(flags))
     }
 

@@ -119,7 +119,7 @@ fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &Outcome) 
         say(&format!("{}: {}", error.kind(), error.message()));
         match error.suggested_command() {
             Some(command) => say(&format!("try: {command}")),
-            None => say(error.suggested_action()),
+            None => say(&error.suggested_on_command_line()),
         }
         say_warnings(outcome);
     } else {

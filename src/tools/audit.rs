@@ -23,7 +23,7 @@ use crate::error::Error;
 #[serde(deny_unknown_fields)]
 pub struct Request {
     /// Only calls that concern this file or folder
-    #[schemars(extend("x-aliases" = ["file_path"]))]
+    #[schemars(extend("x-aliases" = ["file_path", "absolute_path"]))]
     pub path: Option<PathBuf>,
     /// Records to show at most; 0 for all
     #[arg(long, value_name = "COUNT")]

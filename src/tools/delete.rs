@@ -24,7 +24,7 @@ use crate::sha256::Sha256;
 pub struct Request {
     /// What to delete
     #[arg(value_name = "PATH", num_args = 1..)]
-    #[schemars(extend("x-aliases" = ["file_path", "paths"], "type" = ["string", "array"]))]
+    #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "paths"], "type" = ["string", "array"]))]
     pub path: Vec<PathBuf>,
     /// Delete a folder with all that it holds
     #[arg(long, short = 'r')]

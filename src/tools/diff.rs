@@ -29,7 +29,7 @@ const FILES_LISTED_MAX: usize = 1000;
 pub struct Request {
     /// Only this file, or what is below this folder
     #[arg(value_name = "PATH")]
-    #[schemars(extend("x-aliases" = ["file_path", "filename", "file"]))]
+    #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]
     pub path: Option<PathBuf>,
     /// The earlier snapshot; without it, the one before `to`
     #[arg(long, value_name = "SNAPSHOT")]

@@ -24,7 +24,7 @@ use crate::text::lines;
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// File to change
-    #[schemars(extend("x-aliases" = ["file_path", "filename", "file"]))]
+    #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]
     pub path: PathBuf,
     /// Line after which to insert, from 1; 0 for the start of the file
     #[arg(value_name = "LINE")]

@@ -34,7 +34,7 @@ const ID_DIGITS: usize = 10;
 pub struct Request {
     /// Only snapshots that changed this file or folder
     #[arg(value_name = "PATH")]
-    #[schemars(extend("x-aliases" = ["file_path", "filename", "file"]))]
+    #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]
     pub path: Option<PathBuf>,
     /// Snapshots to list at most; 0 for all [default: 20]
     #[arg(long, short = 'n', value_name = "COUNT")]

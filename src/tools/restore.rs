@@ -21,7 +21,7 @@ use crate::sha256::Sha256;
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Path that was deleted
-    #[schemars(extend("x-aliases" = ["file_path"]))]
+    #[schemars(extend("x-aliases" = ["file_path", "absolute_path"]))]
     pub path: Option<PathBuf>,
     /// Name in the trash, instead of the path
     #[arg(long, value_name = "ID")]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Effect, Entry, Stdin, TOOLS, Text, Tool, find};
+use crate::cli::options::COMMON_FIELDS;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::request;
@@ -80,10 +81,23 @@ fn schemas_of(tool: &Entry) -> ToolSchema {
     ToolSchema {
         name: tool.name,
         description: Some(tool.description()),
-        request: Some(request::advertised((tool.request_schema)())),
+        request: Some(with_common_fields(tool, request::advertised((tool.request_schema)()))),
         response: Some((tool.response_schema)()),
         aliases: None,
     }
+}
+
+/// The schema of a request with the fields that every tool takes.
+fn with_common_fields(tool: &Entry, mut schema: Value) -> Value {
+    if let Some(object) = schema.as_object_mut() {
+        let fields = object.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+        for field in COMMON_FIELDS.iter().filter(|field| field.is_of(tool.effect)) {
+            if let Some(fields) = fields.as_object_mut() {
+                fields.entry(field.name).or_insert_with(|| field.schema());
+            }
+        }
+    }
+    schema
 }
 
 /// The other names of one tool and its fields.
@@ -95,13 +109,29 @@ fn aliases_of(tool: &Entry) -> ToolSchema {
     ToolSchema { name: tool.name, description: None, request: None, response: None, aliases: Some(aliases) }
 }
 
+/// Commands of other programs, and what does their work here.
+const ELSEWHERE: [(&[&str], &str); 9] = [
+    (&["copy", "cp"], "There is no tool for it; `lbx write TO --content @FROM` copies a text file."),
+    (&["cat", "head", "tail", "less", "nl"], "`read` shows a file, or some lines of it."),
+    (&["rm", "rmdir", "unlink", "remove"], "`delete` moves files and folders to the trash."),
+    (&["mv", "rename"], "`move` moves and renames."),
+    (&["find", "fd"], "`glob` finds files by name, `grep` by content."),
+    (&["rg", "ripgrep", "ag", "ack", "search"], "`grep` searches the contents of files."),
+    (&["sed", "replace", "substitute"], "`edit` replaces text in files."),
+    (&["mkdir", "touch"], "`write` makes the file and the folders that it needs."),
+    (&["tree"], "`ls` with `recursive` lists folders at every depth."),
+];
+
 /// The refusal of a tool that there is not.
 #[must_use]
 pub fn unknown_tool(name: &str) -> Error {
     let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
-    let near = similar::get_close_matches(name, &names, 1, 0.5);
-    let hint = near.first().map(|near| format!(", did you mean `{near}`?")).unwrap_or_default();
-    Error::invalid(format!("unknown tool `{name}`{hint} (there are: {})", names.join(", ")))
-        .suggest("`lbx --help` lists the tools.")
+    let near = similar::get_close_matches(name, &names, 1, 0.7);
+    let instead = ELSEWHERE.iter().find(|(others, _)| others.contains(&name)).map(|(_, instead)| *instead);
+    let question = near.first().map(|near| format!("Did you mean `{near}`?"));
+    let advice = instead.map(str::to_owned).or(question);
+    Error::invalid(format!("unknown tool `{name}` (there are: {})", names.join(", ")))
+        .suggest(advice.unwrap_or_else(|| "Use one of the tools named.".to_owned()))
+        .on_command_line("`lbx --help` describes them.")
         .detail("tools", names)
 }

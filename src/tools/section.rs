@@ -34,7 +34,7 @@ const HEADER_CHARACTERS: usize = 120;
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Markdown file to change
-    #[schemars(extend("x-aliases" = ["file_path", "filename", "file"]))]
+    #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]
     pub path: PathBuf,
     /// The section's header: Title, ## Title, or a path such as Top > Sub
     #[arg(value_name = "HEADER", allow_hyphen_values = true)]

@@ -24,7 +24,7 @@ use crate::text::lines::{self, LineEnding};
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// File to write
-    #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file"]))]
+    #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file", "target_file"]))]
     pub path: PathBuf,
     /// All of the file's new content; on the command line it may come on stdin
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]

@@ -400,3 +400,122 @@ fn a_caller_that_goes_away_does_not_make_lbx_panic() {
     std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
     assert!(!said.contains("panicked"), "{said}");
 }
+
+#[test]
+fn other_names_of_fields_are_flags_too() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\n")]);
+    ws.lbx(&["read", "--file-path", "a.txt", "--startLine", "1"]).ok();
+    ws.lbx(&["edit", "--absolute_path=a.txt", "--old-str", "one", "--newText", "--path"]).ok();
+    ws.holds("a.txt", "--path\ntwo\n");
+    ws.lbx(&["edit", "a.txt", "--search", "--path", "--replace", "one"]).ok();
+    ws.holds("a.txt", "one\ntwo\n");
+    assert_eq!(ws.lbx(&["grep", "o", "--head-limit", "1"]).ok()["next_offset"], 1);
+    assert_eq!(ws.lbx(&["grep", "--query", "two", "--dir-path", "."]).ok()["matched"], 1);
+    ws.lbx(&["write", "b.txt", "--content", "b", "--description", "--reason"]).ok();
+    let help = ws.lbx(&["edit", "--help"]).stdout_text();
+    assert!(!help.contains("--old-str ") && !help.contains("--absolute-path"), "{help}");
+}
+
+#[test]
+fn a_value_that_looks_like_a_flag_reaches_its_flag() {
+    let ws = Workspace::with(&[("a.txt", "--path\n--\n-x\n")]);
+    ws.lbx(&["--session", "read", "read", "--path", "a.txt"]).ok();
+    for (old, new) in [("--path", "--session"), ("--session", "--help"), ("-x", "--json"), ("--\n", "-\n")] {
+        ws.lbx(&["--session", "read", "edit", "a.txt", "--old-string", old, "--new-string", new]).ok();
+    }
+    ws.holds("a.txt", "--help\n-\n--json\n");
+    ws.lbx_stdin(&["--session", "write", "write", "b.txt"], "b\n").ok();
+    ws.holds("b.txt", "b\n");
+    ws.lbx(&["write", "c.txt", "--content", "c", "--why", "--content"]).ok();
+    ws.holds("c.txt", "c");
+}
+
+#[test]
+fn a_long_text_may_be_in_a_file() {
+    let ws = Workspace::with(&[("from.txt", "one\n\"two\"\n"), ("a.md", "# A\nold\n")]);
+    ws.lbx(&["write", "to.txt", "--content", "@from.txt"]).ok();
+    ws.holds("to.txt", "one\n\"two\"\n");
+    ws.lbx(&["append", "to.txt", "--content=@from.txt"]).ok();
+    ws.holds("to.txt", "one\n\"two\"\none\n\"two\"\n");
+    for (content, text) in [("@@from.txt", "@from.txt"), ("@", "@"), ("@dec\ndef f()\n", "@dec\ndef f()\n")] {
+        ws.lbx(&["write", "b.txt", "--content", content]).ok();
+        ws.holds("b.txt", text);
+    }
+    let error = ws.unchanged(|| ws.lbx(&["write", "c.txt", "--content", "@missing"]).error("not_found"));
+    assert!(error["suggested_action"].as_str().unwrap().contains("`@@missing`"), "{error}");
+    ws.lbx(&["read", "from.txt"]).ok();
+    ws.write("fix.diff", "--- a/from.txt\n+++ b/from.txt\n@@ -1 +1 @@\n-one\n+1\n");
+    ws.lbx(&["patch", "fix.diff", "--dry-run"]).ok();
+    ws.lbx(&["patch", "fix.diff"]).ok();
+    ws.holds("from.txt", "1\n\"two\"\n");
+    ws.lbx(&["patch", "--reverse", "--patch", "@fix.diff"]).ok();
+    ws.holds("from.txt", "one\n\"two\"\n");
+    ws.lbx(&["patch", "nowhere.diff"]).error("not_found");
+}
+
+#[test]
+fn an_unknown_flag_is_answered_by_what_may_be_meant() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let cases: &[(&[&str], &[&str], &[&str])] = &[
+        (&["read", "a.txt", "--head", "3"], &["--limit"], &["--heading", "as a value"]),
+        (&["read", "a.txt", "--tail", "3"], &["--offset"], &[]),
+        (&["grep", "x", "--maxresult", "3"], &["`grep` has no flag `--maxresult`"], &["as a value"]),
+        (&["edit", "a.txt", "--replaceall"], &["--replace-all"], &[]),
+        (&["grep", "x", "--replace", "y"], &["`edit` replaces"], &["Did you mean"]),
+        (&["write", "a.txt", "--zzz"], &["Leave it out"], &["Did you mean"]),
+        (&["edit", "a.txt", "--edits", "[]"], &["give it in --json"], &[]),
+        (&["grep", "-G", "a", "b"], &["ripgrep's syntax"], &[]),
+        (&["undo", "1", "2", "3"], &["unexpected argument"], &[]),
+    ];
+    for (call, says, not) in cases {
+        let error = ws.lbx(call).error("invalid_request");
+        let all =
+            format!("{} {}", error["message"].as_str().unwrap(), error["suggested_action"].as_str().unwrap());
+        assert!(says.iter().all(|part| all.contains(part)), "{call:?}: {all}");
+        assert!(!not.iter().any(|part| all.contains(part)), "{call:?}: {all}");
+    }
+    for (word, says) in
+        [("copy", "write TO --content @FROM"), ("cat", "`read`"), ("wirte", "Did you mean `write`?")]
+    {
+        let error = ws.lbx(&[word, "a", "b"]).error("invalid_request");
+        assert!(error["suggested_action"].as_str().unwrap().contains(says), "{word}: {error}");
+    }
+}
+
+#[test]
+fn a_line_of_a_batch_is_answered_under_its_id_whatever_is_wrong() {
+    let ws = Workspace::with(&[]);
+    let lines = [
+        r#"{"id":1,"request":{}}"#,
+        r#"{"id":"two","tool":"read","requests":{}}"#,
+        r#"{"id":3,"tool":7}"#,
+        r#"{"id":4,"tool":"nothing"}"#,
+        r#"{"id":5,"tool":"read","request":{"path":"a","path":"b"}}"#,
+        r#"{"id":6,"tool":"read","request":{"pth":"a"}}"#,
+    ];
+    let answers = ws.lbx_stdin(&["batch"], lines.join("\n")).lines();
+    let ids: Vec<&serde_json::Value> = answers.iter().map(|answer| &answer["id"]).collect();
+    assert_eq!(ids, [&json!(1), &json!("two"), &json!(3), &json!(4), &json!(5), &json!(6)]);
+    assert!(answers.iter().all(|answer| answer["error"]["kind"] == "invalid_request"));
+}
+
+#[test]
+fn the_schema_has_the_fields_of_every_tool() {
+    let ws = Workspace::with(&[]);
+    for tool in ["log", "audit", "read", "write"] {
+        let fields = ws.lbx(&["schema", tool]).ok()["tools"][0]["request"]["properties"].clone();
+        assert_eq!(fields["session"]["type"], "string", "{tool}");
+        assert_eq!(fields.get("require_snapshot").is_some(), tool == "write", "{tool}");
+    }
+}
+
+#[test]
+fn an_output_form_that_does_not_exist_is_refused() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let call = |form: &str| ws.call(&["read", "a.txt"]).env("LBX_OUTPUT", form).run();
+    let error = call("yaml").error("invalid_request");
+    assert!(error["message"].as_str().unwrap().contains("LBX_OUTPUT"), "{error}");
+    call("json").ok();
+    call("").ok();
+    assert_eq!(call("text").stdout_text(), "one\n");
+}

@@ -24,7 +24,7 @@ use crate::tools::common::{Shown, Trial};
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// File to change
-    #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file"]))]
+    #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file", "target_file"]))]
     pub path: Option<PathBuf>,
     /// Several files to change in the same way, all or none
     #[arg(value_name = "PATH")]
@@ -36,7 +36,7 @@ pub struct Request {
     pub old_string: Option<String>,
     /// Text to put in its place; may be empty
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    #[schemars(extend("x-aliases" = ["new_str", "new_text", "after", "replacement"]))]
+    #[schemars(extend("x-aliases" = ["new_str", "new_text", "after", "replace", "replacement"]))]
     pub new_string: Option<String>,
     /// Replace whole words only
     #[arg(long)]
@@ -110,7 +110,7 @@ pub struct Item {
     #[schemars(extend("x-aliases" = ["old_str", "old_text", "before", "search"]))]
     pub old_string: Option<String>,
     /// Text to put in its place
-    #[schemars(extend("x-aliases" = ["new_str", "new_text", "after", "replacement"]))]
+    #[schemars(extend("x-aliases" = ["new_str", "new_text", "after", "replace", "replacement"]))]
     pub new_string: String,
     /// Replace whole words only
     #[serde(default)]

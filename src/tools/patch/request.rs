@@ -28,7 +28,7 @@ pub struct Request {
     pub patch: PatchText,
     /// The one file meant, where the patch names none or several
     #[arg(long, value_name = "PATH")]
-    #[schemars(extend("x-aliases" = ["file_path", "filename", "file"]))]
+    #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]
     pub path: Option<PathBuf>,
     /// Leading folders to remove from the patch's paths; a/ and b/ are removed by themselves
     #[arg(long, short = 'p', value_name = "COUNT")]

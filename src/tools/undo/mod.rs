@@ -37,7 +37,7 @@ pub struct Request {
     #[schemars(range(min = 1))]
     pub steps: usize,
     /// Only changes of this file or folder
-    #[schemars(extend("x-aliases" = ["file_path"]))]
+    #[schemars(extend("x-aliases" = ["file_path", "absolute_path"]))]
     pub path: Option<PathBuf>,
     /// Where a file has changed since, merge
     #[arg(long)]

@@ -1,0 +1,107 @@
+//! What there is not: refusals that name what may have been meant, as a question.
+
+use clap::Args as _;
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, Command};
+
+use super::options::Flags;
+use super::words::kebab;
+use crate::error::Error;
+use crate::request;
+use crate::tools::Entry;
+
+/// Flags of other programs that hands reach for, and what does their work here.
+const ELSEWHERE: [(&str, &str, &str); 16] = [
+    ("grep", "--basic-regexp", "Patterns are in ripgrep's syntax: write `a|b` for `a\\|b`."),
+    ("grep", "-G", "Patterns are in ripgrep's syntax: write `a|b` for `a\\|b`."),
+    ("grep", "--files", "`glob` finds files by name."),
+    ("grep", "--files-without-match", "Compare `grep -l` with `glob` for the files without a match."),
+    ("grep", "-L", "Symlinks are never followed; for files without a match compare `grep -l` with `glob`."),
+    ("grep", "--follow", "Symlinks are never followed: name what they lead to as a path."),
+    ("grep", "--replace", "`grep` only finds: `edit` replaces text in files."),
+    ("grep", "--null-data", "Lines end in LF or CRLF only."),
+    ("grep", "-z", "Lines end in LF or CRLF only."),
+    ("grep", "--iglob", "Use --include, with the letters as they are."),
+    ("glob", "--follow", "Symlinks are never followed: name what they lead to as a path."),
+    ("glob", "--name", "Give the pattern as the first argument: `glob '*.rs'`."),
+    ("ls", "--reverse", "Entries come in one order; --sort names it."),
+    ("edit", "--in-place", "`edit` always changes the file itself."),
+    ("edit", "-i", "`edit` always changes the file itself."),
+    ("patch", "-i", "Give the patch as `patch FILE`, in --patch, or on stdin."),
+];
+
+/// The refusal of what clap does not know: a flag, or a word too many.
+#[must_use]
+pub fn argument(tool: &Entry, error: &clap::Error) -> Error {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(given)) if given.starts_with('-') => flag(tool, given),
+        Some(ContextValue::String(given)) => word(tool, given),
+        _ => request::flag_error(error),
+    }
+}
+
+/// The refusal of a word more than the tool takes.
+fn word(tool: &Entry, given: &str) -> Error {
+    let command = (tool.command)();
+    let places: Vec<String> = command.get_positionals().map(shown).collect();
+    let takes = if places.is_empty() { "none".to_owned() } else { places.join(" ") };
+    Error::invalid(format!("unexpected argument `{given}`; `{}` takes {takes}, all else as flags", tool.name))
+        .suggest("Quote a text with spaces, and give each other field as a flag.")
+        .on_command_line(format!("`lbx {} --help` lists the arguments.", tool.name))
+        .detail("argument", given)
+}
+
+/// A positional field as help shows it.
+fn shown(field: &Arg) -> String {
+    let name = field.get_id().as_str().to_uppercase();
+    if field.is_required_set() { name } else { format!("[{name}]") }
+}
+
+/// The refusal of a flag that the tool does not have.
+#[must_use]
+pub fn flag(tool: &Entry, given: &str) -> Error {
+    let given = given.split_once('=').map_or(given, |(name, _)| name);
+    let name = given.trim_start_matches('-');
+    let command = (tool.command)();
+    let globals = Flags::augment_args(Command::new("lbx"));
+    let visible = |argument: &&Arg| !argument.is_hide_set();
+    let own: Vec<String> = command.get_arguments().filter(visible).filter_map(flag_of).collect();
+    let common = globals.get_arguments().filter(visible).filter_map(flag_of);
+    let mut near: Vec<String> = Vec::new();
+    if name.len() > 1 {
+        for field in request::plausible(name, &(tool.request_schema)()) {
+            let argument = command.get_arguments().find(|argument| argument.get_id() == field.as_str());
+            let is_shown = argument.as_ref().is_some_and(visible);
+            near.extend(is_shown.then(|| format!("--{}", kebab(&field))));
+        }
+        let all: Vec<String> = own.iter().cloned().chain(common).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        for close in similar::get_close_matches(given, &all, 1, 0.85) {
+            if !near.iter().any(|known| known == close) {
+                near.push(close.to_owned());
+            }
+        }
+    }
+    near.truncate(3);
+    let hint = ELSEWHERE.iter().find(|(of, flag, _)| *of == tool.name && *flag == given);
+    let question = (!near.is_empty()).then(|| format!("Did you mean {}?", near.join(" or ")));
+    let advice = hint.map(|(.., hint)| (*hint).to_owned()).or(question.clone());
+    let message = format!("`{}` has no flag `{given}` (flags: {})", tool.name, own.join(", "));
+    Error::invalid(message)
+        .suggest(advice.unwrap_or_else(|| "Leave it out, or use one of the flags named.".to_owned()))
+        .on_command_line(format!("`lbx {} --help` describes them.", tool.name))
+        .detail("flag", given)
+        .detail("accepted", own)
+}
+
+/// An argument as a flag; a positional one can be given so too.
+fn flag_of(argument: &Arg) -> Option<String> {
+    if argument.is_positional() {
+        return None;
+    }
+    match (argument.get_long(), argument.get_short()) {
+        (Some(long), _) => Some(format!("--{long}")),
+        (None, Some(short)) => Some(format!("-{short}")),
+        (None, None) => None,
+    }
+}
