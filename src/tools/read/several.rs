@@ -1,6 +1,6 @@
 //! Several files in one answer, which share its bound.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::answer::{Item, Response};
 use super::wanted::Selection;
@@ -68,12 +68,12 @@ pub fn read_several(
 }
 
 /// Bytes that an answer says of a file beside its content.
-fn said(path: &PathBuf) -> usize {
+fn said(path: &Path) -> usize {
     SAID_BYTES + path.as_os_str().len()
 }
 
 /// A file that could not be read.
-fn refused(path: &PathBuf, error: &Error) -> Item {
+fn refused(path: &Path, error: &Error) -> Item {
     let error = serde_json::to_value(Refusal::from(error)).unwrap_or_default();
     Item::Refused { path: path.display().to_string(), error }
 }
