@@ -1,14 +1,13 @@
 //! From a change to its commit on the snapshot branch.
 
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Engine;
 use super::path::WorkspacePath;
 use super::policy::settings::Key;
 use super::snapshot::{
-    AllAhead, AtHand, BASELINE, Bounds, Change, FileChange, FileState, FolderChange, LeftOut, Reason,
+    AllAhead, AtHand, BASELINE, Bounds, Change, FileChange, FileState, FolderChange, LeftOut, Place, Reason,
     Recorded, Scan, SnapshotError, Store,
 };
 use super::state::{STATE_FOLDER, State};
@@ -112,8 +111,7 @@ pub fn baseline(engine: &mut Engine, entry: &Entry, at_hand: &AtHand) {
         at_hand,
     };
     let control = engine.control.clone().within(BASELINE_TIME_MAX.min(scan_time(engine)));
-    let state = state_folder(engine);
-    match uninterrupted(|| open(engine)?.scan(&state, &scan, &control)) {
+    match uninterrupted(|| with_place(engine, |place| open(engine)?.scan(place, &scan, &control))) {
         Ok(recorded) => {
             recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
             // A repository within is its own, at every baseline anew: nobody needs to hear of it.
@@ -150,8 +148,7 @@ pub fn scan(engine: &mut Engine, subject: String, why: Option<&str>, tool: &str)
         at_hand: &AtHand::new(),
     };
     let control = engine.control.clone().within(scan_time(engine));
-    let state = state_folder(engine);
-    let scanned = uninterrupted(|| open(engine)?.scan(&state, &scan, &control));
+    let scanned = uninterrupted(|| with_place(engine, |place| open(engine)?.scan(place, &scan, &control)));
     scanned.map_err(|error| refused(ErrorKind::SnapshotFailed, &error))
 }
 
@@ -174,8 +171,7 @@ pub fn pack(engine: &mut Engine) -> usize {
 /// # Errors
 /// `io_error` where they cannot be opened.
 pub fn find(engine: &Engine) -> Result<Option<Store>, Error> {
-    let root = engine.workspace.root();
-    uninterrupted(|| Store::find(root, &state_folder(engine), engine.policy().branch()))
+    uninterrupted(|| with_place(engine, |place| Store::find(place, engine.policy().branch())))
         .map_err(|error| unreadable(&error))
 }
 
@@ -220,19 +216,23 @@ fn uninterrupted<T>(work: impl Fn() -> Result<T, SnapshotError>) -> Result<T, Sn
 
 /// Opens the snapshots of the workspace.
 fn open(engine: &Engine) -> Result<Store, SnapshotError> {
-    let root = engine.workspace.root();
-    let store = Store::open(root, &state_folder(engine), engine.policy().branch())?;
+    let store = with_place(engine, |place| Store::open(place, engine.policy().branch()))?;
     Ok(store.taking_files_of(engine.policy().number(Key::SnapshotFileBytes)))
 }
 
-/// Where the state is that the private repository belongs to; where there is none yet, a name that is
-/// none's.
-fn state_folder(engine: &Engine) -> PathBuf {
+/// Does `work` with the places of the snapshots.
+fn with_place<T>(
+    engine: &Engine,
+    work: impl FnOnce(&Place<'_>) -> Result<T, SnapshotError>,
+) -> Result<T, SnapshotError> {
     let root = engine.workspace.root();
-    match State::find(&engine.workspace) {
+    let git_dirs = engine.policy().git_dirs();
+    // Where there is no state yet, a name that is none's.
+    let state = match State::find(&engine.workspace) {
         Ok(Some(state)) => root.join(state.path().as_path()),
         _ => root.join(STATE_FOLDER).join("none"),
-    }
+    };
+    work(&Place { root, state: &state, git_dirs: &git_dirs })
 }
 
 /// Why there are no snapshots.

@@ -248,6 +248,7 @@ fn shown(policy: &Policy, held: &Held, explain: bool) -> Shown {
         workspace: explain.then_some(match setting.workspace {
             ByWorkspace::Freely => "freely",
             ByWorkspace::MoreStrictly => "more strictly",
+            ByWorkspace::Never => "never",
         }),
         about: explain.then_some(setting.about),
     }

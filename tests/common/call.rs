@@ -48,6 +48,14 @@ impl Call {
         Self::of(Command::new(LBX), root, home)
     }
 
+    /// The same, with so many bytes of memory to map.
+    #[allow(dead_code, reason = "not every test bounds the memory")]
+    pub fn bounded(root: &Path, home: &Path, bytes: u64) -> Self {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--as={bytes}")).arg("--").arg(LBX);
+        Self::of(command, root, home)
+    }
+
     /// The same, by a user to whom the modes of files mean something, root as well; `None` where root
     /// cannot give up its power.
     #[allow(clippy::print_stderr, reason = "a test that is passed over says so")]

@@ -11,4 +11,5 @@
 #[expect(dead_code, unused_imports, reason = "each test crate uses a part of it")]
 mod common;
 
+mod repository;
 mod workspaces;

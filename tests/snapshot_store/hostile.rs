@@ -102,7 +102,7 @@ fn a_link_in_place_of_the_private_repository_is_not_followed() {
     let (place, victim) = (Place::bare_folder(), Place::bare_folder());
     victim.git(&["init", "-q", "--bare", "."]);
     symlink(&victim.root, place.path(".lbx/repo.git")).unwrap();
-    let opened = lbx::engine::snapshot::Store::open(&place.root, &place.path(".lbx"), "lbx-snapshots");
+    let opened = crate::place::opened(&place.root, "lbx-snapshots");
     assert!(opened.unwrap_err().to_string().contains("is not a folder"));
 }
 
@@ -112,7 +112,7 @@ fn a_link_in_place_of_the_private_repository_is_not_followed() {
 fn child() {
     let Some(root) = std::env::var_os("LBX_TEST_ROOT") else { return };
     let root = std::path::PathBuf::from(root);
-    let mut store = lbx::engine::snapshot::Store::open(&root, &root.join(".lbx"), "lbx-snapshots").unwrap();
+    let mut store = crate::place::opened(&root, "lbx-snapshots").unwrap();
     let files = ["seen", "globally", "crlf.txt"].map(|path| lbx::engine::snapshot::FileChange {
         path: path.as_bytes(),
         before: None,

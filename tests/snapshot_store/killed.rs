@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use lbx::engine::snapshot::{FileChange, FileState, Store};
+use lbx::engine::snapshot::{FileChange, FileState};
 
 use crate::place::{Place, record};
 
@@ -17,7 +17,7 @@ fn child() {
     let Some(root) = std::env::var_os("LBX_TEST_ROOT").map(PathBuf::from) else { return };
     let count = std::env::var("LBX_TEST_COUNT").ok().and_then(|count| count.parse().ok());
     for number in 0..count.unwrap_or(100_000_u32) {
-        let mut store = Store::open(&root, &root.join(".lbx"), "lbx-snapshots").unwrap();
+        let mut store = crate::place::opened(&root, "lbx-snapshots").unwrap();
         let text = format!("{number} {}\n", std::process::id());
         let after = Some(FileState::Regular { executable: false, bytes: text.as_bytes() });
         let files = vec![FileChange { path: b"d/e/a.txt", before: None, after }];

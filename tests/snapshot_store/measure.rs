@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lbx::engine::snapshot::{FileChange, FileState, Store};
+use lbx::engine::snapshot::{FileChange, FileState};
 
 use crate::place::{Place, record};
 
@@ -80,7 +80,7 @@ fn timed(place: &Place, number: u32) -> Duration {
     let files =
         vec![FileChange { path: path.as_bytes(), before: state(&before), after: state(after.as_bytes()) }];
     let started = Instant::now();
-    let mut store = Store::open(&place.root, &place.path(".lbx"), "lbx-snapshots").unwrap();
+    let mut store = crate::place::opened(&place.root, "lbx-snapshots").unwrap();
     let recorded = record(&mut store, "write: x", files).unwrap();
     let took = started.elapsed();
     assert!(recorded.id.is_some() && recorded.external.is_none());

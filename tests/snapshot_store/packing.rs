@@ -105,8 +105,7 @@ fn what_a_killed_call_left_is_cleared_and_a_damaged_object_stays() {
 fn child() {
     let Some(root) = std::env::var_os("LBX_TEST_ROOT").map(PathBuf::from) else { return };
     for number in 0..10_000 {
-        let mut store =
-            lbx::engine::snapshot::Store::open(&root, &root.join(".lbx"), "lbx-snapshots").unwrap();
+        let mut store = crate::place::opened(&root, "lbx-snapshots").unwrap();
         let text = format!("{number} {}\n", std::process::id());
         let after =
             Some(lbx::engine::snapshot::FileState::Regular { executable: false, bytes: text.as_bytes() });

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
-use lbx::engine::snapshot::{BRANCH_DEFAULT, Change, FileChange, FileState, Recorded, SnapshotError, Store};
+use lbx::engine::snapshot::{
+    self, BRANCH_DEFAULT, Change, FileChange, FileState, Recorded, SnapshotError, Store,
+};
 use tempfile::TempDir;
 
 /// Owned form of a [`FileState`].
@@ -125,7 +127,17 @@ impl Place {
     }
 
     pub fn open(&self) -> Store {
-        Store::open(&self.root, &self.root.join(".lbx"), BRANCH_DEFAULT).unwrap()
+        opened(&self.root, BRANCH_DEFAULT).unwrap()
+    }
+
+    /// Scans the work tree.
+    pub fn scan(
+        &self,
+        scan: &snapshot::Scan<'_>,
+        control: &lbx::control::Control,
+    ) -> Result<Recorded, SnapshotError> {
+        let place = snapshot::Place { root: &self.root, state: &self.root.join(".lbx"), git_dirs: &[] };
+        self.open().scan(&place, scan, control)
     }
 
     /// Does `work` on the work tree and records what it did to `paths`.
@@ -200,6 +212,11 @@ impl Place {
         assert!(output.status.success(), "{said}");
         assert!(!said.contains("error") && !said.contains("warning"), "{said}");
     }
+}
+
+/// The snapshots of the workspace `root`.
+pub fn opened(root: &Path, branch: &str) -> Result<Store, SnapshotError> {
+    Store::open(&snapshot::Place { root, state: &root.join(".lbx"), git_dirs: &[] }, branch)
 }
 
 fn collect(folder: &Path, into: &mut BTreeMap<PathBuf, Vec<u8>>) {

@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use lbx::engine::snapshot::{BRANCH_DEFAULT, Store};
+use lbx::engine::snapshot::{self, BRANCH_DEFAULT, Store};
 
-use crate::place::Place;
+use crate::place::{Place, opened};
 
 /// Records two changes and lets git judge.
 fn works(place: &Place) {
@@ -149,16 +149,29 @@ fn the_repository_of_another_folder_is_not_followed() {
 }
 
 #[test]
-fn a_git_folder_that_lies_elsewhere_serves() {
-    let place = Place::bare_folder();
-    place.git(&["init", "-q", "-b", "main", "--separate-git-dir", "../store.git"]);
-    place.configure();
-    place.commit(&[("a", "a")]);
-    works(&place);
-    let place = Place::with(&[("a", "a")]);
-    fs::rename(place.path(".git"), place.root.parent().unwrap().join("moved.git")).unwrap();
-    symlink("../moved.git", place.path(".git")).unwrap();
-    works(&place);
+fn a_git_folder_that_lies_elsewhere_serves_where_it_points_back_or_the_user_says_so() {
+    let separate = Place::bare_folder();
+    separate.git(&["init", "-q", "-b", "main", "--separate-git-dir", "../store.git"]);
+    separate.configure();
+    separate.commit(&[("a", "a")]);
+    let linked = Place::with(&[("a", "a")]);
+    fs::rename(linked.path(".git"), linked.root.parent().unwrap().join("store.git")).unwrap();
+    symlink("../store.git", linked.path(".git")).unwrap();
+    for place in [separate, linked] {
+        let git_dir = place.root.parent().unwrap().join("store.git");
+        let before = place.frozen();
+        let recorded = place.put("new.txt", "one\n");
+        assert!(place.open().is_private());
+        let wanted = format!("snapshot.git_dirs = [\"{}\"]", git_dir.display());
+        assert!(recorded.warnings[0].contains(&wanted), "{recorded:?}");
+        assert_eq!(place.frozen(), before);
+        assert!(!place.try_git(&["rev-parse", "--verify", "lbx-snapshots"]).status.success());
+        let state = place.path(".lbx");
+        let allowed = snapshot::Place { root: &place.root, state: &state, git_dirs: &[git_dir] };
+        assert!(!Store::open(&allowed, BRANCH_DEFAULT).unwrap().is_private());
+        place.git(&["config", "core.worktree", place.root.to_str().unwrap()]);
+        works(&place);
+    }
 }
 
 #[test]
@@ -276,8 +289,7 @@ fn branches_that_would_clash_are_refused() {
         assert!(error.to_string().contains("lbx-snapshots"), "{error}");
         assert_eq!(place.frozen(), before);
         place.git(&["clone", "-q", ".", "../clone"]);
-        let state = place.path(".lbx");
-        let mut below = Store::open(&place.root, &state, "main/snapshots").unwrap();
+        let mut below = opened(&place.root, "main/snapshots").unwrap();
         assert!(crate::place::record(&mut below, "x", change()).is_err());
         place.git(&["branch", "-D", "lbx-snapshots/x"]);
         assert!(place.put("a", "d\n").id.is_some()); // an empty folder may be left of it
@@ -295,9 +307,9 @@ fn change() -> Vec<lbx::engine::snapshot::FileChange<'static>> {
 fn odd_branch_names_are_refused() {
     let place = Place::with(&[("a", "a")]);
     for name in ["", "a..b", "x.lock", "-", "a b", "../../x", "/x"] {
-        let opened = Store::open(&place.root, &place.path(".lbx"), name);
+        let opened = opened(&place.root, name);
         let refused = opened.is_err() || name == "-";
         assert!(refused, "{name}");
     }
-    assert!(Store::open(&place.root, &place.path(".lbx"), BRANCH_DEFAULT).is_ok());
+    assert!(opened(&place.root, BRANCH_DEFAULT).is_ok());
 }

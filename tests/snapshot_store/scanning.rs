@@ -26,7 +26,7 @@ fn scan_as(place: &Place, subject: Option<&str>, control: &Control) -> Result<Re
         time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
         bounds: Bounds::FULL,
     };
-    place.open().scan(&place.path(".lbx"), &scan, control)
+    place.scan(&scan, control)
 }
 
 /// The tree that git itself would make of the work tree.

@@ -407,13 +407,18 @@ fn every_setting_can_be_set_from_every_source() {
             "match" => json!("flexible"),
             "hard_links" => json!("refuse"),
             "protect" => json!(["x"]),
+            "snapshot.git_dirs" => json!(["/x"]),
             "snapshot.branch" => json!("lbx-other"),
             "snapshot.enabled" | "snapshot.require" => json!(true),
             "gc.keep_bytes" => json!(0),
             _ => json!(known["default"].as_u64().unwrap() + 1),
         };
         let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let plain = if key == "protect" { "x".to_owned() } else { plain };
+        let plain = match key {
+            "protect" => "x".to_owned(),
+            "snapshot.git_dirs" => "/x".to_owned(),
+            _ => plain,
+        };
         let is = |from: &str, answer: Answer| {
             let found = setting(&answer, key);
             assert_eq!((&found["value"], found["from"].as_str().unwrap()), (&value, from), "{key}");
@@ -422,7 +427,9 @@ fn every_setting_can_be_set_from_every_source() {
         is("user", ws.lbx(&["config", key]));
         user_policy(&ws, "");
         ws.write(".lbx/config.toml", format!("{key} = {value}\n"));
-        is("workspace", ws.lbx(&["config", key]));
+        if known["workspace"] != "never" {
+            is("workspace", ws.lbx(&["config", key]));
+        }
         ws.write(".lbx/config.toml", "");
         let variable = known["environment"].as_str().unwrap();
         is("environment", ws.call(&["config", key]).env(variable, &plain).run());
@@ -443,6 +450,7 @@ fn a_workspace_loosens_gate_matching_and_limits_only() {
         ("snapshot.branch = 'main'", false),
         ("snapshot.branch = 'agents'", false),
         ("snapshot.file_bytes = 1", false),
+        ("snapshot.git_dirs = ['/x']", false),
         ("snapshot.scan_seconds = 1", false),
         ("snapshot.scan_files = 1", false),
         ("snapshot.scan_bytes = 1", false),

@@ -97,8 +97,15 @@ pub fn take_all(
 
 /// Why a workspace's file may not say so, whoever uses it.
 fn refused_of_workspace(setting: &Setting, value: &Value) -> Option<String> {
-    if setting.workspace == ByWorkspace::Freely {
-        return None;
+    match setting.workspace {
+        ByWorkspace::Freely => return None,
+        ByWorkspace::Never => {
+            return Some(format!(
+                "`{}`: a workspace's file may not set it; it belongs in the user's own file",
+                setting.name
+            ));
+        }
+        ByWorkspace::MoreStrictly => {}
     }
     if let (Form::Branch, Value::Text(name)) = (setting.form, value) {
         let is_ours = name.starts_with("lbx-") || name.starts_with("lbx/");

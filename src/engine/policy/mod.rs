@@ -214,6 +214,15 @@ impl Policy {
         self.text(Key::SnapshotBranch)
     }
 
+    /// The git folders elsewhere that `.git` may lead to.
+    #[must_use]
+    pub fn git_dirs(&self) -> Vec<PathBuf> {
+        match self.value(Key::GitDirs) {
+            Some(Value::Globs(folders)) => folders.iter().map(PathBuf::from).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Where a setting's value was written, for messages.
     #[must_use]
     pub fn source_of(&self, key: Key) -> String {

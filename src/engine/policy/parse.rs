@@ -93,7 +93,7 @@ pub fn parse_text(setting: &Setting, text: &str) -> Result<Value, String> {
             "false" | "0" => Ok(Value::Switch(false)),
             _ => Err(wrong()),
         },
-        Form::Globs => {
+        Form::Globs | Form::Folders => {
             let globs = text.split(':').filter(|glob| !glob.is_empty()).map(str::to_owned).collect();
             checked(setting, Value::Globs(globs))
         }
@@ -159,7 +159,7 @@ impl Reader<'_> {
                 Value::Number(parsed.map_err(|_| wrong())?)
             }
             (Form::Switch, DeValue::Boolean(switch)) => Value::Switch(*switch),
-            (Form::Globs, DeValue::Array(items)) => {
+            (Form::Globs | Form::Folders, DeValue::Array(items)) => {
                 let mut globs = Vec::with_capacity(items.len());
                 for item in items {
                     let DeValue::String(glob) = item.get_ref() else {
@@ -201,6 +201,16 @@ fn checked(setting: &Setting, value: Value) -> Result<Value, String> {
             wrong(&number.to_string())
         }
         (Form::Branch, Value::Text(name)) => branch_fault(name).map_or(Ok(value), Err),
+        (Form::Folders, Value::Globs(folders)) => {
+            let is_folder = |folder: &&String| folder.starts_with('/') && folder.len() <= GLOB_BYTES_MAX;
+            match folders.iter().find(|folder| !is_folder(folder)) {
+                Some(odd) => Err(wrong_form(setting, &format!("{:?}", clipped(odd)))),
+                None if folders.len() > GLOBS_MAX => {
+                    Err(format!("`{}` has {} folders, more than {GLOBS_MAX}", setting.name, folders.len()))
+                }
+                None => Ok(value),
+            }
+        }
         (Form::Globs, Value::Globs(globs)) if globs.len() > GLOBS_MAX => {
             Err(format!("`{}` has {} globs, more than {GLOBS_MAX}", setting.name, globs.len()))
         }
@@ -228,6 +238,7 @@ pub fn expected(form: Form) -> String {
         }
         Form::Switch => "true or false".to_owned(),
         Form::Globs => "a list of globs".to_owned(),
+        Form::Folders => "a list of absolute paths".to_owned(),
         Form::Branch => "the name of a branch".to_owned(),
     }
 }

@@ -48,6 +48,8 @@ pub enum Key {
     SnapshotRequire,
     /// The largest file that enters one.
     SnapshotFileBytes,
+    /// The git folders elsewhere that serve.
+    GitDirs,
     /// How long a full scan may take.
     ScanSeconds,
     /// How many files that differ it takes in.
@@ -80,6 +82,8 @@ pub enum Form {
     Switch,
     /// A list of globs.
     Globs,
+    /// A list of absolute paths of folders.
+    Folders,
     /// The short name of a branch.
     Branch,
 }
@@ -92,6 +96,8 @@ pub enum ByWorkspace {
     Freely,
     /// Only make it stricter than its default; what the user has set stays where it is stricter.
     MoreStrictly,
+    /// Nothing.
+    Never,
 }
 
 /// A value.
@@ -164,7 +170,7 @@ const fn word(text: &'static str) -> Value {
 }
 
 /// Every setting, in the order in which `config` and the documentation show them.
-pub static SETTINGS: [Setting; 25] = [
+pub static SETTINGS: [Setting; 26] = [
     free(
         Key::Gate,
         "gate",
@@ -310,6 +316,15 @@ pub static SETTINGS: [Setting; 25] = [
         Value::Number(FILE_BYTES_MAX),
         "The largest file that enters a snapshot; an answer names what was left out.",
     ),
+    Setting {
+        key: Key::GitDirs,
+        name: "snapshot.git_dirs",
+        form: Form::Folders,
+        default: Value::Globs(Vec::new()),
+        workspace: ByWorkspace::Never,
+        about: "Git folders outside the workspace, as absolute paths, that snapshots may go to where .git \
+                leads there and they do not point back, as after git init --separate-git-dir.",
+    },
     strict(
         Key::ScanSeconds,
         "snapshot.scan_seconds",

@@ -5,6 +5,8 @@ use gix::objs::Commit;
 
 use super::error::{Doing as _, SnapshotError};
 use super::message::{self, Trailers};
+use super::refs;
+use super::repo::Repo;
 use super::tree;
 
 /// Name and address under which every snapshot is committed, so that an agent's never passes
@@ -31,7 +33,7 @@ pub struct Stamp<'a> {
 /// Commits that grow on top of the branch; none is visible before the branch moves.
 pub struct Chain<'a> {
     /// Where the objects go.
-    repo: &'a gix::Repository,
+    repo: &'a Repo,
     /// What every commit says of its origin.
     stamp: Stamp<'a>,
     /// The newest tree.
@@ -51,12 +53,8 @@ impl<'a> Chain<'a> {
     ///
     /// Where HEAD is not the one that `tip` knew, the first commit is `external: HEAD moved to …`;
     /// where that would change nothing, the next commit just gets HEAD as a further parent.
-    pub fn begin(
-        repo: &'a gix::Repository,
-        tip: Option<ObjectId>,
-        stamp: Stamp<'a>,
-    ) -> Result<Self, SnapshotError> {
-        let head = head(repo)?;
+    pub fn begin(repo: &'a Repo, tip: Option<ObjectId>, stamp: Stamp<'a>) -> Result<Self, SnapshotError> {
+        let head = refs::head(repo)?;
         let head_tree = head.map(|id| tree_of(repo, id)).transpose()?;
         let empty = ObjectId::empty_tree(repo.object_hash());
         let mut chain = Self {
@@ -169,16 +167,8 @@ struct KnownHead {
     tree: Option<ObjectId>,
 }
 
-/// The commit at HEAD; `None` while it is unborn.
-pub fn head(repo: &gix::Repository) -> Result<Option<ObjectId>, SnapshotError> {
-    let head = repo.head().untold(|| "HEAD cannot be read".into())?;
-    let id =
-        head.try_into_peeled_id().untold(|| "HEAD, or the branch that it is on, cannot be read".into())?;
-    Ok(id.map(gix::Id::detach))
-}
-
 /// The tree of a commit.
-pub fn tree_of(repo: &gix::Repository, commit: ObjectId) -> Result<ObjectId, SnapshotError> {
+pub fn tree_of(repo: &Repo, commit: ObjectId) -> Result<ObjectId, SnapshotError> {
     let doing = || format!("the commit {commit} cannot be read");
     Ok(repo.find_commit(commit).doing(doing)?.tree_id().doing(doing)?.detach())
 }

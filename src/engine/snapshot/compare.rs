@@ -7,6 +7,7 @@ use gix::bstr::BString;
 use gix::objs::tree::{Entry, EntryKind};
 
 use super::error::SnapshotError;
+use super::repo::Repo;
 use super::tree;
 
 /// Deepest nesting of folders that is compared.
@@ -74,12 +75,7 @@ pub struct Changes {
 }
 
 /// Compares two trees up to `paths_max` paths; equal folders are never opened.
-pub fn trees(
-    repo: &gix::Repository,
-    old: ObjectId,
-    new: ObjectId,
-    paths_max: usize,
-) -> Result<Changes, SnapshotError> {
+pub fn trees(repo: &Repo, old: ObjectId, new: ObjectId, paths_max: usize) -> Result<Changes, SnapshotError> {
     let mut comparison = Comparison { repo, paths_max, found: Changes::default() };
     comparison.folder(&BString::default(), Some(old), Some(new), 0)?;
     Ok(comparison.found)
@@ -88,7 +84,7 @@ pub fn trees(
 /// A comparison under way.
 struct Comparison<'r> {
     /// The repository.
-    repo: &'r gix::Repository,
+    repo: &'r Repo,
     /// How many paths are wanted at most.
     paths_max: usize,
     /// What was found so far.

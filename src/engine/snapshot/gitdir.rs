@@ -1,11 +1,20 @@
 //! Where the repository of a workspace lies, without trusting what `.git` says.
+//!
+//! A real folder `.git` is the repository. What a file or a link leads to serves only where it points
+//! back to this folder: a linked worktree by its `gitdir`, a submodule by its `core.worktree`; or where
+//! the user's own policy names it. Anyone could have made the pointer, but only who may write in the
+//! repository can make the way back.
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use gix::bstr::ByteSlice as _;
+use gix::config::Source;
+
+use super::held::Held;
+use super::ordinary::CONFIG_BYTES_MAX;
 
 /// Longest `.git` file and the like that is read, in bytes.
 const POINTER_BYTES_MAX: u64 = 4096;
@@ -30,28 +39,34 @@ pub struct Located {
     pub common: Option<PathBuf>,
     /// The name of the linked worktree, where it is one.
     pub worktree: Option<String>,
-    /// Whether a link or a file led outside `.git`, so that the repository must confirm the way back.
-    pub elsewhere: bool,
 }
 
-/// Looks at `.git` in `root`, a canonical path.
+/// Looks at `.git` in `root`, a canonical path. `allowed` are the git folders elsewhere that the user
+/// has named.
 ///
 /// # Errors
 /// Where the file system fails.
-pub fn locate(root: &Path) -> io::Result<GitDir> {
-    let dot_git = root.join(".git");
-    let kind = match fs::symlink_metadata(&dot_git) {
-        Ok(metadata) => metadata.file_type(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(GitDir::Absent),
-        Err(error) => return Err(error),
-    };
-    if kind.is_dir() {
-        return Ok(own_folder(dot_git));
+pub fn locate(root: &Path, allowed: &[PathBuf]) -> io::Result<GitDir> {
+    let folder = Held::open(root)?;
+    let Some(stat) = folder.stat(".git")? else { return Ok(GitDir::Absent) };
+    let path = root.join(".git");
+    if crate::engine::fs::is_folder(&stat) {
+        return Ok(own_folder(path));
     }
-    let Ok(target) = fs::canonicalize(&dot_git) else {
-        return Ok(GitDir::Odd("`.git` is a link to nothing".into()));
+    // A link or a pointer may lead anywhere: what it leads to is then held to the way back.
+    let target = if crate::engine::fs::is_symlink(&stat) {
+        path
+    } else {
+        let Some(target) = read_pointer(&folder, ".git", b"gitdir:") else {
+            return Ok(GitDir::Odd("`.git` is neither a folder nor a pointer to one".into()));
+        };
+        root.join(target)
     };
-    if target.is_dir() { folder_elsewhere(root, target) } else { follow_file(root, &target) }
+    match fs::canonicalize(&target) {
+        Ok(path) if path.is_dir() => folder_elsewhere(root, path, allowed),
+        Ok(file) if crate::engine::fs::is_symlink(&stat) => linked_pointer(root, &file, allowed),
+        Ok(_) | Err(_) => Ok(GitDir::Odd("`.git` points to a folder that is not there".into())),
+    }
 }
 
 /// A real folder `.git`: it must be the whole repository.
@@ -59,42 +74,54 @@ fn own_folder(path: PathBuf) -> GitDir {
     if fs::symlink_metadata(path.join("commondir")).is_ok() {
         return GitDir::Odd("`.git` takes its objects from another folder".into());
     }
-    GitDir::Here(Located { path, common: None, worktree: None, elsewhere: false })
+    GitDir::Here(Located { path, common: None, worktree: None })
 }
 
-/// Follows a `.git` file.
-fn follow_file(root: &Path, file: &Path) -> io::Result<GitDir> {
-    let Some(target) = read_pointer(file, b"gitdir:")? else {
-        return Ok(GitDir::Odd("`.git` is neither a folder nor a pointer to one".into()));
+/// Follows a `.git` link that leads to the pointer `file`.
+fn linked_pointer(root: &Path, file: &Path, allowed: &[PathBuf]) -> io::Result<GitDir> {
+    let (Some(parent), Some(name)) = (file.parent(), file.file_name()) else {
+        return Ok(GitDir::Odd("`.git` is a link to nothing".into()));
     };
-    let base = file.parent().unwrap_or(root);
-    match fs::canonicalize(base.join(&target)) {
-        Ok(path) if path.is_dir() => folder_elsewhere(root, path),
-        Ok(_) | Err(_) => {
-            Ok(GitDir::Odd(format!("`.git` points to `{}`, which is not there", target.display())))
-        }
+    let pointer = Held::open(parent).ok().and_then(|folder| read_pointer(&folder, name, b"gitdir:"));
+    match pointer.and_then(|pointer| fs::canonicalize(parent.join(pointer)).ok()) {
+        Some(path) if path.is_dir() => folder_elsewhere(root, path, allowed),
+        _ => Ok(GitDir::Odd("`.git` is neither a folder nor a pointer to one".into())),
     }
 }
 
-/// A git folder outside `root/.git`: it must not be another work tree's.
-fn folder_elsewhere(root: &Path, path: PathBuf) -> io::Result<GitDir> {
-    if fs::symlink_metadata(path.join("commondir")).is_ok() {
-        return linked_worktree(root, path);
+/// A git folder outside `root/.git`: it must point back to `root`, or the user must have named it.
+fn folder_elsewhere(root: &Path, path: PathBuf, allowed: &[PathBuf]) -> io::Result<GitDir> {
+    let folder = Held::open(&path)?;
+    if folder.stat("commondir")?.is_some() {
+        return Ok(linked_worktree(root, path, &folder));
     }
-    let of_another = path.file_name() == Some(OsStr::new(".git")) && path.parent() != Some(root);
-    if of_another {
-        return Ok(GitDir::Odd(format!(
-            "`.git` points to the repository of another folder, `{}`",
-            path.display()
-        )));
+    let is_allowed = allowed.iter().any(|allowed| fs::canonicalize(allowed).is_ok_and(|it| it == path));
+    if is_allowed || work_tree(&folder).as_deref() == Some(root) {
+        return Ok(GitDir::Here(Located { path, common: None, worktree: None }));
     }
-    Ok(GitDir::Here(Located { path, common: None, worktree: None, elsewhere: true }))
+    let shown = path.display();
+    Ok(GitDir::Odd(format!(
+        "`.git` leads to `{shown}`, which does not point back to this folder; where it is yours, set snapshot.git_dirs = [\"{shown}\"] in your own policy file"
+    )))
+}
+
+/// The work tree that a git folder's own configuration names.
+fn work_tree(folder: &Held) -> Option<PathBuf> {
+    let bytes = folder.read("config", CONFIG_BYTES_MAX).ok()??;
+    let metadata = gix::config::file::Metadata::from(Source::Local);
+    let config = gix::config::File::from_bytes_no_includes(
+        &bytes,
+        metadata,
+        gix::config::file::init::Options::default(),
+    );
+    let named = config.ok()?.string("core.worktree")?;
+    fs::canonicalize(folder.path().join(named.to_path().ok()?)).ok()
 }
 
 /// The git folder of a linked worktree: it must lie in its repository and point back to `root`.
-fn linked_worktree(root: &Path, path: PathBuf) -> io::Result<GitDir> {
-    let common = read_pointer(&path.join("commondir"), b"")?.map(|common| path.join(common));
-    let back = read_pointer(&path.join("gitdir"), b"")?.map(|back| path.join(back));
+fn linked_worktree(root: &Path, path: PathBuf, folder: &Held) -> GitDir {
+    let common = read_pointer(folder, "commondir", b"").map(|common| path.join(common));
+    let back = read_pointer(folder, "gitdir", b"").map(|back| path.join(back));
     let common = common.and_then(|common| fs::canonicalize(common).ok());
     let work_tree = back.and_then(|back| fs::canonicalize(back.parent()?).ok());
     let worktrees = path.parent();
@@ -102,23 +129,19 @@ fn linked_worktree(root: &Path, path: PathBuf) -> io::Result<GitDir> {
         && common.is_some()
         && common.as_deref() == worktrees.and_then(Path::parent);
     if !within || work_tree.as_deref() != Some(root) {
-        return Ok(GitDir::Odd(format!(
+        return GitDir::Odd(format!(
             "`{}` does not point back to this worktree; `git worktree repair` may help",
             path.display()
-        )));
+        ));
     }
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    Ok(GitDir::Here(Located { path, common, worktree: name, elsewhere: false }))
+    GitDir::Here(Located { path, common, worktree: name })
 }
 
 /// The path in a one-line file, after `prefix`; `None` where it is not such a file.
-fn read_pointer(file: &Path, prefix: &[u8]) -> io::Result<Option<PathBuf>> {
-    if !fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) {
-        return Ok(None);
-    }
-    let mut bytes = Vec::new();
-    fs::File::open(file)?.take(POINTER_BYTES_MAX).read_to_end(&mut bytes)?;
-    let line = bytes.strip_prefix(prefix).map(|rest| rest.trim_start_with(|c| c == ' '));
-    let line = line.map(|rest| rest.trim_end_with(|c| c == '\n' || c == '\r'));
-    Ok(line.filter(|line| !line.is_empty()).and_then(|line| line.to_path().ok()).map(Path::to_owned))
+fn read_pointer(folder: &Held, name: impl AsRef<Path>, prefix: &[u8]) -> Option<PathBuf> {
+    let bytes = folder.read(name, POINTER_BYTES_MAX).ok()??;
+    let line = bytes.strip_prefix(prefix)?.trim_start_with(|c| c == ' ');
+    let line = line.trim_end_with(|c| c == '\n' || c == '\r');
+    if line.is_empty() { None } else { line.to_path().ok().map(Path::to_owned) }
 }

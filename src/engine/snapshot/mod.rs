@@ -4,6 +4,7 @@
 //! cheap to open and reads the repository's settings then, so open one for each call.
 
 mod ahead;
+mod alternates;
 mod branch;
 mod chain;
 mod change;
@@ -13,6 +14,7 @@ mod disk;
 mod error;
 mod folder;
 mod gitdir;
+mod held;
 mod history;
 mod message;
 mod objects;
@@ -22,6 +24,8 @@ mod prepare;
 mod private;
 mod racy;
 mod read;
+mod refs;
+mod repo;
 mod repository;
 mod revision;
 mod rules;
@@ -33,7 +37,6 @@ mod untracked;
 mod walk;
 
 use std::fmt;
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -43,6 +46,7 @@ use gix::bstr::ByteSlice as _;
 use self::branch::{Branch, LogLine, Moved};
 use self::chain::{Chain, EXTERNAL, Stamp};
 use self::error::Doing as _;
+use self::repo::Repo;
 use self::tree::Edit;
 
 pub use self::ahead::{Ahead, AllAhead, Before, LARGE_BYTES, Worker};
@@ -53,6 +57,7 @@ pub use self::delta::Delta;
 pub use self::disk::AtHand;
 pub use self::error::SnapshotError;
 pub use self::history::{FileStat, Log, Query, Snapshot};
+pub use self::repository::Place;
 pub use self::scan::{Bounds, Scan};
 pub use self::since::SessionChanges;
 
@@ -70,7 +75,7 @@ const ATTEMPT_NAP: Duration = Duration::from_millis(2);
 /// The snapshots of one workspace.
 pub struct Store {
     /// The repository that holds them. New objects stay in its memory until they are stored whole.
-    repo: gix::Repository,
+    repo: Repo,
     /// The branch that names them.
     branch: Branch,
     /// Whether the repository is lbx's own.
@@ -84,31 +89,31 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the snapshots of the workspace `root`, a canonical absolute path.
+    /// Opens the snapshots of a workspace, whose state folder exists.
     ///
-    /// `state` is its folder for lbx's own files, which exists. Without a repository at `root`
-    /// that gix can use, a private one is made in there, and a warning says why.
+    /// Without a repository there that gix can use, a private one is made in the state folder, and a
+    /// warning says why.
     ///
     /// # Errors
     /// Where neither can be opened, or `branch` cannot be a branch's name.
-    pub fn open(root: &Path, state: &Path, branch: &str) -> Result<Self, SnapshotError> {
-        Self::of(repository::open(root, state)?, branch)
+    pub fn open(place: &Place<'_>, branch: &str) -> Result<Self, SnapshotError> {
+        Self::of(repository::open(place)?, branch)
     }
 
-    /// Opens the snapshots of the workspace `root` for reading: nothing is made where there are none.
+    /// Opens the snapshots of a workspace for reading: nothing is made where there are none.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn find(root: &Path, state: &Path, branch: &str) -> Result<Option<Self>, SnapshotError> {
-        let Some(mut opened) = repository::find(root, state)? else { return Ok(None) };
+    pub fn find(place: &Place<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
+        let Some(mut opened) = repository::find(place)? else { return Ok(None) };
         // A snapshot is read again as the parent of the next one, and most of their trees are the same.
-        opened.repo.object_cache_size_if_unset(READ_CACHE_BYTES);
+        opened.repo.keep_read(READ_CACHE_BYTES);
         Self::of(opened, branch).map(Some)
     }
 
     /// The snapshots in an opened repository.
     fn of(opened: repository::Opened, branch: &str) -> Result<Self, SnapshotError> {
-        let branch = Branch::new(&opened.repo, branch, opened.worktree.as_deref())?;
+        let branch = Branch::new(branch, opened.worktree.as_deref())?;
         let repo = opened.repo.with_object_memory();
         let warnings = opened.warning.into_iter().collect();
         let (private, ahead) = (opened.private, AllAhead::default());

@@ -1,21 +1,21 @@
 //! Putting new objects on disk, so that they are there before anything names them.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::collections::BTreeMap;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use gix::ObjectId;
 use gix::objs::Kind;
 use gix::odb::memory::Storage;
 use gix::zlib::{Compression, stream::deflate};
+use rustix::io::Errno;
 
 use super::error::{Doing as _, SnapshotError};
+use super::held::Held;
+use super::repo::Repo;
 use crate::engine::fs::write_all;
 
 /// Most threads that write and sync at once; a disk gains little from more.
@@ -64,19 +64,20 @@ impl Packed {
 }
 
 /// Stores every object that waits in the memory of `repo`, and those of `packed`; they are durable then.
-pub fn store_all(repo: &gix::Repository, packed: &[Packed]) -> Result<(), SnapshotError> {
-    let folder = repo.common_dir().join("objects");
+pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<(), SnapshotError> {
+    let folder = repo.objects_folder();
     let memory = repo.objects.reset_object_memory().unwrap_or_default();
-    store(&folder, &memory, packed, repo.loose_compression())
-        .doing(|| format!("cannot store objects in `{}`", folder.display()))
+    store(folder, &memory, packed, repo.loose_compression())
+        .doing(|| format!("cannot store objects in `{}`", folder.path().display()))
 }
 
 /// Writes every object of `memory` and of `packed` loose below `folder`, and returns when all are durable.
 ///
 /// Each gets a file of its own, written aside under a name that `git gc` clears away, synced
 /// and only then renamed, so that no power cut leaves an empty object. The waits for the disk
-/// overlap, since the files are spread over threads; many files are synced all at once.
-fn store(folder: &Path, memory: &Storage, packed: &[Packed], level: Compression) -> io::Result<()> {
+/// overlap, since the files are spread over threads; many files are synced all at once. No folder is
+/// reached through a link.
+fn store(folder: &Held, memory: &Storage, packed: &[Packed], level: Compression) -> io::Result<()> {
     let plain = memory.iter().map(|(id, (kind, bytes))| (id, Form::Plain(*kind, bytes.as_slice())));
     let packed = packed.iter().map(|object| (&object.id, Form::Packed(&object.bytes)));
     let objects: Vec<Object<'_>> = plain.chain(packed).collect();
@@ -84,11 +85,12 @@ fn store(folder: &Path, memory: &Storage, packed: &[Packed], level: Compression)
         folder,
         level,
         sync_each: objects.len() <= SYNC_EACH_MAX || cfg!(not(target_os = "linux")),
+        folders: Mutex::default(),
         made_folder: AtomicBool::new(false),
     };
     if writer.sync_each {
         in_parallel(&objects, |object| writer.write(object).and_then(|written| written.put()))?;
-        return writer.sync_folders(&objects);
+        return writer.sync_folders();
     }
     let written = Mutex::new(Vec::new());
     in_parallel(&objects, |object| {
@@ -102,77 +104,53 @@ fn store(folder: &Path, memory: &Storage, packed: &[Packed], level: Compression)
     sync_all(folder)
 }
 
-/// Syncs the whole file system that `path` is on.
+/// Syncs the whole file system that `folder` is on.
 #[cfg(target_os = "linux")]
-fn sync_all(path: &Path) -> io::Result<()> {
-    Ok(rustix::fs::syncfs(File::open(path)?)?)
+fn sync_all(folder: &Held) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(folder)?)
 }
 
 /// Syncs a folder; elsewhere each object is synced by itself.
 #[cfg(not(target_os = "linux"))]
-fn sync_all(path: &Path) -> io::Result<()> {
-    sync_folder(path)
+fn sync_all(folder: &Held) -> io::Result<()> {
+    Ok(folder.sync()?)
 }
 
-/// Syncs a folder, so that the names in it are durable.
-pub fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
-}
-
-/// Makes a fan-out folder that is missing, and says so in `made`.
-fn make_fan_out(folder: &Path, path: &Path, made: &AtomicBool) -> io::Result<()> {
-    match fs::create_dir(path) {
-        Ok(()) => {
-            made.store(true, Ordering::Relaxed);
-            share_like(folder, path)
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Gives a new folder the permissions of the one it lies in, as a shared repository needs.
-fn share_like(parent: &Path, child: &Path) -> io::Result<()> {
-    let wanted = fs::metadata(parent)?.permissions();
-    if fs::metadata(child)?.permissions().mode() != wanted.mode() {
-        fs::set_permissions(child, wanted)?;
-    }
-    Ok(())
-}
-
-/// The folder that holds the object `id`.
-fn fan_out(folder: &Path, id: &ObjectId) -> PathBuf {
-    folder.join(id.to_hex_with_len(2).to_string())
-}
+/// The folders of objects that were opened, by their names.
+type Folders = BTreeMap<String, Arc<Held>>;
 
 /// Writes loose objects.
 struct Writer<'a> {
     /// The folder `objects`.
-    folder: &'a Path,
+    folder: &'a Held,
     /// How hard to compress.
     level: Compression,
     /// Whether each file is synced when it is written.
     sync_each: bool,
-    /// Whether a fan-out folder was missing.
+    /// The fan-out folders that are open.
+    folders: Mutex<Folders>,
+    /// Whether one was missing.
     made_folder: AtomicBool,
 }
 
 /// An object that is written but has not its name yet.
 struct Aside {
-    /// Where it is.
-    path: PathBuf,
-    /// Where it shall be.
-    to: PathBuf,
+    /// The folder that it is in.
+    folder: Arc<Held>,
+    /// Its name now.
+    name: String,
+    /// The name that it gets.
+    to: String,
 }
 
 impl Aside {
     /// Gives the object its name.
     fn put(&self) -> io::Result<()> {
-        let renamed = fs::rename(&self.path, &self.to);
+        let renamed = self.folder.rename(&self.name, &self.folder, &self.to);
         if renamed.is_err() {
-            let _ = fs::remove_file(&self.path);
+            let _ = self.folder.remove(&self.name);
         }
-        renamed
+        Ok(renamed?)
     }
 }
 
@@ -181,60 +159,73 @@ impl Writer<'_> {
     fn write(&self, (id, form): &Object<'_>) -> io::Result<Aside> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let (fan_out, name) = (fan_out(self.folder, id), id.to_hex().to_string());
-        let path = fan_out.join(format!("tmp_obj_lbx{}-{number}", std::process::id()));
-        let _ = fs::remove_file(&path); // of a dead process that had this id
+        let hex = id.to_hex().to_string();
+        let (fan_out, rest) = hex.split_at_checked(2).unwrap_or_default();
+        let name = format!("tmp_obj_lbx{}-{number}", std::process::id());
         let packed = match form {
             Form::Plain(kind, bytes) => Cow::Owned(compressed(*kind, bytes, self.level)?),
             Form::Packed(bytes) => Cow::Borrowed(*bytes),
         };
-        self.again_without_folder(&fan_out, || self.write_file(&path, &packed))?;
-        Ok(Aside { path, to: fan_out.join(name.get(2..).unwrap_or_default()) })
+        for _ in 0..TRIES_MAX {
+            let folder = match self.fan_out(fan_out) {
+                Err(Errno::NOENT) => continue, // gone again, before it was opened
+                folder => folder?,
+            };
+            match self.write_file(&folder, &name, &packed) {
+                // A git that packs removes a folder that it finds empty.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => self.forget(fan_out),
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(Aside { folder, name, to: rest.to_owned() }),
+            }
+        }
+        Err(Errno::NOENT.into())
+    }
+
+    /// The opened folder of the objects whose ids begin with `name`, made where it is missing.
+    fn fan_out(&self, name: &str) -> Result<Arc<Held>, Errno> {
+        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(folder) = folders.get(name) {
+            return Ok(Arc::clone(folder));
+        }
+        let folder = if let Some(folder) = self.folder.folder(name)? {
+            folder
+        } else {
+            let made = self.folder.make_folder(name)?;
+            self.made_folder.store(true, Ordering::Relaxed);
+            made.share_like(self.folder)?;
+            made
+        };
+        let folder = Arc::new(folder);
+        folders.insert(name.to_owned(), Arc::clone(&folder));
+        Ok(folder)
+    }
+
+    /// Forgets a folder that has vanished.
+    fn forget(&self, name: &str) {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 
     /// Writes a new file, and syncs it where each is.
-    fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o444).open(path)?;
+    fn write_file(&self, folder: &Held, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let _ = folder.remove(name); // of a dead process that had this id
+        let file = folder.create(name, 0o444)?;
         let written = write_all(&file, bytes);
         let synced = written.and_then(|()| if self.sync_each { file.sync_all() } else { Ok(()) });
         if synced.is_err() {
-            let _ = fs::remove_file(path);
+            let _ = folder.remove(name);
         }
         synced
     }
 
-    /// Does `work` in a fan-out folder, which a git that packs removes when it finds it empty.
-    fn again_without_folder(&self, fan_out: &Path, work: impl Fn() -> io::Result<()>) -> io::Result<()> {
-        for _ in 0..TRIES_MAX {
-            match work() {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    match make_fan_out(self.folder, fan_out, &self.made_folder) {
-                        // Gone again, before its permissions were looked at.
-                        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                        made => made?,
-                    }
-                }
-                other => return other,
-            }
-        }
-        Err(io::Error::new(
-            io::ErrorKind::NotFound,
-            format!("`{}` vanishes again and again", fan_out.display()),
-        ))
-    }
-
     /// Syncs every folder that has new names.
-    fn sync_folders(&self, objects: &[Object<'_>]) -> io::Result<()> {
-        let mut folders: BTreeSet<PathBuf> = objects.iter().map(|(id, _)| fan_out(self.folder, id)).collect();
+    fn sync_folders(&self) -> io::Result<()> {
+        let folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        let folders: Vec<Arc<Held>> = folders.values().map(Arc::clone).collect();
+        in_parallel(&folders, |folder| Ok(folder.sync()?))?;
         if self.made_folder.load(Ordering::Relaxed) {
-            folders.insert(self.folder.to_owned());
+            self.folder.sync()?;
         }
-        let folders: Vec<PathBuf> = folders.into_iter().collect();
-        in_parallel(&folders, |path| match sync_folder(path) {
-            // A git that packs has taken the objects out of it, into a pack that it has synced.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => other,
-        })
+        Ok(())
     }
 }
 

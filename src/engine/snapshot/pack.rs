@@ -6,10 +6,9 @@
 //! before anything that they hold is removed: whenever a call is killed, every object is there.
 
 use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions};
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gix::ObjectId;
@@ -17,7 +16,9 @@ use gix::objs::Kind;
 use gix::zlib::{Compression, stream::deflate};
 
 use super::error::{Doing as _, SnapshotError};
-use super::objects;
+use super::held::Held;
+use super::repo::Repo;
+use crate::engine::fs::{is_regular, size_of};
 
 /// The folder whose objects are counted: ids are spread evenly, so it holds one in 256.
 const SAMPLE: u8 = 0x17;
@@ -50,8 +51,13 @@ pub enum Amount {
 /// Packs loose objects of a repository that is lbx's own; answers how many.
 ///
 /// The caller holds lbx's lock, so whoever left unfinished files is dead.
-pub fn tidy(repo: &gix::Repository, amount: Amount) -> Result<usize, SnapshotError> {
-    let packer = Packer { repo, folder: repo.common_dir().join("objects") };
+pub fn tidy(repo: &Repo, amount: Amount) -> Result<usize, SnapshotError> {
+    let Some(packs) =
+        repo.objects_folder().folder("pack").doing(|| "the folder of packs cannot be opened".into())?
+    else {
+        return Ok(0);
+    };
+    let packer = Packer { repo, packs };
     let mut packed = 0;
     if amount == Amount::Little {
         if packer.has_many_loose() {
@@ -82,9 +88,9 @@ struct Entry {
 /// Packs one repository.
 struct Packer<'a> {
     /// The repository.
-    repo: &'a gix::Repository,
-    /// Its folder `objects`.
-    folder: PathBuf,
+    repo: &'a Repo,
+    /// Its folder of packs.
+    packs: Held,
 }
 
 impl Packer<'_> {
@@ -93,24 +99,27 @@ impl Packer<'_> {
         self.loose(SAMPLE).len() >= SAMPLE_MAX
     }
 
+    /// The folder of the loose objects whose ids begin with `first`.
+    fn loose_folder(&self, first: u8) -> Option<Held> {
+        self.repo.objects_folder().folder(format!("{first:02x}")).ok().flatten()
+    }
+
     /// The loose objects whose ids begin with `first`.
-    fn loose(&self, first: u8) -> Vec<(ObjectId, PathBuf)> {
-        let folder = self.folder.join(format!("{first:02x}"));
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let id = |path: &Path| {
-            ObjectId::from_hex(format!("{first:02x}{}", path.file_name()?.to_str()?).as_bytes()).ok()
-        };
-        entries.filter_map(|entry| Some((id(&entry.path())?, entry.path()))).collect()
+    fn loose(&self, first: u8) -> Vec<ObjectId> {
+        let names = self.loose_folder(first).and_then(|folder| folder.names().ok()).unwrap_or_default();
+        let id =
+            |name: OsString| ObjectId::from_hex(format!("{first:02x}{}", name.to_str()?).as_bytes()).ok();
+        names.into_iter().filter_map(id).collect()
     }
 
     /// Puts loose objects into one pack until a bound is reached; answers how many.
     fn pack_loose(&self, until: Instant) -> Result<usize, SnapshotError> {
         let mut entries = Vec::new();
-        let mut paths = Vec::new();
+        let mut packed_ids = Vec::new();
         let mut bytes = 0;
         // The sample comes last, so that it tells of all the others.
         let folders = (0..=u8::MAX).map(|step| SAMPLE.wrapping_add(1).wrapping_add(step));
-        for (id, path) in folders.flat_map(|first| self.loose(first)) {
+        for id in folders.flat_map(|first| self.loose(first)) {
             if entries.len() >= OBJECTS_MAX || bytes >= BYTES_MAX || (bytes > 0 && Instant::now() >= until) {
                 break;
             }
@@ -122,86 +131,97 @@ impl Packer<'_> {
                 bytes += object.data.len();
                 let packed = entry(object.kind, &object.data, self.repo.loose_compression());
                 entries.push(Entry { id, bytes: packed.doing(|| format!("cannot pack {id}"))? });
-                paths.push(path);
+                packed_ids.push(id);
             }
         }
         if !entries.is_empty() {
             self.write(&mut entries)?;
-            for path in &paths {
-                let _ = fs::remove_file(path); // it is in the pack too, so it may as well stay
+            for id in &packed_ids {
+                let hex = id.to_hex().to_string();
+                let folder = self.loose_folder(id.first_byte());
+                // It is in the pack too, so it may as well stay.
+                let _ = folder.map(|folder| folder.remove(hex.get(2..).unwrap_or_default()));
             }
         }
-        Ok(paths.len())
+        Ok(packed_ids.len())
     }
 
     /// Makes one pack of the small ones, where there are at least so many.
     fn join_packs(&self, packs_min: usize) -> Result<bool, SnapshotError> {
-        let mut small: Vec<PathBuf> = Vec::new();
-        for entry in fs::read_dir(self.folder.join("pack")).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let is_small = entry.metadata().is_ok_and(|it| it.is_file() && it.len() <= PACK_BYTES_MAX);
+        let mut small: Vec<OsString> = Vec::new();
+        for name in self.packs.names().unwrap_or_default() {
+            let stat = |name: &OsStr| self.packs.stat(name).ok().flatten().filter(is_regular);
+            let is_small = stat(&name).is_some_and(|it| size_of(&it) <= PACK_BYTES_MAX);
             if is_small
-                && path.extension().is_some_and(|it| it == "pack")
-                && path.with_extension("idx").is_file()
+                && Path::new(&name).extension().is_some_and(|it| it == "pack")
+                && stat(index_of(&name).as_os_str()).is_some()
             {
-                small.push(path);
+                small.push(name);
             }
         }
         small.sort();
         let mut joined = Vec::new();
         let (mut entries, mut known) = (Vec::new(), BTreeSet::new());
-        for path in small {
+        for name in small {
             // One that holds deltas was made by git, which knows better.
-            if let Some(its) = whole_entries(&path, self.repo.object_hash()) {
+            if let Some(its) = whole_entries(&self.packs, &name, self.repo.object_hash()) {
                 entries.extend(its.into_iter().filter(|entry| known.insert(entry.id)));
-                joined.push(path);
+                joined.push(name);
             }
         }
         if joined.len() < packs_min {
             return Ok(false);
         }
         let made = self.write(&mut entries)?;
-        for path in joined.iter().filter(|path| **path != made) {
-            let _ = fs::remove_file(path.with_extension("idx"));
-            let _ = fs::remove_file(path);
+        for name in joined.iter().filter(|name| **name != made) {
+            let _ = self.packs.remove(index_of(name));
+            let _ = self.packs.remove(name);
         }
         Ok(joined.len() > 1)
     }
 
     /// Removes what a killed call left unfinished.
     fn clear(&self) -> Result<(), SnapshotError> {
-        let folder = self.folder.join("pack");
-        let doing = || format!("cannot clear `{}`", folder.display());
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let (path, name) = (entry.path(), entry.file_name());
-            let is_half =
-                path.extension().is_some_and(|it| it == "pack") && !path.with_extension("idx").exists();
+        let doing = || format!("cannot clear `{}`", self.packs.path().display());
+        for name in self.packs.names().unwrap_or_default() {
+            let is_pack = Path::new(&name).extension().is_some_and(|it| it == "pack");
+            let is_half = is_pack && self.packs.stat(index_of(&name)).ok().flatten().is_none();
             if is_half || name.to_string_lossy().starts_with(ASIDE) {
-                fs::remove_file(path).doing(doing)?;
+                self.packs.remove(name).doing(doing)?;
             }
         }
         Ok(())
     }
 
-    /// Writes a pack and its index, and returns when both are durable.
-    fn write(&self, entries: &mut [Entry]) -> Result<PathBuf, SnapshotError> {
-        let folder = self.folder.join("pack");
-        let doing = || format!("cannot write a pack in `{}`", folder.display());
+    /// Writes a pack and its index, and returns its name when both are durable.
+    fn write(&self, entries: &mut [Entry]) -> Result<OsString, SnapshotError> {
+        let doing = || format!("cannot write a pack in `{}`", self.packs.path().display());
         self.clear()?;
         entries.sort_by_key(|entry| entry.id);
         let hash = self.repo.object_hash();
         let pack = pack(entries, hash).doing(doing)?;
         let index = index(entries, &pack.bytes, &pack.offsets, hash).doing(doing)?;
-        let path = folder.join(format!("pack-{}.pack", pack.checksum));
-        let (pack_aside, index_aside) =
-            (folder.join(format!("{ASIDE}pack")), folder.join(format!("{ASIDE}idx")));
-        write_new(&pack_aside, &pack.bytes).doing(doing)?;
-        write_new(&index_aside, &index).doing(doing)?;
-        fs::rename(&pack_aside, &path).doing(doing)?;
-        fs::rename(&index_aside, path.with_extension("idx")).doing(doing)?;
-        objects::sync_folder(&folder).doing(doing)?;
-        Ok(path)
+        let name = OsString::from(format!("pack-{}.pack", pack.checksum));
+        let (pack_aside, index_aside) = (format!("{ASIDE}pack"), format!("{ASIDE}idx"));
+        self.write_new(&pack_aside, &pack.bytes).doing(doing)?;
+        self.write_new(&index_aside, &index).doing(doing)?;
+        self.packs.rename(&pack_aside, &self.packs, &name).doing(doing)?;
+        self.packs.rename(&index_aside, &self.packs, index_of(&name)).doing(doing)?;
+        self.packs.sync().doing(doing)?;
+        Ok(name)
     }
+
+    /// Writes a new file, and syncs it.
+    fn write_new(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut file = self.packs.create(name, 0o444)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    }
+}
+
+/// The name of the index of a pack.
+fn index_of(pack: &OsStr) -> OsString {
+    Path::new(pack).with_extension("idx").into_os_string()
 }
 
 /// A pack that is not on disk yet.
@@ -252,8 +272,9 @@ fn index(entries: &[Entry], pack: &[u8], offsets: &[u32], hash: gix::hash::Kind)
 }
 
 /// The entries of a pack on disk; `None` where not all are whole objects, or it is damaged.
-fn whole_entries(path: &Path, hash: gix::hash::Kind) -> Option<Vec<Entry>> {
-    let (pack, index) = (fs::read(path).ok()?, fs::read(path.with_extension("idx")).ok()?);
+fn whole_entries(packs: &Held, name: &OsStr, hash: gix::hash::Kind) -> Option<Vec<Entry>> {
+    let read = |name: &OsStr| packs.read(name, PACK_BYTES_MAX).ok().flatten();
+    let (pack, index) = (read(name)?, read(&index_of(name))?);
     let length = hash.len_in_bytes();
     let end = pack.len().checked_sub(length)?;
     let (content, trailer) = pack.split_at_checked(end)?;
@@ -311,11 +332,4 @@ fn checksum(hash: gix::hash::Kind, bytes: &[u8]) -> io::Result<ObjectId> {
     let mut hasher = gix::hash::hasher(hash);
     hasher.update(bytes);
     hasher.try_finalize().map_err(io::Error::other)
-}
-
-/// Writes a new file, and syncs it.
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o444).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }

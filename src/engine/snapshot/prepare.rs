@@ -17,6 +17,7 @@ use super::disk::OnDisk;
 use super::error::{Doing as _, SnapshotError};
 use super::folder;
 use super::objects::{self, Packed, blob_compressed};
+use super::repo::Repo;
 use super::rules::{self, Rules};
 use super::tree::{self, Edit, Found, Lookup};
 use super::untracked::may_enter;
@@ -46,7 +47,7 @@ pub struct Prepared<'a> {
 /// Turns `files` into edits on top of `chain`. Blobs go into the repository's object memory, the
 /// large ones into what this answers.
 pub fn prepare<'a>(
-    repo: &gix::Repository,
+    repo: &Repo,
     chain: &Chain<'_>,
     files: &[FileChange<'a>],
     folders: &[FolderChange<'_>],
@@ -74,13 +75,13 @@ pub fn prepare<'a>(
 }
 
 /// Whether the file system's executable bits count.
-pub fn modes_count(repo: &gix::Repository) -> bool {
+pub fn modes_count(repo: &Repo) -> bool {
     repo.config_snapshot().boolean("core.fileMode").unwrap_or(true)
 }
 
 /// A preparer for files that a scan found.
 pub fn scanner<'r, 'p>(
-    repo: &'r gix::Repository,
+    repo: &'r Repo,
     chain: &'r Chain<'r>,
     paths: impl Iterator<Item = &'p [u8]>,
     file_bytes_max: u64,
@@ -105,7 +106,7 @@ pub enum Scanned {
 /// Works through the files of one change.
 pub struct Preparer<'r, 'a> {
     /// The repository.
-    pub(super) repo: &'r gix::Repository,
+    pub(super) repo: &'r Repo,
     /// What the change goes on top of.
     pub(super) chain: &'r Chain<'r>,
     /// Git's rules for paths.

@@ -1,108 +1,167 @@
 //! The private repository, for a workspace without one that gix can use.
+//!
+//! It is lbx's own, below the state folder, and yet looked at each time: whatever in it could lead
+//! elsewhere, or is not as lbx writes it, is put right or refused.
 
-use std::fs;
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::Path;
 
 use gix::bstr::{BString, ByteSlice as _};
 use gix::config::Source;
+use rustix::io::Errno;
 
+use super::error::{Doing as _, SnapshotError};
 use super::gitdir::Located;
-use super::ordinary;
+use super::held::Held;
+use super::ordinary::{self, CONFIG_BYTES_MAX, RULES};
+use super::repository::Place;
 
 /// Settings of a repository that count though it cannot be used itself.
 const SETTINGS: [&str; 5] =
     ["core.excludesFile", "core.attributesFile", "core.autocrlf", "core.eol", "core.fileMode"];
-/// Largest file of rules that is taken over, in bytes.
-const RULES_BYTES_MAX: u64 = 1024 * 1024;
 /// Name of the private repository in the state folder.
 const FOLDER: &str = "repo.git";
+/// Its folders.
+const FOLDERS: [&str; 6] = ["objects", "objects/pack", "objects/info", "refs", "refs/heads", "refs/tags"];
 /// Its configuration: bare, so that nobody takes the state folder for a work tree.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
 /// Its HEAD, on a branch that is never born.
 const HEAD: &str = "ref: refs/heads/main\n";
+/// What lbx never puts there, since it leads elsewhere.
+const LEADING_ELSEWHERE: [&str; 6] = [
+    "commondir",
+    "config.worktree",
+    "gitdir",
+    "shallow",
+    "objects/info/alternates",
+    "objects/info/http-alternates",
+];
 
-/// The private repository under `state`, made where it is missing.
+/// The private repository, made where it is missing.
 ///
 /// `HEAD` comes last, since it is what makes a folder a repository: a killed call leaves
 /// something that the next one completes. No template and no hook is involved.
 ///
 /// # Errors
-/// Where the file system fails, or a link stands where the folder should be.
-pub fn repository(state: &Path) -> io::Result<PathBuf> {
-    let path = state.join(FOLDER);
-    make_folder(&path)?;
-    if is_whole(&path) {
-        return Ok(path);
+/// Where the file system fails, or a link stands where a folder should be.
+pub fn repository(place: &Place<'_>) -> Result<Held, SnapshotError> {
+    let doing =
+        || "cannot make the private snapshot repository: `repo.git` is not a folder of its own".into();
+    let state = state(place)?.ok_or_else(|| SnapshotError::new("there is no folder for lbx's own files"))?;
+    let folder = state.make_folder(FOLDER).doing(doing)?;
+    for name in LEADING_ELSEWHERE {
+        let path = Path::new(name);
+        let parent = folder
+            .folder(path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+            .ok()
+            .flatten();
+        // What stays, since it is a folder, is refused below.
+        let _ = parent.map(|parent| parent.remove(path.file_name().unwrap_or_default()));
     }
-    for folder in ["objects", "objects/pack", "objects/info", "refs", "refs/heads", "refs/tags"] {
-        make_folder(&path.join(folder))?;
+    let is_whole = is_as_written(&folder, "HEAD", HEAD) && is_as_written(&folder, "config", CONFIG);
+    if is_whole {
+        return Ok(folder);
     }
-    write_new(&path.join("config"), CONFIG.as_bytes())?;
-    write_new(&path.join("HEAD"), HEAD.as_bytes())?;
-    fs::File::open(&path)?.sync_all()?;
-    Ok(path)
+    for name in FOLDERS {
+        folder.make_folder(name).doing(|| format!("cannot make `{}`", folder.path().join(name).display()))?;
+    }
+    write(&folder, "config", CONFIG.as_bytes())?;
+    write(&folder, "HEAD", HEAD.as_bytes())?;
+    folder.sync().doing(doing)?;
+    Ok(folder)
 }
 
-/// The private repository under `state`, where there is one already.
-pub fn find(state: &Path) -> Option<PathBuf> {
-    let path = state.join(FOLDER);
-    (fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) && is_whole(&path)).then_some(path)
+/// The private repository, where there is one already.
+///
+/// # Errors
+/// Where a link stands where a folder should be.
+pub fn find(place: &Place<'_>) -> Result<Option<Held>, SnapshotError> {
+    let Some(state) = state(place)? else { return Ok(None) };
+    let doing = || "the private snapshot repository is not a folder of its own".into();
+    let Some(folder) = state.folder(FOLDER).doing(doing)? else { return Ok(None) };
+    let is_whole = is_as_written(&folder, "HEAD", HEAD) && is_as_written(&folder, "config", CONFIG);
+    Ok(is_whole.then_some(folder))
+}
+
+/// The state folder, reached from the workspace through no link.
+fn state(place: &Place<'_>) -> Result<Option<Held>, SnapshotError> {
+    let doing = || format!("`{}` is not a folder of its own", place.state.display());
+    let root = Held::open(place.root).doing(|| format!("`{}` cannot be read", place.root.display()))?;
+    let below = place.state.strip_prefix(place.root).doing(doing)?;
+    root.folder(below).doing(doing)
+}
+
+/// Whether a file of the private repository has what lbx wrote.
+fn is_as_written(folder: &Held, name: &str, wanted: &str) -> bool {
+    let read = folder.read(name, wanted.len() as u64);
+    read.is_ok_and(|read| read.is_some_and(|read| read == wanted.as_bytes()))
+}
+
+/// Refuses the private repository where something in it leads elsewhere, or is no file or folder.
+///
+/// # Errors
+/// Names what that is.
+pub fn check(folder: &Held) -> Result<(), SnapshotError> {
+    for name in LEADING_ELSEWHERE {
+        let shown = || format!("`{}` should not be there", folder.path().join(name).display());
+        if folder.stat(name).doing(shown)?.is_some() {
+            return Err(SnapshotError::new(shown()));
+        }
+    }
+    ordinary::check_folder(folder)
 }
 
 /// Takes over the rules of a repository that cannot be used itself: the files in its `info`, and
-/// the settings that name others, as overrides for opening the private one at `path`.
+/// the settings that name others, as overrides for opening the private one.
 ///
-/// What cannot be read is passed over, as git passes over rules that are not there.
-pub fn adopt_rules(path: &Path, unusable: &Located) -> Vec<BString> {
-    let folder = unusable.common.as_ref().unwrap_or(&unusable.path);
-    let is_small = |metadata: fs::Metadata| metadata.is_file() && metadata.len() <= RULES_BYTES_MAX;
-    let read = |path: &Path| {
-        if fs::metadata(path).is_ok_and(is_small) { fs::read(path).ok() } else { None }
-    };
-    for name in ["info/exclude", "info/attributes"] {
-        let (rules, to) = (read(&folder.join(name)).unwrap_or_default(), path.join(name));
-        if fs::read(&to).unwrap_or_default() != rules {
-            let _ = fs::create_dir(path.join("info"));
-            let _ = write_new(&to, &rules);
+/// # Errors
+/// Where the rules are there and cannot be read: what they ignore may be secrets, which must not
+/// enter the private repository either.
+pub fn adopt_rules(own: &Held, unusable: &Located) -> Result<Vec<BString>, SnapshotError> {
+    let path = unusable.common.as_ref().unwrap_or(&unusable.path);
+    let folder = Held::open(path).doing(|| format!("`{}` cannot be read", path.display()))?;
+    for name in RULES {
+        let rules = ordinary::rules(&folder, name)?.unwrap_or_default();
+        if ordinary::rules(own, name).ok().flatten().unwrap_or_default() != rules {
+            write(own, name, &rules)?;
         }
     }
-    let config = folder.join("config");
-    let parsed =
-        read(&config).and_then(|_| gix::config::File::from_path_no_includes(config, Source::Local).ok());
-    let Some(parsed) = parsed else { return Vec::new() };
-    let setting = |name: &str| {
-        let value = parsed.string(name)?;
-        let names_odd = name.ends_with("File")
-            && ordinary::is_odd(&ordinary::resolved(&folder.join("config"), &value.to_path_lossy()));
-        (!names_odd).then(|| BString::from(format!("{name}={value}")))
+    let Ok(Some(bytes)) = folder.read("config", CONFIG_BYTES_MAX) else { return Ok(Vec::new()) };
+    let metadata = gix::config::file::Metadata::from(Source::Local);
+    let options = gix::config::file::init::Options::default();
+    let Ok(parsed) = gix::config::File::from_bytes_no_includes(&bytes, metadata, options) else {
+        return Ok(Vec::new());
     };
-    SETTINGS.iter().filter_map(|name| setting(name)).collect()
-}
-
-/// Whether the last thing that makes a folder a repository is there.
-fn is_whole(path: &Path) -> bool {
-    fs::symlink_metadata(path.join("HEAD")).is_ok_and(|metadata| metadata.is_file())
-}
-
-/// Makes a folder, where there is not a real one already.
-fn make_folder(path: &Path) -> io::Result<()> {
-    match fs::create_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        other => return other,
+    let mut settings = Vec::new();
+    for name in SETTINGS {
+        let Some(value) = parsed.string(name) else { continue };
+        let named = ordinary::resolved(&path.join("config"), &value.to_path_lossy());
+        if name.ends_with("File") && !ordinary::may_be_rules(&named) {
+            return Err(SnapshotError::new(format!(
+                "`{name}` names something that is not a regular file of as many rules as are read"
+            )));
+        }
+        settings.push(BString::from(format!("{name}={value}")));
     }
-    if fs::symlink_metadata(path)?.is_dir() {
-        return Ok(());
-    }
-    Err(io::Error::new(io::ErrorKind::NotADirectory, format!("`{}` is not a folder", path.display())))
+    Ok(settings)
 }
 
-/// Writes a file whole or not at all.
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file of the private repository whole or not at all; whatever stands in its place goes.
+fn write(own: &Held, name: &str, bytes: &[u8]) -> Result<(), SnapshotError> {
+    let doing = || format!("cannot write `{}`", own.path().join(name).display());
+    let path = Path::new(name);
+    let (parent, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
+    let made =
+        if parent.as_os_str().is_empty() { own.folder(".") } else { own.make_folder(parent).map(Some) };
+    let folder = made.doing(doing)?.ok_or_else(|| SnapshotError::new(doing()))?;
     let aside = path.with_extension("new");
-    let _ = fs::remove_file(&aside);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&aside)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&aside, path)
+    let aside = aside.file_name().unwrap_or_default();
+    // Of a killed call.
+    match folder.remove(aside) {
+        Err(errno) if errno != Errno::NOENT => return Err(errno).doing(doing),
+        _ => {}
+    }
+    let mut file = folder.create(aside, 0o666).doing(doing)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).doing(doing)?;
+    folder.rename(aside, &folder, name).doing(doing)
 }

@@ -52,7 +52,7 @@ impl Store {
         path: &[u8],
         mut is_it: impl FnMut(&[u8]) -> bool,
     ) -> Result<Option<Vec<u8>>, SnapshotError> {
-        let commits = [self.branch.tip(&self.repo)?, chain::head(&self.repo)?];
+        let commits = [self.branch.tip(&self.repo)?, super::refs::head(&self.repo)?];
         for commit in commits.into_iter().flatten() {
             let tree = chain::tree_of(&self.repo, commit)?;
             let Some(stored) = self.stored(tree, path)? else {

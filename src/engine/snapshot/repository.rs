@@ -1,16 +1,20 @@
 //! Opening the repository that holds the snapshots.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use gix::bstr::{BString, ByteSlice as _};
+use gix::bstr::BString;
 use gix::config::Source;
 use gix::open::{Options, Permissions};
 use gix::sec::{Permission, Trust};
 
 use super::error::{Doing as _, SnapshotError};
 use super::gitdir::{self, GitDir, Located};
-use super::{ordinary, private};
+use super::held::Held;
+use super::repo::{OBJECT_BYTES_MAX, Repo};
+use super::{alternates, ordinary, private};
+
+/// Most bytes of objects that are kept because others are told as differences from them.
+const DELTA_CACHE_BYTES: u32 = 64 * 1024 * 1024;
 
 /// Extensions that a repository of format 1 may use, in lower case.
 ///
@@ -29,11 +33,22 @@ const EXTENSIONS_KNOWN: [&str; 10] = [
     "compatobjectformat",
 ];
 
+/// Where the snapshots of a workspace are.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The workspace, a canonical absolute path.
+    pub root: &'a Path,
+    /// The folder for lbx's own files, below it.
+    pub state: &'a Path,
+    /// Git folders elsewhere that the user trusts `.git` to lead to.
+    pub git_dirs: &'a [PathBuf],
+}
+
 /// The repository that holds the snapshots of a workspace.
 #[derive(Debug)]
 pub struct Opened {
     /// The repository; its work tree is the workspace, whatever its configuration says.
-    pub repo: gix::Repository,
+    pub repo: Repo,
     /// The name of the linked worktree, where the workspace is one.
     pub worktree: Option<String>,
     /// Whether it is lbx's own, under the state folder.
@@ -43,24 +58,24 @@ pub struct Opened {
 }
 
 /// Opens the workspace's repository where gix can use it, else the private one.
-pub fn open(root: &Path, state: &Path) -> Result<Opened, SnapshotError> {
-    open_with(root, || {
-        private::repository(state).map(Some).doing(|| "cannot make the private snapshot repository".into())
-    })?
-    .ok_or_else(|| SnapshotError::new("there is no private snapshot repository"))
+pub fn open(place: &Place<'_>) -> Result<Opened, SnapshotError> {
+    open_with(place, || private::repository(place).map(Some))?
+        .ok_or_else(|| SnapshotError::new("there is no private snapshot repository"))
 }
 
 /// The same without making anything; `None` where there is no repository at all.
-pub fn find(root: &Path, state: &Path) -> Result<Option<Opened>, SnapshotError> {
-    open_with(root, || Ok(private::find(state)))
+pub fn find(place: &Place<'_>) -> Result<Option<Opened>, SnapshotError> {
+    open_with(place, || private::find(place))
 }
 
 /// Opens the workspace's repository where gix can use it, else the one that `private` gives.
 fn open_with(
-    root: &Path,
-    private: impl FnOnce() -> Result<Option<PathBuf>, SnapshotError>,
+    place: &Place<'_>,
+    private: impl FnOnce() -> Result<Option<Held>, SnapshotError>,
 ) -> Result<Option<Opened>, SnapshotError> {
-    let found = gitdir::locate(root).doing(|| format!("cannot look at `{}`", root.join(".git").display()))?;
+    let root = place.root;
+    let found = gitdir::locate(root, place.git_dirs)
+        .doing(|| format!("cannot look at `{}`", root.join(".git").display()))?;
     let (refusal, unusable) = match found {
         GitDir::Absent => (None, None),
         GitDir::Odd(why) => (Some(why), None),
@@ -73,35 +88,50 @@ fn open_with(
             Err(error) => (Some(error.to_string()), Some(located)),
         },
     };
-    let Some(path) = private()? else {
+    let Some(own) = private()? else {
         return Ok(None);
     };
     // Its rules for what is ignored, and how line endings are stored, count all the same.
-    let settings = unusable.map(|located| private::adopt_rules(&path, &located)).unwrap_or_default();
-    let repo = open_path(root, &path, settings)?;
+    let settings = unusable.map(|located| private::adopt_rules(&own, &located)).transpose()?;
+    private::check(&own)?;
+    let repo = open_path(root, own.path(), settings.unwrap_or_default())?;
+    let common = own.folder(".").doing(|| format!("`{}` cannot be read", own.path().display()))?;
+    let common = common.ok_or_else(|| SnapshotError::new("the private snapshot repository is gone"))?;
     let warning = refusal.map(|why| {
-        format!("snapshots go to the private repository `.lbx/repo.git`, since {}", lower_first(&why))
+        let shown = own.path().strip_prefix(root).unwrap_or(own.path());
+        format!("snapshots go to the private repository `{}`, since {}", shown.display(), lower_first(&why))
     });
+    let repo = Repo::new(repo, own, common)?;
     Ok(Some(Opened { repo, worktree: None, private: true, warning }))
 }
 
 /// Opens a repository that was found, and refuses what gix cannot serve.
-fn open_located(root: &Path, located: &Located) -> Result<gix::Repository, SnapshotError> {
-    ordinary::check_folder(&located.path)?;
-    if let Some(common) = &located.common {
-        ordinary::check_folder(common)?;
+fn open_located(root: &Path, located: &Located) -> Result<Repo, SnapshotError> {
+    let opened = |path: &Path| Held::open(path).doing(|| format!("`{}` cannot be opened", path.display()));
+    let own = opened(&located.path)?;
+    let common = opened(located.common.as_deref().unwrap_or(&located.path))?;
+    ordinary::check_folder(&own)?;
+    if located.common.is_some() {
+        ordinary::check_folder(&common)?;
     }
+    // What it borrows is looked at before gix follows it.
+    let objects = common.folder("objects").doing(|| "the folder of its objects cannot be opened".into())?;
+    alternates::folders(&objects.ok_or_else(|| SnapshotError::new("it has no folder for objects"))?)?;
     let repo = open_path(root, &located.path, Vec::new())?;
     check_extensions(&repo)?;
     ordinary::check_rules(&repo)?;
     check_partial(&repo)?;
-    check_home(root, &repo, located)?;
-    Ok(repo)
+    Repo::new(repo, own, common)
 }
 
 /// Opens a git folder with `root` as its work tree, and with `settings` besides its own.
 fn open_path(root: &Path, git_dir: &Path, settings: Vec<BString>) -> Result<gix::Repository, SnapshotError> {
-    let settings = settings.into_iter().chain(["core.useReplaceRefs=false".into()]);
+    let own = [
+        "core.useReplaceRefs=false".to_owned(),
+        format!("gitoxide.objects.allocLimit={OBJECT_BYTES_MAX}"),
+        format!("core.deltaBaseCacheLimit={DELTA_CACHE_BYTES}"),
+    ];
+    let settings = settings.into_iter().chain(own.map(BString::from));
     let mut repo = options()
         .config_overrides(settings)
         .open(git_dir)
@@ -165,30 +195,6 @@ fn check_partial(repo: &gix::Repository) -> Result<(), SnapshotError> {
         return Err(SnapshotError::new("the repository is a partial clone without its trees"));
     }
     Ok(())
-}
-
-/// Makes sure that a repository which a link or a file led to belongs to this work tree.
-fn check_home(root: &Path, repo: &gix::Repository, located: &Located) -> Result<(), SnapshotError> {
-    if !located.elsewhere {
-        return Ok(());
-    }
-    let config = repo.config_snapshot();
-    let Some(work_tree) = config.plumbing().string_filter("core.worktree", |meta| of_repository(meta.source))
-    else {
-        if config.boolean("core.bare") == Some(true) {
-            return Err(SnapshotError::new(format!(
-                "`.git` points to the bare repository `{}`",
-                located.path.display()
-            )));
-        }
-        return Ok(());
-    };
-    let work_tree: Option<PathBuf> =
-        work_tree.to_path().ok().and_then(|path| fs::canonicalize(located.path.join(path)).ok());
-    if work_tree.as_deref() == Some(root) {
-        return Ok(());
-    }
-    Err(SnapshotError::new("`.git` points to the repository of another work tree"))
 }
 
 /// Whether a setting comes from the repository itself.

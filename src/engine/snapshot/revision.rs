@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use gix::ObjectId;
 
 use super::error::{Doing as _, SnapshotError};
-use super::{Store, chain, message};
+use super::{Store, message, refs};
 
 /// Shortest beginning of an id that is taken for one.
 const PREFIX_DIGITS_MIN: usize = 4;
@@ -87,13 +87,12 @@ impl Store {
     /// The commit that a name without steps names.
     fn named(&self, name: &str) -> Result<Option<ObjectId>, SnapshotError> {
         if name == "HEAD" {
-            return chain::head(&self.repo);
+            return refs::head(&self.repo);
         }
         if name == self.branch() {
             return self.branch.tip(&self.repo);
         }
-        if let Ok(Some(mut reference)) = self.repo.try_find_reference(name) {
-            let id = reference.peel_to_id().doing(|| format!("`{name}` cannot be read"))?.detach();
+        if let Some(id) = refs::resolve_short(&self.repo, name)? {
             return Ok(self.is_commit(id).then_some(id));
         }
         let is_hex = name.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -116,7 +115,7 @@ impl Store {
 
     /// Whether an object is a commit.
     fn is_commit(&self, id: ObjectId) -> bool {
-        self.repo.find_header(id).is_ok_and(|header| header.kind() == gix::objs::Kind::Commit)
+        self.repo.header(id).is_ok_and(|header| header.kind() == gix::objs::Kind::Commit)
     }
 
     /// The first parent of a commit.

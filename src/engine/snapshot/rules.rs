@@ -21,6 +21,7 @@ use gix::worktree::stack::state::{attributes, ignore};
 
 use super::change::Reason;
 use super::error::{Doing as _, SnapshotError};
+use super::repo::Repo;
 use super::tree::{self, Lookup};
 
 /// The files that hold rules, in every folder.
@@ -35,7 +36,7 @@ pub const RULES_MAX: usize = 10_000;
 /// The rules of one repository, as its work tree has them now.
 pub struct Rules<'repo> {
     /// The repository.
-    repo: &'repo gix::Repository,
+    repo: &'repo Repo,
     /// Rule files that are not in the work tree, by path.
     index: State,
     /// Their objects, where the repository does not have them.
@@ -54,7 +55,7 @@ impl<'repo> Rules<'repo> {
     /// Where the work tree has no `.gitattributes` that `tree` has, that one counts, as it does
     /// for git, which takes it from the index: a sparse checkout needs it.
     pub fn new<'p>(
-        repo: &'repo gix::Repository,
+        repo: &'repo Repo,
         root: ObjectId,
         paths: impl Iterator<Item = &'p [u8]>,
     ) -> Result<Self, SnapshotError> {
@@ -176,7 +177,7 @@ impl<'repo> Rules<'repo> {
 }
 
 /// The rules of a repository, with those of `index` where the work tree has none.
-fn stack_of(repo: &gix::Repository, index: &State) -> Result<Stack, SnapshotError> {
+fn stack_of(repo: &Repo, index: &State) -> Result<Stack, SnapshotError> {
     let stack = repo.attributes(
         index,
         attributes::Source::WorktreeThenIdMapping,
@@ -189,7 +190,7 @@ fn stack_of(repo: &gix::Repository, index: &State) -> Result<Stack, SnapshotErro
 /// Finds rule files, those among them that the repository does not have.
 struct RuleObjects<'repo> {
     /// The repository.
-    repo: &'repo gix::Repository,
+    repo: &'repo Repo,
     /// Rule files by their ids.
     read: HashMap<ObjectId, Vec<u8>>,
 }
@@ -201,7 +202,7 @@ impl gix::objs::Find for RuleObjects<'_> {
         buffer: &'b mut Vec<u8>,
     ) -> gix::error::Result<Option<gix::objs::Data<'b>>> {
         let Some(bytes) = self.read.get(id) else {
-            return self.repo.objects.try_find(id, buffer);
+            return self.repo.try_find(id, buffer);
         };
         buffer.clear();
         buffer.extend_from_slice(bytes);
@@ -235,7 +236,7 @@ pub fn obstacle(work_tree: &Path, path: &[u8]) -> Option<Reason> {
 /// An index with just the rule files of `root` that lie on the way to `paths` and are not on disk:
 /// attributes, and in a sparse checkout, which may lack them, ignore rules.
 fn committed_rules<'p>(
-    repo: &gix::Repository,
+    repo: &Repo,
     root: ObjectId,
     paths: impl Iterator<Item = &'p [u8]>,
 ) -> Result<State, SnapshotError> {

@@ -19,7 +19,7 @@ use super::rules::Rules;
 use super::scan_index::ScanIndex;
 use super::tree::{Edit, Found};
 use super::untracked::{Untracked, may_enter};
-use super::{Moved, PathChange, Store, compare, prepare, seconds, tree, untracked, walk};
+use super::{Moved, PathChange, Place, Store, compare, prepare, seconds, tree, untracked, walk};
 use crate::control::Control;
 
 /// Most paths that are compared for the subject of a scan's commit.
@@ -72,28 +72,28 @@ impl Bounds {
 impl Store {
     /// Commits whatever differs between the work tree and the newest snapshot.
     ///
-    /// Ignored files, nested repositories and what is too large stay out. `state` is the folder
-    /// for lbx's own files; what the scan saw is kept there for the next one.
+    /// Ignored files, nested repositories and what is too large stay out. What the scan saw is kept in
+    /// the state folder of `place` for the next one.
     ///
     /// # Errors
     /// Where the work tree is a home folder or the whole disk, where there is too much, where
     /// `control` says to stop, or where there can be no snapshot.
     pub fn scan(
         &mut self,
-        state: &Path,
+        place: &Place<'_>,
         scan: &Scan<'_>,
         control: &Control,
     ) -> Result<Recorded, SnapshotError> {
         let root = self.repo.workdir().map(Path::to_owned).unwrap_or_default();
         refuse_home(&root)?;
-        self.repeatedly(|store| store.attempt_scan(&root, state, scan, control))
+        self.repeatedly(|store| store.attempt_scan(&root, place, scan, control))
     }
 
     /// Tries once; `None` where the branch was moved by someone else meanwhile.
     fn attempt_scan(
         &self,
         root: &Path,
-        state: &Path,
+        place: &Place<'_>,
         scan: &Scan<'_>,
         control: &Control,
     ) -> Result<Option<Recorded>, SnapshotError> {
@@ -104,7 +104,7 @@ impl Store {
         let mut chain = Chain::begin(&self.repo, tip, stamp)?;
         let moved_head = chain.newest();
         let began = SystemTime::now();
-        let mut index = ScanIndex::load(&self.repo, state, chain.tree())?;
+        let mut index = ScanIndex::load(&self.repo, place, chain.tree())?;
         let clock = index.clock(prepare::modes_count(&self.repo));
         let folder =
             Root::open(root, self.file_bytes_max).doing(|| format!("`{}` cannot be read", root.display()))?;

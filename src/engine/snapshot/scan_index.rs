@@ -1,8 +1,9 @@
 //! What the last full scan saw: an index of lbx's own, never the user's.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::{BufWriter, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::path::Path;
 use std::time::SystemTime;
 
 use gix::ObjectId;
@@ -13,13 +14,24 @@ use gix::objs::tree::EntryKind;
 
 use super::compare;
 use super::error::{Doing as _, SnapshotError};
+use super::held::Held;
 use super::racy::Clock;
-use super::tree::Found;
+use super::repo::Repo;
+use super::repository::Place;
+use super::tree::{self, Found};
 
 /// Folder of the index, in the state folder.
 const FOLDER: &str = "scan";
+/// Name of an index that is not whole yet.
+const ASIDE: &str = "new";
 /// Where more paths than these have changed on the branch since the last scan, its index is old.
 const OLD_PATHS_MAX: usize = 500;
+/// Largest index that is read, lbx's own or the user's, in bytes: that of two million files or so.
+const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Most entries of a tree that is made an index.
+const ENTRIES_MAX: usize = 2_000_000;
+/// Most names in the folder of the index that are looked at.
+const NAMES_MAX: usize = 1000;
 
 /// The index of the last scan.
 ///
@@ -31,7 +43,7 @@ pub struct ScanIndex {
     /// The tree whose entries it has.
     pub tree: ObjectId,
     /// The folder that it lies in.
-    folder: PathBuf,
+    folder: Held,
     /// Paths whose entries go at the next [`save`](Self::save).
     removed: BTreeSet<BString>,
     /// Entries that come then.
@@ -42,9 +54,8 @@ pub struct ScanIndex {
 
 impl ScanIndex {
     /// The index of the last scan, else one of `tree` that knows what the user's own index knows.
-    pub fn load(repo: &gix::Repository, state: &Path, tree: ObjectId) -> Result<Self, SnapshotError> {
-        let folder = state.join(FOLDER);
-        fs::create_dir_all(&folder).doing(|| format!("cannot make `{}`", folder.display()))?;
+    pub fn load(repo: &Repo, place: &Place<'_>, tree: ObjectId) -> Result<Self, SnapshotError> {
+        let folder = folder(place)?;
         // A sparse checkout may have other folders by now, so what is known is asked for anew.
         let sparse = repo.config_snapshot().boolean("core.sparseCheckout").unwrap_or(false);
         let last = if sparse { None } else { last(repo, &folder) };
@@ -54,7 +65,7 @@ impl ScanIndex {
         let users = match &last {
             // After a checkout git's own index knows the files better.
             Some((_, then)) if !is_old(*then) => None,
-            _ => repo.open_index().ok(),
+            _ => stored(repo.own(), "index", repo.object_hash()),
         };
         if let (Some((file, tree)), None) = (last, &users) {
             return Ok(Self::of(file, tree, folder, true));
@@ -62,8 +73,7 @@ impl ScanIndex {
         if let Some(file) = users.as_ref().and_then(|users| as_it_is(users, tree)) {
             return Ok(Self::of(file, tree, folder, false));
         }
-        let mut file =
-            repo.index_from_tree(&tree).doing(|| "the files of the last snapshot cannot be listed".into())?;
+        let mut file = of_tree(repo, tree)?;
         if let Some(users) = &users {
             take_over(&mut file, users);
         }
@@ -71,7 +81,7 @@ impl ScanIndex {
     }
 
     /// An index that nothing has been noted in yet.
-    fn of(file: File, tree: ObjectId, folder: PathBuf, is_stored: bool) -> Self {
+    fn of(file: File, tree: ObjectId, folder: Held, is_stored: bool) -> Self {
         Self { file, tree, folder, removed: BTreeSet::new(), added: Vec::new(), is_stored }
     }
 
@@ -126,8 +136,8 @@ impl ScanIndex {
     ///
     /// A cache, so it is not synced: a damaged one is made anew.
     pub fn save(mut self, tree: ObjectId, began: SystemTime) -> Result<(), SnapshotError> {
-        let path = self.folder.join(tree.to_hex().to_string());
-        let doing = || format!("cannot write `{}`", path.display());
+        let doing = || format!("cannot write `{}`", self.folder.path().display());
+        let name = tree.to_hex().to_string();
         let removed = std::mem::take(&mut self.removed);
         if !removed.is_empty() {
             self.file.remove_entries(|_, path, _| removed.contains(path));
@@ -138,34 +148,106 @@ impl ScanIndex {
         }
         self.file.sort_entries();
         self.file.remove_tree();
-        self.file.set_path(&path);
         // The caller holds lbx's own lock, so whoever left this one is dead.
-        let _ = fs::remove_file(path.with_extension("lock"));
+        let _ = self.folder.remove(ASIDE);
+        let written = self.folder.create(ASIDE, 0o600).doing(doing)?;
         let options = write::Options { skip_hash: true, ..write::Options::default() };
-        self.file.write(options).doing(doing)?;
-        let written = fs::OpenOptions::new().write(true).open(&path).doing(doing)?;
+        let mut out = BufWriter::new(&written);
+        self.file.write_to(&mut out, options).doing(doing)?;
+        out.flush().doing(doing)?;
+        drop(out);
         written.set_modified(began).doing(doing)?;
-        for other in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            if other.path() != path {
-                let _ = fs::remove_file(other.path());
+        self.folder.rename(ASIDE, &self.folder, &name).doing(doing)?;
+        // Only what lbx itself may have put there goes, and never a folder.
+        for other in self.folder.names().unwrap_or_default().iter().take(NAMES_MAX) {
+            let is_old = other.to_str().is_some_and(|other| other != name && hex_of(other).is_some());
+            if is_old {
+                let _ = self.folder.remove(other);
             }
         }
         Ok(())
     }
 }
 
+/// The folder of the index, made where it is missing.
+fn folder(place: &Place<'_>) -> Result<Held, SnapshotError> {
+    let doing = || format!("`{}` is not a folder of its own", place.state.join(FOLDER).display());
+    let root = Held::open(place.root).doing(|| format!("`{}` cannot be read", place.root.display()))?;
+    let below = place.state.strip_prefix(place.root).doing(doing)?;
+    let state = root.folder(below).doing(doing)?.ok_or_else(|| SnapshotError::new(doing()))?;
+    state.make_folder(FOLDER).doing(doing)
+}
+
+/// The index of all that a tree has.
+///
+/// Written out here, since a tree may name one folder a thousand times, on each of ten levels: what gix
+/// would make of it fills the memory.
+fn of_tree(repo: &Repo, root: ObjectId) -> Result<File, SnapshotError> {
+    let mut state = State::new(repo.object_hash());
+    let mut waiting = vec![(BString::default(), root)];
+    while let Some((folder, id)) = waiting.pop() {
+        for (name, entry) in tree::by_name(repo, id)? {
+            if !tree::is_safe_name(&name) {
+                return Err(SnapshotError::new("the last snapshot or HEAD has a name that git refuses"));
+            }
+            let mut path = folder.clone();
+            path.extend_from_slice(&name);
+            if entry.mode.is_tree() {
+                path.push(b'/');
+                waiting.push((path, entry.oid));
+            } else {
+                let mode = mode_of(entry.mode.kind());
+                state.dangerously_push_entry(
+                    Stat::default(),
+                    entry.oid,
+                    Flags::empty(),
+                    mode,
+                    path.as_bstr(),
+                );
+            }
+            if state.entries().len() + waiting.len() > ENTRIES_MAX {
+                return Err(SnapshotError::new("the last snapshot has too many files to be scanned"));
+            }
+        }
+    }
+    state.sort_entries();
+    Ok(File::from_state(state, Path::new("").to_owned()))
+}
+
 /// The stored index, where there is one that can be read and whose tree is still there.
-fn last(repo: &gix::Repository, folder: &Path) -> Option<(File, ObjectId)> {
-    let entry = fs::read_dir(folder).ok()?.flatten().find(|entry| hex_of(&entry.path()).is_some())?;
-    let tree = hex_of(&entry.path())?;
+fn last(repo: &Repo, folder: &Held) -> Option<(File, ObjectId)> {
+    let names = folder.names().ok()?;
+    let (name, tree) = names.iter().take(NAMES_MAX).find_map(|name| Some((name, hex_of(name.to_str()?)?)))?;
     let _there = repo.find_tree(tree).ok()?;
-    let file = File::at(entry.path(), repo.object_hash(), true, decode::Options::default()).ok()?;
-    Some((file, tree))
+    Some((stored(folder, name, repo.object_hash())?, tree))
+}
+
+/// The index in the regular file `name`, where it can be read and every path in it is one.
+///
+/// gix opens an index by its path; the one given here leads to the very file that was looked at.
+fn stored(folder: &Held, name: impl AsRef<Path>, hash: gix::hash::Kind) -> Option<File> {
+    let opened = folder.open_regular(name, INDEX_BYTES_MAX).ok()??;
+    let path = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
+    let options = decode::Options {
+        alloc_limit_bytes: usize::try_from(INDEX_BYTES_MAX).ok(),
+        ..decode::Options::default()
+    };
+    let file = File::at(path, hash, true, options).ok()?;
+    let is_path = |path: &BStr| path.split(|byte| *byte == b'/').all(tree::is_safe_name);
+    let is_plain = |entry: &gix::index::Entry| {
+        let path = entry.path(&file);
+        is_path(if entry.mode == Mode::DIR {
+            path.strip_suffix(b"/").unwrap_or(path).as_bstr()
+        } else {
+            path
+        })
+    };
+    file.entries().iter().all(is_plain).then_some(file)
 }
 
 /// The tree that an index file is named after.
-fn hex_of(path: &Path) -> Option<ObjectId> {
-    ObjectId::from_hex(path.file_name()?.to_str()?.as_bytes()).ok()
+fn hex_of(name: &str) -> Option<ObjectId> {
+    ObjectId::from_hex(name.as_bytes()).ok()
 }
 
 /// The user's own index as that of `tree`, where it says that it has just what `tree` has.

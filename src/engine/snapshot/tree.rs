@@ -9,6 +9,7 @@ use gix::objs::tree::{Editor, Entry, EntryKind, EntryMode};
 use gix::objs::{Tree, TreeRef};
 
 use super::error::{Doing as _, SnapshotError};
+use super::repo::Repo;
 
 /// Deepest nesting of trees that is followed.
 const DEPTH_MAX: usize = 256;
@@ -44,7 +45,7 @@ impl Lookup {
 }
 
 /// Looks `path` up in the tree `root`.
-pub fn look_up(repo: &gix::Repository, root: ObjectId, path: &[u8]) -> Result<Lookup, SnapshotError> {
+pub fn look_up(repo: &Repo, root: ObjectId, path: &[u8]) -> Result<Lookup, SnapshotError> {
     let mut tree = root;
     let mut end = 0;
     for name in path.split(|byte| *byte == b'/') {
@@ -65,7 +66,7 @@ pub fn look_up(repo: &gix::Repository, root: ObjectId, path: &[u8]) -> Result<Lo
 }
 
 /// The entry `name` of one tree.
-fn entry_named(repo: &gix::Repository, tree: ObjectId, name: &[u8]) -> Result<Option<Found>, SnapshotError> {
+fn entry_named(repo: &Repo, tree: ObjectId, name: &[u8]) -> Result<Option<Found>, SnapshotError> {
     if tree.is_empty_tree() {
         return Ok(None);
     }
@@ -91,7 +92,7 @@ pub struct Edit<'a> {
 /// Rewrites the trees on the paths of `edits`; answers the new root.
 ///
 /// Removals come first, so that a folder can take the place of a file, and a file that of a folder.
-pub fn apply(repo: &gix::Repository, root: ObjectId, edits: &[Edit<'_>]) -> Result<ObjectId, SnapshotError> {
+pub fn apply(repo: &Repo, root: ObjectId, edits: &[Edit<'_>]) -> Result<ObjectId, SnapshotError> {
     let mut editor = Editor::new(read(repo, root)?, &repo.objects, repo.object_hash());
     for edit in edits.iter().filter(|edit| edit.to.is_none()) {
         editor.remove(components(&edit.path)).doing(|| shown("cannot remove", &edit.path))?;
@@ -111,13 +112,23 @@ fn shown(what: &str, path: &[u8]) -> String {
     format!("{what} `{}`", path.to_str_lossy())
 }
 
+/// Whether a name in a tree or an index is one component of a path. Trees come with a clone, and any
+/// bytes may stand in them.
+pub fn is_safe_name(name: impl AsRef<[u8]>) -> bool {
+    let name = name.as_ref();
+    !matches!(name, b"" | b"." | b"..")
+        && !name.contains(&b'/')
+        && !name.contains(&0)
+        && !name.eq_ignore_ascii_case(b".git")
+}
+
 /// The components of a path.
 fn components(path: &[u8]) -> impl Iterator<Item = &BStr> {
     path.split(|byte| *byte == b'/').map(BStr::new)
 }
 
 /// Reads a tree whole.
-fn read(repo: &gix::Repository, id: ObjectId) -> Result<Tree, SnapshotError> {
+fn read(repo: &Repo, id: ObjectId) -> Result<Tree, SnapshotError> {
     if id.is_empty_tree() {
         return Ok(Tree::empty());
     }
@@ -127,7 +138,7 @@ fn read(repo: &gix::Repository, id: ObjectId) -> Result<Tree, SnapshotError> {
 }
 
 /// Writes a tree.
-fn write(repo: &gix::Repository, tree: &Tree) -> Result<ObjectId, SnapshotError> {
+fn write(repo: &Repo, tree: &Tree) -> Result<ObjectId, SnapshotError> {
     Ok(repo.write_object(tree).doing(|| "cannot write a tree".into())?.detach())
 }
 
@@ -136,7 +147,7 @@ fn write(repo: &gix::Repository, tree: &Tree) -> Result<ObjectId, SnapshotError>
 /// Trees that are equal are never opened, so the cost follows what both sides changed in
 /// the same folders, and not the size of the repository.
 pub fn carry_over(
-    repo: &gix::Repository,
+    repo: &Repo,
     ours: ObjectId,
     old: ObjectId,
     new: ObjectId,
@@ -156,7 +167,7 @@ struct Three {
 }
 
 /// [`carry_over`] of trees that lie `depth` folders deep.
-fn carry_over_below(repo: &gix::Repository, trees: Three, depth: usize) -> Result<ObjectId, SnapshotError> {
+fn carry_over_below(repo: &Repo, trees: Three, depth: usize) -> Result<ObjectId, SnapshotError> {
     let Three { ours, old, new } = trees;
     if old == new || ours == new {
         return Ok(ours);
@@ -178,7 +189,7 @@ fn carry_over_below(repo: &gix::Repository, trees: Three, depth: usize) -> Resul
 
 /// One entry of the merged tree; `None` where there shall be none.
 fn merged(
-    repo: &gix::Repository,
+    repo: &Repo,
     ours: Option<&Entry>,
     old: Option<&Entry>,
     new: Option<&Entry>,
@@ -211,6 +222,6 @@ fn differing<'a>(old: &'a Entries, new: &'a Entries) -> Vec<&'a BString> {
 pub type Entries = BTreeMap<BString, Entry>;
 
 /// Reads a tree for looking names up.
-pub fn by_name(repo: &gix::Repository, tree: ObjectId) -> Result<Entries, SnapshotError> {
+pub fn by_name(repo: &Repo, tree: ObjectId) -> Result<Entries, SnapshotError> {
     Ok(read(repo, tree)?.entries.into_iter().map(|entry| (entry.filename.clone(), entry)).collect())
 }

@@ -1,0 +1,198 @@
+//! Each file and folder of a real `.git` in turn is something else.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use crate::common::{Call, Standing, Workspace, make_fifo};
+
+/// What stands elsewhere, and must be told by no answer.
+const SECRET: &str = "TOP-SECRET";
+/// Memory that a call may map, in bytes: a call that reads what it finds passes it soon.
+const ADDRESS_SPACE: u64 = 3 << 30;
+/// Size of a file that is nearly all hole, in bytes.
+const SPARSE: u64 = 1 << 40;
+/// Folders of objects that are tried; they are all alike.
+const FAN_OUTS_MAX: usize = 2;
+
+/// What is put in the place of a file or folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Instead {
+    /// A link to the very thing, which is outside now.
+    LinkToItself,
+    /// A link to a file that is none of git's.
+    LinkToSecret,
+    /// A link to nothing.
+    LinkToNothing,
+    /// A FIFO.
+    Fifo,
+    /// An empty folder.
+    Folder,
+    /// A terabyte of nothing.
+    Sparse,
+    /// Bytes without a meaning.
+    Garbage,
+}
+
+/// All of them.
+const ALL: [Instead; 7] = [
+    Instead::LinkToItself,
+    Instead::LinkToSecret,
+    Instead::LinkToNothing,
+    Instead::Fifo,
+    Instead::Folder,
+    Instead::Sparse,
+    Instead::Garbage,
+];
+
+impl Instead {
+    /// Puts it at `path`, in the workspace whose outside is `outside`.
+    fn put(self, path: &Path, outside: &Path) {
+        let moved = outside.join("victim/moved");
+        fs::rename(path, &moved).unwrap();
+        let secret = outside.join("victim/secret");
+        match self {
+            Self::LinkToItself => symlink(&moved, path).unwrap(),
+            Self::LinkToSecret => symlink(&secret, path).unwrap(),
+            Self::LinkToNothing => symlink(outside.join("victim/nothing"), path).unwrap(),
+            Self::Fifo => make_fifo(path),
+            Self::Folder => fs::create_dir(path).unwrap(),
+            Self::Sparse => fs::File::create(path).unwrap().set_len(SPARSE).unwrap(),
+            Self::Garbage => {
+                fs::write(path, format!("\u{0}{SECRET}\u{7f}[{SECRET}\n{SECRET} = {SECRET}")).unwrap();
+            }
+        }
+    }
+}
+
+/// A repository with loose and packed objects and references, a linked worktree, and snapshots.
+fn repository() -> Workspace {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("d/b.txt", "b\n")]);
+    ws.git(&["branch", "packed"]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    ws.git(&["gc", "-q"]);
+    ws.git(&["branch", "loose"]);
+    ws.git(&["worktree", "add", "-q", "--detach", "../other"]);
+    ws.lbx(&["append", "a.txt", "--content", "three\n"]).ok();
+    fs::create_dir_all(ws.path(".git/info")).unwrap();
+    fs::create_dir_all(ws.path(".git/objects/info")).unwrap();
+    for name in ["info/exclude", "info/attributes", "objects/info/alternates", "shallow", "config.worktree"] {
+        let path = ws.path(".git").join(name);
+        if !path.exists() {
+            fs::write(path, "").unwrap();
+        }
+    }
+    ws.write("d/b.txt", "uncommitted\n");
+    ws
+}
+
+/// Every path in a git folder, from the workspace root; of what is alike only a few.
+fn paths(ws: &Workspace) -> Vec<PathBuf> {
+    let mut found = vec![PathBuf::from(".git")];
+    let mut next = 0;
+    let mut fan_outs = 0;
+    while let Some(path) = found.get(next).cloned() {
+        next += 1;
+        if !ws.root.join(&path).is_dir() {
+            continue;
+        }
+        let mut names: Vec<_> =
+            fs::read_dir(ws.root.join(&path)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        for name in names {
+            let is_fan_out = path.ends_with("objects") && name.len() == 2;
+            fan_outs += usize::from(is_fan_out);
+            if name != "hooks" && !(is_fan_out && fan_outs > FAN_OUTS_MAX) {
+                found.push(path.join(name));
+            }
+        }
+    }
+    found
+}
+
+/// Everything below a folder.
+fn standing(folder: &Path) -> BTreeMap<PathBuf, Standing> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![folder.to_owned()];
+    while let Some(path) = waiting.pop() {
+        for entry in fs::read_dir(&path).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            let bytes = if metadata.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+            if metadata.is_dir() {
+                waiting.push(path.clone());
+            }
+            let kind = if metadata.is_file() { 'f' } else { 'd' };
+            found.insert(
+                path,
+                (kind, std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()), bytes),
+            );
+        }
+    }
+    found
+}
+
+/// Makes calls in a copy of `base` in which something else is at `path`.
+fn one(base: &Workspace, path: &Path, instead: Instead) {
+    let ws = base.copy();
+    let of = format!("{instead:?} at {}", path.display());
+    let victim = ws.outside.join("victim");
+    fs::create_dir(&victim).unwrap();
+    fs::write(victim.join("secret"), format!("{SECRET}:x:0:0\n[{SECRET}\n")).unwrap();
+    instead.put(&ws.root.join(path), &ws.outside);
+    let before = standing(&victim);
+    for (arguments, must_work) in [
+        (&["write", "new.txt", "--content", "new\n"][..], true),
+        (&["append", "a.txt", "--content", "four\n"], true),
+        (&["read", "a.txt"], true),
+        (&["snapshot"], false),
+        (&["diff"], false),
+        (&["diff", "--from", "HEAD"], false),
+        (&["log"], false),
+        (&["undo"], true),
+        (&["session"], true),
+    ] {
+        let answer =
+            Call::bounded(&ws.root, &ws.outside.join("home"), ADDRESS_SPACE).arguments(arguments).run();
+        let said = format!("{}{}", answer.stdout_text(), answer.stderr());
+        assert!(!said.contains(SECRET), "{of}: {arguments:?}: {said}");
+        let envelope = answer.envelope();
+        assert!(!must_work || envelope["ok"] == true, "{of}: {arguments:?}: {said}");
+        assert_ne!(envelope["error"]["kind"], "internal", "{of}: {arguments:?}: {said}");
+    }
+    assert!(standing(&victim) == before, "{of}: something outside has changed");
+    ws.holds("a.txt", "one\ntwo\nthree\n");
+}
+
+/// Tries what `is_wanted` of everything, by the numbers of place and replacement.
+fn table(is_wanted: impl Fn(usize, usize) -> bool + Sync) {
+    let base = repository();
+    let paths = paths(&base);
+    assert!(paths.len() > 40, "{paths:?}");
+    let mut wanted: Vec<(&Path, Instead)> = Vec::new();
+    for (place, path) in paths.iter().enumerate() {
+        for (number, instead) in ALL.iter().enumerate() {
+            if is_wanted(place, number) {
+                wanted.push((path, *instead));
+            }
+        }
+    }
+    let share = wanted.len().div_ceil(4);
+    std::thread::scope(|scope| {
+        for part in wanted.chunks(share) {
+            scope.spawn(|| part.iter().for_each(|(path, instead)| one(&base, path, *instead)));
+        }
+    });
+}
+
+#[test]
+fn whatever_stands_in_a_repository_nothing_leaves_it_and_nobody_waits() {
+    table(|place, number| (place + number) % 4 == 0);
+}
+
+#[test]
+#[ignore = "takes minutes; the test above tries a quarter of it"]
+fn whatever_stands_in_a_repository_all_of_it() {
+    table(|_, _| true);
+}
