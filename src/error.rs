@@ -62,13 +62,15 @@ pub enum ErrorKind {
     IoError,
     /// The change stands, but its snapshot, which the caller required, does not.
     SnapshotFailed,
+    /// What lbx has recorded is not as it was recorded.
+    VerificationFailed,
     /// A bug in lbx.
     Internal,
 }
 
 impl ErrorKind {
     /// Every kind, in the order of the documentation.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::InvalidRequest,
         Self::NotFound,
         Self::AlreadyExists,
@@ -94,6 +96,7 @@ impl ErrorKind {
         Self::NoSpace,
         Self::IoError,
         Self::SnapshotFailed,
+        Self::VerificationFailed,
         Self::Internal,
     ];
 
@@ -126,6 +129,7 @@ impl ErrorKind {
             Self::NoSpace => "no_space",
             Self::IoError => "io_error",
             Self::SnapshotFailed => "snapshot_failed",
+            Self::VerificationFailed => "verification_failed",
             Self::Internal => "internal",
         }
     }
@@ -155,6 +159,7 @@ impl ErrorKind {
             Self::NoSpace | Self::IoError => 15,
             Self::SnapshotFailed => 16,
             Self::Timeout => 17,
+            Self::VerificationFailed => 18,
             Self::Internal => 70,
         }
     }
@@ -203,6 +208,9 @@ impl ErrorKind {
             Self::IoError => "Look at the disk; nothing was half-written, so the call can be repeated.",
             Self::SnapshotFailed => {
                 "The change is on disk: repair what the message names, or go on without require_snapshot."
+            }
+            Self::VerificationFailed => {
+                "Tell the user: records were altered or removed. Compare them with the snapshots (log)."
             }
             Self::Internal => "This is a bug in lbx: report the request and the message.",
         }

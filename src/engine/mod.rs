@@ -5,6 +5,7 @@
 //! owner has settled), [`state`] (`.lbx/`),
 //! [`session`] (what was seen), [`backup`], [`transaction`] (changes), [`snapshot_of`] (commits).
 
+pub mod account;
 pub mod audit;
 pub mod backup;
 pub mod fs;
@@ -12,8 +13,8 @@ pub mod gc;
 mod hashed;
 pub mod history;
 mod near;
-pub mod net;
 mod open_files;
+pub mod own;
 pub mod path;
 pub mod policy;
 pub mod protect;

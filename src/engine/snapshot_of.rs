@@ -131,14 +131,19 @@ pub fn baseline(engine: &mut Engine, entry: &Entry, at_hand: &AtHand) {
 ///
 /// # Errors
 /// `timeout`, `snapshot_failed`, or `command_denied` where the policy has turned snapshots off.
-pub fn scan(engine: &mut Engine, subject: String, why: Option<&str>, tool: &str) -> Result<Recorded, Error> {
+pub fn scan(
+    engine: &mut Engine,
+    subject: Option<String>,
+    why: Option<&str>,
+    tool: &str,
+) -> Result<Recorded, Error> {
     if !engine.policy().has_snapshots() {
         return Err(Error::new(ErrorKind::CommandDenied, format!("no snapshot: {}", turned_off(engine)))
             .suggest("Go on without: undo needs no snapshots. Only the user can turn them on."));
     }
     let session = engine.session().to_string();
     let scan = Scan {
-        subject: Some(subject),
+        subject,
         why,
         session: &session,
         tool,

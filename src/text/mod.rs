@@ -13,6 +13,7 @@ pub mod lines;
 pub mod markdown;
 pub mod nearest;
 pub mod omission;
+pub mod own;
 pub mod patch;
 pub mod replace;
 pub mod sketch;

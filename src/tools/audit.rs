@@ -4,15 +4,17 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::diff::known;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::audit::{self, Broken, Record};
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
+use crate::engine::snapshot_of;
 use crate::engine::state::State;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// Show the audit log, the newest first, or check that nobody has altered it
 ///
@@ -52,12 +54,9 @@ pub struct Response {
     /// Where to go on
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
-    /// Whether the chain is whole; absent unless asked for
+    /// True where the chain is whole; absent unless asked for
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,
-    /// The first place where it is not
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub broken: Option<Broken>,
 }
 
 /// The tool.
@@ -89,7 +88,14 @@ impl Tool for Audit {
             Some(state) => audit::read(&state, |record| is_of_path(record) && is_of_session(record))?,
             None => (Vec::new(), None),
         };
-        Ok(page(engine.policy(), &records, &request, broken))
+        if let Some(broken) = broken.filter(|_| request.verify) {
+            return Err(not_whole(&broken));
+        }
+        if let Some(written) = request.path.as_ref().filter(|_| records.is_empty()) {
+            let store = snapshot_of::find(engine)?;
+            known::must_be_there(engine, store.as_ref(), written)?;
+        }
+        Ok(page(engine.policy(), &records, &request))
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -103,16 +109,22 @@ impl Tool for Audit {
                 response.total
             ));
         }
-        match &response.broken {
-            Some(broken) => text.note(format!("{}, line {}: {}", broken.file, broken.line, broken.message)),
-            None if response.verified == Some(true) => text.note("the chain is whole"),
-            None => {}
+        if response.verified == Some(true) {
+            text.note("the chain is whole");
         }
     }
 }
 
+/// The refusal of a log whose chain is broken.
+fn not_whole(broken: &Broken) -> Error {
+    let Broken { file, line, message } = broken;
+    let message = format!("the audit log is not whole: {file}, line {line}: {message}");
+    Error::new(ErrorKind::VerificationFailed, message)
+        .detail("broken", json!({ "file": file, "line": line, "message": broken.message }))
+}
+
 /// The part of the records that was asked for.
-fn page(policy: &Policy, records: &[Record], request: &Request, broken: Option<Broken>) -> Response {
+fn page(policy: &Policy, records: &[Record], request: &Request) -> Response {
     let (offset, bytes_max) = (request.offset.unwrap_or(0), request.max_bytes.unwrap_or(policy.max_bytes()));
     let limit = match request.limit.unwrap_or(policy.size(Key::AuditLimit)) {
         0 => usize::MAX,
@@ -133,8 +145,7 @@ fn page(policy: &Policy, records: &[Record], request: &Request, broken: Option<B
         total: records.len(),
         truncated,
         next_offset: truncated.then_some(next),
-        verified: request.verify.then_some(broken.is_none()),
-        broken: broken.filter(|_| request.verify),
+        verified: request.verify.then_some(true),
         records: shown,
     }
 }

@@ -1,5 +1,7 @@
 //! `diff`: what differs between snapshots.
 
+pub mod known;
+
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -9,8 +11,10 @@ use super::log::{commit, no_snapshot};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::path::WorkspacePath;
+use crate::engine::session;
 use crate::engine::snapshot::{Delta, PathChange, SnapshotError, Store, Version};
 use crate::engine::snapshot_of::{self, unreadable};
+use crate::engine::state::State;
 use crate::error::Error;
 use crate::text::git_diff::{Amount, FileDiff, Side};
 
@@ -21,9 +25,11 @@ const FILES_LISTED_MAX: usize = 1000;
 
 /// Show what changed between two snapshots, in one of them, or in this session
 ///
-/// Without any argument: everything that this session changed, else the newest snapshot. The diff is
+/// Without any argument: everything that this session changed, and nothing that others changed in
+/// between; where no session is named and this one changed nothing, the newest snapshot. The diff is
 /// git's, so that `git apply` and `patch` take it. A snapshot is named by its id or a unique
-/// beginning of it, HEAD or a branch, with ~N behind it for those before.
+/// beginning of it, HEAD or a branch, with ~N behind it for those before. In the path's place too: a
+/// snapshot shows what it changed, another commit what changed since, A..B what differs between two.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -69,7 +75,7 @@ pub struct Response {
     /// The later commit; absent where there is no snapshot at all
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Present where this is what that session changed, without what others changed on other paths meanwhile
+    /// Present where this is what that session changed, without what others changed meanwhile
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// How many files differ
@@ -139,14 +145,20 @@ impl Tool for Diff {
                 Error::invalid("field `of` stands alone: leave `from` and `to` out").detail("field", "of")
             );
         }
-        let path = request.path.as_ref().map(|path| engine.workspace.resolve(path)).transpose()?;
         let Some(store) = snapshot_of::find(engine)? else {
-            return match request.of.as_ref().or(request.from.as_ref()).or(request.to.as_ref()) {
-                Some(name) => Err(no_snapshot(name, "from", &[])),
-                None => Ok(Response::of(&Span::default(), 0)),
+            let named = request.of.as_ref().or(request.from.as_ref()).or(request.to.as_ref());
+            return match (named, &request.path) {
+                (Some(name), _) => Err(no_snapshot(name, "from", &[])),
+                (None, Some(path)) => {
+                    known::must_be_there(engine, None, path)?;
+                    Ok(Response::of(&Span::default(), 0))
+                }
+                (None, None) => Ok(Response::of(&Span::default(), 0)),
             };
         };
-        let mut span = span_of(&store, &request, engine.session().as_str())?;
+        let (request, path) = known::settled(engine, &store, request)?;
+        let who = Who::of(engine)?;
+        let mut span = span_of(&store, &request, &who)?;
         if let Some(place) = &path {
             span.changes.retain(|change| lies_in(&change.path, place.path()));
         }
@@ -194,29 +206,49 @@ struct Span {
     changes: Vec<PathChange>,
 }
 
+/// Whose changes a diff without a snapshot shows.
+struct Who {
+    /// The caller's session.
+    session: String,
+    /// The number of its last change before it ended and began anew; 0 where it never did.
+    after: u64,
+    /// Whether the call itself names it.
+    is_named: bool,
+}
+
+impl Who {
+    /// The caller.
+    fn of(engine: &Engine) -> Result<Self, Error> {
+        let state = State::find(&engine.workspace)?;
+        let known = state.and_then(|state| session::peek(&state, engine.session()));
+        let after = known.and_then(|known| known.after()).map_or(0, |ended| ended.seq);
+        let is_named = engine.named_session().is_some();
+        Ok(Self { session: engine.session().to_string(), after, is_named })
+    }
+}
+
 /// What the request wants to see compared.
-fn span_of(store: &Store, request: &Request, session: &str) -> Result<Span, Error> {
+fn span_of(store: &Store, request: &Request, who: &Who) -> Result<Span, Error> {
     let broken = |error: SnapshotError| unreadable(&error);
     let named =
         |name: &Option<String>, field| name.as_deref().map(|name| commit(store, name, field)).transpose();
     let (of, from, to) =
         (named(&request.of, "of")?, named(&request.from, "from")?, named(&request.to, "to")?);
-    if of.is_none()
-        && from.is_none()
-        && to.is_none()
-        && let Some(changed) = store.changed_by(session).map_err(broken)?
-    {
-        return Ok(Span {
-            from: changed.before,
-            to: Some(changed.last),
-            session: Some(session.to_owned()),
-            changes: changed.paths,
-        });
+    if of.is_none() && from.is_none() && to.is_none() {
+        let session = Some(who.session.clone());
+        if let Some(changed) = store.changed_by(&who.session, who.after).map_err(broken)? {
+            let (from, to) = (changed.before, Some(changed.last));
+            return Ok(Span { from, to, session, changes: changed.paths });
+        }
+        if who.is_named {
+            return Ok(Span { session, ..Span::default() });
+        }
     }
-    let newest = || store.tip().map_err(broken);
+    let is_any = of.is_none() && from.is_none() && to.is_none();
     let to = match of.or(to) {
         Some(to) => Some(to),
-        None => newest()?,
+        None if is_any => store.newest_change().map_err(broken)?,
+        None => store.tip().map_err(broken)?,
     };
     let Some(to) = to else {
         // Without a snapshot nothing differs from anything.

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::diff::known::{self, Named, Revisions};
 use super::snapshot::Stat;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -28,7 +29,7 @@ const ID_DIGITS: usize = 10;
 ///
 /// Newest first. Each change made through lbx is one; `external` is what others changed, and
 /// `baseline` what was uncommitted before a session's first change. Shows all sessions, unless one is
-/// named.
+/// named. A snapshot in the path's place begins the list.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -73,8 +74,9 @@ pub struct Entry {
     pub tool: String,
     /// The paths that changed, from the root; the first 20
     pub paths: Vec<String>,
-    /// The session that made the change, or found it
-    pub session: String,
+    /// The session that made the change; absent where none did
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
     /// When, as RFC 3339
     pub time: String,
     /// How many files changed
@@ -102,15 +104,26 @@ impl Tool for Log {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let path = request.path.map(|path| engine.workspace.resolve(&path)).transpose()?;
         let Some(store) = snapshot_of::find(engine)? else {
+            request.path.map(|path| known::must_be_there(engine, None, &path)).transpose()?;
             return Ok(Response { snapshots: Vec::new(), truncated: false, next_offset: None });
+        };
+        let named = request.path.map(|path| known::named(engine, &store, &path)).transpose()?;
+        let (path, from) = match named {
+            None => (None, None),
+            Some(Named::Path(place)) => (Some(place), None),
+            Some(Named::Revisions(Revisions::Snapshot(id) | Revisions::Since(id))) => (None, Some(id)),
+            Some(Named::Revisions(Revisions::Between(from, to))) => {
+                return Err(Error::invalid(format!("{from}..{to} is for diff: log takes one snapshot"))
+                    .detail("field", "path"));
+            }
         };
         let session = engine.named_session().cloned();
         let since = request.since.as_deref().map(|text| Since::parse(&store, text)).transpose()?;
         let query = Query {
             path: path.as_ref().map(|place| place.path().as_bytes()),
             session: session.as_ref().map(SessionId::as_str),
+            from: from.as_deref(),
             since: since.as_ref().and_then(Since::time),
             after: since.as_ref().and_then(Since::snapshot),
             offset: request.offset,
@@ -156,7 +169,7 @@ impl Entry {
             id: snapshot.id.clone(),
             tool: snapshot.tool.clone(),
             paths,
-            session: snapshot.session.clone(),
+            session: Some(snapshot.session.clone()).filter(|session| !session.is_empty()),
             time: rfc3339(snapshot.seconds),
             files: stat.files,
             insertions: stat.insertions,
@@ -179,7 +192,8 @@ impl Entry {
             [path] => format!("{}: {path}", self.tool),
             _ => self.tool.clone(),
         });
-        format!("{id} {} {} {subject} (+{} -{})", self.time, self.session, self.insertions, self.deletions)
+        let session = self.session.as_deref().unwrap_or("-");
+        format!("{id} {} {session} {subject} (+{} -{})", self.time, self.insertions, self.deletions)
     }
 }
 

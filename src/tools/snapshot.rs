@@ -5,13 +5,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
+use crate::engine::snapshot::EXTERNAL;
 use crate::engine::snapshot_of;
 use crate::error::Error;
 
 /// Commit whatever changed in the work tree to the snapshot branch
 ///
 /// Looks at every file that git does not ignore. HEAD, the index and the work tree stay as they are.
-/// Where nothing has changed since the newest snapshot, there is no new one.
+/// Where nothing has changed since the newest snapshot, there is no new one. What it finds was not
+/// changed through lbx and belongs to no session: `external`.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -61,11 +63,11 @@ impl Tool for Snapshot {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let message = request.message.unwrap_or_default();
         let (first, rest) = message.trim().split_once('\n').unwrap_or((message.trim(), ""));
-        let subject =
-            if first.is_empty() { Self::NAME.to_owned() } else { format!("{}: {first}", Self::NAME) };
+        // What a scan finds was not changed through lbx, whoever has it recorded.
+        let subject = (!first.is_empty()).then(|| format!("{EXTERNAL}: {first}"));
         let why = Some(rest.trim()).filter(|rest| !rest.is_empty());
         let locked = engine.lock()?;
-        let recorded = snapshot_of::scan(engine, subject, why, Self::NAME)?;
+        let recorded = snapshot_of::scan(engine, subject, why, EXTERNAL)?;
         drop(locked);
         recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
         let stat = recorded.id.as_deref().map(|id| stat_of(engine, id)).transpose()?.unwrap_or_default();

@@ -30,6 +30,7 @@ pub const EXIT_STATUS: &[(&str, i32)] = &[
     ("no_space", 15),
     ("io_error", 15),
     ("snapshot_failed", 16),
+    ("verification_failed", 18),
     ("timeout", 17),
     ("internal", 70),
 ];

@@ -138,7 +138,12 @@ fn without_arguments_it_is_what_the_session_changed() {
     let mine = ws.lbx(&["--session", "me", "diff"]).ok();
     assert_eq!((&mine["session"], &mine["files"]), (&json!("me"), &json!(1)));
     assert!(mine["diff"].as_str().unwrap().ends_with("@@ -1 +1,3 @@\n one\n+two\n+three\n"), "{mine}");
-    let another = ws.lbx(&["--session", "nobody", "diff"]).ok();
+    let nobody = ws.lbx(&["--session", "nobody", "diff"]).ok();
+    assert_eq!(
+        (&nobody["session"], &nobody["files"], &nobody["diff"]),
+        (&json!("nobody"), &json!(0), &json!(""))
+    );
+    let another = ws.lbx(&["diff"]).ok();
     assert!(another["session"].is_null());
     assert!(
         another["diff"].as_str().unwrap().ends_with("@@ -1,2 +1,3 @@\n one\n two\n+three\n"),
@@ -159,7 +164,7 @@ fn one_call_and_one_path_can_be_asked_for() {
     let of = ws.lbx(&["diff", "--of", &first[..8]]).ok();
     assert_eq!((&of["to"], &of["files"]), (&json!(first), &json!(1)));
     assert_eq!(ws.lbx(&["diff", "d", "--from", "HEAD"]).ok()["files"], 1);
-    assert_eq!(ws.lbx(&["diff", "d/b", "--from", "HEAD"]).ok()["files"], 0);
+    ws.lbx(&["diff", "d/b", "--from", "HEAD"]).error("not_found");
     ws.lbx(&["diff", "--of", "HEAD", "--to", "HEAD"]).error("invalid_request");
     let error = ws.lbx(&["diff", "--of", "0123456"]).error("not_found");
     assert!(error["suggested_action"].as_str().unwrap().contains("write: c.txt"), "{error}");

@@ -26,7 +26,7 @@ fn tools(log: &Value) -> Vec<String> {
 fn a_snapshot_says_who_what_when_and_how_much() {
     let ws = busy();
     let log = ws.lbx(&["log"]).ok();
-    assert_eq!(tools(&log), ["snapshot", "append", "write", "write"]);
+    assert_eq!(tools(&log), ["external", "append", "write", "write"]);
     let mut first = log["snapshots"][1].clone();
     let id = ws.git(&["rev-parse", "lbx-snapshots^"]).trim().to_owned();
     let time = first["time"].take();
@@ -37,18 +37,22 @@ fn a_snapshot_says_who_what_when_and_how_much() {
     });
     assert_eq!(first, wanted);
     let by_hand = &log["snapshots"][0];
-    assert_eq!((&by_hand["subject"], &by_hand["why"]), (&json!("snapshot: by hand"), &json!("more of it")));
+    assert_eq!((&by_hand["subject"], &by_hand["why"]), (&json!("external: by hand"), &json!("more of it")));
+    assert_eq!(by_hand.get("session"), None, "what others changed is no session's");
 }
 
 #[test]
 fn it_is_filtered() {
     let ws = busy();
     let listed = |arguments: &[&str]| tools(&ws.lbx(&[&["log"], arguments].concat()).ok());
-    assert_eq!(listed(&["a.txt"]), ["snapshot", "append"]);
+    assert_eq!(listed(&["a.txt"]), ["external", "append"]);
     assert_eq!(listed(&["d"]), ["write", "write"]);
-    assert_eq!(listed(&["none/at/all"]), Vec::<String>::new());
+    let error = ws.lbx(&["log", "none/at/all"]).error("not_found");
+    assert_eq!(error["path"], "none/at/all");
+    assert_eq!(listed(&["lbx-snapshots~2"]), ["write", "write"]);
+    ws.lbx(&["log", "0123abcd"]).error("not_found");
     assert_eq!(listed(&["--session", "two"]), ["write"]);
-    assert_eq!(listed(&["--since", "lbx-snapshots~2"]), ["snapshot", "append"]);
+    assert_eq!(listed(&["--since", "lbx-snapshots~2"]), ["external", "append"]);
     assert_eq!(listed(&["--since", "1h"]).len(), 4);
     assert_eq!(listed(&["--since", "2999-01-01T00:00:00Z"]), Vec::<String>::new());
     assert_eq!(listed(&["--since", "2999-01-01"]), Vec::<String>::new());
@@ -85,5 +89,5 @@ fn as_text_it_is_a_line_each() {
     let words: Vec<&str> = text.split_whitespace().collect();
     assert_eq!(words.len(), 8, "{text}");
     assert!(ws.git(&["rev-parse", "lbx-snapshots"]).starts_with(words[0]));
-    assert_eq!(&words[3..], ["snapshot:", "by", "hand", "(+1", "-2)"]);
+    assert_eq!(&words[3..], ["external:", "by", "hand", "(+1", "-2)"]);
 }

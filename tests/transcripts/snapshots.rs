@@ -230,7 +230,7 @@ fn a_snapshot_takes_in_whatever_changed() {
     assert_eq!(data["files"], 5);
     assert_eq!(
         (newest(&ws, "%s"), newest(&ws, "%b").lines().next()),
-        ("snapshot: before the release".to_owned(), Some("All of it."))
+        ("external: before the release".to_owned(), Some("All of it."))
     );
     assert_eq!(ws.git(&["rev-parse", "lbx-snapshots^{tree}"]), ws.tree_id());
     assert_eq!(

@@ -134,10 +134,12 @@ impl<'a> Chain<'a> {
         if tree == self.tree {
             return Ok(None);
         }
+        // What others changed is nobody's, whoever had it recorded.
+        let is_external = tool == EXTERNAL;
         let trailers = Trailers {
-            session: self.stamp.session.to_owned(),
+            session: if is_external { String::new() } else { self.stamp.session.to_owned() },
             tool: tool.to_owned(),
-            seq: self.stamp.seq,
+            seq: if is_external { 0 } else { self.stamp.seq },
             head: self.head.map(|id| id.to_string()),
         };
         let time = gix::date::Time::new(self.stamp.seconds, 0);

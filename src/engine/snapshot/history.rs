@@ -26,6 +26,8 @@ const BINARY_PROBE_BYTES: usize = 8000;
 pub struct Query<'a> {
     /// Only those that changed this path, or something below it.
     pub path: Option<&'a [u8]>,
+    /// Only this commit, in hex, and those before it.
+    pub from: Option<&'a str>,
     /// Only those of this session.
     pub session: Option<&'a str>,
     /// Only those made at or after this time.
@@ -92,7 +94,12 @@ impl Store {
         let mut log = Log::default();
         let mut passed_over = 0;
         let count_until = Instant::now() + LISTING_TIME_MAX;
-        let mut next = self.branch.tip(&self.repo)?;
+        let mut next = match query.from {
+            Some(hex) => {
+                Some(ObjectId::from_hex(hex.as_bytes()).doing(|| format!("`{hex}` is no commit id"))?)
+            }
+            None => self.branch.tip(&self.repo)?,
+        };
         let after = query.after.map(|hex| ObjectId::from_hex(hex.as_bytes()));
         let after = after.transpose().doing(|| "the oldest snapshot is named by no commit id".into())?;
         while let Some(id) = next {

@@ -10,11 +10,11 @@ const BODY_CHARS_MAX: usize = 16_384;
 /// The facts that a snapshot commit carries for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trailers {
-    /// Session that made the change, or found it.
+    /// Session that made the change; empty where none did.
     pub session: String,
     /// Tool that made it; `external` where nothing of lbx did.
     pub tool: String,
-    /// Its number in the journal.
+    /// Its number in the journal; 0 where it has none.
     pub seq: u64,
     /// HEAD as the snapshot knew it, in hex; `None` where it was unborn.
     pub head: Option<String>,
@@ -26,13 +26,14 @@ pub struct Trailers {
 pub fn compose(subject: &str, why: Option<&str>, trailers: &Trailers) -> BString {
     let body = why.map(body).filter(|why| !why.is_empty()).map(|why| format!("{why}\n\n"));
     let head = trailers.head.as_ref().map(|head| format!("Lbx-Head: {head}\n"));
+    let session = one_line(&trailers.session);
+    let session = if session.is_empty() { session } else { format!("Lbx-Session: {session}\n") };
+    let seq = if trailers.seq == 0 { String::new() } else { format!("Lbx-Seq: {}\n", trailers.seq) };
     let message = format!(
-        "{}\n\n{}Lbx-Session: {}\nLbx-Tool: {}\nLbx-Seq: {}\n{}",
+        "{}\n\n{}{session}Lbx-Tool: {}\n{seq}{}",
         one_line(subject),
         body.unwrap_or_default(),
-        one_line(&trailers.session),
         one_line(&trailers.tool),
-        trailers.seq,
         head.unwrap_or_default(),
     );
     message.into()
@@ -46,9 +47,12 @@ pub fn trailers(message: &BStr) -> Option<Trailers> {
         last.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": ")).map(str::to_owned)
     };
     Some(Trailers {
-        session: find("Lbx-Session")?,
+        session: find("Lbx-Session").unwrap_or_default(),
         tool: find("Lbx-Tool")?,
-        seq: find("Lbx-Seq")?.parse().ok()?,
+        seq: match find("Lbx-Seq") {
+            Some(seq) => seq.parse().ok()?,
+            None => 0,
+        },
         head: find("Lbx-Head"),
     })
 }
@@ -103,6 +107,14 @@ mod tests {
         assert_eq!(trailers(message.as_bstr()), Some(some()));
         assert_eq!(subject(message.as_bstr()), "write: a b");
         assert_eq!(why(message.as_bstr()).as_deref(), Some("why\n\nLbx-Session: forged\nLbx-Seq: 1"));
+    }
+
+    #[test]
+    fn what_nobody_did_through_lbx_has_no_session() {
+        let nobody = Trailers { session: String::new(), tool: "external".into(), seq: 0, head: None };
+        let message = compose("external: a", None, &nobody);
+        assert_eq!(message, "external: a\n\nLbx-Tool: external\n");
+        assert_eq!(trailers(message.as_bstr()), Some(nobody));
     }
 
     #[test]

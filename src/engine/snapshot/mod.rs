@@ -44,13 +44,13 @@ use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
 
 use self::branch::{Branch, LogLine, Moved};
-use self::chain::{Chain, EXTERNAL, Stamp};
+use self::chain::{Chain, Stamp};
 use self::error::Doing as _;
 use self::repo::Repo;
 use self::tree::Edit;
 
 pub use self::ahead::{Ahead, AllAhead, Before, LARGE_BYTES, Worker};
-pub use self::chain::BASELINE;
+pub use self::chain::{BASELINE, EXTERNAL};
 pub use self::change::{Change, FileChange, FileState, FolderChange, LeftOut, Reason, Recorded};
 pub use self::compare::{Changes, PathChange, Version, VersionKind};
 pub use self::delta::Delta;

@@ -8,6 +8,11 @@ use super::error::{Doing as _, SnapshotError};
 use super::rules::Rules;
 use super::{Store, chain, message, prepare, tree};
 
+/// Snapshots that are searched for a version of a file.
+const COMMITS_LOOKED_AT: usize = 200;
+/// Versions of a file that are read in that search.
+const VERSIONS_LOOKED_AT: usize = 30;
+
 impl Store {
     /// The newest snapshot, in hex; `None` where there is none yet.
     ///
@@ -40,7 +45,35 @@ impl Store {
         self.stored(chain::tree_of(&self.repo, id)?, path)
     }
 
-    /// The version of `path` in the newest snapshot or in HEAD of which `is_it` is true.
+    /// Whether HEAD has a file or folder at `path`.
+    ///
+    /// # Errors
+    /// Where HEAD cannot be read.
+    pub fn has_at_head(&self, path: &[u8]) -> Result<bool, SnapshotError> {
+        let Some(head) = super::refs::head(&self.repo)? else {
+            return Ok(false);
+        };
+        let tree = chain::tree_of(&self.repo, head)?;
+        Ok(tree::look_up(&self.repo, tree, path)?.entry().is_some())
+    }
+
+    /// The newest snapshot that changed something, in hex.
+    ///
+    /// # Errors
+    /// Where the branch or a commit on it cannot be read.
+    pub fn newest_change(&self) -> Result<Option<String>, SnapshotError> {
+        let mut next = self.branch.tip(&self.repo)?;
+        while let Some(id) = next {
+            let Some(found) = self.snapshot(id)? else { break };
+            if found.tree != found.tree_before {
+                return Ok(Some(id.to_string()));
+            }
+            next = found.first_parent;
+        }
+        Ok(None)
+    }
+
+    /// The version of `path` in the newest snapshots or in HEAD of which `is_it` is true.
     ///
     /// Each is tried as it is stored and as a checkout would write it. Serves to find the bytes
     /// that a session saw, by their digest.
@@ -52,12 +85,29 @@ impl Store {
         path: &[u8],
         mut is_it: impl FnMut(&[u8]) -> bool,
     ) -> Result<Option<Vec<u8>>, SnapshotError> {
-        let commits = [self.branch.tip(&self.repo)?, super::refs::head(&self.repo)?];
-        for commit in commits.into_iter().flatten() {
+        let tip = self.branch.tip(&self.repo)?;
+        let mut newest = [tip, super::refs::head(&self.repo)?].into_iter().flatten();
+        let (mut older, mut looked_at) = (tip, Vec::new());
+        for _ in 0..COMMITS_LOOKED_AT {
+            let next = if let Some(commit) = newest.next() {
+                Some(commit)
+            } else {
+                older = older.map_or(Ok(None), |id| self.parent_of(id))?;
+                older
+            };
+            let Some(commit) = next else { break };
             let tree = chain::tree_of(&self.repo, commit)?;
-            let Some(stored) = self.stored(tree, path)? else {
+            let Some(id) = prepare::blob_id(tree::look_up(&self.repo, tree, path)?) else {
                 continue;
             };
+            if looked_at.contains(&id) {
+                continue;
+            }
+            if looked_at.len() >= VERSIONS_LOOKED_AT {
+                break;
+            }
+            looked_at.push(id);
+            let stored = self.bytes_of(id, path)?;
             if is_it(&stored) {
                 return Ok(Some(stored));
             }
@@ -75,10 +125,12 @@ impl Store {
         let Some(id) = prepare::blob_id(tree::look_up(&self.repo, tree, path)?) else {
             return Ok(None);
         };
-        let mut blob = self
-            .repo
-            .find_blob(id)
-            .doing(|| format!("`{}` cannot be read from {tree}", path.to_str_lossy()))?;
-        Ok(Some(blob.take_data()))
+        self.bytes_of(id, path).map(Some)
+    }
+
+    /// The bytes stored for a version of `path`.
+    fn bytes_of(&self, id: ObjectId, path: &[u8]) -> Result<Vec<u8>, SnapshotError> {
+        let doing = || format!("`{}` cannot be read from {id}", path.to_str_lossy());
+        Ok(self.repo.find_blob(id).doing(doing)?.take_data())
     }
 }

@@ -119,7 +119,7 @@ impl Store {
     }
 
     /// The first parent of a commit.
-    fn parent_of(&self, id: ObjectId) -> Result<Option<ObjectId>, SnapshotError> {
+    pub(super) fn parent_of(&self, id: ObjectId) -> Result<Option<ObjectId>, SnapshotError> {
         let commit = self.repo.find_commit(id).doing(|| format!("the commit {id} cannot be read"))?;
         Ok(commit.parent_ids().next().map(gix::Id::detach))
     }

@@ -175,7 +175,9 @@ impl Engine {
             Some(state) if session.seq == 0 => journal::history(state, self.session().as_str())?.pop(),
             _ => None,
         };
-        let seq = last.unwrap_or(session.seq) + 1;
+        // The history may have been collected since the session ended; its numbers are not given again.
+        let ended = session.after().map_or(0, |ended| ended.seq);
+        let seq = last.unwrap_or_default().max(session.seq).max(ended) + 1;
         let entry = Entry::new(id, self.session().as_str(), tool, seq, seconds_now());
         Ok(Change {
             engine: self,

@@ -1,11 +1,13 @@
 //! The paths that a session has to do with: seen, changed or both.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::fmt;
 
 use super::Refused;
+use crate::engine::account::{self, NetChange, Side};
 use crate::engine::audit;
-use crate::engine::net::{self, NetChange, Side};
+use crate::engine::own::Before;
 use crate::engine::path::WorkspacePath;
 use crate::engine::session::{Mark, SessionState};
 use crate::engine::state::State as Lbx;
@@ -146,8 +148,12 @@ impl Items {
         }
         let is_wanted =
             |path: &&WorkspacePath| within.is_empty() || within.iter().any(|folder| path.is_within(folder));
-        let net: BTreeMap<WorkspacePath, NetChange> =
-            net::net(&entries).into_iter().map(|change| (change.path.clone(), change)).collect();
+        let mut look = Look { engine, state: Lbx::find(&engine.workspace)?, bytes: 0 };
+        let net: BTreeMap<WorkspacePath, NetChange> = account::net(&entries)
+            .into_iter()
+            .filter(|change| look.is_change(change))
+            .map(|change| (change.path.clone(), change))
+            .collect();
         let seen = session.marks().iter().map(|mark| &mark.path);
         let all: BTreeSet<&WorkspacePath> =
             seen.chain(session.compacted()).chain(net.keys()).filter(is_wanted).collect();
@@ -273,11 +279,21 @@ impl Look<'_> {
         }
     }
 
+    /// Whether a change comes to anything: where others changed the path in between, its bytes tell.
+    fn is_change(&mut self, change: &NetChange) -> bool {
+        if !matches!(change.before, Side::Apart(_)) {
+            return true;
+        }
+        let before = self.bytes_of(&change.path, &change.before);
+        before.is_none() || before != self.bytes_of(&change.path, &change.after)
+    }
+
     /// What became of a path.
     fn at_change(&mut self, change: &NetChange) -> Changed {
         let what = match (&change.from, &change.before, &change.after) {
             (Some(from), _, _) => Some(format!("was {}", self.engine.workspace.shown(from))),
             (None, Side::Nothing, _) => Some("new".to_owned()),
+            (None, Side::Apart(own), _) if own.first().is_none() => Some("new".to_owned()),
             (None, _, Side::Nothing) => Some("deleted".to_owned()),
             (None, Side::Version(before), Side::Version(after))
                 if before.sha256 == after.sha256 && before.mode != after.mode =>
@@ -302,6 +318,13 @@ impl Look<'_> {
             Side::Nothing => Vec::new(),
             Side::At(path) => self.read(path)?,
             Side::Version(version) => self.version(path, version)?,
+            Side::Apart(own) => {
+                match own.before(|version| Ok::<_, Infallible>(self.version(path, version))) {
+                    Ok(Before::Known(None)) => Vec::new(),
+                    Ok(Before::Known(Some(version))) => self.version(path, &version)?,
+                    Ok(Before::Text(_, text)) => text,
+                }
+            }
         };
         self.bytes = self.bytes.saturating_add(bytes.len() as u64);
         Some(body_of(bytes))

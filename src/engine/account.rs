@@ -1,7 +1,12 @@
-//! What a session's changes come to in the end: a change that was undone shows nothing. Pure.
+//! The account of a history: what one session's changes come to in the end, without what others did
+//! in between. A change that was undone shows nothing. Pure.
+//!
+//! `session` counts by it over the journal, `diff` over the snapshots ([`Own`] alone, since these name
+//! every path that a move changes).
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::own::{self, Own};
 use super::path::WorkspacePath;
 use super::protect::protected_component;
 use super::transaction::journal::{Entry, FileEntry, MoveEntry, Version};
@@ -13,6 +18,8 @@ pub enum Side {
     Nothing,
     /// These, which a backup has.
     Version(Version),
+    /// Those before these changes, with what others changed in between.
+    Apart(Own<Version>),
     /// Those of whatever stands at this path, the trash included.
     At(WorkspacePath),
 }
@@ -45,7 +52,7 @@ pub fn net<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<NetChange> {
 #[derive(Default)]
 struct Ledger {
     /// Files of which bytes were changed, by their path now: before and after.
-    files: BTreeMap<WorkspacePath, (Option<Version>, Option<Version>)>,
+    files: BTreeMap<WorkspacePath, Own<Version>>,
     /// What was moved whole: where it was at first, and where it is.
     moved: Vec<(WorkspacePath, WorkspacePath)>,
     /// Folders that the session made.
@@ -57,8 +64,8 @@ impl Ledger {
     fn take_file(&mut self, file: &FileEntry) {
         let known = self.files.entry(file.path.clone());
         known
-            .and_modify(|(_, after)| after.clone_from(&file.after))
-            .or_insert_with(|| (file.before.clone(), file.after.clone()));
+            .and_modify(|own| own.push(file.before.clone(), file.after.clone()))
+            .or_insert_with(|| Own::new(file.before.clone(), file.after.clone()));
     }
 
     /// Takes in the moves of one change: what waits for its new name goes out of the way first.
@@ -76,7 +83,7 @@ impl Ledger {
     /// Takes in one move.
     fn take_move(&mut self, from: &WorkspacePath, to: &WorkspacePath) {
         let is_new =
-            self.files.get(from).is_some_and(|(before, _)| before.is_none()) || self.folders.contains(from);
+            self.files.get(from).is_some_and(|own| own.first().is_none()) || self.folders.contains(from);
         self.files = std::mem::take(&mut self.files)
             .into_iter()
             .map(|(path, sides)| (carried(&path, from, to).unwrap_or(path), sides))
@@ -106,7 +113,7 @@ impl Ledger {
             let sides = self.files.remove(&now);
             let at = || Side::At(now.clone());
             let (before, after) = match sides {
-                Some((before, after)) => (before.map_or_else(at, Side::Version), of(after)),
+                Some(own) => (before_of(&own).unwrap_or_else(at), after_of(&own)),
                 None => (at(), at()),
             };
             // It went to the trash, or its bytes went otherwise.
@@ -117,26 +124,44 @@ impl Ledger {
                 (false, false) => Some(NetChange { path: now, from: Some(origin), before, after }),
                 (false, true) => {
                     // Something new may have come in its place.
-                    let after = self.files.remove(&origin).map_or(Side::Nothing, |(_, after)| of(after));
+                    let after = self.files.remove(&origin).map_or(Side::Nothing, |own| after_of(&own));
                     (before != after).then_some(NetChange { path: origin, from: None, before, after })
                 }
             });
         }
-        let files = self.files.into_iter().filter(|(path, (before, after))| before != after && !is_own(path));
-        changes.extend(files.map(|(path, (before, after))| NetChange {
+        let files = self.files.into_iter().filter(|(path, own)| !own.is_nothing() && !is_own(path));
+        changes.extend(files.map(|(path, own)| NetChange {
             path,
             from: None,
-            before: of(before),
-            after: of(after),
+            before: before_of(&own).unwrap_or(Side::Nothing),
+            after: after_of(&own),
         }));
         changes.sort_by(|one, other| one.path.cmp(&other.path));
         changes
     }
 }
 
-/// The side of a version.
-fn of(version: Option<Version>) -> Side {
-    version.map_or(Side::Nothing, Side::Version)
+impl own::Version for Version {
+    fn is_same(&self, other: &Self) -> bool {
+        self.sha256 == other.sha256 && self.is_alike(other)
+    }
+
+    fn is_alike(&self, other: &Self) -> bool {
+        self.mode == other.mode
+    }
+}
+
+/// What was there before changes; `None` where there was nothing.
+fn before_of(own: &Own<Version>) -> Option<Side> {
+    if own.is_interrupted() {
+        return Some(Side::Apart(own.clone()));
+    }
+    own.first().cloned().map(Side::Version)
+}
+
+/// What is there after changes.
+fn after_of(own: &Own<Version>) -> Side {
+    own.last().cloned().map_or(Side::Nothing, Side::Version)
 }
 
 /// Where `path` is once `from` is at `to`; `None` where it lies elsewhere.
