@@ -113,17 +113,20 @@ impl Content {
     /// Where the bytes claim an encoding from which they could not be restored: UTF-32, or UTF-16
     /// with half a unit or a lone surrogate.
     pub fn decode(bytes: Vec<u8>) -> Result<Self, Unsupported> {
-        match Start::of(&bytes) {
+        let start = Start::of(&bytes);
+        match start {
             Start::Utf32 => Err(Unsupported("UTF-32")),
             Start::Utf16(big_endian) => {
-                let body = utf16_to_utf8(bytes.get(2..).unwrap_or_default(), big_endian)?;
+                // The mark is there: `Start` has seen it.
+                let (_, units) = bytes.split_at(start.bom_bytes());
+                let body = utf16_to_utf8(units, big_endian)?;
                 let encoding = if big_endian { Encoding::Utf16Be } else { Encoding::Utf16Le };
                 Ok(Self { encoding, bom: true, body })
             }
             start @ (Start::Utf8Bom | Start::Plain) => {
                 let encoding = if is_utf8(&bytes) { Encoding::Utf8 } else { Encoding::Bytes };
                 let bom = start == Start::Utf8Bom && encoding == Encoding::Utf8;
-                let body = if bom { bytes.get(3..).unwrap_or_default().to_vec() } else { bytes };
+                let body = if bom { bytes.split_at(start.bom_bytes()).1.to_vec() } else { bytes };
                 Ok(Self { encoding, bom, body })
             }
         }
@@ -138,6 +141,13 @@ impl Content {
             Encoding::Utf16Le => utf8_to_utf16(&self.body, false),
             Encoding::Utf16Be => utf8_to_utf16(&self.body, true),
         }
+    }
+
+    /// How many bytes the file would have, were `body` added to its text.
+    #[must_use]
+    pub fn bytes_with(&self, body: &[u8]) -> usize {
+        let Self { encoding, bom, .. } = *self;
+        encoded_bytes(encoding, bom, &self.body).saturating_add(encoded_bytes(encoding, false, body))
     }
 
     /// The style of the body's line endings.
@@ -172,7 +182,7 @@ impl<'a> View<'a> {
             start @ (Start::Utf8Bom | Start::Plain) => {
                 let is_utf8 = is_utf8(bytes);
                 let bom = start == Start::Utf8Bom && is_utf8;
-                let body = if bom { bytes.get(UTF8_BOM.len()..).unwrap_or_default() } else { bytes };
+                let body = if bom { bytes.split_at(start.bom_bytes()).1 } else { bytes };
                 let encoding = if is_utf8 { Encoding::Utf8 } else { Encoding::Bytes };
                 Ok(Self { encoding, bom, body: Cow::Borrowed(body) })
             }
@@ -186,6 +196,12 @@ impl<'a> View<'a> {
             Encoding::Utf8 | Encoding::Bytes if !self.bom => body,
             encoding => Content { encoding, bom: self.bom, body: body.into_vec() }.encode().into(),
         }
+    }
+
+    /// How many bytes the file would have, were `body` its text.
+    #[must_use]
+    pub fn bytes_of(&self, body: &[u8]) -> usize {
+        encoded_bytes(self.encoding, self.bom, body)
     }
 
     /// A range of the body as it stands on disk: encoded, and with the byte-order mark where it
@@ -205,6 +221,21 @@ impl<'a> View<'a> {
             bytes.drain(..mark_bytes);
         }
         Cow::Owned(bytes)
+    }
+}
+
+/// How many bytes a text has on disk; the byte-order mark of UTF-16 counts always.
+fn encoded_bytes(encoding: Encoding, bom: bool, body: &[u8]) -> usize {
+    match encoding {
+        Encoding::Utf8 if bom => UTF8_BOM.len().saturating_add(body.len()),
+        Encoding::Utf8 | Encoding::Bytes => body.len(),
+        Encoding::Utf16Le | Encoding::Utf16Be => {
+            let units = body.utf8_chunks().map(|chunk| {
+                chunk.valid().chars().map(char::len_utf16).sum::<usize>()
+                    + usize::from(!chunk.invalid().is_empty())
+            });
+            units.sum::<usize>().saturating_mul(2).saturating_add(UTF16LE_BOM.len())
+        }
     }
 }
 
@@ -296,6 +327,7 @@ mod tests {
             let (head, tail) =
                 (view.on_disk(&(0..1.min(view.body.len()))), view.on_disk(&(1..view.body.len())));
             assert!(view.body.is_empty() || [head, tail].concat() == bytes || encoding == Encoding::Utf8);
+            assert_eq!(view.bytes_of(&content.body), bytes.len());
             assert_eq!(content.encode(), bytes);
         }
     }

@@ -1,13 +1,10 @@
 //! Diffs for answers: bounded in time and in bytes.
 
-use std::time::Duration;
+use similar::{DiffOp, DiffTag, group_diff_ops};
 
-use similar::{Algorithm, ChangeTag, DiffOp, TextDiff, capture_diff_slices_deadline};
-
+use super::line_diff::{self, LINES_MAX};
 use super::lines;
 
-/// How long a diff may be searched for before it becomes a coarser one.
-const TIME: Duration = Duration::from_millis(300);
 /// Unchanged lines shown round a change.
 const CONTEXT_LINES: usize = 3;
 /// Unchanged lines shown where the diff is meant to be small.
@@ -28,10 +25,13 @@ pub struct Counts {
 #[must_use]
 pub fn counts(old: &[u8], new: &[u8]) -> Counts {
     let (old, new) = middle(old, new);
+    let (old_lines, new_lines) = (lines::count(old), lines::count(new));
+    if old_lines + new_lines > LINES_MAX as u64 {
+        return Counts { added: new_lines, removed: old_lines };
+    }
     let (old, new): (Vec<&[u8]>, Vec<&[u8]>) = (lines::lines(old).collect(), lines::lines(new).collect());
-    let deadline = std::time::Instant::now() + TIME;
     let mut counts = Counts::default();
-    for op in capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(deadline)) {
+    for op in line_diff::diff(&old, &new).ops {
         if !matches!(op, DiffOp::Equal { .. }) {
             counts.removed += op.old_range().len() as u64;
             counts.added += op.new_range().len() as u64;
@@ -58,33 +58,65 @@ fn middle<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8]) {
 /// lossily, so that it is for reading only.
 #[must_use]
 pub fn unified(old_name: &str, new_name: &str, old: &[u8], new: &[u8], bytes_max: usize) -> String {
-    let diff = TextDiff::configure().timeout(TIME).diff_lines(old, new);
-    let mut unified = diff.unified_diff();
-    unified.context_radius(if bytes_max <= SMALL_BYTES { CONTEXT_LINES_SMALL } else { CONTEXT_LINES });
     let mut text = format!("--- {old_name}\n+++ {new_name}\n");
+    if [old, new].iter().map(|side| lines::count(side)).sum::<u64>() > 2 * LINES_MAX as u64 {
+        text.push_str("... too many lines for a diff\n");
+        return text;
+    }
+    let split = |side| lines::lines(side).collect::<Vec<&[u8]>>();
+    let (old, new) = (split(old), split(new));
+    let context = if bytes_max <= SMALL_BYTES && bytes_max > 0 { CONTEXT_LINES_SMALL } else { CONTEXT_LINES };
     let mut left_out = 0_usize;
-    for hunk in unified.iter_hunks() {
+    for group in group_diff_ops(line_diff::diff(&old, &new).ops, context) {
         if left_out == 0 {
-            push_within(&mut text, &format!("{}\n", hunk.header()), bytes_max, &mut left_out);
+            push_within(&mut text, &header(&group), bytes_max, &mut left_out);
         }
-        for change in hunk.iter_changes() {
-            let sign = match change.tag() {
-                ChangeTag::Equal => ' ',
-                ChangeTag::Delete => '-',
-                ChangeTag::Insert => '+',
-            };
-            let line = String::from_utf8_lossy(lines::without_ending(change.value())).into_owned();
-            let mut shown = format!("{sign}{line}\n");
-            if change.missing_newline() {
-                shown.push_str("\\ No newline at end of file\n");
+        for op in &group {
+            let removed = old.get(op.old_range()).unwrap_or(&[]);
+            if op.tag() == DiffTag::Equal {
+                push_lines(&mut text, ' ', removed, bytes_max, &mut left_out);
+                continue;
             }
-            push_within(&mut text, &shown, bytes_max, &mut left_out);
+            push_lines(&mut text, '-', removed, bytes_max, &mut left_out);
+            let added = new.get(op.new_range()).unwrap_or(&[]);
+            push_lines(&mut text, '+', added, bytes_max, &mut left_out);
         }
     }
     if left_out > 0 {
         text.extend(["... ", &left_out.to_string(), " more lines of diff\n"]);
     }
     text
+}
+
+/// The line before a hunk.
+fn header(group: &[DiffOp]) -> String {
+    let span = |of: fn(&DiffOp) -> std::ops::Range<usize>| {
+        let start = group.first().map_or(0, |first| of(first).start);
+        let length = group.last().map_or(0, |last| of(last).end) - start;
+        match length {
+            0 => format!("{start},0"),
+            1 => format!("{}", start + 1),
+            length => format!("{},{length}", start + 1),
+        }
+    };
+    format!("@@ -{} +{} @@\n", span(DiffOp::old_range), span(DiffOp::new_range))
+}
+
+/// Adds lines of a hunk.
+fn push_lines(text: &mut String, sign: char, lines: &[&[u8]], bytes_max: usize, left_out: &mut usize) {
+    for line in lines {
+        // A line that cannot fit is not looked at any closer.
+        if *left_out > 0 || (bytes_max > 0 && text.len() + line.len() / 4 > bytes_max) {
+            *left_out += 1;
+            continue;
+        }
+        let body = lines::without_ending(line);
+        let mut shown = format!("{sign}{}\n", String::from_utf8_lossy(body));
+        if body.len() == line.len() {
+            shown.push_str("\\ No newline at end of file\n");
+        }
+        push_within(text, &shown, bytes_max, left_out);
+    }
 }
 
 /// Adds a line where it still fits and nothing was left out before it; counts it otherwise.

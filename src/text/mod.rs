@@ -1,6 +1,7 @@
 //! Text as bytes: encodings, lines, matching, diffs, patches. Pure: no file is opened here.
 
 pub mod block;
+pub mod checked;
 pub mod content;
 pub mod counted;
 pub mod diff;
@@ -8,10 +9,13 @@ pub mod flexible;
 pub mod git_binary;
 pub mod git_diff;
 mod joined;
+pub mod line_diff;
 pub mod line_range;
 pub mod lines;
 pub mod markdown;
+pub mod merge;
 pub mod nearest;
+pub mod occurrences;
 pub mod omission;
 pub mod own;
 pub mod patch;

@@ -1,32 +1,57 @@
 //! Where a text that was not found nearly stands, and what differs there.
+//!
+//! Lines that are the same, blanks at their ends aside, say where the text should stand; rare ones
+//! first, and only so many that the work stays in proportion to the file. Where they say too little, the
+//! letters of its longest lines decide. The region then is as long as what stands there: from the first
+//! line that agrees to the last one, and beyond these as far as lines are alike.
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use similar::{ChangeTag, TextDiff};
+use similar::{DiffOp, TextDiff, group_diff_ops};
 
+use super::line_diff;
 use super::lines::{self, common_start};
+use super::omission;
 use super::visible;
 
-/// Time for the whole search; a large file without any line in common is given up.
+/// Time for comparing candidates character by character.
 const TIME: Duration = Duration::from_millis(200);
 /// Lines of the file that are compared character by character.
 const CLOSE_LOOKS_MAX: usize = 200;
 /// Lines of the text looked for that vote for a place.
 const VOTING_LINES_MAX: usize = 2000;
+/// Votes that are counted.
+const VOTES_MAX: usize = 500_000;
+/// The longest lines of the text looked for, for each of which the most similar one is looked for.
+const LONGEST_LINES: usize = 3;
 /// Places with as many votes that are compared character by character.
 const STARTS_MAX: usize = 50;
 /// Lines of such a place that are compared.
 const REGION_LINES_MAX: usize = 30;
+/// Lines on either side of where a text should stand in which it may begin and end.
+const SLACK_LINES: usize = 10;
+/// Lines from such a start on that are compared closely where none agrees.
+const CLOSE_LINES: usize = 20;
+/// Lines of a text with a part left out that it may span.
+const ELIDED_LINES_MAX: usize = 2000;
+/// Places of the text before the part left out that are looked at.
+const ELIDED_PLACES_MAX: usize = 100;
+/// Bytes that the text before and after a part left out must have.
+const ELIDED_BYTES_MIN: usize = 4;
 /// Lines shown of a difference.
 const LINES_SHOWN_MAX: usize = 12;
 /// Characters shown of a line.
 const LINE_CHARACTERS_MAX: usize = 160;
+/// Bytes of a line that are looked at to show so many characters.
+const LINE_BYTES_MAX: usize = 8 * LINE_CHARACTERS_MAX;
 /// What stands in a difference where the file ends without the line ending that was looked for.
 const NO_NEWLINE: &str = "\\ No newline at end of file\n";
 /// How alike a line must be to be worth showing, 0 to 1.
 const RATIO_MIN: f32 = 0.5;
+/// How alike two lines must be to be taken for one another beside lines that agree, 0 to 1.
+const BESIDE_RATIO_MIN: f32 = 0.4;
 
 /// The region that is most like a text.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,9 +72,12 @@ pub struct Nearest {
 /// The region of `body` most like `wanted`, if any is worth showing.
 #[must_use]
 pub fn nearest(body: &[u8], wanted: &[u8]) -> Option<Nearest> {
-    let (file, wanted) = (Lines::of(body), Lines::of(wanted));
-    let start = best_start(&file.bare, &wanted.bare)?;
-    compared(&file, &wanted, start..(start + wanted.bare.len()).min(file.bare.len()))
+    let (file, wanted_lines) = (Lines::of(body), Lines::of(wanted));
+    let region = elided(body, wanted, &file.bare).or_else(|| {
+        let start = best_start(&file.bare, &wanted_lines.bare)?;
+        Some(as_long_as_there(&file.bare, &wanted_lines.bare, start))
+    })?;
+    compared(&file, &wanted_lines, region)
 }
 
 /// The region of `body` from line `first` to line `last`, compared with `wanted`.
@@ -87,25 +115,38 @@ impl<'a> Lines<'a> {
 fn compared(file: &Lines<'_>, wanted: &Lines<'_>, lines: Range<usize>) -> Option<Nearest> {
     let start = lines.start;
     let region = file.bare.get(lines.clone())?;
-    let (wanted_text, region_text) = (visible_lines(&wanted.bare), visible_lines(region));
-    let diff = TextDiff::configure().timeout(TIME).diff_lines(&wanted_text, &region_text);
-    let mut difference = difference(&diff);
+    let ops = line_diff::diff(&wanted.bare, region).ops;
+    let mut difference = difference(&wanted.bare, region, ops.clone());
     // The end of the file is a difference that no line shows.
     if wanted.is_ended && !file.is_ended && lines.end == file.bare.len() {
         difference.push_str(NO_NEWLINE);
     }
+    let is_short = wanted.bare.len().max(region.len()) <= REGION_LINES_MAX;
+    let ratio = if is_short {
+        ratio(&visible_lines(&wanted.bare), &visible_lines(region), Instant::now() + TIME)
+    } else {
+        share_kept(&ops, wanted.bare.len() + region.len())
+    };
     Some(Nearest {
         start_line: start as u64 + 1,
         end_line: (start + region.len()) as u64,
-        ratio: ratio(&wanted_text, &region_text),
+        ratio,
         first_difference: first_difference(&wanted.bare, region, start),
         difference,
     })
 }
 
+/// How much of both texts is the same, by lines, 0 to 1.
+#[expect(clippy::cast_precision_loss, reason = "a share of so many lines need not be exact")]
+fn share_kept(ops: &[DiffOp], lines: usize) -> f32 {
+    let kept: usize =
+        ops.iter().filter(|op| matches!(op, DiffOp::Equal { .. })).map(|op| op.old_range().len()).sum();
+    2.0 * kept as f32 / lines.max(1) as f32
+}
+
 /// How alike two texts are, character by character, 0 to 1.
-fn ratio(one: &str, other: &str) -> f32 {
-    TextDiff::configure().timeout(TIME).diff_chars(one, other).ratio()
+fn ratio(one: &str, other: &str, until: Instant) -> f32 {
+    TextDiff::configure().deadline(until).diff_chars(one, other).ratio()
 }
 
 /// The first line of the region most like `wanted`.
@@ -122,10 +163,10 @@ fn best_start(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
         return Some(*only);
     }
     let until = Instant::now() + TIME;
-    let wanted_text = visible_lines(wanted.get(..wanted.len().min(REGION_LINES_MAX)).unwrap_or_default());
+    let wanted_text = visible_lines(wanted.get(..wanted.len().min(REGION_LINES_MAX)).unwrap_or(&[]));
     let alike = |start: usize| {
         let end = (start + wanted.len().min(REGION_LINES_MAX)).min(file.len());
-        ratio(&wanted_text, &visible_lines(file.get(start..end).unwrap_or_default()))
+        ratio(&wanted_text, &visible_lines(file.get(start..end).unwrap_or(&[])), until)
     };
     starts
         .into_iter()
@@ -134,6 +175,92 @@ fn best_start(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
         .map(|(_, start)| (alike(start), start))
         .max_by(|one, other| one.0.total_cmp(&other.0).then_with(|| other.1.cmp(&one.1)))
         .map(|(_, start)| start)
+}
+
+/// The lines that `wanted` stands for, where it should begin at line `start`: from the first that
+/// agrees to the last one, and beside these as many as are alike.
+fn as_long_as_there(file: &[&[u8]], wanted: &[&[u8]], start: usize) -> Range<usize> {
+    let own: Vec<&[u8]> = wanted.iter().map(|line| line.trim_ascii()).collect();
+    let there = |at: usize| file.get(at).map(|line| line.trim_ascii());
+    let is_same =
+        |at: &usize| own.get(*at).is_some_and(|line| may_vote(line) && there(start + at) == Some(*line));
+    let is_alike =
+        |at: &usize| own.get(*at).zip(there(start + at)).is_some_and(|(one, other)| are_alike(one, other));
+    let first = (0..own.len()).find(is_same).or_else(|| (0..own.len().min(CLOSE_LINES)).find(is_alike));
+    let Some(first) = first else {
+        return start..(start + own.len()).min(file.len()).max(start);
+    };
+    let last = (first..own.len()).rev().find(is_same).unwrap_or(first);
+    let slack = SLACK_LINES.max(own.len() / 2);
+    let (above, below) = (own.get(..first).unwrap_or(&[]), own.get(last + 1..).unwrap_or(&[]));
+    let (top, bottom) = (start + first, start + last + 1);
+    let (from, to) = (top.saturating_sub(first + slack), (bottom + below.len() + slack).min(file.len()));
+    let agreeing = |own: &[&[u8]], lines: Range<usize>| -> Vec<(usize, usize)> {
+        let there: Vec<&[u8]> = file.get(lines).unwrap_or(&[]).iter().map(|line| line.trim_ascii()).collect();
+        let ops = line_diff::diff(own, &there).ops;
+        let same = ops.iter().filter(|op| matches!(op, DiffOp::Equal { .. }));
+        let pairs = same.flat_map(|op| op.old_range().zip(op.new_range()));
+        pairs.filter(|(at, _)| own.get(*at).is_some_and(|line| may_vote(line))).collect()
+    };
+    let (first, top) =
+        agreeing(above, from..top).first().map_or((first, top), |pair| (pair.0, from + pair.1));
+    let (last, bottom) = agreeing(below, bottom..to)
+        .last()
+        .map_or((last, bottom), |pair| (last + 1 + pair.0, bottom + pair.1 + 1));
+    let alike = |at: Option<usize>, line: Option<usize>| {
+        at.and_then(|at| own.get(at))
+            .zip(line.and_then(there))
+            .is_some_and(|(one, other)| are_alike(one, other))
+    };
+    let before =
+        (1..=first).take_while(|back| alike(first.checked_sub(*back), top.checked_sub(*back))).count();
+    let rest = own.len() - last - 1;
+    let after = (1..=rest).take_while(|more| alike(Some(last + more), Some(bottom + more - 1))).count();
+    top - before..bottom + after
+}
+
+/// Whether one line may stand for the other.
+fn are_alike(one: &[u8], other: &[u8]) -> bool {
+    let (one, other) = (text_of(one), text_of(other));
+    one == other
+        || (!one.is_empty()
+            && !other.is_empty()
+            && ratio(&one, &other, Instant::now() + TIME) >= BESIDE_RATIO_MIN)
+}
+
+/// The lines of a text out of whose middle something is left, by what it begins and ends with.
+fn elided(body: &[u8], wanted: &[u8], file: &[&[u8]]) -> Option<Range<usize>> {
+    let (head, tail) = omission::around_ellipsis(wanted)?;
+    let first = lines::lines(head).map(<[u8]>::trim_ascii).find(|line| !line.is_empty())?;
+    let last = lines::lines(tail).map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()).last()?;
+    if first.len().min(last.len()) < ELIDED_BYTES_MIN
+        && head.trim_ascii().len().min(tail.trim_ascii().len()) < ELIDED_BYTES_MIN
+    {
+        return None;
+    }
+    // The whole of the head says more than its first line, but holds line endings.
+    let whole = head.trim_ascii();
+    let needle = if memchr::memmem::find(body, whole).is_some() { whole } else { first };
+    let mut starts = Vec::with_capacity(file.len());
+    let mut at = 0;
+    let terminator = lines::terminator(body);
+    for line in body.split_inclusive(|&byte| byte == terminator) {
+        starts.push(at);
+        at += line.len();
+    }
+    let line_of = |offset: usize| starts.partition_point(|&start| start <= offset).saturating_sub(1);
+    let finder = memchr::memmem::Finder::new(last);
+    let mut best: Option<Range<usize>> = None;
+    for start in memchr::memmem::find_iter(body, needle).take(ELIDED_PLACES_MAX) {
+        let from = start + needle.len();
+        let Some(end) = body.get(from..).and_then(|rest| finder.find(rest)) else { break };
+        let region = line_of(start)..line_of(from + end) + 1;
+        let is_shorter = best.as_ref().is_none_or(|best| region.len() < best.len());
+        if is_shorter && region.len() <= ELIDED_LINES_MAX {
+            best = Some(region);
+        }
+    }
+    best
 }
 
 /// Where a region that begins at line `start`, from 0, first differs from what was wanted.
@@ -154,17 +281,35 @@ fn may_vote(line: &[u8]) -> bool {
 
 /// The starts for which the most lines of `wanted` stand where they should, blanks at both ends
 /// aside, and how many these are.
+///
+/// Each line votes for as many starts as it stands in places of both texts; those that vote for the
+/// fewest come first, until there are [`VOTES_MAX`] votes.
 fn by_votes(file: &[&[u8]], wanted: &[&[u8]]) -> (usize, Vec<usize>) {
-    let mut offsets: HashMap<&[u8], Vec<usize>> = HashMap::new();
+    let mut voters: HashMap<&[u8], (Vec<usize>, usize)> = HashMap::new();
     for (offset, line) in wanted.iter().enumerate().take(VOTING_LINES_MAX) {
         let line = line.trim_ascii();
         if may_vote(line) {
-            offsets.entry(line).or_default().push(offset);
+            voters.entry(line).or_default().0.push(offset);
+        }
+    }
+    for line in file {
+        if let Some((_, count)) = voters.get_mut(line.trim_ascii()) {
+            *count += 1;
+        }
+    }
+    let mut costs: Vec<(usize, &[u8])> =
+        voters.iter().filter(|(_, of)| of.1 > 0).map(|(line, of)| (of.0.len() * of.1, *line)).collect();
+    costs.sort_unstable();
+    let mut left = VOTES_MAX;
+    for (cost, line) in costs {
+        match left.checked_sub(cost) {
+            Some(rest) => left = rest,
+            None => drop(voters.remove(line)),
         }
     }
     let mut votes: HashMap<usize, usize> = HashMap::new();
     for (number, line) in file.iter().enumerate() {
-        for offset in offsets.get(line.trim_ascii()).into_iter().flatten() {
+        for offset in voters.get(line.trim_ascii()).map_or(&[][..], |of| of.0.as_slice()) {
             if let Some(start) = number.checked_sub(*offset) {
                 *votes.entry(start).or_default() += 1;
             }
@@ -178,30 +323,45 @@ fn by_votes(file: &[&[u8]], wanted: &[&[u8]]) -> (usize, Vec<usize>) {
     (most, starts)
 }
 
-/// The start at which the longest line of `wanted` has its most similar line.
-fn by_likeness(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
-    let (offset, longest) = wanted.iter().enumerate().max_by_key(|(_, line)| line.trim_ascii().len())?;
-    let longest = text_of(longest.trim_ascii());
-    let counts = letter_counts(longest.as_bytes());
-    let mut candidates: Vec<(u32, usize)> = file
-        .iter()
-        .enumerate()
-        .map(|(number, line)| (distance(&counts, &letter_counts(line.trim_ascii())), number))
-        .collect();
-    candidates.sort_unstable();
+/// The starts at which the longest lines of `wanted` have their most similar lines.
+fn by_likeness(file: &[&[u8]], wanted: &[&[u8]]) -> Vec<usize> {
+    let mut longest: Vec<(usize, &[u8])> =
+        wanted.iter().take(VOTING_LINES_MAX).map(|line| line.trim_ascii()).enumerate().collect();
+    longest.sort_by_key(|(_, line)| std::cmp::Reverse(line.len()));
     let until = Instant::now() + TIME;
+    let found = longest.into_iter().take(LONGEST_LINES).filter(|(_, line)| !line.is_empty());
+    let mut starts: Vec<usize> = found
+        .filter_map(|(offset, line)| Some(most_similar(file, line, until)?.saturating_sub(offset)))
+        .collect();
+    starts.dedup();
+    starts
+}
+
+/// The line of the file most like a line, if any is worth showing.
+fn most_similar(file: &[&[u8]], line: &[u8], until: Instant) -> Option<usize> {
+    let counts = letter_counts(line);
+    let mut candidates: Vec<(u32, usize)> = Vec::with_capacity(2 * CLOSE_LOOKS_MAX);
+    for (number, other) in file.iter().enumerate() {
+        candidates.push((distance(&counts, &letter_counts(other.trim_ascii())), number));
+        if candidates.len() == 2 * CLOSE_LOOKS_MAX {
+            candidates.sort_unstable();
+            candidates.truncate(CLOSE_LOOKS_MAX);
+        }
+    }
+    candidates.sort_unstable();
+    let text = text_of(line);
     let likeness = |number: usize| {
-        let line = text_of(file.get(number).copied().unwrap_or_default().trim_ascii());
-        TextDiff::configure().deadline(until).diff_chars(&longest, &line).ratio()
+        ratio(&text, &text_of(file.get(number).copied().unwrap_or_default().trim_ascii()), until)
     };
     candidates
         .into_iter()
         .take(CLOSE_LOOKS_MAX)
-        .take_while(|_| Instant::now() < until)
-        .map(|(_, number)| (likeness(number), number))
+        .enumerate()
+        .take_while(|(looked, _)| *looked == 0 || Instant::now() < until)
+        .map(|(_, (_, number))| (likeness(number), number))
         .filter(|(ratio, _)| *ratio >= RATIO_MIN)
         .max_by(|one, other| one.0.total_cmp(&other.0).then_with(|| other.1.cmp(&one.1)))
-        .map(|(_, number)| number.saturating_sub(offset))
+        .map(|(_, number)| number)
 }
 
 /// How often each byte, folded to 64 classes, occurs in the first characters of a line.
@@ -222,7 +382,12 @@ fn distance(one: &[u8; 64], other: &[u8; 64]) -> u32 {
 
 /// The first characters of a line, for comparing.
 fn text_of(line: &[u8]) -> String {
-    String::from_utf8_lossy(line).chars().take(LINE_CHARACTERS_MAX).collect()
+    String::from_utf8_lossy(shortened(line)).chars().take(LINE_CHARACTERS_MAX).collect()
+}
+
+/// A line, or as much of it as is shown at most.
+fn shortened(line: &[u8]) -> &[u8] {
+    line.get(..LINE_BYTES_MAX).unwrap_or(line)
 }
 
 /// Lines as a reader sees them, one after the other.
@@ -235,7 +400,7 @@ fn visible_lines(lines: &[&[u8]]) -> String {
 #[must_use]
 pub fn visible(line: &[u8]) -> String {
     let body = line.strip_suffix(b"\n").map_or(line, |body| body.strip_suffix(b"\r").unwrap_or(body));
-    let mut shown = visible::blanks(body);
+    let mut shown = visible::blanks(shortened(body));
     if shown.ends_with('\n') {
         shown.pop();
     }
@@ -246,25 +411,32 @@ pub fn visible(line: &[u8]) -> String {
 }
 
 /// The lines that differ, with one unchanged line round each.
-fn difference(diff: &TextDiff<'_, '_, str>) -> String {
-    let mut unified = diff.unified_diff();
-    unified.context_radius(1);
-    let mut shown = String::new();
-    let changes = unified.iter_hunks().flat_map(|hunk| {
-        hunk.iter_changes().map(|change| (change.tag(), change.value().to_owned())).collect::<Vec<_>>()
+fn difference(wanted: &[&[u8]], region: &[&[u8]], ops: Vec<DiffOp>) -> String {
+    let groups = group_diff_ops(ops, 1);
+    let changes = groups.iter().flatten().flat_map(|op| {
+        let of = |lines: &'_ [&[u8]], range: Range<usize>| -> Vec<String> {
+            let shown = range.take(LINES_SHOWN_MAX + 1);
+            shown.filter_map(|at| lines.get(at)).map(|line| visible(line)).collect()
+        };
+        let is_kept = matches!(op, DiffOp::Equal { .. });
+        let (old, new) = if is_kept {
+            (of(wanted, op.old_range()), Vec::new())
+        } else {
+            (of(wanted, op.old_range()), of(region, op.new_range()))
+        };
+        let sign = if is_kept { ' ' } else { '-' };
+        let old = old.into_iter().map(move |line| (sign, line));
+        old.chain(new.into_iter().map(|line| ('+', line))).collect::<Vec<_>>()
     });
-    for (number, (tag, line)) in changes.enumerate() {
+    let mut shown = String::new();
+    for (number, (sign, line)) in changes.enumerate() {
         if number == LINES_SHOWN_MAX {
             shown.push_str("...\n");
             break;
         }
-        let sign = match tag {
-            ChangeTag::Equal => ' ',
-            ChangeTag::Delete => '-',
-            ChangeTag::Insert => '+',
-        };
         shown.push(sign);
         shown.push_str(&line);
+        shown.push('\n');
     }
     shown
 }
@@ -290,6 +462,35 @@ mod tests {
         assert!(near.ratio > 0.8);
         assert_eq!(nearest(b"x\ny\n", b"nothing at all like that"), None);
         assert_eq!(nearest(b"", b"a"), None);
+    }
+
+    #[test]
+    fn the_region_is_as_long_as_what_is_there() {
+        let body: String = (1..=40).map(|line| format!("statement_number_{line}();\n")).collect();
+        let lines = |from: usize, to: usize| -> Vec<String> {
+            (from..=to).map(|line| format!("statement_number_{line}();\n")).collect()
+        };
+        let near = |wanted: String| {
+            let near = nearest(body.as_bytes(), wanted.as_bytes()).unwrap();
+            (near.start_line, near.end_line)
+        };
+        // A line is missing in the text looked for; three are in it that the file does not have.
+        assert_eq!(near(lines(10, 20).concat().replace("statement_number_13();\n", "")), (10, 20));
+        assert_eq!(near(lines(10, 12).concat() + "invented\nby\nsomeone\n"), (10, 12));
+        let mut wanted = lines(10, 20);
+        wanted.insert(4, "invented();\nby();\n".to_owned());
+        assert_eq!(near(wanted.concat()), (10, 20));
+        // What is left out of the middle is no difference of the ends.
+        assert_eq!(near("statement_number_5();\n...\nstatement_number_30();\n".to_owned()), (5, 30));
+        assert_eq!(near("statement_number_5();\n  …\nstatement_number_7();\n".to_owned()), (5, 7));
+    }
+
+    #[test]
+    fn many_near_lines_are_few_votes() {
+        let body = "let value = compute(a, b);\n".repeat(20_000);
+        let wanted = "let value = compute(a, b);\n".repeat(3_000) + "let other = compute(a, b);\n";
+        let near = nearest(body.as_bytes(), wanted.as_bytes()).unwrap();
+        assert!(near.difference.len() < 3000, "{}", near.difference.len());
     }
 
     #[test]

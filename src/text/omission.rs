@@ -164,6 +164,26 @@ fn without_dots<'a>(
     (trim(rest), found)
 }
 
+/// What stands before and after the part that a text leaves out of its middle, shown by `...` or `…`;
+/// `None` where it leaves out none there.
+#[must_use]
+pub fn around_ellipsis(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let find = |mark: &[u8]| {
+        Some((memchr::memmem::find(text, mark)?, memchr::memmem::rfind(text, mark)? + mark.len()))
+    };
+    let marks = [find(b"..."), find("…".as_bytes())];
+    let start = marks.iter().flatten().map(|mark| mark.0).min()?;
+    let end = marks.iter().flatten().map(|mark| mark.1).max()?;
+    let (head, tail) = (text.get(..start)?, text.get(end..)?);
+    // The signs of a comment before the dots are not the file's.
+    let head_line = head.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let is_comment = head.get(head_line..)?.iter().all(|byte| !byte.is_ascii_alphanumeric());
+    let head = if is_comment { head.get(..head_line)? } else { head };
+    let tail_line = tail.iter().position(|&byte| byte == b'\n').unwrap_or(tail.len());
+    let tail = if is_comment { tail.get(tail_line..)? } else { tail };
+    (!head.trim_ascii().is_empty() && !tail.trim_ascii().is_empty()).then_some((head, tail))
+}
+
 /// The first line of `new` that stands for text left out, which `old` has not: its number, from 1,
 /// and its text.
 #[must_use]

@@ -8,9 +8,18 @@ use std::borrow::Cow;
 use std::cell::LazyCell;
 use std::ops::{Deref, Range};
 
+use similar::DiffOp;
+
+use super::checked::{Fault, must_fit, slice};
 use super::joined::joined;
+use super::line_diff;
 use super::lines::{self, LineEnding};
+use super::occurrences::Occurrences;
 use crate::buffer::Buffer;
+
+/// From so many places on a text is written piece by piece: their pieces would take more memory than
+/// the text.
+const PIECES_MAX: usize = 1 << 14;
 
 /// A text whose line endings are all LF, and the way back to the original.
 pub struct Flat<'a> {
@@ -33,15 +42,16 @@ impl<'a> Flat<'a> {
         }
         let mut text = Vec::with_capacity(body.len());
         let mut pairs = Vec::new();
-        let mut copied = 0;
-        for at in memchr::memchr_iter(b'\r', body) {
-            if body.get(at + 1) == Some(&b'\n') {
-                text.extend_from_slice(body.get(copied..at).unwrap_or_default());
-                pairs.push(text.len());
-                copied = at + 1;
-            }
+        let mut rest = body;
+        // Each CR before an LF is left out.
+        while let Some((head, tail)) =
+            memchr::memmem::find(rest, b"\r\n").and_then(|at| rest.split_at_checked(at))
+        {
+            text.extend_from_slice(head);
+            pairs.push(text.len());
+            rest = tail.strip_prefix(b"\r").unwrap_or(tail);
         }
-        text.extend_from_slice(body.get(copied..).unwrap_or_default());
+        text.extend_from_slice(rest);
         Self { text: Cow::Owned(text), pairs }
     }
 
@@ -97,34 +107,36 @@ pub fn places(body: &[u8], needle: &[u8], word: bool) -> Vec<Range<usize>> {
 /// The same of flattened texts.
 #[must_use]
 pub fn places_in(flat: &Flat<'_>, needle: &[u8], word: bool) -> Vec<Range<usize>> {
-    let finder = memchr::memmem::Finder::new(needle);
-    let mut found = Vec::new();
-    let mut from = 0;
-    while !needle.is_empty()
-        && let Some(at) = flat.text.get(from..).and_then(|rest| finder.find(rest))
-    {
-        let start = from + at;
-        let end = start + needle.len();
-        if !word || is_word(&flat.text, start..end) {
-            found.push(flat.original(start)..flat.original(end));
-        }
-        from = start + 1;
-    }
-    found
+    each_place(flat, needle, word).collect()
+}
+
+/// The same, one by one.
+pub fn each_place<'t>(
+    flat: &'t Flat<'_>,
+    needle: &'t [u8],
+    word: bool,
+) -> impl Iterator<Item = Range<usize>> + 't {
+    let found = Occurrences::of(&flat.text, needle).map(|start| start..start + needle.len());
+    let wanted = found.filter(move |place| !word || is_word(&flat.text, place.clone()));
+    wanted.map(|place| flat.original(place.start)..flat.original(place.end))
 }
 
 /// The places that can be replaced together: each begins after the one before ends.
 #[must_use]
 pub fn without_overlaps(places: &[Range<usize>]) -> Vec<Range<usize>> {
+    apart(places.iter().cloned()).collect()
+}
+
+/// The same, one by one.
+pub fn apart(places: impl Iterator<Item = Range<usize>>) -> impl Iterator<Item = Range<usize>> {
     let mut end = 0;
-    let apart = places.iter().filter(|place| {
+    places.filter(move |place| {
         let is_apart = place.start >= end;
         if is_apart {
             end = place.end;
         }
         is_apart
-    });
-    apart.cloned().collect()
+    })
 }
 
 /// Whether `range` of `text` is not part of a longer word.
@@ -181,71 +193,223 @@ pub struct Replaced {
 }
 
 /// `body` with `new` at each of `places`, which ascend and do not overlap.
-#[must_use]
-pub fn replace(body: &[u8], places: &[Range<usize>], new: &[u8]) -> Replaced {
-    replace_each(body, places.iter().map(|place| (place, new)))
+///
+/// # Errors
+/// As [`replace_each`].
+pub fn replace(
+    body: &[u8],
+    places: &[Range<usize>],
+    new: &[u8],
+    bytes_max: usize,
+) -> Result<Replaced, Fault> {
+    replace_each(body, places.iter().map(|place| (place.clone(), new)), bytes_max)
 }
 
 /// `body` with a text of its own at each place; the places ascend and do not overlap.
-#[must_use]
+///
+/// # Errors
+/// Where the text would be larger than `bytes_max`, before it is made, and where a place is none of
+/// `body`.
 pub fn replace_each<'a>(
     body: &'a [u8],
-    changes: impl Iterator<Item = (&'a Range<usize>, &'a [u8])>,
-) -> Replaced {
+    changes: impl Iterator<Item = (Range<usize>, &'a [u8])>,
+    bytes_max: usize,
+) -> Result<Replaced, Fault> {
     let style = LazyCell::new(|| LineEnding::of(body));
     let (mut pieces, mut ranges) = (Vec::new(), Vec::new());
     let (mut copied, mut length) = (0, 0);
-    for (place, new) in changes {
-        let kept = body.get(copied..place.start).unwrap_or_default();
-        let new = with_endings_of(new, body, place, &style);
+    let mut changes = changes.peekable();
+    while let Some((place, new)) = changes.next() {
+        let kept = slice(body, copied..place.start)?;
+        let next = changes.peek().map_or(body.len(), |(next, _)| next.start);
+        let new = match with_final_ending(new, body, &place, next, &style)? {
+            None => with_endings_of(new, body, &place, &style)?,
+            Some((wider, ended)) => {
+                let ended = with_endings_of(&ended, body, &wider, &style)?.into_owned();
+                // The ending that comes last stands there already, or takes its place.
+                let start = length + kept.len();
+                length = start + ended.len();
+                must_fit(length, bytes_max)?;
+                // An ending that stays is no part of what is replaced.
+                let there = slice(body, place.end..wider.end)?;
+                let stays = ending_of(&ended).is_some_and(|ending| ending == there);
+                ranges.push(start..if stays { length - there.len() } else { length });
+                pieces.extend([Cow::Borrowed(kept), Cow::Owned(ended)]);
+                copied = wider.end;
+                continue;
+            }
+        };
         let start = length + kept.len();
         length = start + new.len();
+        must_fit(length, bytes_max)?;
         pieces.extend([Cow::Borrowed(kept), new]);
         ranges.push(start..length);
         copied = place.end;
     }
-    pieces.push(Cow::Borrowed(body.get(copied..).unwrap_or_default()));
-    Replaced { body: joined(&pieces), ranges }
+    let rest = slice(body, copied..)?;
+    must_fit(length + rest.len(), bytes_max)?;
+    pieces.push(Cow::Borrowed(rest));
+    Ok(Replaced { body: joined(&pieces), ranges })
 }
 
-/// `new` with the line endings of what stands at `place`: its breaks take those of the old text's
-/// breaks in turn, the rest that of the line where the place ends, or of the nearest before it.
+/// A place and its new text.
+type Ended = (Range<usize>, Vec<u8>);
+
+/// A place that ends before a line ending, and its new text, both with that ending: in a file whose
+/// endings differ the line that then comes last may have another one. `None` where that cannot be, or
+/// the next place begins at `next`, too early.
+fn with_final_ending(
+    new: &[u8],
+    body: &[u8],
+    place: &Range<usize>,
+    next: usize,
+    style: &impl Deref<Target = LineEnding>,
+) -> Result<Option<Ended>, Fault> {
+    let old = slice(body, place.clone())?;
+    let has_lines = memchr::memchr(b'\n', old).is_some() || memchr::memchr(b'\n', new).is_some();
+    if !has_lines || old.ends_with(b"\n") || new.ends_with(b"\n") || **style != LineEnding::Mixed {
+        return Ok(None);
+    }
+    let rest = slice(body, place.end..)?;
+    let Some(ending) = [&b"\r\n"[..], b"\n"].into_iter().find(|ending| rest.starts_with(ending)) else {
+        return Ok(None);
+    };
+    let wider = place.start..place.end + ending.len();
+    Ok((wider.end <= next).then(|| (wider, [new, b"\n"].concat())))
+}
+
+/// What replacing any number of places did.
+#[derive(Debug)]
+pub struct ReplacedAll {
+    /// The new text.
+    pub body: Buffer,
+    /// Where the first replacements stand in it.
+    pub first: Vec<Range<usize>>,
+    /// How many there are.
+    pub count: usize,
+}
+
+/// `body` with `new` at every place that `places` gives, however many: they are gone through twice
+/// and not kept. Answers the first `listed_max` of the replacements.
+///
+/// # Errors
+/// As [`replace_each`].
+pub fn replace_all<I: Iterator<Item = Range<usize>>>(
+    body: &[u8],
+    places: impl Fn() -> I,
+    new: &[u8],
+    listed_max: usize,
+    bytes_max: usize,
+) -> Result<ReplacedAll, Fault> {
+    let style = LazyCell::new(|| LineEnding::of(body));
+    let (mut count, mut length, mut copied) = (0, 0_usize, 0);
+    let mut first = Vec::new();
+    for place in places() {
+        let kept = slice(body, copied..place.start)?;
+        let start = length.saturating_add(kept.len());
+        length = start.saturating_add(with_endings_of(new, body, &place, &style)?.len());
+        must_fit(length, bytes_max)?;
+        if first.len() < listed_max {
+            first.push(start..length);
+        }
+        count += 1;
+        copied = place.end;
+    }
+    let length = length.saturating_add(slice(body, copied..)?.len());
+    must_fit(length, bytes_max)?;
+    if count <= PIECES_MAX {
+        let replaced = replace_each(body, places().map(|place| (place, new)), bytes_max)?;
+        return Ok(ReplacedAll { body: replaced.body, first, count });
+    }
+    let mut text = Vec::with_capacity(length);
+    copied = 0;
+    for place in places() {
+        text.extend_from_slice(slice(body, copied..place.start)?);
+        text.extend_from_slice(&with_endings_of(new, body, &place, &style)?);
+        copied = place.end;
+    }
+    text.extend_from_slice(slice(body, copied..)?);
+    Ok(ReplacedAll { body: text.into(), first, count })
+}
+
+/// `new` with the line endings of what stands at `place`: lines that it has in common with the old
+/// text keep their endings, a line in the place of another takes that one's, any other that of the
+/// line before it, or of the nearest.
 fn with_endings_of<'a>(
     new: &'a [u8],
     body: &[u8],
     place: &Range<usize>,
     style: &impl Deref<Target = LineEnding>,
-) -> Cow<'a, [u8]> {
+) -> Result<Cow<'a, [u8]>, Fault> {
     if memchr::memchr2(b'\n', b'\r', new).is_none() {
-        return Cow::Borrowed(new);
+        return Ok(Cow::Borrowed(new));
     }
     // Found only now: of a large file that is a pass through all of it.
     let style = **style;
     if style == LineEnding::None || (style == LineEnding::Lf && memchr::memchr(b'\r', new).is_none()) {
-        return Cow::Borrowed(new);
+        return Ok(Cow::Borrowed(new));
     }
-    let old = endings_in(body.get(place.clone()).unwrap_or_default(), style);
-    let rest = old.last().copied().unwrap_or_else(|| ending_near(body, place.end, style));
-    let mut old = old.into_iter();
-    let mut converted = Vec::with_capacity(new.len() + new.len() / 16);
-    for line in flat_needle(new, body).split_inclusive(|&byte| byte == b'\n') {
+    let new = flat_needle(new, body);
+    let lines: Vec<&[u8]> = new.split_inclusive(|&byte| byte == b'\n').collect();
+    let endings = match style.bytes() {
+        Some(uniform) => vec![uniform; lines.len()],
+        None => endings_for(&lines, slice(body, place.clone())?, ending_near(body, place.end)?),
+    };
+    let mut converted = Vec::with_capacity(new.len() + lines.len());
+    for (line, ending) in lines.iter().zip(endings) {
         match line.strip_suffix(b"\n") {
             Some(line) => {
                 converted.extend_from_slice(line);
-                converted.extend_from_slice(old.next().unwrap_or(rest));
+                converted.extend_from_slice(ending);
             }
             None => converted.extend_from_slice(line),
         }
     }
-    Cow::Owned(converted)
+    Ok(Cow::Owned(converted))
 }
 
-/// The line endings in `text`, in order.
-fn endings_in(text: &[u8], style: LineEnding) -> Vec<&'static [u8]> {
-    if style == LineEnding::Cr {
-        return memchr::memchr_iter(b'\r', text).map(|_| &b"\r"[..]).collect();
+/// The ending of each new line in the place of an old text whose endings differ; `near` is that of
+/// the line beside it.
+fn endings_for(new: &[&[u8]], old: &[u8], near: &'static [u8]) -> Vec<&'static [u8]> {
+    let old: Vec<&[u8]> = old.split_inclusive(|&byte| byte == b'\n').collect();
+    let endings: Vec<&'static [u8]> = old.iter().filter_map(|line| ending_of(line)).collect();
+    let rest = endings.last().copied().unwrap_or(near);
+    let old: Vec<&[u8]> = old.iter().map(|line| bare(line)).collect();
+    let new: Vec<&[u8]> = new.iter().map(|line| line.strip_suffix(b"\n").unwrap_or(line)).collect();
+    let own = |index: usize| endings.get(index).copied();
+    let mut chosen = Vec::with_capacity(new.len());
+    for op in line_diff::diff(&old, &new).ops {
+        let replaced = op.old_range();
+        let before = replaced.start.checked_sub(1).and_then(own);
+        let last =
+            if replaced.is_empty() { before.or_else(|| own(replaced.start)) } else { own(replaced.end - 1) };
+        for nth in 0..op.new_range().len() {
+            let paired = (nth < replaced.len()).then(|| own(replaced.start + nth)).flatten();
+            // A line that is kept has its own ending, where it has one.
+            let is_kept = matches!(op, DiffOp::Equal { .. });
+            let is_last = chosen.len() + 1 == new.len();
+            // What comes last ends as what was last did.
+            let chosen_one = if is_kept {
+                paired
+            } else if is_last {
+                Some(rest)
+            } else {
+                paired.or(last)
+            };
+            chosen.push(chosen_one.unwrap_or(rest));
+        }
     }
-    memchr::memchr_iter(b'\n', text).map(|at| ending_at(text, at)).collect()
+    chosen
+}
+
+/// A line without LF or CR LF.
+fn bare(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r\n").or_else(|| line.strip_suffix(b"\n")).unwrap_or(line)
+}
+
+/// The ending of a line; `None` where it has none.
+fn ending_of(line: &[u8]) -> Option<&'static [u8]> {
+    if line.ends_with(b"\r\n") { Some(b"\r\n") } else { line.ends_with(b"\n").then_some(b"\n") }
 }
 
 /// The ending whose LF is at `at`.
@@ -257,13 +421,10 @@ fn ending_at(text: &[u8], at: usize) -> &'static [u8] {
 }
 
 /// The ending of the line at `offset`, else of the nearest line before it.
-fn ending_near(body: &[u8], offset: usize, style: LineEnding) -> &'static [u8] {
-    if let Some(uniform) = style.bytes() {
-        return uniform;
-    }
-    let after = memchr::memchr(b'\n', body.get(offset..).unwrap_or_default()).map(|at| offset + at);
-    let before = || memchr::memrchr(b'\n', body.get(..offset).unwrap_or_default());
-    after.or_else(before).map_or(b"\n", |at| ending_at(body, at))
+fn ending_near(body: &[u8], offset: usize) -> Result<&'static [u8], Fault> {
+    let after = memchr::memchr(b'\n', slice(body, offset..)?).map(|at| offset + at);
+    let before = memchr::memrchr(b'\n', slice(body, ..offset)?);
+    Ok(after.or(before).map_or(b"\n", |at| ending_at(body, at)))
 }
 
 #[cfg(test)]
@@ -274,7 +435,10 @@ mod tests {
     fn edit(body: &str, old: &str, new: &str) -> String {
         let places = places(body.as_bytes(), old.as_bytes(), false);
         assert_eq!(places.len(), 1, "{body:?} {old:?}");
-        String::from_utf8(replace(body.as_bytes(), &places, new.as_bytes()).body.into_vec()).unwrap()
+        String::from_utf8(
+            replace(body.as_bytes(), &places, new.as_bytes(), usize::MAX).unwrap().body.into_vec(),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -297,9 +461,27 @@ mod tests {
             ("a\nb\n", "b", "b\rB", "a\nb\rB\n"),
             ("a\r\nb\r\n", "b", "b\rB\nc", "a\r\nb\rB\r\nc\r\n"),
             ("tail\n", "tail\n", "", ""),
+            // Of several kinds each line keeps its own, wherever it then stands.
+            ("a\r\nb\nc\r\nd\n", "a\nb\nc\n", "a\nx\nb\nc\n", "a\r\nx\r\nb\nc\r\nd\n"),
+            ("a\r\nb\nc\r\nd\n", "a\nb\nc\nd\n", "b\nc\nd\n", "b\nc\r\nd\n"),
+            ("a\nb\r\nc\n", "a\nb\nc", "a\nB\nc", "a\nB\r\nc\n"),
+            ("a\nb\r\nc\n", "b\n", "new\nb\n", "a\nnew\r\nb\r\nc\n"),
         ] {
             assert_eq!(edit(body, old, new), after, "{body:?} {old:?} -> {new:?}");
         }
+    }
+
+    #[test]
+    fn what_would_be_too_large_is_not_made() {
+        let body = vec![b'x'; 1 << 20];
+        let flat = Flat::of(&body);
+        let new = vec![b'y'; 100_000];
+        let found = replace_all(&body, || each_place(&flat, b"x", false), &new, 20, 1 << 30);
+        assert!(matches!(found, Err(Fault::TooLarge { bytes_max, .. }) if bytes_max == 1 << 30));
+        let places: Vec<_> = each_place(&flat, b"x", false).collect();
+        assert!(matches!(replace(&body, &places, &new, 1 << 30), Err(Fault::TooLarge { .. })));
+        assert!(matches!(replace(&body, &[0..4, 2..5], b"", 1 << 30), Err(Fault::OutOfRange)));
+        assert!(matches!(replace(b"abc", std::slice::from_ref(&(2..4)), b"", 9), Err(Fault::OutOfRange)));
     }
 
     #[test]
@@ -343,7 +525,10 @@ mod tests {
             let needle: Vec<u8> =
                 (0..=random(3)).flat_map(|_| alphabet[random(alphabet.len())].to_vec()).collect();
             let places = without_overlaps(&places(&body, &needle, false));
-            let replaced = replace(&body, &places, b"X\nY");
+            let replaced = replace(&body, &places, b"X\nY", usize::MAX).unwrap();
+            let all = replace_all(&body, || places.iter().cloned(), b"X\nY", 3, usize::MAX).unwrap();
+            assert_eq!((*all.body).to_vec(), replaced.body.to_vec());
+            assert_eq!((all.count, all.first.len()), (places.len(), places.len().min(3)));
             let mut rest = Vec::new();
             let mut at = 0;
             for range in &replaced.ranges {

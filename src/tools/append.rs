@@ -113,16 +113,18 @@ fn proof(change: &mut Change<'_>, current: Current, expected: Option<Sha256>) ->
 
 /// The file's bytes with the text added.
 fn joined(change: &mut Change<'_>, current: &Current, text: &[u8], end: End) -> Result<Vec<u8>, Error> {
+    let shown = current.place().shown();
     if !current.exists() {
+        common::must_fit(change.policy(), shown, text.len())?;
         return Ok(text.to_vec());
     }
     let mut content = common::decode(current)?;
     let text = in_style_of(&content, text);
+    common::must_fit(change.policy(), shown, content.bytes_with(&text))?;
     match end {
         End::Last => {
             let is_cut_off = content.body.last().is_some_and(|last| !matches!(last, b'\n' | b'\r'));
             if is_cut_off && !text.is_empty() {
-                let shown = current.place().shown().to_owned();
                 change
                     .engine()
                     .warn(format!("the last line of {shown} had no newline: the text goes on in that line"));

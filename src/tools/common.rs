@@ -7,7 +7,7 @@ use crate::engine::policy::Policy;
 use crate::engine::transaction::{Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::text::content::{Content, Unsupported, View};
-use crate::text::{diff, omission};
+use crate::text::{checked, diff, omission};
 
 /// Bytes of payload in an answer, where the request does not say.
 pub const ANSWER_BYTES: usize = 24_576;
@@ -138,6 +138,14 @@ pub fn subject(tool: &str, paths: &[WorkspacePath]) -> String {
         [path] => format!("{tool}: {path}"),
         paths => format!("{tool}: {} files", paths.len()),
     }
+}
+
+/// Refuses a file that would be larger than the policy lets one be.
+///
+/// # Errors
+/// `too_large`.
+pub fn must_fit(policy: &Policy, shown: &str, bytes: usize) -> Result<(), Error> {
+    checked::must_fit(bytes, policy.file_bytes()).map_err(|fault| fault.error(shown))
 }
 
 /// Refuses a file that must be there and is not.

@@ -10,9 +10,11 @@ use super::common::{self, DiffWanted, Shown, Trial, subject};
 use super::edit::{FileEdited, LineRange, Matched};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
+use crate::engine::policy::Policy;
 use crate::engine::transaction::{Known, Needs};
 use crate::error::Error;
 use crate::sha256::Sha256;
+use crate::text::checked::Fault;
 use crate::text::content::Content;
 use crate::text::lines;
 
@@ -85,7 +87,8 @@ impl Tool for Insert {
             .detail("total_lines", total)
             .suggest(format!("Give a line from 0 to {total}.")));
         }
-        let (body, inserted) = inserted(&content, request.line, request.content.as_bytes());
+        let bounds = (shown.as_str(), change.policy());
+        let (body, inserted) = inserted(&content, request.line, request.content.as_bytes(), bounds)?;
         let bytes = Content { body, ..content }.encode();
         let wanted = DiffWanted::by(&request.trial, &request.shown).within(change.engine().policy());
         let diff = wanted.of(&shown, Some(seen.current().bytes()), Some(&bytes));
@@ -118,15 +121,24 @@ impl Request {
 }
 
 /// The text with `lines` after line `line`, and the lines that they are now.
-fn inserted(content: &Content, line: u64, lines: &[u8]) -> (Vec<u8>, LineRange) {
+///
+/// # Errors
+/// `too_large` where the file at the path that is shown would be.
+fn inserted(
+    content: &Content,
+    line: u64,
+    lines: &[u8],
+    (shown, policy): (&str, &Policy),
+) -> Result<(Vec<u8>, LineRange), Error> {
     let ending = content.line_ending().bytes().unwrap_or(b"\n");
     let mut new = in_style_of(content, lines);
     if !new.ends_with(ending) && !new.ends_with(b"\n") {
         new.extend_from_slice(ending);
     }
+    common::must_fit(policy, shown, content.bytes_with(&new).saturating_add(ending.len()))?;
     let count = usize::try_from(line).unwrap_or(usize::MAX);
     let before: usize = lines::lines(&content.body).take(count).map(<[u8]>::len).sum();
-    let (head, tail) = content.body.split_at(before);
+    let (head, tail) = content.body.split_at_checked(before).ok_or_else(|| Fault::OutOfRange.error(shown))?;
     let mut body = head.to_vec();
     let terminator = lines::terminator(head);
     if head.last().is_some_and(|&last| last != terminator) {
@@ -135,5 +147,5 @@ fn inserted(content: &Content, line: u64, lines: &[u8]) -> (Vec<u8>, LineRange) 
     }
     body.extend_from_slice(&new);
     body.extend_from_slice(tail);
-    (body, LineRange { start_line: line + 1, end_line: line + lines::count(&new) })
+    Ok((body, LineRange { start_line: line + 1, end_line: line + lines::count(&new) }))
 }

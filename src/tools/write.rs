@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{DiffWanted, Shown, Trial, must_leave_nothing_out, parse_mode, subject};
+use super::common::{DiffWanted, Shown, Trial, must_fit, must_leave_nothing_out, parse_mode, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::transaction::{Change, Current, Known, Needs};
@@ -112,6 +112,7 @@ impl Tool for Write {
         let current = change.look_at(&request.path)?;
         let bytes =
             with_endings(std::mem::take(&mut request.content).into_bytes(), &current, request.line_ending);
+        must_fit(change.policy(), current.place().shown(), bytes.len())?;
         if current.exists()
             && current.bytes() == bytes
             && mode.is_none_or(|mode| current.mode() == Some(mode))

@@ -169,6 +169,12 @@ impl Policy {
         self.size(Key::MaxBytes)
     }
 
+    /// The largest file that is changed or made, in bytes.
+    #[must_use]
+    pub fn file_bytes(&self) -> usize {
+        usize::try_from(self.number(Key::FileBytes)).unwrap_or(usize::MAX)
+    }
+
     /// The `limit` of a tool where the request does not say: 0 for no bound.
     #[must_use]
     pub fn number(&self, key: Key) -> u64 {

@@ -3,6 +3,7 @@
 use similar::DiffOp;
 
 use crate::engine::session::Lines;
+use crate::text::line_diff;
 use crate::text::lines::{self, Common};
 
 /// Lines on both sides together that are compared at any place; more only at the same number.
@@ -38,7 +39,7 @@ pub fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines {
 pub fn still_known(shown: &Lines, seen: &[u8], before: &[u8], after: &[u8]) -> Lines {
     let [old, new] = [seen, before].map(|text| lines::lines(text).collect::<Vec<_>>());
     let mut known = Vec::new();
-    for op in similar::capture_diff_slices(similar::Algorithm::Myers, &old, &new) {
+    for op in line_diff::diff(&old, &new).ops {
         if let DiffOp::Equal { old_index, new_index, len } = op {
             known.extend(moved(shown, (old_index as u64, new_index as u64, len as u64)));
         }
@@ -72,7 +73,7 @@ impl<'t> Part<'t> {
 fn known_between(shown: &Lines, old: &Part<'_>, new: &Part<'_>) -> Vec<(u64, u64)> {
     let total = old.lines.len() + new.lines.len();
     let ops = if total <= COMPARED_MAX {
-        similar::capture_diff_slices(similar::Algorithm::Myers, &old.lines, &new.lines)
+        line_diff::diff(&old.lines, &new.lines).ops
     } else if old.lines.len() == new.lines.len() {
         unchanged_in_place(old, new)
     } else {

@@ -204,6 +204,12 @@ impl Change<'_> {
         self.engine
     }
 
+    /// The policy in force.
+    #[must_use]
+    pub fn policy(&self) -> &crate::engine::policy::Policy {
+        self.engine.policy()
+    }
+
     /// The workspace that it is made in.
     #[must_use]
     pub fn workspace(&self) -> &Workspace {

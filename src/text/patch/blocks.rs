@@ -1,10 +1,11 @@
 //! SEARCH/REPLACE blocks.
 
-use similar::{Algorithm, DiffTag, capture_diff_slices};
+use similar::DiffTag;
 
 use super::lines::{Line, lines};
 use super::model::{Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Prefix};
 use super::parse::{ParseError, Source, other_format};
+use crate::text::line_diff;
 
 /// The shortest run of letters that makes a marker.
 const MARKER_MIN: usize = 7;
@@ -169,7 +170,7 @@ fn file<'a>(source: &Source<'a>, span: &Span, path: Option<&Vec<u8>>) -> FilePat
 fn hunk_lines<'a>(search: &[Line<'a>], replace: &[Line<'a>]) -> Vec<HunkLine<'a>> {
     let key = |lines: &[Line<'a>]| lines.iter().map(|line| line.text).collect::<Vec<_>>();
     let mut all = Vec::new();
-    for step in capture_diff_slices(Algorithm::Myers, &key(search), &key(replace)) {
+    for step in line_diff::diff(&key(search), &key(replace)).ops {
         let (tag, old, new) = step.as_tag_tuple();
         let mut add = |lines: Option<&[Line<'a>]>, kind| {
             let lines = lines.unwrap_or_default().iter();

@@ -6,10 +6,14 @@ use similar::TextDiff;
 
 use super::Refusal;
 use super::parts::{Part, indent, key};
-use super::place::{Core, Index, numbers};
+use super::place::{Core, Index, numbers, too_alike};
 
 /// Kept lines beside a new one that are looked at for its older self.
 const NEIGHBOURS: usize = 3;
+/// Characters of a line that are compared and shown.
+const SHOWN_CHARACTERS: usize = 160;
+/// Comparisons that looking at two lines character by character counts for.
+const CLOSE_LOOK: usize = 2_000;
 /// From where on a kept line looks like the older self of a new one, 0 to 1. That only refuses.
 const ALIKE: f32 = 0.5;
 
@@ -38,7 +42,7 @@ fn start(index: &Index<'_>, part: &Part<'_>, core: Core, from: usize) -> Result<
         // All of them are new.
         must_say_what_stays(index, part, above, part.before, &room, first)?;
         let kept = room.rev().map(|at| index.line(at)).filter(|line| !key(line).is_empty());
-        must_be_an_insertion(part, above, kept.take(NEIGHBOURS.max(above.len())), first)?;
+        must_be_an_insertion(index, part, above, kept.take(NEIGHBOURS.max(above.len())), first)?;
         return Ok(first);
     };
     let line = above.get(known).copied().unwrap_or_default();
@@ -95,7 +99,7 @@ fn new_end(index: &Index<'_>, part: &Part<'_>, core: Core, room: &Range<usize>) 
     }
     must_say_what_stays(index, part, below, part.after, room, last)?;
     let kept = room.clone().map(|at| index.line(at)).filter(|line| !key(line).is_empty());
-    must_be_an_insertion(part, below, kept.take(NEIGHBOURS.max(below.len())), last)?;
+    must_be_an_insertion(index, part, below, kept.take(NEIGHBOURS.max(below.len())), last)?;
     Ok(last)
 }
 
@@ -133,6 +137,7 @@ fn must_say_what_stays(
 /// Refuses new lines at the edge of a part where one of the kept lines beside them may be what
 /// they were meant to replace.
 fn must_be_an_insertion<'a>(
+    index: &Index<'_>,
     part: &Part<'_>,
     new: &[&[u8]],
     kept: impl Iterator<Item = &'a [u8]>,
@@ -140,6 +145,9 @@ fn must_be_an_insertion<'a>(
 ) -> Result<(), Refusal> {
     let kept: Vec<String> = kept.map(shown).collect();
     for line in new.iter().filter(|line| !key(line).is_empty()).map(|line| shown(line)) {
+        if !index.may_compare(kept.len() * CLOSE_LOOK) {
+            return Err(too_alike(part));
+        }
         if let Some(older) = kept.iter().find(|kept| is_alike(&line, kept)) {
             return Err(Refusal::Ambiguous {
                 part: part.which(),
@@ -155,8 +163,13 @@ fn must_be_an_insertion<'a>(
 }
 
 /// A line as it is compared and shown.
-fn shown(line: &[u8]) -> String {
-    String::from_utf8_lossy(line.trim_ascii()).chars().take(160).collect()
+pub fn shown(line: &[u8]) -> String {
+    // No character takes more than 4 bytes.
+    let line = line.trim_ascii();
+    String::from_utf8_lossy(line.get(..4 * SHOWN_CHARACTERS).unwrap_or(line))
+        .chars()
+        .take(SHOWN_CHARACTERS)
+        .collect()
 }
 
 /// Whether one line may be the older self of another.

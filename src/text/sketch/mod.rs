@@ -60,8 +60,8 @@ pub struct Change {
     pub range: Range<usize>,
     /// What stands there then.
     pub new: Vec<u8>,
-    /// Lines of the text that are gone, from 1, where the sketch has nothing in their place.
-    pub left_out: Option<(usize, usize)>,
+    /// Lines of the text, from 1, that are removed and have nothing in their place.
+    pub left_out: Vec<(usize, usize)>,
 }
 
 /// The changes that `sketch` makes within a range of lines of `text`; in both LF alone ends a line.
@@ -93,9 +93,9 @@ pub fn changes(
         let change = place::written(part, found);
         let old = text.get(start..end).unwrap_or_default();
         if change.new != old {
-            let left_out = change
-                .left_out
-                .map(|lines| (span.start + lines.0 + first_line, span.start + lines.1 + first_line));
+            let number = |index: usize| span.start + index + first_line;
+            let left_out =
+                change.left_out.into_iter().map(|(first, last)| (number(first), number(last))).collect();
             changes.push(Change { range: start..end, new: change.new, left_out });
         }
     }

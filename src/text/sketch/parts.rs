@@ -1,5 +1,6 @@
 //! A sketch, cut into parts at its markers.
 
+use super::edges::shown;
 use super::{Refusal, Which};
 use crate::text::omission;
 
@@ -22,7 +23,7 @@ impl Part<'_> {
     /// What names the part in a refusal.
     #[must_use]
     pub fn which(&self) -> Which {
-        let text = String::from_utf8_lossy(self.lines.first().copied().unwrap_or_default()).into_owned();
+        let text = self.lines.first().map(|line| shown(line)).unwrap_or_default();
         Which {
             number: self.number,
             lines: (self.first_line, self.first_line + self.lines.len().max(1) - 1),
@@ -89,7 +90,7 @@ fn must_not_stand_in(file: &[&[u8]], marker: &[u8], number: usize) -> Result<(),
             why: format!(
                 "`{}` would be a marker, but line {} of the file is the same: use another marker, such as \
                  `... existing code ...` with other words, or edit with old_string",
-                String::from_utf8_lossy(wanted),
+                shown(wanted),
                 index + 1
             ),
         }),

@@ -1,16 +1,19 @@
 //! Where the parts of a sketch stand.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
-use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
+use similar::DiffOp;
 
+use super::edges::shown;
 use super::parts::{Part, indent, key};
 use super::{Refusal, edges};
+use crate::text::line_diff;
 
-/// Time for comparing a part with its place.
-const TIME: Duration = Duration::from_millis(300);
+/// How many lines may be compared to find where the parts stand; of more, a sketch counts as one that
+/// can be read in several ways.
+const COMPARISONS_MAX: usize = 20_000_000;
 /// Lines named in a refusal.
 const LINES_NAMED: usize = 20;
 
@@ -20,6 +23,8 @@ pub struct Index<'a> {
     pub file: &'a [&'a [u8]],
     /// For each line of the sketch that is not blank, the indices at which it stands, ascending.
     positions: HashMap<&'a [u8], Vec<usize>>,
+    /// Comparisons still allowed.
+    budget: Cell<usize>,
 }
 
 /// The core of a part: from its first to its last line that is placed beyond doubt.
@@ -56,7 +61,7 @@ impl<'a> Index<'a> {
                 found.push(number);
             }
         }
-        Self { file, positions }
+        Self { file, positions, budget: Cell::new(COMPARISONS_MAX) }
     }
 
     /// Where a line stands within a range of the file's lines.
@@ -72,6 +77,18 @@ impl<'a> Index<'a> {
         self.file.get(at).copied().unwrap_or_default()
     }
 
+    /// Whether so many more comparisons are allowed.
+    pub fn may_compare(&self, count: usize) -> bool {
+        let left = self.budget.get().checked_sub(count);
+        self.budget.set(left.unwrap_or(0));
+        left.is_some()
+    }
+
+    /// Whether all comparisons that are allowed have been made.
+    fn is_exhausted(&self) -> bool {
+        self.budget.get() == 0
+    }
+
     /// Whether a line of a part stands at a line of the file.
     fn is_at(&self, part: &Part<'_>, own: usize, at: usize) -> bool {
         part.lines.get(own).is_some_and(|line| self.file.get(at).is_some_and(|found| key(found) == key(line)))
@@ -84,6 +101,7 @@ impl<'a> Index<'a> {
             match starts.as_slice() {
                 [] => return None,
                 [only] => return Some(*only),
+                several if !self.may_compare(several.len()) => return None,
                 _ => starts
                     .retain(|start| start + more < within.end && self.is_at(part, own + more, start + more)),
             }
@@ -102,6 +120,7 @@ impl<'a> Index<'a> {
                 [] => return None,
                 [only] => return Some(*only),
                 _ if more > own => return None,
+                several if !self.may_compare(several.len()) => return None,
                 _ => {
                     ends.retain(|end| {
                         *end >= within.start + more && self.is_at(part, own - more, end - more)
@@ -127,7 +146,7 @@ impl<'a> Index<'a> {
         let first = part.lines.first().copied().unwrap_or_default();
         self.positions(first, within).iter().any(|start| {
             start + part.lines.len() <= within.end
-                && (0..part.lines.len()).all(|own| self.is_at(part, own, start + own))
+                && (0..part.lines.len()).all(|own| self.may_compare(1) && self.is_at(part, own, start + own))
         })
     }
 }
@@ -150,11 +169,15 @@ pub fn placed<'a>(parts: &'a [Part<'a>], file: &'a [&'a [u8]]) -> Result<Vec<Opt
         let found = match index.core(part, &window) {
             Some(core) => Known::Core(core),
             None if index.has_whole(part, &window) => Known::Unchanged,
+            None if index.is_exhausted() => return Err(too_alike(part)),
             None => return Err(without_place(&index, part, &window)),
         };
         if let Some(slot) = known.get_mut(at) {
             *slot = found;
         }
+    }
+    if let Some(part) = parts.first().filter(|_| index.is_exhausted()) {
+        return Err(too_alike(part));
     }
     let mut spans = Vec::with_capacity(parts.len());
     let mut from = 0;
@@ -200,6 +223,15 @@ fn window(known: &[Known], at: usize, lines: usize) -> Range<usize> {
     before..after.max(before)
 }
 
+/// The refusal of a part whose lines stand in more places than can be told apart.
+pub fn too_alike(part: &Part<'_>) -> Refusal {
+    Refusal::Ambiguous {
+        part: part.which(),
+        why: "its lines match too many places of the file; add lines that are unique".to_owned(),
+        lines: Vec::new(),
+    }
+}
+
 /// The refusal of a part none of whose lines tells where it stands.
 fn without_place(index: &Index<'_>, part: &Part<'_>, window: &Range<usize>) -> Refusal {
     let found = part
@@ -219,7 +251,7 @@ fn without_place(index: &Index<'_>, part: &Part<'_>, window: &Range<usize>) -> R
             part: part.which(),
             why: format!(
                 "its line `{}` stands {} times there, and no other line tells which: add unchanged lines round it",
-                String::from_utf8_lossy(key(line)).trim(),
+                shown(line),
                 at.len()
             ),
             lines: numbers(at),
@@ -248,7 +280,7 @@ fn out_of_order(part: &Part<'_>, core: &Core) -> Refusal {
 fn compared(part: &Part<'_>, found: &[&[u8]]) -> Vec<DiffOp> {
     let old: Vec<&[u8]> = found.iter().map(|line| key(line)).collect();
     let new: Vec<&[u8]> = part.lines.iter().map(|line| key(line)).collect();
-    capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(Instant::now() + TIME))
+    line_diff::diff(&old, &new).ops
 }
 
 /// Refuses a part that would take away lines of another block than that of the lines kept round
@@ -292,17 +324,18 @@ fn neighbours(ops: &[DiffOp]) -> impl Iterator<Item = (Option<&DiffOp>, &DiffOp,
 pub struct Written {
     /// The text.
     pub new: Vec<u8>,
-    /// The first run of lines that are gone without another in their place, as indices of `found`.
-    pub left_out: Option<(usize, usize)>,
+    /// The runs of lines that are removed and have nothing in their place, as indices of `found`.
+    pub left_out: Vec<(usize, usize)>,
 }
 
 /// The text of a part in place of `found`; lines that it has in common with that keep their bytes.
 pub fn written(part: &Part<'_>, found: &[&[u8]]) -> Written {
     let mut new = Vec::new();
-    let mut left_out = None;
+    let mut left_out = Vec::new();
     for op in compared(part, found) {
-        if let DiffOp::Delete { old_index, old_len, .. } = op {
-            left_out = left_out.or(Some((old_index, old_index + old_len - 1)));
+        let old = op.old_range();
+        if matches!(op, DiffOp::Delete { .. }) {
+            left_out.push((old.start, old.end - 1));
         }
         for (nth, own) in op.new_range().enumerate() {
             let kept =

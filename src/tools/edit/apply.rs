@@ -7,9 +7,12 @@ use super::find::{self, Found};
 use super::refuse;
 use super::step::{Step, Wanted, What};
 use crate::buffer::Buffer;
+use crate::engine::policy::Policy;
 use crate::error::Error;
 use crate::sha256::Sha256;
+use crate::text::checked::must_fit;
 use crate::text::content::View;
+use crate::text::line_diff;
 use crate::text::line_range::{self, LineSpan};
 use crate::text::lines::{self, LineEnding};
 use crate::text::replace::{self, Flat, Replaced};
@@ -45,6 +48,22 @@ impl Deref for Body<'_> {
     }
 }
 
+/// What an edit may make of a file, and what the file is called.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds<'a> {
+    /// The file's path, as it is shown.
+    pub shown: &'a str,
+    /// The largest text that may come of it, in bytes.
+    pub bytes_max: usize,
+}
+
+impl<'a> Bounds<'a> {
+    /// Those of the policy.
+    pub fn of(shown: &'a str, policy: &Policy) -> Self {
+        Self { shown, bytes_max: policy.file_bytes() }
+    }
+}
+
 /// A text after all edits.
 #[derive(Debug)]
 pub struct Edited<'a> {
@@ -72,7 +91,8 @@ impl Edited<'_> {
 /// # Errors
 /// `no_match`, `ambiguous_match`, `stale_file` where lines are not those that were named, or
 /// `invalid_request` for lines that there are not; then none counts.
-pub fn apply<'a>(file: &'a View<'_>, steps: &[Step], shown: &str) -> Result<Edited<'a>, Error> {
+pub fn apply<'a>(file: &'a View<'_>, steps: &[Step], bounds: Bounds<'_>) -> Result<Edited<'a>, Error> {
+    let shown = bounds.shown;
     let original = file.body.as_ref();
     let mut scopes = scopes(original, steps, shown)?;
     must_be_apart(steps, &scopes)?;
@@ -89,7 +109,7 @@ pub fn apply<'a>(file: &'a View<'_>, steps: &[Step], shown: &str) -> Result<Edit
     let mut touched: Vec<Range<usize>> = Vec::new();
     for (index, step) in steps.iter().enumerate() {
         let scope = scopes.get(index).cloned().unwrap_or(0..edited.body.len());
-        let outcome = outcome(&edited.body, step, &scope, &touched, shown)?;
+        let outcome = outcome(&edited.body, step, &scope, &touched, bounds)?;
         match outcome {
             Outcome::Stands(range) => edited.ranges.push(range),
             Outcome::Changes { matched, places, replaced, left_out } => {
@@ -108,6 +128,7 @@ pub fn apply<'a>(file: &'a View<'_>, steps: &[Step], shown: &str) -> Result<Edit
         }
     }
     edited.ranges.sort_by_key(|range| (range.start, range.end));
+    must_fit(file.bytes_of(&edited.body), bounds.bytes_max).map_err(|fault| fault.error(shown))?;
     Ok(edited)
 }
 
@@ -134,10 +155,10 @@ fn outcome(
     step: &Step,
     scope: &Range<usize>,
     touched: &[Range<usize>],
-    shown: &str,
+    bounds: Bounds<'_>,
 ) -> Result<Outcome, Error> {
     match &step.what {
-        What::Text(wanted) => text_outcome(body, step, wanted, scope, shown),
+        What::Text(wanted) => text_outcome(body, step, wanted, scope, bounds),
         What::Lines { new } => {
             if touched.iter().any(|earlier| earlier.start < scope.end && scope.start < earlier.end) {
                 return Err(step.of_several(step.invalid(
@@ -148,9 +169,9 @@ fn outcome(
             let old = body.get(scope.clone()).unwrap_or_default();
             let new = line_range::ending_like(new.as_bytes(), old, LineEnding::of(body));
             let places = vec![scope.clone()];
-            Ok(changed(body, Matched::Lines, places, &[new.as_ref()]))
+            changed(body, Matched::Lines, places, &[new.as_ref()], bounds)
         }
-        What::Sketch { sketch } => sketch_outcome(body, step, sketch, scope, shown),
+        What::Sketch { sketch } => sketch_outcome(body, step, sketch, scope, bounds),
     }
 }
 
@@ -160,15 +181,15 @@ fn text_outcome(
     step: &Step,
     wanted: &Wanted,
     scope: &Range<usize>,
-    shown: &str,
+    bounds: Bounds<'_>,
 ) -> Result<Outcome, Error> {
     match find::find(body, wanted, scope) {
         Found::Places(places) => {
             let news = vec![wanted.new.as_bytes(); places.len()];
-            Ok(changed(body, Matched::Exact, places, &news))
+            changed(body, Matched::Exact, places, &news, bounds)
         }
-        Found::Fitted(tier, place, new) => Ok(changed(body, tier.into(), vec![place], &[&new])),
-        refused => Err(step.of_several(refuse::not_found(body, step, wanted, scope, &refused, shown))),
+        Found::Fitted(tier, place, new) => changed(body, tier.into(), vec![place], &[&new], bounds),
+        refused => Err(step.of_several(refuse::not_found(body, step, wanted, scope, &refused, bounds.shown))),
     }
 }
 
@@ -178,14 +199,14 @@ fn sketch_outcome(
     step: &Step,
     sketch: &str,
     scope: &Range<usize>,
-    shown: &str,
+    bounds: Bounds<'_>,
 ) -> Result<Outcome, Error> {
     let flat = Flat::of(body);
     let sketch = replace::flat_needle(sketch.as_bytes(), body);
     let within = flat.flattened(scope.start)..flat.flattened(scope.end);
     let first_line = step.lines.map_or(1, |lines| usize::try_from(lines.first).unwrap_or(usize::MAX));
     let changes = sketch::changes(&flat.text, &sketch, &within, first_line)
-        .map_err(|refusal| refuse::sketch(refusal, shown))?;
+        .map_err(|refusal| refuse::sketch(refusal, bounds.shown))?;
     let places: Vec<Range<usize>> = changes
         .iter()
         .map(|change| flat.original(change.range.start)..flat.original(change.range.end))
@@ -194,8 +215,8 @@ fn sketch_outcome(
         return Ok(Outcome::Stands(scope.clone()));
     }
     let news: Vec<&[u8]> = changes.iter().map(|change| change.new.as_slice()).collect();
-    let left_out = changes.iter().filter_map(|change| change.left_out).collect();
-    Ok(match changed(body, Matched::Sketch, places, &news) {
+    let left_out = changes.iter().flat_map(|change| change.left_out.iter().copied()).collect();
+    Ok(match changed(body, Matched::Sketch, places, &news, bounds)? {
         Outcome::Changes { matched, places, replaced, .. } => {
             Outcome::Changes { matched, places, replaced, left_out }
         }
@@ -210,7 +231,7 @@ fn removed_lines(body: &[u8], places: &[Range<usize>], replaced: &Replaced) -> V
     for ((place, new), (first, _)) in places.iter().zip(&replaced.ranges).zip(firsts) {
         let [old, new] = [body.get(place.clone()), replaced.body.get(new.clone())]
             .map(|text| lines::lines(text.unwrap_or_default()).collect::<Vec<_>>());
-        let ops = similar::capture_diff_slices(similar::Algorithm::Myers, &old, &new);
+        let ops = line_diff::diff(&old, &new).ops;
         let gone = ops
             .iter()
             .filter(|op| !matches!(op, similar::DiffOp::Equal { .. }))
@@ -224,14 +245,25 @@ fn removed_lines(body: &[u8], places: &[Range<usize>], replaced: &Replaced) -> V
 }
 
 /// The outcome of putting each new text at its place.
-fn changed(body: &[u8], matched: Matched, places: Vec<Range<usize>>, news: &[&[u8]]) -> Outcome {
-    let replaced = replace::replace_each(body, places.iter().zip(news.iter().copied()));
+///
+/// # Errors
+/// `too_large` where the text would be.
+fn changed(
+    body: &[u8],
+    matched: Matched,
+    places: Vec<Range<usize>>,
+    news: &[&[u8]],
+    bounds: Bounds<'_>,
+) -> Result<Outcome, Error> {
+    let changes = places.iter().cloned().zip(news.iter().copied());
+    let replaced =
+        replace::replace_each(body, changes, bounds.bytes_max).map_err(|fault| fault.error(bounds.shown))?;
     if let ([old], [new]) = (places.as_slice(), replaced.ranges.as_slice())
         && body.get(old.clone()) == replaced.body.get(new.clone())
     {
-        return Outcome::Stands(old.clone());
+        return Ok(Outcome::Stands(old.clone()));
     }
-    Outcome::Changes { matched, places, replaced, left_out: Vec::new() }
+    Ok(Outcome::Changes { matched, places, replaced, left_out: Vec::new() })
 }
 
 /// For each edit the bytes to which it is narrowed; all of them where it names no lines.

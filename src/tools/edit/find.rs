@@ -99,8 +99,8 @@ fn flexibly(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Found {
     match found.new_text {
         Err(why) => Found::Unfit(found.tier, only.clone(), why),
         Ok(new) => {
-            let replaced = replace::replace(body, std::slice::from_ref(only), &new);
-            if *replaced.body == *body {
+            let replaced = replace::replace(body, std::slice::from_ref(only), &new, usize::MAX);
+            if replaced.is_ok_and(|replaced| *replaced.body == *body) {
                 Found::Nothing
             } else {
                 Found::Fitted(found.tier, only.clone(), new)

@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::View;
 pub use answer::{FileEdited, LineRange, Matched, Response};
-use apply::Edited;
+use apply::{Bounds, Edited};
 pub use request::{Item, Match, Request};
 use step::Step;
 
@@ -222,7 +222,7 @@ fn gate(
     }
     let needed = || apply::lines_needed(&file.body, steps);
     let seen = change.prove(current, request.expected_sha256, Needs::AnySuchAs(&needed))?;
-    let edited = match apply::apply(file, steps, &shown) {
+    let edited = match apply::apply(file, steps, Bounds::of(&shown, change.policy())) {
         Ok(edited) => edited,
         Err(error) => return Err(elsewhere::explained(change, seen.current(), steps, error)),
     };

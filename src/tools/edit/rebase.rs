@@ -1,11 +1,13 @@
 //! An edit of a file that has changed since it was read, elsewhere.
 
-use super::apply::{self, Body, Edited};
+use super::apply::{self, Body, Bounds, Edited};
 use super::step::Step;
 use crate::engine::transaction::{Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::View;
+use crate::text::line_diff;
+use crate::text::merge::{self, Alike, Conflict};
 
 /// What the edits make of the file as it is now, where they do not touch what has changed; also the
 /// bytes that the caller saw.
@@ -32,9 +34,12 @@ pub fn rebase(
     let Some(text) = text else {
         return Err(stale(format!("{shown} has another encoding than it had when you read it")));
     };
-    let edited = apply::apply(&text, steps, shown)?;
-    let merged = merged(&text.body, &file.body, &edited.body);
-    let merged = merged.ok_or_else(|| stale(format!("others have changed the edited lines of {shown}")))?;
+    let edited = apply::apply(&text, steps, Bounds::of(shown, change.policy()))?;
+    let merged = merge::merge(&text.body, &file.body, &edited.body, Alike::Conflict);
+    let merged = merged.map_err(|conflict| match conflict {
+        Conflict::SameLines => stale(format!("others have changed the edited lines of {shown}")),
+        Conflict::TooMuch => conflict.error(shown),
+    })?;
     let ranges = changed_ranges(&file.body, &merged);
     let Edited { matched, left_out, removed, .. } = edited;
     drop(text);
@@ -63,31 +68,6 @@ pub fn must_have_shown(
     Err(Error::new(ErrorKind::StaleFile, message).at(place.shown()))
 }
 
-/// Both changes of `base` together; `None` where they touch the same lines. Two that are alike do so
-/// too: each may have been meant in addition to the other.
-fn merged(base: &[u8], theirs: &[u8], mine: &[u8]) -> Option<Vec<u8>> {
-    let lines = |text| crate::text::lines::lines(text).collect::<Vec<&[u8]>>();
-    let (base_lines, their_lines, my_lines) = (lines(base), lines(theirs), lines(mine));
-    let changed = |new: &[&[u8]]| -> Vec<std::ops::Range<usize>> {
-        similar::capture_diff_slices(similar::Algorithm::Myers, &base_lines, new)
-            .iter()
-            .filter(|op| !matches!(op, similar::DiffOp::Equal { .. }))
-            .map(similar::DiffOp::old_range)
-            .collect()
-    };
-    let (by_them, by_me) = (changed(&their_lines), changed(&my_lines));
-    // Both sorted; an insertion is an empty range, which meets another at the same place.
-    let meet = |one: &std::ops::Range<usize>, other: &std::ops::Range<usize>| {
-        *one == *other || (one.start < other.end && other.start < one.end)
-    };
-    if by_me.iter().any(|mine| by_them.iter().any(|theirs| meet(mine, theirs))) {
-        return None;
-    }
-    let merged = diffy::merge_bytes(base, theirs, mine).ok()?;
-    // A change that is lost in theirs was theirs as well.
-    (merged != theirs || mine == base).then_some(merged)
-}
-
 /// Where `new` differs from `old`, line by line.
 fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<std::ops::Range<usize>> {
     let old_lines: Vec<&[u8]> = crate::text::lines::lines(old).collect();
@@ -98,7 +78,8 @@ fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<std::ops::Range<usize>> {
         Some(*end)
     }));
     let start = |line: usize| starts.get(line).copied().unwrap_or(new.len());
-    similar::capture_diff_slices(similar::Algorithm::Myers, &old_lines, &new_lines)
+    line_diff::diff(&old_lines, &new_lines)
+        .ops
         .iter()
         .filter(|op| !matches!(op, similar::DiffOp::Equal { .. }))
         .map(|op| start(op.new_range().start)..start(op.new_range().end))

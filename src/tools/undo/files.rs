@@ -8,6 +8,7 @@ use crate::engine::transaction::replay::{Gone, Live, Piece, same};
 use crate::engine::transaction::{Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
+use crate::text::merge::{self, Alike, Conflict};
 
 /// Plans file by file.
 pub struct Planner<'p, 'c> {
@@ -137,9 +138,15 @@ impl<'p, 'c> Planner<'p, 'c> {
             return Err(Self::stale(current, Some(from)));
         }
         let (base, target) = (self.bytes_of(path, from)?, self.bytes_of(path, target)?);
-        let merged = diffy::merge_bytes(&base, current.bytes(), &target).map_err(|_| {
-            Self::stale(current, Some(from)).detail("merge", "the changes touch the same lines")
-        })?;
+        let merged =
+            merge::merge(&base, current.bytes(), &target, Alike::Once).map_err(
+                |conflict| match conflict {
+                    Conflict::SameLines => {
+                        Self::stale(current, Some(from)).detail("merge", "the changes touch the same lines")
+                    }
+                    Conflict::TooMuch => conflict.error(current.place().shown()),
+                },
+            )?;
         // The way back needs them, and no version of the file is just these bytes any more.
         self.change.keep(base);
         Ok(merged)

@@ -1,0 +1,95 @@
+//! The one door to the bytes of a range on the way from a file's old bytes to its new ones.
+//!
+//! A wrong offset must not become missing bytes: a range that lies outside its text is a fault of lbx
+//! itself, and then nothing is written.
+
+use std::ops::RangeBounds;
+use std::slice::SliceIndex;
+
+use crate::error::{Error, ErrorKind};
+
+/// Why a new text is not made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// A range lies outside its text.
+    OutOfRange,
+    /// The text would be larger than it may be.
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The largest size allowed.
+        bytes_max: usize,
+    },
+}
+
+/// The bytes of `range`.
+///
+/// # Errors
+/// [`Fault::OutOfRange`] where the text does not have them all.
+pub fn slice<R>(text: &[u8], range: R) -> Result<&[u8], Fault>
+where
+    R: RangeBounds<usize> + SliceIndex<[u8], Output = [u8]>,
+{
+    text.get(range).ok_or(Fault::OutOfRange)
+}
+
+/// One of several items.
+///
+/// # Errors
+/// [`Fault::OutOfRange`] where there are fewer.
+pub fn item<T>(items: &[T], index: usize) -> Result<&T, Fault> {
+    items.get(index).ok_or(Fault::OutOfRange)
+}
+
+/// Some of several items.
+///
+/// # Errors
+/// [`Fault::OutOfRange`] where there are fewer.
+pub fn items<T>(items: &[T], range: std::ops::Range<usize>) -> Result<&[T], Fault> {
+    items.get(range).ok_or(Fault::OutOfRange)
+}
+
+/// Checks the size of a text before it is made.
+///
+/// # Errors
+/// [`Fault::TooLarge`].
+pub const fn must_fit(bytes: usize, bytes_max: usize) -> Result<(), Fault> {
+    if bytes > bytes_max { Err(Fault::TooLarge { bytes, bytes_max }) } else { Ok(()) }
+}
+
+impl Fault {
+    /// The error for the file at `shown`.
+    #[must_use]
+    pub fn error(self, shown: &str) -> Error {
+        match self {
+            Self::OutOfRange => Error::internal(format!(
+                "a computed range lies outside the text of {shown}; nothing was written"
+            )),
+            Self::TooLarge { bytes, bytes_max } => Error::new(
+                ErrorKind::TooLarge,
+                format!(
+                    "{shown} would have at least {bytes} bytes; the limit is {bytes_max} (limits.file_bytes)"
+                ),
+            )
+            .detail("size", bytes)
+            .detail("limit", bytes_max)
+            .suggest("Make the change smaller, or split the file."),
+        }
+        .at(shown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_impossible_range_is_an_internal_error() {
+        assert_eq!(slice(b"abc", 1..3), Ok(&b"bc"[..]));
+        assert_eq!(slice(b"abc", 3..), Ok(&b""[..]));
+        assert_eq!(slice(b"abc", 2..4), Err(Fault::OutOfRange));
+        assert_eq!(slice(b"abc", 4..), Err(Fault::OutOfRange));
+        assert_eq!(Fault::OutOfRange.error("f").kind(), ErrorKind::Internal);
+        assert_eq!(must_fit(5, 4).map_err(|fault| fault.error("f").kind()), Err(ErrorKind::TooLarge));
+    }
+}

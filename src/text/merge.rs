@@ -1,0 +1,158 @@
+//! Two changes of one text, together: a three-way merge by lines.
+
+use std::ops::Range;
+
+use similar::DiffOp;
+
+use super::line_diff::{self, LineDiff};
+use super::lines;
+use crate::error::{Error, ErrorKind};
+
+/// Why two changes are not merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conflict {
+    /// Both touch the same lines, or lines that touch each other.
+    SameLines,
+    /// The texts have too much in them to be compared in time.
+    TooMuch,
+}
+
+/// What becomes of a change that both sides made in the same place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alike {
+    /// It is made once.
+    Once,
+    /// It is a conflict: each may have been meant in addition to the other.
+    Conflict,
+}
+
+/// One side's change: lines of the base, and the lines that it has in their place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Change {
+    /// Lines of the base.
+    base: Range<usize>,
+    /// Lines of this side.
+    new: Range<usize>,
+}
+
+impl Change {
+    /// Whether two changes touch: they share lines, or nothing stands between them.
+    fn touches(&self, other: &Self) -> bool {
+        self.base.start <= other.base.end && other.base.start <= self.base.end
+    }
+}
+
+/// `base` with the changes of both `one` and `other`.
+///
+/// # Errors
+/// [`Conflict`], where they cannot be told apart.
+pub fn merge(base: &[u8], one: &[u8], other: &[u8], alike: Alike) -> Result<Vec<u8>, Conflict> {
+    if [base, one, other].iter().map(|text| lines::count(text)).sum::<u64>() > 2 * line_diff::LINES_MAX as u64
+    {
+        return Err(Conflict::TooMuch);
+    }
+    let split = |text| lines::lines(text).collect::<Vec<&[u8]>>();
+    let (base_lines, one_lines, other_lines) = (split(base), split(one), split(other));
+    let (ones, others) = (changes(&base_lines, &one_lines)?, changes(&base_lines, &other_lines)?);
+    let (mut ones, mut others) = (ones.iter().peekable(), others.iter().peekable());
+    let mut merged = Vec::with_capacity(one.len().max(other.len()));
+    let mut at = 0;
+    loop {
+        let (change, of) = match (ones.peek(), others.peek()) {
+            (None, None) => break,
+            (Some(mine), Some(theirs)) if mine.touches(theirs) => {
+                let same = mine.base == theirs.base
+                    && one_lines.get(mine.new.clone()) == other_lines.get(theirs.new.clone());
+                if !same || alike == Alike::Conflict {
+                    return Err(Conflict::SameLines);
+                }
+                others.next();
+                (ones.next(), &one_lines)
+            }
+            (Some(mine), theirs) if theirs.is_none_or(|theirs| mine.base.start < theirs.base.start) => {
+                (ones.next(), &one_lines)
+            }
+            _ => (others.next(), &other_lines),
+        };
+        let Some(change) = change else { break };
+        push(&mut merged, &base_lines, at..change.base.start)?;
+        push(&mut merged, of, change.new.clone())?;
+        at = change.base.end;
+    }
+    push(&mut merged, &base_lines, at..base_lines.len())?;
+    Ok(merged)
+}
+
+/// Adds some of several lines.
+fn push(text: &mut Vec<u8>, lines: &[&[u8]], range: Range<usize>) -> Result<(), Conflict> {
+    // The changes of each side are in order, and touch none of the other's.
+    for line in lines.get(range).ok_or(Conflict::SameLines)? {
+        text.extend_from_slice(line);
+    }
+    Ok(())
+}
+
+/// One side's changes in order.
+fn changes(base: &[&[u8]], new: &[&[u8]]) -> Result<Vec<Change>, Conflict> {
+    let LineDiff { ops, is_coarse } = line_diff::diff(base, new);
+    if is_coarse {
+        return Err(Conflict::TooMuch);
+    }
+    let changed = ops.iter().filter(|op| !matches!(op, DiffOp::Equal { .. }));
+    Ok(changed.map(|op| Change { base: op.old_range(), new: op.new_range() }).collect())
+}
+
+impl Conflict {
+    /// The refusal of a merge into the file at `shown`.
+    #[must_use]
+    pub fn error(self, shown: &str) -> Error {
+        match self {
+            Self::SameLines => {
+                Error::new(ErrorKind::StaleFile, format!("both changes of {shown} touch the same lines"))
+            }
+            Self::TooMuch => Error::new(
+                ErrorKind::Timeout,
+                format!("the changes of {shown} are too many to be merged in time; nothing was changed"),
+            )
+            .suggest(format!("Read {shown} again and edit it as it is now.")),
+        }
+        .at(shown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_in_different_lines_are_both_made() {
+        for (base, one, other, merged) in [
+            ("a\nb\nc\n", "A\nb\nc\n", "a\nb\nC\n", Ok("A\nb\nC\n")),
+            ("a\nb\nc\n", "a\nb\nc\n", "a\nb\nC\n", Ok("a\nb\nC\n")),
+            ("a\nb\nc\n", "a\nc\n", "a\nb\nc\nd\n", Ok("a\nc\nd\n")),
+            ("a\nb\nc\nd\n", "a\nx\nb\nc\nd\n", "a\nb\nc\n", Ok("a\nx\nb\nc\n")),
+            ("a\nb\n", "A\nb\n", "B\nb\n", Err(Conflict::SameLines)),
+            ("a\nb\n", "A\nb\n", "a\nB\n", Err(Conflict::SameLines)),
+            ("a\nb\n", "a\nx\nb\n", "a\ny\nb\n", Err(Conflict::SameLines)),
+            ("a\nb\nc", "A\nb\nc", "a\nb\nc\nd", Ok("A\nb\nc\nd")),
+            ("a\r\nb\nc\r\n", "A\r\nb\nc\r\n", "a\r\nb\nC\r\n", Ok("A\r\nb\nC\r\n")),
+            ("", "a\n", "", Ok("a\n")),
+        ] {
+            let found = merge(base.as_bytes(), one.as_bytes(), other.as_bytes(), Alike::Once);
+            assert_eq!(
+                found,
+                merged.map(|text: &str| text.as_bytes().to_vec()),
+                "{base:?} {one:?} {other:?}"
+            );
+            let turned = merge(base.as_bytes(), other.as_bytes(), one.as_bytes(), Alike::Once);
+            assert_eq!(turned, found, "{base:?} {one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn a_change_made_twice_is_made_once_or_a_conflict() {
+        let (base, new) = (b"a\nb\nc\n", b"a\nB\nc\n");
+        assert_eq!(merge(base, new, new, Alike::Once), Ok(new.to_vec()));
+        assert_eq!(merge(base, new, new, Alike::Conflict), Err(Conflict::SameLines));
+    }
+}

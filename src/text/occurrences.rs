@@ -1,0 +1,135 @@
+//! Every place at which one text stands in another, in linear time whatever they are.
+
+use memchr::memmem::Finder;
+
+/// The starts at which a needle stands in a text, ascending; places may overlap.
+///
+/// A search that begins anew after each place takes as long as the needle is long for each of them.
+/// Where two places overlap the needle repeats itself, and the search goes on by what the end of the
+/// needle has in common with its start (Knuth, Morris and Pratt).
+pub struct Occurrences<'a> {
+    /// The text.
+    text: &'a [u8],
+    /// What is looked for.
+    needle: &'a [u8],
+    /// Finds it.
+    finder: Finder<'a>,
+    /// Where the search goes on.
+    from: usize,
+    /// The last place.
+    last: Option<usize>,
+    /// For each length of a beginning of the needle the longest shorter one that it ends in; made
+    /// only where places overlap.
+    borders: Vec<u32>,
+    /// How much of the needle stands before `from`, while places may overlap.
+    matched: usize,
+}
+
+impl<'a> Occurrences<'a> {
+    /// Those of `needle`; an empty one stands nowhere.
+    #[must_use]
+    pub fn of(text: &'a [u8], needle: &'a [u8]) -> Self {
+        let finder = Finder::new(needle);
+        Self { text, needle, finder, from: 0, last: None, borders: Vec::new(), matched: 0 }
+    }
+
+    /// The next place after one that another overlaps; `None` where the repetition ends.
+    fn overlapping(&mut self) -> Option<usize> {
+        while self.matched > 0 {
+            let byte = self.text.get(self.from)?;
+            while self.matched > 0 && self.needle.get(self.matched) != Some(byte) {
+                self.matched = border(&self.borders, self.matched);
+            }
+            if self.needle.get(self.matched) == Some(byte) {
+                self.matched += 1;
+            }
+            self.from += 1;
+            if self.matched == self.needle.len() {
+                self.matched = border(&self.borders, self.matched);
+                return Some(self.from - self.needle.len());
+            }
+        }
+        None
+    }
+}
+
+impl Iterator for Occurrences<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        if self.needle.is_empty() {
+            return None;
+        }
+        if self.matched > 0
+            && let Some(start) = self.overlapping()
+        {
+            self.last = Some(start);
+            return Some(start);
+        }
+        let start = self.from + self.finder.find(self.text.get(self.from..)?)?;
+        if self.last.is_some_and(|last| start - last < self.needle.len()) {
+            self.borders = borders(self.needle);
+            self.matched = border(&self.borders, self.needle.len());
+            self.from = start + self.needle.len();
+        } else {
+            self.from = start + 1;
+        }
+        self.last = Some(start);
+        Some(start)
+    }
+}
+
+/// The longest proper beginning of the needle that its first `length` bytes end in.
+fn border(borders: &[u32], length: usize) -> usize {
+    length.checked_sub(1).and_then(|at| borders.get(at)).map_or(0, |&border| border as usize)
+}
+
+/// The same for each length.
+fn borders(needle: &[u8]) -> Vec<u32> {
+    let mut borders: Vec<u32> = Vec::with_capacity(needle.len());
+    let mut matched = 0;
+    for (at, byte) in needle.iter().enumerate() {
+        if at > 0 {
+            while matched > 0 && needle.get(matched) != Some(byte) {
+                matched = border(&borders, matched);
+            }
+            if needle.get(matched) == Some(byte) {
+                matched += 1;
+            }
+        }
+        // A needle of 4 GiB is larger than any request.
+        borders.push(u32::try_from(matched).unwrap_or(0));
+    }
+    borders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_those_of_a_search_at_every_byte() {
+        let mut seed = 0x1234_5678_u64;
+        let mut random = move |below: usize| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            usize::try_from(seed % below as u64).unwrap()
+        };
+        for _ in 0..20_000 {
+            let kinds = 1 + random(3);
+            let text: Vec<u8> = (0..random(40)).map(|_| b"abc"[random(kinds)]).collect();
+            let needle: Vec<u8> = (0..=random(6)).map(|_| b"abc"[random(kinds)]).collect();
+            let found: Vec<usize> = Occurrences::of(&text, &needle).collect();
+            let wanted: Vec<usize> = (0..text.len()).filter(|&at| text[at..].starts_with(&needle)).collect();
+            assert_eq!(found, wanted, "{text:?} {needle:?}");
+        }
+        assert_eq!(Occurrences::of(b"abc", b"").count(), 0);
+    }
+
+    #[test]
+    fn a_long_needle_that_repeats_itself_is_found_everywhere() {
+        let text = vec![b'x'; 1_000_000];
+        assert_eq!(Occurrences::of(&text, &text[..100_000]).count(), 900_001);
+    }
+}
