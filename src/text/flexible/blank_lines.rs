@@ -1,21 +1,142 @@
 //! Blank lines that one side has and the other has not, and the first or last line break.
 //!
 //! All lines that are not blank must stand in the same order, each whole, blanks at its end aside.
+//! Blank lines before the first of them and after the last one, and the indentation of a line that is
+//! not there, are the edges of the text looked for: they are no lines of the file, and what the new text
+//! has there as well is not added to it.
 
 use std::ops::Range;
 
-use super::PLACES_MAX;
-use super::place::{Place, at, line_before, line_from, lines_like, longest, split, trimmed_end, with_ending};
+use super::place::{
+    Place, as_given, at, line_before, line_from, lines_like, longest, split, trimmed, trimmed_end,
+    with_ending,
+};
+use super::{PLACES_MAX, Unfit, Work};
+use crate::text::checked::{items, slice};
 
 /// Where `old` stands but for blank lines.
-pub fn places(text: &[u8], old: &[u8]) -> Vec<Place> {
+pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
     let (wanted, has_final_break) = split(old);
     let Some(anchor) = longest(&wanted) else {
         return Vec::new();
     };
-    let anchor_line = wanted.get(anchor).copied().unwrap_or_default();
-    let search = Search { text, wanted: &wanted, anchor, has_final_break };
-    lines_like(text, anchor_line).filter_map(|line| search.place(&line)).take(PLACES_MAX).collect()
+    let Some(anchor_line) = wanted.get(anchor) else {
+        return Vec::new();
+    };
+    let search = Search { text, wanted: &wanted, anchor, has_final_break, work };
+    let found: Vec<Place> =
+        lines_like(text, anchor_line).filter_map(|line| search.place(&line)).take(PLACES_MAX).collect();
+    if found.is_empty() && !work.is_done() { without_edges(text, old) } else { found }
+}
+
+/// Where `old` stands exactly but for its edges: a line that it begins or ends in may be a part of one.
+fn without_edges(text: &[u8], old: &[u8]) -> Vec<Place> {
+    let (lines, _) = split(old);
+    let Edges { head, tail } = Edges::of(&lines);
+    let core = lines.get(head..lines.len() - tail).unwrap_or(&[]).join(&b'\n');
+    if core.is_empty() || head + tail == 0 {
+        return Vec::new();
+    }
+    let begins_line = |start: usize| head == 0 || start == 0 || text.get(start - 1) == Some(&b'\n');
+    let ends_line = |end: usize| tail == 0 || text.get(end).is_none_or(|&next| next == b'\n');
+    let found = memchr::memmem::find_iter(text, &core).map(|start| start..start + core.len());
+    let whole = found.filter(|place| begins_line(place.start) && ends_line(place.end));
+    whole.map(|range| place_of(text, range, head, tail)).take(PLACES_MAX).collect()
+}
+
+/// The place of lines that stand in `range`, with nothing for the edges.
+fn place_of(text: &[u8], range: Range<usize>, head: usize, tail: usize) -> Place {
+    let mut start = range.start;
+    let lines = at(text, &range).split_inclusive(|&byte| byte == b'\n').map(|line| {
+        let found = start..start + line.len();
+        start = found.end;
+        Some(found)
+    });
+    let none = || std::iter::repeat_n(None, 1);
+    let lines: Vec<Option<Range<usize>>> =
+        (0..head).flat_map(|_| none()).chain(lines).chain((0..tail).flat_map(|_| none())).collect();
+    let gaps = vec![range.end..range.end; lines.len()];
+    Place { range, lines, gaps }
+}
+
+/// How many blank lines a text begins and ends with; one that is only the indentation of a line counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Edges {
+    /// Before the first line that is not blank.
+    head: usize,
+    /// After the last one.
+    tail: usize,
+}
+
+impl Edges {
+    /// Those of some lines; of blank ones all are the head.
+    fn of(lines: &[&[u8]]) -> Self {
+        let is_blank = |line: &&&[u8]| trimmed(line).is_empty();
+        let head = lines.iter().take_while(is_blank).count();
+        let tail = lines.iter().skip(head).rev().take_while(is_blank).count();
+        Self { head, tail }
+    }
+}
+
+/// What is replaced at a place, and what `new` becomes there.
+///
+/// # Errors
+/// Where the new text takes away blank lines of the edges, and the file has some of them.
+pub fn fitted(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<(Range<usize>, Vec<u8>), Unfit> {
+    let ((old_lines, old_breaks), (new_lines, new_breaks)) = (split(old), split(new));
+    let (old_edges, new_edges) = (Edges::of(&old_lines), Edges::of(&new_lines));
+    if old_edges == (Edges { head: 0, tail: 0 }) {
+        return Ok((place.range.clone(), as_given(text, place, old, new)?));
+    }
+    let core = |lines: &[&[u8]], edges: Edges, breaks: bool| -> Result<(Vec<u8>, bool), Unfit> {
+        let core = items(lines, edges.head..lines.len() - edges.tail)?;
+        let is_broken = !core.is_empty() && (edges.tail > 0 || breaks);
+        Ok(([core.join(&b'\n').as_slice(), if is_broken { b"\n" } else { b"" }].concat(), is_broken))
+    };
+    let (old_core, old_broken) = core(&old_lines, old_edges, old_breaks)?;
+    let (new_core, new_broken) = core(&new_lines, new_edges, new_breaks)?;
+    let lines = items(&place.lines, old_edges.head..old_lines.len() - old_edges.tail)?.to_vec();
+    let gaps = items(&place.gaps, old_edges.head..old_lines.len() - old_edges.tail)?.to_vec();
+    let first = lines.iter().flatten().next().map_or(place.range.start, |line| line.start);
+    let last = lines.iter().flatten().last().map_or(place.range.end, |line| line.end);
+    let bare = at(text, &(first..last)).strip_suffix(b"\n").map_or(last, |body| first + body.len());
+    let broken = with_ending(text, &(first..bare));
+    // Nobody means to join lines who looks for whole ones and gives one without its break.
+    let takes_break = old_broken && (new_core.is_empty() || new_broken || old_edges.tail == 0);
+    let range = if takes_break { broken } else { first..bare };
+    let fewer = |new: usize, old: usize, there: &[u8]| new < old && there.first() == Some(&b'\n');
+    let before = slice(text, ..first)?.strip_suffix(b"\n").unwrap_or_default();
+    let is_blank_before = before.is_empty() && first > 0 || before.ends_with(b"\n");
+    let after = slice(text, with_ending(text, &(first..bare)).end..)?;
+    if (new_edges.head < old_edges.head && !new_lines.is_empty() && is_blank_before)
+        || (!new_lines.is_empty() && fewer(new_edges.tail, old_edges.tail, after))
+    {
+        return Err(Unfit("it removes blank lines of which the file has others than old_string".to_owned()));
+    }
+    let place = Place { range: range.clone(), lines, gaps };
+    let mut fitted = Vec::with_capacity(new.len());
+    for line in items(&new_lines, 0..new_edges.head.saturating_sub(old_edges.head))? {
+        fitted.extend_from_slice(line);
+        fitted.push(b'\n');
+    }
+    let old_core =
+        if takes_break { old_core } else { old_core.strip_suffix(b"\n").unwrap_or(&old_core).to_vec() };
+    fitted.extend(as_given(text, &place, &old_core, &new_core)?);
+    // Blank lines alone: the indentation of a line that is not there is none.
+    let blanks = |lines: &[&[u8]], edges: Edges, breaks: bool| {
+        edges.tail - usize::from(edges.tail > 0 && !breaks && lines.len() > edges.head)
+    };
+    let more =
+        blanks(&new_lines, new_edges, new_breaks).saturating_sub(blanks(&old_lines, old_edges, old_breaks));
+    if new_core.is_empty() {
+        return Ok((range, fitted));
+    }
+    let tail = new_lines.len() - new_edges.tail;
+    for line in items(&new_lines, tail..tail + more)? {
+        fitted.extend_from_slice(line);
+        fitted.push(b'\n');
+    }
+    Ok((range, fitted))
 }
 
 /// One search.
@@ -28,16 +149,20 @@ struct Search<'a> {
     anchor: usize,
     /// Whether the last of them ends in a break.
     has_final_break: bool,
+    /// What the search may still cost.
+    work: &'a Work,
 }
 
 impl Search<'_> {
     /// The place round a line that may be the anchor.
     fn place(&self, anchor: &Range<usize>) -> Option<Place> {
         self.is_same(self.anchor, anchor).then_some(())?;
-        let mut lines: Vec<Option<Range<usize>>> = vec![None; self.wanted.len()];
-        *lines.get_mut(self.anchor)? = Some(anchor.clone());
-        self.backward(anchor.start, &mut lines)?;
-        self.forward(anchor.end, &mut lines)?;
+        let mut above = self.backward(anchor.start)?;
+        let mut lines: Vec<Option<Range<usize>>> = vec![None; self.anchor - above.len()];
+        lines.append(&mut above);
+        lines.push(Some(anchor.clone()));
+        lines.append(&mut self.forward(anchor.end)?);
+        lines.resize(self.wanted.len(), None);
         let mut gaps = Self::gaps(&lines);
         let range = lines.iter().flatten().next()?.start..lines.iter().flatten().last()?.end;
         let range = if self.has_final_break { with_ending(self.text, &range) } else { range };
@@ -51,7 +176,9 @@ impl Search<'_> {
 
     /// Whether a line of the file is the one looked for.
     fn is_same(&self, index: usize, found: &Range<usize>) -> bool {
-        self.wanted.get(index).is_some_and(|wanted| trimmed_end(wanted) == trimmed_end(at(self.text, found)))
+        self.wanted.get(index).is_some_and(|wanted| {
+            self.work.line(wanted).is_some() && trimmed_end(wanted) == trimmed_end(at(self.text, found))
+        })
     }
 
     /// Whether a line looked for is blank.
@@ -59,78 +186,87 @@ impl Search<'_> {
         self.wanted.get(index).is_some_and(|wanted| trimmed_end(wanted).is_empty())
     }
 
-    /// Finds the lines before the anchor.
-    fn backward(&self, start: usize, lines: &mut [Option<Range<usize>>]) -> Option<()> {
+    /// The lines between the first one that is not blank and the anchor, which begins at `start`.
+    fn backward(&self, start: usize) -> Option<Vec<Option<Range<usize>>>> {
         let mut start = start;
-        let mut blanks: Vec<usize> = Vec::new();
         let first = (0..self.anchor).find(|&index| !self.is_blank(index)).unwrap_or(self.anchor);
+        let mut lines: Vec<Option<Range<usize>>> = Vec::new();
+        let mut blanks = 0;
         for index in (first..self.anchor).rev() {
             if self.is_blank(index) {
-                blanks.push(index);
+                blanks += 1;
                 continue;
             }
             let mut found_blanks = Vec::new();
             let found = loop {
                 let before = line_before(self.text, start)?;
                 start = before.start;
+                self.work.line(b"")?;
                 if !trimmed_end(at(self.text, &before)).is_empty() {
                     break before;
                 }
                 found_blanks.push(before);
             };
             self.is_same(index, &found).then_some(())?;
-            *lines.get_mut(index)? = Some(found);
             // The blank lines of both sides are paired from the line that stands before them.
-            for (blank, found) in blanks.drain(..).rev().zip(found_blanks.into_iter().rev()) {
-                *lines.get_mut(blank)? = Some(found);
-            }
+            let mut paired: Vec<Option<Range<usize>>> = found_blanks.into_iter().rev().map(Some).collect();
+            paired.resize(blanks, None);
+            lines.extend(paired.into_iter().rev());
+            lines.push(Some(found));
+            blanks = 0;
         }
-        Some(())
+        lines.reverse();
+        Some(lines)
     }
 
-    /// Finds the lines after the anchor.
-    fn forward(&self, end: usize, lines: &mut [Option<Range<usize>>]) -> Option<()> {
+    /// The lines between the anchor, which ends at `end`, and the last one that is not blank.
+    fn forward(&self, end: usize) -> Option<Vec<Option<Range<usize>>>> {
         let mut end = end;
-        let mut blanks: Vec<usize> = Vec::new();
         let last = (0..self.wanted.len()).rev().find(|&index| !self.is_blank(index)).unwrap_or(self.anchor);
+        let mut lines: Vec<Option<Range<usize>>> = Vec::new();
+        let mut blanks = 0;
         for index in self.anchor + 1..=last {
             if self.is_blank(index) {
-                blanks.push(index);
+                blanks += 1;
                 continue;
             }
             let mut found_blanks = Vec::new();
             let found = loop {
                 let after = line_from(self.text, end + 1)?;
                 end = after.end;
+                self.work.line(b"")?;
                 if !trimmed_end(at(self.text, &after)).is_empty() {
                     break after;
                 }
                 found_blanks.push(after);
             };
             self.is_same(index, &found).then_some(())?;
-            *lines.get_mut(index)? = Some(found);
-            for (blank, found) in blanks.drain(..).zip(found_blanks) {
-                *lines.get_mut(blank)? = Some(found);
-            }
+            let mut paired: Vec<Option<Range<usize>>> = found_blanks.into_iter().map(Some).collect();
+            paired.resize(blanks, None);
+            lines.append(&mut paired);
+            lines.push(Some(found));
+            blanks = 0;
         }
-        Some(())
+        Some(lines)
     }
 
     /// What stands in the file between each line found and the next one: blank lines that were not
     /// looked for.
     fn gaps(lines: &[Option<Range<usize>>]) -> Vec<Range<usize>> {
-        let gap = |index: usize| {
-            let end = lines.get(index)?.as_ref()?.end + 1;
-            let next = lines.get(index + 1..)?.iter().flatten().next()?;
-            Some(end..next.start.max(end))
-        };
-        (0..lines.len()).map(|index| gap(index).unwrap_or(0..0)).collect()
+        let mut next: Option<usize> = None;
+        let mut gaps: Vec<Range<usize>> = Vec::with_capacity(lines.len());
+        for line in lines.iter().rev() {
+            let end = line.as_ref().map(|line| line.end + 1);
+            gaps.push(end.zip(next).map_or(0..0, |(end, next)| end..next.max(end)));
+            next = line.as_ref().map(|line| line.start).or(next);
+        }
+        gaps.reverse();
+        gaps
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::place::as_given;
     use super::*;
 
     #[test]
@@ -142,17 +278,32 @@ mod tests {
             ("a\nb", "a\nb\n", "a\nc\n", "a\nc"),
             ("a\nb", "\na\nb\n", "\na\nc\n", "a\nc"),
             ("x\na\ny\n", "\n\na\n\n", "\n\nb\n\n", "x\nb\ny\n"),
-            ("a\n\nb\n\nc\n", "a\nb\nc", "c", "c\n"),
-            ("a\n\nb\n", "a\nb", "a\nx\nb", "a\n\nx\nb\n"),
+            ("a\nb\nc\n", "b\n    ", "B\n\n", "a\nB\n\nc\n"),
+            ("a\n\nb\n\nc\n", "a\nb\n\nc", "c", "c\n"),
+            ("a\nb\nc\n", "b\n    ", "B\n\n    ", "a\nB\n\nc\n"),
+            // Edges leave no blank line in the file.
+            ("a\nb\nc\n", "b\n    ", "B\n    ", "a\nB\nc\n"),
+            ("a\nb\nc\n", "b\n    ", "B\n", "a\nB\nc\n"),
+            ("a\nb\nc\n", "b\n    ", "B", "a\nB\nc\n"),
+            ("a\nb\nc\n", "b\n\n", "B\nx\n\n", "a\nB\nx\nc\n"),
+            ("a\nb\nc\n", "b\n\n", "B\n", "a\nB\nc\n"),
+            ("a\nb\nc\n", "b\n\n", "", "a\nc\n"),
+            ("a\nb\nc\n", "\n  \nb", "\nB", "a\nB\nc\n"),
+            ("a\nb\nc\n", "\nb\n  ", "\n\n\nB\n  ", "a\n\n\nB\nc\n"),
+            ("a\nb = f(1)\nc\n", "\n\nb = f", "\n\nb = g", "a\nb = g(1)\nc\n"),
+            ("a\n\nb\n", "a\nb\n", "a\n\nB\n", "a\n\nB\n"),
         ] {
-            let found = places(text.as_bytes(), old.as_bytes());
+            let found = places(text.as_bytes(), old.as_bytes(), &Work::new());
             let [place] = found.as_slice() else { panic!("{text:?} {old:?}: {found:?}") };
-            let fitted = as_given(text.as_bytes(), place, old.as_bytes(), new.as_bytes());
+            let (range, fitted) = fitted(text.as_bytes(), place, old.as_bytes(), new.as_bytes()).unwrap();
             let mut changed = text.as_bytes().to_vec();
-            changed.splice(place.range.clone(), fitted);
+            changed.splice(range, fitted);
             assert_eq!(String::from_utf8(changed).unwrap(), after, "{old:?}");
         }
-        assert_eq!(places(b"ab\n", b"\na"), []);
-        assert_eq!(places(b"a\nb\n\na\n\nb\n", b"a\n\n\nb\n").len(), 2);
+        // On which side of a blank line that it does not know a new line is meant, nobody can tell.
+        let place = places(b"a\n\nb\n", b"a\nb", &Work::new()).remove(0);
+        assert!(fitted(b"a\n\nb\n", &place, b"a\nb", b"a\nx\nb").is_err());
+        assert_eq!(places(b"ab\n", b"\na\n\n", &Work::new()), []);
+        assert_eq!(places(b"a\nb\n\na\n\nb\n", b"a\n\n\nb\n", &Work::new()).len(), 2);
     }
 }

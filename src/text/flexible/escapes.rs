@@ -1,12 +1,14 @@
 //! Escapes that belong to JSON and were sent twice: `\n`, `\t`, `\"`.
 //!
 //! Either the whole text is such a JSON text, on one line and without a bare quote, or only its
-//! quotes are escaped. The new text is read in the same way, and only where that is beyond doubt.
+//! quotes are escaped; else each escape stands for what the file has in its place (`letters`). The new
+//! text is read in the same way, and only where that is beyond doubt.
 
 use std::borrow::Cow;
 
+use super::letters;
 use super::place::Place;
-use super::{PLACES_MAX, Unfit};
+use super::{PLACES_MAX, Unfit, Work};
 
 /// How a text is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,9 +20,9 @@ enum Way {
 }
 
 /// Where `old` stands once it is read without escapes.
-pub fn places(text: &[u8], old: &[u8]) -> Vec<Place> {
+pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
     let Some((_, plain)) = unescaped(text, old) else {
-        return Vec::new();
+        return letters::places(text, old, work);
     };
     memchr::memmem::find_iter(text, &plain)
         .map(|start| Place::whole(start..start + plain.len()))
@@ -32,11 +34,11 @@ pub fn places(text: &[u8], old: &[u8]) -> Vec<Place> {
 ///
 /// # Errors
 /// Where its escapes may be meant as they stand.
-pub fn new_text(text: &[u8], old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+pub fn new_text(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     match unescaped(text, old) {
         Some((Way::Whole, plain)) => whole_new(&plain, new),
         Some((Way::Quotes, _)) => Ok(without_quote_escapes(new).into_owned()),
-        None => Err(Unfit("its escapes cannot be told from text".to_owned())),
+        None => letters::new_text(text, place, old, new),
     }
 }
 
@@ -107,9 +109,9 @@ mod tests {
 
     /// The text after an edit.
     fn edit(text: &str, old: &str, new: &str) -> Result<String, Unfit> {
-        let found = places(text.as_bytes(), old.as_bytes());
+        let found = places(text.as_bytes(), old.as_bytes(), &Work::new());
         let [place] = found.as_slice() else { panic!("{text:?} {old:?}: {found:?}") };
-        let fitted = new_text(text.as_bytes(), old.as_bytes(), new.as_bytes())?;
+        let fitted = new_text(text.as_bytes(), place, old.as_bytes(), new.as_bytes())?;
         let mut changed = text.as_bytes().to_vec();
         changed.splice(place.range.clone(), fitted);
         Ok(String::from_utf8(changed).unwrap())
@@ -132,6 +134,25 @@ mod tests {
             ),
             ("say(\"a\")\nx\n", "say(\\\"a\\\")\nx", "say(\\\"b\\\")\ny", "say(\"b\")\ny\n"),
             ("a\nb\n", r"a\nb", "c", "c\n"),
+            // Bare quotes, and a line break of the program's own in them.
+            (
+                "if a {\n\tb(\"c\\n\");\n}\n",
+                "if a {\\n\\tb(\"c\\n\");\\n}",
+                "if a {\\n\\tb(\"d\\n\");\\n\\te(\"x\\ty\");\\n}",
+                "if a {\n\tb(\"d\\n\");\n\te(\"x\\ty\");\n}\n",
+            ),
+            (
+                "\ta(\"x\");\n\tb();\n",
+                "\\ta(\"x\");\n\\tb();\n",
+                "\\ta(\"y\");\n\\tb();\n",
+                "\ta(\"y\");\n\tb();\n",
+            ),
+            (
+                "x = r\"\\d+\"\ny = 1\n",
+                "x = r\"\\d+\"\\ny = 1",
+                "x = r\"\\d*\"\\ny = 2",
+                "x = r\"\\d*\"\ny = 2\n",
+            ),
         ] {
             assert_eq!(edit(text, old, new).unwrap(), after, "{old:?}");
         }
@@ -141,7 +162,13 @@ mod tests {
     fn escapes_that_may_be_meant_are_a_doubt() {
         assert!(edit("f(\"a\")\n", r#"f(\"a\")"#, r#"f(\"a\n\")"#).is_err());
         assert!(edit("a\nb\n", r"a\nb", "a\n\\nb").is_err());
-        assert_eq!(places(b"a\\nb\n", b"a\\nc"), []);
-        assert_eq!(places(b"say \"hi\"", b"no \\\"hi\\\""), []);
+        // A text over several lines, whose escapes no lexer of one line can tell apart.
+        assert!(
+            edit("a = \"\"\"x\ny\"\"\"\n", "a = \"\"\"x\\ny\"\"\"", "a = \"\"\"x\\nz\\ny\"\"\"").is_err()
+        );
+        // An apostrophe leaves it open what the escape after it is.
+        assert!(edit("f(\"a\")\ng()\n", "f(\"a\")\\ng()", "f(\"a\", ' b\\n c')\\ng()").is_err());
+        assert_eq!(places(b"a\\nb\n", b"a\\nc", &Work::new()), []);
+        assert_eq!(places(b"say \"hi\"", b"no \\\"hi\\\"", &Work::new()), []);
     }
 }

@@ -1,23 +1,34 @@
 //! The same shift of all lines, or tabs against spaces.
 //!
 //! One rule must lead from the indentation looked for to the file's, for all lines that are not
-//! blank, so that no line moves into another block. A text that begins after the indentation of
-//! its first line is found as well; the rule then is that of its other lines.
+//! blank, so that no line moves into another block. The first line may be an exception, where it is
+//! given without its indentation, or with the right one while the others are shifted.
 
-use super::PLACES_MAX;
-use super::Unfit;
 use super::indents::Mapping;
 use super::place::{NewLine, Place, at, compose, indent, longest, split, trimmed, whole_lines};
+use super::{PLACES_MAX, Unfit, Work};
+use crate::text::checked::slice;
 
 /// Where `old` stands, indented otherwise.
-pub fn places(text: &[u8], old: &[u8]) -> Vec<Place> {
+pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
     let (wanted, has_final_break) = split(old);
     let Some(anchor) = longest(&wanted) else {
         return Vec::new();
     };
     let same = |wanted: &[u8], found: &[u8]| trimmed(wanted) == trimmed(found);
-    let candidates = whole_lines(text, &wanted, anchor, has_final_break, same);
+    let candidates = whole_lines(text, &wanted, anchor, has_final_break, work, same);
     candidates.into_iter().filter_map(|place| fitting(text, place, &wanted)).take(PLACES_MAX).collect()
+}
+
+/// Which lines follow the rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum First {
+    /// All.
+    AsOthers,
+    /// All but the first, which is given without its indentation and begins after it in the file.
+    Inside,
+    /// All but the first, whose indentation is the file's.
+    Right,
 }
 
 /// The place, where its indentation follows one rule; it begins after the first line's own where
@@ -26,14 +37,34 @@ fn fitting(text: &[u8], mut place: Place, wanted: &[&[u8]]) -> Option<Place> {
     if mapping(text, &place, wanted, 0).is_some() {
         return Some(place);
     }
-    let first = wanted.first()?;
-    if wanted.len() < 2 || first.is_empty() || !indent(first).is_empty() {
-        return None;
-    }
+    let first = wanted.first().filter(|line| wanted.len() > 1 && !trimmed(line).is_empty())?;
+    mapping(text, &place, wanted, 1)?;
     let line = place.lines.first_mut()?.as_mut()?;
-    line.start += indent(at(text, line)).len();
+    let found = indent(at(text, line));
+    if indent(first) == found {
+        return Some(place);
+    }
+    indent(first).is_empty().then_some(())?;
+    line.start += found.len();
     place.range.start = line.start;
-    mapping(text, &place, wanted, 1).map(|_| place)
+    Some(place)
+}
+
+/// How a place that was found follows one rule; there may be two that say the same of its lines.
+fn rules(text: &[u8], place: &Place, wanted: &[&[u8]]) -> Vec<(First, Mapping)> {
+    let of_others = |first: First| Some((first, mapping(text, place, wanted, 1)?));
+    if place.range.start > super::place::line_start(text, place.range.start) {
+        return of_others(First::Inside).into_iter().collect();
+    }
+    let is_right =
+        place.lines.first().and_then(Option::as_ref).zip(wanted.first()).is_some_and(|(line, wanted)| {
+            !trimmed(wanted).is_empty() && indent(at(text, line)) == indent(wanted)
+        });
+    let of_all = mapping(text, place, wanted, 0).map(|mapping| (First::AsOthers, mapping));
+    // Where one blank is put before or taken from all lines, nothing is left to doubt.
+    let is_shift = of_all.as_ref().is_some_and(|(_, mapping)| mapping.is_shift());
+    let right = if is_right && !is_shift { of_others(First::Right) } else { None };
+    of_all.into_iter().chain(right).collect()
 }
 
 /// The rule of the lines from `skipped` on.
@@ -55,12 +86,17 @@ fn mapping(text: &[u8], place: &Place, wanted: &[&[u8]], skipped: usize) -> Opti
 /// Where a line has one that the rule says nothing of.
 pub fn new_text(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     let ((wanted, _), (new_lines, _)) = (split(old), split(new));
-    let begins_inside = place.range.start > super::place::line_start(text, place.range.start);
-    let mapping = mapping(text, place, &wanted, usize::from(begins_inside))
-        .ok_or_else(|| Unfit("its indentation follows no rule".to_owned()))?;
     let texts: Vec<&[u8]> =
         wanted.iter().chain(&new_lines).copied().filter(|line| !trimmed(line).is_empty()).collect();
-    let mapping = mapping.widened(&texts);
+    let rules: Vec<(First, Mapping)> = rules(text, place, &wanted)
+        .into_iter()
+        .map(|(first, mapping)| (first, mapping.widened(&texts)))
+        .collect();
+    let first = match rules.as_slice() {
+        [] => return Err(Unfit("its indentation follows no rule".to_owned())),
+        [(first, _), ..] => *first,
+    };
+    let first_indent = wanted.first().map_or(&b""[..], |line| indent(line));
     let rewrite = |line: &NewLine<'_>| {
         let unfit = || {
             Unfit(format!("the indentation of its line {} has no counterpart in the file", line.index + 1))
@@ -69,11 +105,20 @@ pub fn new_text(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<Ve
             return Ok(line.text.to_vec());
         }
         let own = indent(line.text);
-        if begins_inside && line.index == 0 {
-            return if own.is_empty() { Ok(line.text.to_vec()) } else { Err(unfit()) };
+        if first != First::AsOthers && line.index == 0 {
+            return if own == first_indent { Ok(line.text.to_vec()) } else { Err(unfit()) };
         }
-        let indent = mapping.indent_of(line.text).ok_or_else(unfit)?;
-        Ok([indent.as_slice(), line.text.get(own.len()..).unwrap_or_default()].concat())
+        let mut indents = rules.iter().map(|(_, mapping)| mapping.indent_of(line.text));
+        let indent = indents.next().flatten().ok_or_else(unfit)?;
+        // Two rules that lead to two indentations leave it open which is meant.
+        if indents.any(|other| other.is_some_and(|other| other != indent)) {
+            return Err(unfit());
+        }
+        // A line that would end the block in which the first one stands was hardly meant to.
+        if first == First::Right && indent.len() < first_indent.len() && own.len() >= first_indent.len() {
+            return Err(unfit());
+        }
+        Ok([indent.as_slice(), slice(line.text, own.len()..)?].concat())
     };
     compose(text, place, old, new, rewrite)
 }
@@ -109,9 +154,21 @@ mod tests {
                 "if a {\n        c();\n    }",
                 "\tif a {\n\t\tc();\n\t}\n",
             ),
+            (
+                "    if a:\n        b()\n        c()\n",
+                "    if a:\n            b()\n            c()\n",
+                "    if a:\n            b()\n            d()\n            if e:\n                f()\n",
+                "    if a:\n        b()\n        d()\n        if e:\n            f()\n",
+            ),
+            (
+                "\tif a {\n\t\tb();\n\t}\n",
+                "\tif a {\n\tb();\n}\n",
+                "\tif x {\n\tb();\n\tc();\n}\n",
+                "\tif x {\n\t\tb();\n\t\tc();\n\t}\n",
+            ),
             ("\tfoo();\n", "  foo();\n", "  if x {\n    foo();\n  }\n", "\tif x {\n\t\tfoo();\n\t}\n"),
         ] {
-            let found = places(text.as_bytes(), old.as_bytes());
+            let found = places(text.as_bytes(), old.as_bytes(), &Work::new());
             let [place] = found.as_slice() else { panic!("{text:?} {old:?}: {found:?}") };
             let fitted = new_text(text.as_bytes(), place, old.as_bytes(), new.as_bytes()).unwrap();
             let mut changed = text.as_bytes().to_vec();
@@ -123,9 +180,9 @@ mod tests {
     #[test]
     fn another_nesting_is_another_text() {
         let text = b"if a:\n    b()\n    c()\n";
-        assert_eq!(places(text, b"if a:\n    b()\nc()\n"), []);
-        assert_eq!(places(b"  x\n    x\n", b"\tx\n").len(), 2);
-        let place = places(b"x\n", b"    x\n").remove(0);
+        assert_eq!(places(text, b"if a:\n    b()\nc()\n", &Work::new()), []);
+        assert_eq!(places(b"  x\n    x\n", b"\tx\n", &Work::new()).len(), 2);
+        let place = places(b"x\n", b"    x\n", &Work::new()).remove(0);
         assert!(new_text(b"x\n", &place, b"    x\n", b"y\n").is_err());
     }
 }

@@ -68,6 +68,11 @@ impl Mapping {
         Some(Self { known, rule })
     }
 
+    /// Whether the same blanks stand before every line, on one side or the other.
+    pub const fn is_shift(&self) -> bool {
+        matches!(self.rule, Rule::Deeper(_) | Rule::Shallower(_))
+    }
+
     /// Takes the text's whole indentation, in `texts`, into account where the lines looked for do
     /// not tell how wide a level is.
     pub fn widened(self, texts: &[&[u8]]) -> Self {
@@ -185,6 +190,8 @@ fn levels(known: &BTreeMap<Vec<u8>, Vec<u8>>) -> Option<Rule> {
     let [(from, to), (next_from, next_to), ..] = *widths.as_slice() else { return None };
     let step_from = next_from.checked_sub(from).filter(|&step| step > 0)?;
     let step_to = next_to.checked_sub(to).filter(|&step| step > 0)?;
+    // Each width must be some whole levels deep.
+    (from.is_multiple_of(step_from) && to.is_multiple_of(step_to)).then_some(())?;
     let holds = |&(one, other): &(usize, usize)| {
         Some((one - from) * step_to) == other.checked_sub(to).map(|more| more * step_from)
     };

@@ -5,8 +5,8 @@
 //! What stands after the prefixes must be whole lines of the file. A text of one line alone says
 //! little, so its number must be right too.
 
-use super::Unfit;
 use super::place::{NewLine, Place, compose, longest, split, trimmed_end, whole_lines};
+use super::{Unfit, Work};
 
 /// What may stand after a number.
 const SEPARATORS: [&str; 5] = ["\t", "→", "|", "│", ":"];
@@ -21,13 +21,13 @@ struct Form {
 }
 
 /// Where the lines of the listing `old` stand.
-pub fn places(text: &[u8], old: &[u8]) -> Vec<Place> {
+pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
     let (lines, has_final_break) = split(old);
-    forms(&lines).into_iter().flat_map(|form| places_of(form, text, &lines, has_final_break)).collect()
+    forms(&lines).into_iter().flat_map(|form| places_of(form, text, &lines, has_final_break, work)).collect()
 }
 
 /// Where the lines stand, read in one form.
-fn places_of(form: Form, text: &[u8], lines: &[&[u8]], has_final_break: bool) -> Vec<Place> {
+fn places_of(form: Form, text: &[u8], lines: &[&[u8]], has_final_break: bool, work: &Work) -> Vec<Place> {
     let Some(first) = lines.first().and_then(|line| form.read(line)) else {
         return Vec::new();
     };
@@ -36,10 +36,10 @@ fn places_of(form: Form, text: &[u8], lines: &[&[u8]], has_final_break: bool) ->
         return Vec::new();
     };
     let same = |wanted: &[u8], found: &[u8]| trimmed_end(wanted) == trimmed_end(found);
-    let mut places = whole_lines(text, &wanted, anchor, has_final_break, same);
+    let mut places = whole_lines(text, &wanted, anchor, has_final_break, work, same);
     if wanted.len() == 1 {
-        let before = |place: &Place| text.get(..place.range.start).unwrap_or_default();
-        places.retain(|place| memchr::memchr_iter(b'\n', before(place)).count() as u64 + 1 == first.0);
+        let line = |before: &[u8]| memchr::memchr_iter(b'\n', before).count() as u64 + 1;
+        places.retain(|place| text.get(..place.range.start).is_some_and(|before| line(before) == first.0));
     }
     places
 }
@@ -50,7 +50,8 @@ fn places_of(form: Form, text: &[u8], lines: &[&[u8]], has_final_break: bool) ->
 /// Where some of its new lines have one and some have none.
 pub fn new_text(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     let (old_lines, has_final_break) = split(old);
-    let used = |form: &Form| places_of(*form, text, &old_lines, has_final_break).contains(place);
+    let used =
+        |form: &Form| places_of(*form, text, &old_lines, has_final_break, &Work::new()).contains(place);
     let Some(form) = forms(&old_lines).into_iter().find(used) else {
         return Err(Unfit("its line numbers cannot be told from text".to_owned()));
     };
@@ -122,7 +123,7 @@ mod tests {
             ("L2:     b();", "L2:     e();", "fn a() {\n    e();\n\n}\n"),
             (" 2 |     b();\n 3 | ", " 2 |     f();\n 3 | ", "fn a() {\n    f();\n\n}\n"),
         ] {
-            let found = places(text, old.as_bytes());
+            let found = places(text, old.as_bytes(), &Work::new());
             let [place] = found.as_slice() else { panic!("{old:?}: {found:?}") };
             let fitted = new_text(text, place, old.as_bytes(), new.as_bytes()).unwrap();
             let mut changed = text.to_vec();
@@ -135,9 +136,9 @@ mod tests {
     fn numbers_that_may_be_text_are_left_alone() {
         // Not counting up; the wrong number for a line alone; only a part of the file's line.
         for old in ["1: a\n3: b", "7: a", "1: a", "1\tb"] {
-            assert_eq!(places(b"x\n10: a\n  b\n", old.as_bytes()), [], "{old:?}");
+            assert_eq!(places(b"x\n10: a\n  b\n", old.as_bytes(), &Work::new()), [], "{old:?}");
         }
-        let place = places(b"a\nb\n", b"1|a\n2|b\n").remove(0);
+        let place = places(b"a\nb\n", b"1|a\n2|b\n", &Work::new()).remove(0);
         assert!(new_text(b"a\nb\n", &place, b"1|a\n2|b\n", b"1|x\ny\n").is_err());
     }
 }

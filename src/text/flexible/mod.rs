@@ -6,14 +6,18 @@
 //! is one place alone.
 
 mod blank_lines;
+#[cfg(test)]
+mod damage_tests;
 mod escapes;
 mod indentation;
 mod indents;
+mod letters;
 mod line_numbers;
 mod place;
 mod trailing_whitespace;
 mod typographic;
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use schemars::JsonSchema;
@@ -23,6 +27,33 @@ pub use place::Unfit;
 
 /// Places that are looked for; more are as ambiguous as these.
 pub const PLACES_MAX: usize = 1000;
+
+/// How much of two texts is compared, in bytes; more takes too long.
+const WORK_MAX: usize = 200_000_000;
+/// What comparing two lines counts for beside their bytes.
+const LINE_WORK: usize = 16;
+
+/// What a search may still cost. It is counted in bytes, so that what is found depends on no clock.
+struct Work(Cell<usize>);
+
+impl Work {
+    /// That of a search which begins.
+    const fn new() -> Self {
+        Self(Cell::new(WORK_MAX))
+    }
+
+    /// Takes away what comparing a line costs; `None` where nothing is left.
+    fn line(&self, line: &[u8]) -> Option<()> {
+        let left = self.0.get().checked_sub(line.len() + LINE_WORK);
+        self.0.set(left.unwrap_or(0));
+        left.map(|_| ())
+    }
+
+    /// Whether nothing is left, so that places may have been missed.
+    fn is_done(&self) -> bool {
+        self.0.get() == 0
+    }
+}
 
 /// A class of differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -97,39 +128,69 @@ pub struct Found {
 #[must_use]
 pub fn find(text: &[u8], old: &[u8], new: &[u8], within: &Range<usize>) -> Option<Found> {
     let inside = |place: &Range<usize>| within.start <= place.start && place.end <= within.end;
-    Tier::ALL.into_iter().find_map(|tier| {
-        let mut places = tier.places(text, old);
+    let work = Work::new();
+    for tier in Tier::ALL {
+        let mut places = tier.places(text, old, &work);
+        // Where places may have been missed, nothing is known to be the only one.
+        if work.is_done() {
+            return None;
+        }
         places.retain(|place| inside(&place.range));
         places.sort_by_key(|place| (place.range.start, place.range.end));
         places.dedup_by(|one, other| one.range == other.range);
-        let only = places.first()?;
-        let new_text = tier.new_text(text, only, old, new);
-        let ranges = places.iter().map(|place| place.range.clone()).collect();
-        Some(Found { tier, ranges, new_text })
-    })
+        let Some(only) = places.first() else { continue };
+        let fitted = tier.fitted(text, only, old, new);
+        let mut ranges: Vec<Range<usize>> = places.iter().map(|place| place.range.clone()).collect();
+        let new_text = match (fitted, ranges.as_mut_slice()) {
+            (Ok((range, new_text)), [only]) => {
+                *only = range;
+                Ok(new_text)
+            }
+            (fitted, _) => fitted.map(|(_, new_text)| new_text),
+        };
+        return Some(Found { tier, ranges, new_text });
+    }
+    None
 }
 
 impl Tier {
     /// Where the tier finds `old`.
-    fn places(self, text: &[u8], old: &[u8]) -> Vec<place::Place> {
+    fn places(self, text: &[u8], old: &[u8], work: &Work) -> Vec<place::Place> {
         match self {
-            Self::TrailingWhitespace => trailing_whitespace::places(text, old),
-            Self::Indentation => indentation::places(text, old),
-            Self::Typographic => typographic::places(text, old),
-            Self::LineNumbers => line_numbers::places(text, old),
-            Self::Escapes => escapes::places(text, old),
-            Self::BlankLines => blank_lines::places(text, old),
+            Self::TrailingWhitespace => trailing_whitespace::places(text, old, work),
+            Self::Indentation => indentation::places(text, old, work),
+            Self::Typographic => typographic::places(text, old, work),
+            Self::LineNumbers => line_numbers::places(text, old, work),
+            Self::Escapes => escapes::places(text, old, work),
+            Self::BlankLines => blank_lines::places(text, old, work),
         }
     }
 
-    /// What `new` becomes at a place.
-    fn new_text(self, text: &[u8], place: &place::Place, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
-        match self {
-            Self::TrailingWhitespace | Self::BlankLines => Ok(place::as_given(text, place, old, new)),
-            Self::Indentation => indentation::new_text(text, place, old, new),
-            Self::Typographic => Ok(typographic::new_text(text, place, old, new)),
-            Self::LineNumbers => line_numbers::new_text(text, place, old, new),
-            Self::Escapes => escapes::new_text(text, old, new),
-        }
+    /// What is replaced at a place, and what `new` becomes there.
+    fn fitted(
+        self,
+        text: &[u8],
+        place: &place::Place,
+        old: &[u8],
+        new: &[u8],
+    ) -> Result<(Range<usize>, Vec<u8>), Unfit> {
+        let new_text = match self {
+            Self::TrailingWhitespace => place::as_given(text, place, old, new)?,
+            Self::Indentation => indentation::new_text(text, place, old, new)?,
+            Self::Typographic => typographic::new_text(text, place, old, new)?,
+            Self::LineNumbers => line_numbers::new_text(text, place, old, new)?,
+            Self::Escapes => escapes::new_text(text, place, old, new)?,
+            Self::BlankLines => return blank_lines::fitted(text, place, old, new),
+        };
+        Ok((place.range.clone(), new_text))
+    }
+}
+
+/// Why a new text is not made where lbx itself has erred.
+const OUT_OF_RANGE: &str = "a computed range lies outside the text";
+
+impl From<super::checked::Fault> for Unfit {
+    fn from(_: super::checked::Fault) -> Self {
+        Self(OUT_OF_RANGE.to_owned())
     }
 }

@@ -1,14 +1,12 @@
 //! A place that a tier found, and a new text made to fit it line by line.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
-use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
+use similar::DiffOp;
 
-use super::PLACES_MAX;
-
-/// Time for telling which lines of an edit are new.
-const TIME: Duration = Duration::from_millis(300);
+use super::{PLACES_MAX, Work};
+use crate::text::checked::{item, slice};
+use crate::text::line_diff;
 
 /// Where a text stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +30,8 @@ impl Place {
 
     /// A place whose lines are not told apart.
     pub fn whole(range: Range<usize>) -> Self {
-        Self { gaps: Vec::new(), lines: vec![Some(range.clone())], range }
+        let gap = range.end..range.end;
+        Self { gaps: Vec::from([gap]), lines: vec![Some(range.clone())], range }
     }
 }
 
@@ -143,26 +142,36 @@ pub fn whole_lines(
     wanted: &[&[u8]],
     anchor: usize,
     has_final_break: bool,
+    work: &Work,
     same: impl Fn(&[u8], &[u8]) -> bool,
 ) -> Vec<Place> {
-    let Some(&anchor_line) = wanted.get(anchor) else {
+    let (Some(&anchor_line), Some(before), Some(after)) =
+        (wanted.get(anchor), wanted.get(..anchor), wanted.get(anchor + 1..))
+    else {
         return Vec::new();
     };
+    let is_same = |wanted: &[u8], line: &Range<usize>| {
+        work.line(wanted)?;
+        same(wanted, at(text, line)).then_some(())
+    };
     let place = |line: Range<usize>| {
+        is_same(anchor_line, &line)?;
         let mut lines = vec![line.clone()];
         let mut start = line.start;
-        for _ in 0..anchor {
+        for wanted in before.iter().rev() {
             let before = line_before(text, start)?;
+            is_same(wanted, &before)?;
             start = before.start;
-            lines.insert(0, before);
+            lines.push(before);
         }
+        lines.reverse();
         let mut end = line.end;
-        for _ in anchor + 1..wanted.len() {
+        for wanted in after {
             let after = line_from(text, end + 1)?;
+            is_same(wanted, &after)?;
             end = after.end;
             lines.push(after);
         }
-        lines.iter().zip(wanted).all(|(line, wanted)| same(wanted, at(text, line))).then_some(())?;
         let is_cut_off = has_final_break && end == text.len();
         let last = lines.len() - 1;
         let with_endings = lines.iter().enumerate().map(|(index, line)| {
@@ -175,9 +184,11 @@ pub fn whole_lines(
 
 /// `new` as it is given, where it stands for what was looked for: lines that the edit keeps keep
 /// the file's bytes.
-pub fn as_given(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Vec<u8> {
-    let given = |line: &NewLine<'_>| Ok(line.text.to_vec());
-    compose(text, place, old, new, given).unwrap_or_else(|Unfit(_)| new.to_vec())
+///
+/// # Errors
+/// Where the place is none of the text.
+pub fn as_given(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+    compose(text, place, old, new, |line: &NewLine<'_>| Ok(line.text.to_vec()))
 }
 
 /// `new` made to fit a place: lines that stand in `old` too are the file's, the others what
@@ -193,35 +204,57 @@ pub fn compose(
     mut rewrite: impl FnMut(&NewLine<'_>) -> Result<Vec<u8>, Unfit>,
 ) -> Result<Vec<u8>, Unfit> {
     let ((old_lines, old_breaks), (new_lines, new_breaks)) = (split(old), split(new));
-    let mut composed = Composed { text, place, bytes: Vec::with_capacity(new.len()) };
+    let blanks = |lines: &[&[u8]]| lines.iter().filter(|line| trimmed(line).is_empty()).count();
+    let brings_blanks = blanks(&new_lines) > blanks(&old_lines);
+    let mut composed = Composed { text, place, brings_blanks, bytes: Vec::with_capacity(new.len()) };
     let breaks_after = |index: usize| index + 1 < new_lines.len() || new_breaks;
-    let deadline = Instant::now() + TIME;
-    for op in capture_diff_slices_deadline(Algorithm::Myers, &old_lines, &new_lines, Some(deadline)) {
+    for op in line_diff::diff(&old_lines, &new_lines).ops {
         let is_kept = matches!(op, DiffOp::Equal { .. });
         let paired = op.old_range().len() == op.new_range().len();
+        if !paired {
+            let is_end = op.old_range().end == old_lines.len();
+            composed.must_have_no_gap(&op, &new_lines, is_end)?;
+        }
         for (nth, index) in op.new_range().enumerate() {
             let old_index = op.old_range().start + nth;
-            let Some(&line) = new_lines.get(index) else { continue };
+            let line = *item(&new_lines, index)?;
+            // Blank lines that the new text has here itself are not added once more.
+            let own_blanks =
+                || blanks_around(&new_lines, index).saturating_sub(blanks_around(&old_lines, old_index));
             if is_kept {
-                composed.keep(old_index, breaks_after(index));
+                if let Some(found) = composed.line(old_index)? {
+                    composed.push(found, breaks_after(index));
+                }
+                if breaks_after(index) {
+                    composed.gap(old_index, own_blanks())?;
+                }
                 continue;
             }
-            let replaces = paired
-                .then(|| Some((old_lines.get(old_index).copied()?, composed.line(old_index)?)))
-                .flatten();
+            let found = if paired { composed.line(old_index)? } else { None };
+            let replaces = match found {
+                Some(found) => Some((*item(&old_lines, old_index)?, found)),
+                None => None,
+            };
             let rewritten = rewrite(&NewLine { index, text: line, replaces })?;
             composed.push(&rewritten, breaks_after(index));
             if paired && breaks_after(index) {
-                composed.gap(old_index);
+                composed.gap(old_index, own_blanks())?;
             }
         }
     }
     let mut bytes = composed.bytes;
     // The file's last line may have no break where the text looked for had one.
-    if old_breaks && !at(text, &place.range).ends_with(b"\n") && bytes.ends_with(b"\n") {
+    if old_breaks && !slice(text, place.range.clone())?.ends_with(b"\n") && bytes.ends_with(b"\n") {
         bytes.pop();
     }
     Ok(bytes)
+}
+
+/// How many blank lines stand after the last line before, or at, an index that is not blank.
+fn blanks_around(lines: &[&[u8]], index: usize) -> usize {
+    let is_blank = |at: &usize| lines.get(*at).is_some_and(|line| trimmed(line).is_empty());
+    let before = (0..=index).rev().take_while(is_blank).count();
+    before + (index + 1..lines.len()).take_while(is_blank).count()
 }
 
 /// A text in the making.
@@ -230,26 +263,41 @@ struct Composed<'a> {
     text: &'a [u8],
     /// Where it is changed.
     place: &'a Place,
+    /// Whether the new text has more blank lines than the one looked for.
+    brings_blanks: bool,
     /// The new text so far.
     bytes: Vec<u8>,
 }
 
 impl<'a> Composed<'a> {
-    /// The file's line for a line that was looked for, without its ending.
-    fn line(&self, old_index: usize) -> Option<&'a [u8]> {
-        let range = self.place.lines.get(old_index)?.as_ref()?;
-        let line = at(self.text, range);
-        Some(line.strip_suffix(b"\n").unwrap_or(line))
+    /// The file's line for a line that was looked for, without its ending; `None` for a blank line
+    /// that the file does not have.
+    fn line(&self, old_index: usize) -> Result<Option<&'a [u8]>, Unfit> {
+        let Some(range) = item(&self.place.lines, old_index)?.as_ref() else { return Ok(None) };
+        let line = slice(self.text, range.clone())?;
+        Ok(Some(line.strip_suffix(b"\n").unwrap_or(line)))
     }
 
-    /// Adds the file's own line, and the blank lines that it alone has after it.
-    fn keep(&mut self, old_index: usize, breaks: bool) {
-        if let Some(line) = self.line(old_index) {
-            self.push(line, breaks);
+    /// Refuses lines that come or go where the file has blank lines which the text looked for has
+    /// not: on which side of these they are meant cannot be told, unless they bring blank lines
+    /// themselves.
+    fn must_have_no_gap(&self, op: &DiffOp, new_lines: &[&[u8]], is_end: bool) -> Result<(), Unfit> {
+        let (old, new) = (op.old_range(), new_lines.get(op.new_range()).unwrap_or(&[]));
+        let first_is_blank = new.first().is_some_and(|line| trimmed(line).is_empty());
+        let beside = match old.end.checked_sub(1) {
+            // What is removed takes those along that stand inside it.
+            Some(last) if new.is_empty() && !is_end => last..old.end,
+            // Those that the new text brings are those that stand there.
+            _ if first_is_blank => old,
+            _ => old.start.saturating_sub(1)..old.end,
+        };
+        let has_gap = self.place.gaps.get(beside).is_some_and(|gaps| gaps.iter().any(|gap| !gap.is_empty()));
+        if has_gap {
+            return Err(Unfit(
+                "it changes lines beside blank lines that old_string does not have".to_owned(),
+            ));
         }
-        if breaks {
-            self.gap(old_index);
-        }
+        Ok(())
     }
 
     /// Adds a line.
@@ -260,10 +308,15 @@ impl<'a> Composed<'a> {
         }
     }
 
-    /// Adds blank lines that the file alone has after a line.
-    fn gap(&mut self, old_index: usize) {
-        if let Some(gap) = self.place.gaps.get(old_index) {
-            self.bytes.extend_from_slice(at(self.text, gap));
+    /// Adds the blank lines that the file alone has after a line, but for so many.
+    fn gap(&mut self, old_index: usize, but_for: usize) -> Result<(), Unfit> {
+        let gap = slice(self.text, item(&self.place.gaps, old_index)?.clone())?;
+        if self.brings_blanks && but_for == 0 && !gap.is_empty() {
+            return Err(Unfit("it adds blank lines, and the file has others than old_string".to_owned()));
         }
+        for line in gap.split_inclusive(|&byte| byte == b'\n').skip(but_for) {
+            self.bytes.extend_from_slice(line);
+        }
+        Ok(())
     }
 }

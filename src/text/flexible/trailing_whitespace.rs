@@ -5,17 +5,19 @@
 
 use std::ops::Range;
 
-use super::PLACES_MAX;
 use super::place::{Place, at, line_before, line_end, line_from, line_start, longest, split, trimmed_end};
+use super::{PLACES_MAX, Work};
 
 /// Where `old` stands but for such blanks.
-pub fn places(text: &[u8], old: &[u8]) -> Vec<Place> {
+pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
     let (wanted, has_final_break) = split(old);
     let Some(anchor) = longest(&wanted) else {
         return Vec::new();
     };
-    let needle = trimmed_end(wanted.get(anchor).copied().unwrap_or_default());
-    let search = Search { text, wanted: &wanted, anchor, has_final_break };
+    let Some(needle) = wanted.get(anchor).map(|line| trimmed_end(line)) else {
+        return Vec::new();
+    };
+    let search = Search { text, wanted: &wanted, anchor, has_final_break, work };
     let hits = memchr::memmem::find_iter(text, needle);
     hits.filter_map(|hit| search.place(hit, needle.len())).take(PLACES_MAX).collect()
 }
@@ -30,6 +32,8 @@ struct Search<'a> {
     anchor: usize,
     /// Whether the last of them ends in a break.
     has_final_break: bool,
+    /// What the search may still cost.
+    work: &'a Work,
 }
 
 impl Search<'_> {
@@ -45,15 +49,18 @@ impl Search<'_> {
         for index in (0..self.anchor).rev() {
             let line = line_before(self.text, before)?;
             before = line.start;
-            let wanted = trimmed_end(self.wanted.get(index).copied().unwrap_or_default());
+            let wanted = trimmed_end(self.wanted.get(index)?);
+            self.work.line(wanted)?;
             let found = trimmed_end(at(self.text, &line));
             let skipped = found.len().checked_sub(wanted.len())?;
             let is_same = found.ends_with(wanted) && (index == 0 || skipped == 0);
-            is_same.then(|| lines.insert(0, line.start + skipped..line.end + 1))?;
+            is_same.then(|| lines.push(line.start + skipped..line.end + 1))?;
         }
+        lines.reverse();
         for index in self.anchor + 1..self.wanted.len() {
             let line = line_from(self.text, lines.last()?.end)?;
-            let wanted = trimmed_end(self.wanted.get(index).copied().unwrap_or_default());
+            let wanted = trimmed_end(self.wanted.get(index)?);
+            self.work.line(wanted)?;
             at(self.text, &line).starts_with(wanted).then_some(())?;
             let end = self.end_of(index, line.start + wanted.len())?;
             lines.push(line.start..end);
@@ -91,15 +98,15 @@ mod tests {
             ("let a\t\nlet b;\n", "a\nlet b", "a\nlet c", "let a\t\nlet c;\n"),
             ("foo\nbar", "foo\nbar  ", "foo\nbaz", "foo\nbaz"),
         ] {
-            let found = places(text.as_bytes(), old.as_bytes());
+            let found = places(text.as_bytes(), old.as_bytes(), &Work::new());
             let [place] = found.as_slice() else { panic!("{text:?} {old:?}: {found:?}") };
-            let fitted = as_given(text.as_bytes(), place, old.as_bytes(), new.as_bytes());
+            let fitted = as_given(text.as_bytes(), place, old.as_bytes(), new.as_bytes()).unwrap();
             let mut changed = text.as_bytes().to_vec();
             changed.splice(place.range.clone(), fitted);
             assert_eq!(String::from_utf8(changed).unwrap(), after);
         }
-        assert_eq!(places(b"foobar\n", b"foo "), []);
-        assert_eq!(places(b"xa\nb\n", b"\na \nb\n"), []);
-        assert_eq!(places(b"a \na \n", b"a\n").len(), 2);
+        assert_eq!(places(b"foobar\n", b"foo ", &Work::new()), []);
+        assert_eq!(places(b"xa\nb\n", b"\na \nb\n", &Work::new()), []);
+        assert_eq!(places(b"a \na \n", b"a\n", &Work::new()).len(), 2);
     }
 }

@@ -3,18 +3,18 @@
 use std::ops::Range;
 
 use super::place::{NewLine, Place, compose};
-use super::{PLACES_MAX, Unfit};
+use super::{PLACES_MAX, Unfit, Work};
 
 /// Where `old` stands but for such characters.
-pub fn places(text: &[u8], old: &[u8]) -> Vec<Place> {
+pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
     let Some(fragment) = longest_plain(old) else {
         return Vec::new();
     };
     let needle = super::place::at(old, &fragment);
     let place = |hit: usize| {
         let (before, after) = (old.get(..fragment.start)?, old.get(fragment.end..)?);
-        let start = matched_before(text, hit, before)?;
-        let end = matched_after(text, hit + needle.len(), after)?;
+        let start = matched_before(text, hit, before, work)?;
+        let end = matched_after(text, hit + needle.len(), after, work)?;
         let lines = text.get(start..end)?.split_inclusive(|&byte| byte == b'\n');
         let ranges = lines.scan(start, |at, line| {
             let range = *at..*at + line.len();
@@ -28,9 +28,11 @@ pub fn places(text: &[u8], old: &[u8]) -> Vec<Place> {
 
 /// `new` with the file's own characters in all that the edit keeps: whole lines, and in a changed
 /// line what stands before and after the change.
-pub fn new_text(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Vec<u8> {
-    let rewrite = |line: &NewLine<'_>| Ok(rewritten(line));
-    compose(text, place, old, new, rewrite).unwrap_or_else(|Unfit(_)| new.to_vec())
+///
+/// # Errors
+/// Where the place is none of the text.
+pub fn new_text(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+    compose(text, place, old, new, |line: &NewLine<'_>| Ok(rewritten(line)))
 }
 
 /// A changed line with the file's characters before and after the change.
@@ -87,7 +89,7 @@ fn same(one: char, other: char) -> bool {
 }
 
 /// Where `wanted` begins, if it stands right before `end`.
-fn matched_before(text: &[u8], end: usize, wanted: &[u8]) -> Option<usize> {
+fn matched_before(text: &[u8], end: usize, wanted: &[u8], work: &Work) -> Option<usize> {
     let wanted = std::str::from_utf8(wanted).ok()?;
     let mut start = end;
     for character in wanted.chars().rev() {
@@ -95,6 +97,7 @@ fn matched_before(text: &[u8], end: usize, wanted: &[u8]) -> Option<usize> {
             .filter_map(|length| start.checked_sub(length))
             .find(|&begin| text.get(begin).is_some_and(|&byte| byte & 0xc0 != 0x80))?;
         let found = std::str::from_utf8(text.get(begin..start)?).ok()?.chars().next()?;
+        work.line(b"")?;
         same(character, found).then_some(())?;
         start = begin;
     }
@@ -102,12 +105,13 @@ fn matched_before(text: &[u8], end: usize, wanted: &[u8]) -> Option<usize> {
 }
 
 /// Where `wanted` ends, if it stands right at `start`.
-fn matched_after(text: &[u8], start: usize, wanted: &[u8]) -> Option<usize> {
+fn matched_after(text: &[u8], start: usize, wanted: &[u8], work: &Work) -> Option<usize> {
     let wanted = std::str::from_utf8(wanted).ok()?;
     let mut end = start;
     for character in wanted.chars() {
         let ahead = text.get(end..text.len().min(end + 4))?;
         let found = ahead.utf8_chunks().next()?.valid().chars().next()?;
+        work.line(b"")?;
         same(character, found).then_some(())?;
         end += found.len_utf8();
     }
@@ -130,14 +134,14 @@ mod tests {
             ("a — b\nc’d\n", "a - b\nc'd\n", "a - b\nc'e\n", "a — b\nc’e\n"),
             ("x = 'a'\n", "x = ‘a’", "x = ‘b’", "x = 'b'\n"),
         ] {
-            let found = places(text.as_bytes(), old.as_bytes());
+            let found = places(text.as_bytes(), old.as_bytes(), &Work::new());
             let [place] = found.as_slice() else { panic!("{text:?} {old:?}: {found:?}") };
-            let fitted = new_text(text.as_bytes(), place, old.as_bytes(), new.as_bytes());
+            let fitted = new_text(text.as_bytes(), place, old.as_bytes(), new.as_bytes()).unwrap();
             let mut changed = text.as_bytes().to_vec();
             changed.splice(place.range.clone(), fitted);
             assert_eq!(String::from_utf8(changed).unwrap(), after);
         }
-        assert_eq!(places("“a” „a”\n".as_bytes(), b"\"a\"").len(), 2);
-        assert_eq!(places(b"a\xffb", "a”b".as_bytes()), []);
+        assert_eq!(places("“a” „a”\n".as_bytes(), b"\"a\"", &Work::new()).len(), 2);
+        assert_eq!(places(b"a\xffb", "a”b".as_bytes(), &Work::new()), []);
     }
 }
