@@ -1,4 +1,4 @@
-//! `config`: what is settled beforehand, and where.
+//! `config`: every setting of the policy, and where its value came from.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ pub struct Response {
 /// A file that may hold a part of the policy.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct File {
-    /// `user` or `workspace`
+    /// `user`, `workspace`, or `outer` for a workspace that this one lies in
     pub from: &'static str,
     /// Where it is
     pub path: String,
@@ -68,6 +68,9 @@ pub struct Shown {
     /// Where that came from
     #[serde(flatten)]
     pub source: Source,
+    /// Whether neither workspace nor environment nor flag can loosen it
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
     /// Each part with where it came from, where lists of several sources count together
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
@@ -85,7 +88,7 @@ pub struct Shown {
     pub environment: Option<String>,
     /// What a workspace's own file may do to it
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub workspace: Option<&'static str>,
+    pub workspace: Option<String>,
     /// What it is for
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<&'static str>,
@@ -104,7 +107,7 @@ pub struct Part {
 /// Where a value came from.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Source {
-    /// `default`, `user`, `workspace`, `environment` or `flag`
+    /// `default`, `user`, `workspace`, `outer`, `environment` or `flag`
     pub from: &'static str,
     /// The file
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,7 +176,9 @@ impl Tool for Config {
 impl Shown {
     /// The setting as a line of a policy file, with where it came from.
     fn line(&self) -> String {
-        let mut lines = vec![format!("{} = {}  # {}", self.key, toml_of(&self.value), self.source.words())];
+        let pinned = if self.pinned { ", pinned" } else { "" };
+        let (value, source) = (toml_of(&self.value), self.source.words());
+        let mut lines = vec![format!("{} = {value}  # {source}{pinned}", self.key)];
         for part in &self.parts {
             lines.push(format!("#   {}  # {}", toml_of(&part.value), part.source.words()));
         }
@@ -199,6 +204,7 @@ impl Source {
             Origin::Workspace(place) => {
                 at("workspace", Some(policy.workspace_file().path.clone()), Some(place.line))
             }
+            Origin::Outer(file, place) => at("outer", Some(file.clone()), Some(place.line)),
             Origin::Environment(name) => {
                 Self { variable: Some(name.clone()), ..at("environment", None, None) }
             }
@@ -225,7 +231,9 @@ fn is_wanted(name: &str, key: &str) -> bool {
 fn files(policy: &Policy) -> Vec<File> {
     let user = policy.user_file().map(|file| ("user", file));
     let all = user.into_iter().chain([("workspace", policy.workspace_file())]);
-    all.map(|(from, file)| File { from, path: file.path.clone(), exists: file.exists }).collect()
+    let all = all.map(|(from, file)| File { from, path: file.path.clone(), exists: file.exists });
+    let outer = policy.outer_files().map(|path| File { from: "outer", path: path.to_owned(), exists: true });
+    all.chain(outer).collect()
 }
 
 /// A setting as answers show it.
@@ -240,15 +248,18 @@ fn shown(policy: &Policy, held: &Held, explain: bool) -> Shown {
         key: setting.name,
         value: json_of(&held.value),
         source: Source::of(policy, last),
+        pinned: held.pinned,
         parts: held.sources.iter().filter(|_| held.sources.len() > 1).map(part).collect(),
         overruled: held.overruled.as_ref().map(part),
         default: explain.then(|| json_of(&setting.default)),
         takes: explain.then(|| parse::expected(setting.form)),
-        environment: explain.then(|| setting.variable()),
-        workspace: explain.then_some(match setting.workspace {
-            ByWorkspace::Freely => "freely",
-            ByWorkspace::MoreStrictly => "more strictly",
-            ByWorkspace::Never => "never",
+        environment: (explain && setting.workspace != ByWorkspace::UserOnly).then(|| setting.variable()),
+        workspace: explain.then(|| match setting.workspace {
+            ByWorkspace::Freely => "freely".to_owned(),
+            ByWorkspace::UpTo(most) => format!("up to {most}"),
+            ByWorkspace::MoreStrictly => "more strictly".to_owned(),
+            ByWorkspace::MoreStrictlyUpTo(most) => format!("more strictly, up to {most}"),
+            ByWorkspace::Never | ByWorkspace::UserOnly => "never".to_owned(),
         }),
         about: explain.then_some(setting.about),
     }
@@ -276,7 +287,7 @@ fn json_of(value: &Value) -> Json {
         Value::Text(text) => text.clone().into_owned().into(),
         Value::Number(number) => (*number).into(),
         Value::Switch(switch) => (*switch).into(),
-        Value::Globs(globs) => globs.clone().into(),
+        Value::List(globs) => globs.clone().into(),
     }
 }
 

@@ -400,6 +400,9 @@ fn every_setting_can_be_set_from_every_source() {
     let all = ws.lbx(&["config", "--explain"]).ok();
     for known in all["settings"].as_array().unwrap() {
         let key = known["key"].as_str().unwrap();
+        if key == "pinned" {
+            continue;
+        }
         // A value other than the default, which a workspace may set too.
         let value = match key {
             "gate" => json!("warn"),
@@ -445,7 +448,15 @@ fn a_workspace_loosens_gate_matching_and_limits_only() {
         ("match = 'flexible'", true),
         ("limits.read = 0", true),
         ("limits.max_bytes = 1000000", true),
-        ("limits.file_bytes = 4294967296", true),
+        ("limits.file_bytes = 1073741824", true),
+        ("limits.file_bytes = 4294967296", false),
+        ("limits.search_ms = 600000", true),
+        ("limits.search_ms = 0", false),
+        ("limits.lock_seconds = 3600", false),
+        ("snapshot.file_bytes = 1073741824", false),
+        ("snapshot.scan_seconds = 3600", false),
+        ("snapshot.scan_files = 10000000", false),
+        ("snapshot.scan_bytes = 68719476736", false),
         ("snapshot.enabled = false", false),
         ("snapshot.branch = 'main'", false),
         ("snapshot.branch = 'agents'", false),
@@ -481,6 +492,85 @@ fn a_workspace_loosens_gate_matching_and_limits_only() {
         json!({"value": "replace", "from": "workspace", "file": ".lbx/config.toml", "line": 1})
     );
     assert_eq!(setting(&ws.lbx(&["config"]), "gc.keep_days")["value"], 50);
+}
+
+#[test]
+fn what_the_user_pins_is_loosened_by_nothing_else() {
+    let ws = with_policy("gate = 'off'\npatch_gate = 'context'\n");
+    user_policy(
+        &ws,
+        "pinned = ['gate', 'patch_gate', 'protect', 'limits.file_bytes']\nprotect = ['u.txt']\n",
+    );
+    // A clone that would loosen it is used all the same.
+    ws.lbx(&WRITE).error("not_read");
+    let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n*** End Patch\n";
+    ws.call(&["apply_patch", patch]).env("LBX_OUTPUT", "json").run().error("not_read");
+    let found = setting(&ws.lbx(&["config"]), "gate");
+    assert_eq!((&found["value"], &found["pinned"]), (&json!("strict"), &json!(true)));
+    assert_eq!(found["overruled"]["value"], "off");
+    for (name, value) in
+        [("gate", "off"), ("gate", "warn"), ("patch_gate", "context"), ("limits.file_bytes", "1")]
+    {
+        let flag = ws.call(&WRITE).arguments(&["--set", &format!("{name}={value}")]).run();
+        let variable = format!("LBX_{}", name.to_uppercase().replace('.', "_"));
+        for answer in [flag, ws.call(&WRITE).env(&variable, value).run()] {
+            let error = answer.error("invalid_request");
+            assert!(error["message"].as_str().unwrap().contains("is pinned to"), "{error}");
+        }
+    }
+    ws.holds("a.txt", "one\n");
+    ws.lbx(&["write", "u.txt", "--content", "x", "--set", "protect=x.txt"]).error("protected_path");
+    // Nothing else pins or lets go.
+    ws.lbx(&["ls", "--set", "pinned=gate"]).error("invalid_request");
+    ws.call(&["ls"]).env("LBX_PINNED", "gate").run().error("invalid_request");
+    ws.write(".lbx/config.toml", "pinned = ['gate']\n");
+    ws.lbx(&["ls"]).error("invalid_request");
+    ws.write(".lbx/config.toml", "gate = 'strict'\n");
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.call(&WRITE).arguments(&["--set", "gate=strict"]).run().ok();
+    user_policy(&ws, "pinned = ['gaet']");
+    let error = ws.lbx(&["ls"]).error("invalid_request");
+    assert!(error["message"].as_str().unwrap().contains("did you mean `gate`?"), "{error}");
+}
+
+#[test]
+fn what_an_outer_workspace_protects_is_protected_in_an_inner_one() {
+    let ws =
+        with_policy("gate = 'off'\nprotect = ['sub/keys/', '*.pem', 'sub/inner/conf/prod.toml', 'all']\n");
+    ws.write("sub/inner/.lbx/config.toml", "protect = ['own.txt']\n");
+    ws.write("sub/inner/open/prod.toml", "x\n");
+    ws.write("sub/inner/b.txt", "b\n");
+    ws.write("all/a.txt", "a\n");
+    ws.link("open", "sub/inner/link");
+    let call = |root: &str, arguments: &[&str]| ws.call(arguments).arguments(&["--workspace", root]).run();
+    for (root, path) in [
+        ("sub", "keys/k"),
+        ("sub", "x.pem"),
+        ("sub/inner", "deep/x.pem"),
+        ("sub/inner", "own.txt"),
+        ("sub/inner", "conf/prod.toml"),
+        ("all", "a.txt"),
+        ("all", "new"),
+    ] {
+        let error = call(root, &["write", path, "--content", "x"]).error("protected_path");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(".lbx/config.toml:"), "{message}");
+    }
+    call("sub/inner", &["move", "link", "conf"]).error("protected_path");
+    // Nothing else of an outer policy counts.
+    call("sub/inner", &["write", "b.txt", "--content", "x"]).error("not_read");
+    let answer = call("sub/inner", &["config", "protect"]);
+    let outer = ws.path(".lbx/config.toml").display().to_string();
+    let shown = answer.success()["data"].clone();
+    assert!(shown["settings"][0]["parts"].to_string().contains(&outer), "{shown}");
+    assert!(shown["files"].to_string().contains(&outer), "{shown}");
+    // What it was meant to protect must be known.
+    ws.write(".lbx/config.toml", "protect = [\n");
+    let error = call("sub/inner", &["ls"]).error("invalid_request");
+    assert!(error["message"].as_str().unwrap().contains(&outer), "{error}");
+    fs::remove_file(ws.path(".lbx/config.toml")).unwrap();
+    make_fifo(&ws.path(".lbx/config.toml"));
+    call("sub/inner", &["ls"]).error("invalid_request");
 }
 
 #[test]
@@ -575,6 +665,9 @@ fn whatever_stands_in_a_policy_file_s_place_is_refused_and_never_waited_for() {
         let one = ws();
         fs::write(place(&one), "# x\n".repeat(100_000)).unwrap();
         say(&one, "400000 bytes, more than 262144", "invalid_request");
+        let one = ws();
+        fs::File::create(place(&one)).unwrap().set_len(1 << 40).unwrap();
+        say(&one, "1099511627776 bytes, more than 262144", "invalid_request");
         let one = ws();
         fs::write(place(&one), b"# \xe4\n").unwrap();
         say(&one, ":1:3: the file is not UTF-8", "invalid_request");

@@ -12,6 +12,8 @@ pub enum Origin {
     User(Place),
     /// The file in the workspace.
     Workspace(Place),
+    /// The file of a workspace that this one lies in: its path.
+    Outer(String, Place),
     /// An environment variable.
     Environment(String),
     /// A flag of the call, or of the server.
@@ -38,6 +40,8 @@ pub struct Held {
     pub sources: Vec<Sourced>,
     /// What a workspace's file says and the user's stricter value stands against.
     pub overruled: Option<Sourced>,
+    /// Whether only the user's own file loosens it.
+    pub pinned: bool,
 }
 
 impl Held {
@@ -46,26 +50,39 @@ impl Held {
     pub fn default_of(setting: &'static Setting) -> Self {
         let value = setting.default.clone();
         let sources = vec![Sourced { value: value.clone(), origin: Origin::Default }];
-        Self { setting, value, sources, overruled: None }
+        Self { setting, value, sources, overruled: None, pinned: false }
     }
 
     /// Takes in what a source above the others says.
     ///
     /// # Errors
-    /// What a workspace's file may not do.
+    /// What that source may not do.
     pub fn take(&mut self, value: Value, origin: Origin) -> Result<(), String> {
         let given = Sourced { value, origin };
+        let is_user = matches!(given.origin, Origin::User(_));
+        if self.setting.workspace == ByWorkspace::UserOnly && !is_user && given.value != self.setting.default
+        {
+            return Err(format!("`{}`: only the user's own policy file can set it", self.setting.name));
+        }
+        let is_looser = self.pinned && !is_user && self.is_loosened_by(&given.value);
         if matches!(given.origin, Origin::Workspace(_)) {
             if let Some(refusal) = refused_of_workspace(self.setting, &given.value) {
                 return Err(refusal);
             }
-            let is_strict = self.setting.workspace == ByWorkspace::MoreStrictly;
-            if is_strict && is_looser(self.setting.form, &given.value, &self.value) {
+            let is_strict = self.setting.workspace.is_strict();
+            if is_looser || (is_strict && self::is_looser(self.setting.form, &given.value, &self.value)) {
                 self.overruled = Some(given);
                 return Ok(());
             }
         }
-        if let (Value::Globs(all), Value::Globs(more)) = (&mut self.value, &given.value) {
+        if is_looser {
+            return Err(format!(
+                "`{}` is pinned to {} by the user's own policy file",
+                self.setting.name,
+                shown(&self.value)
+            ));
+        }
+        if let (Value::List(all), Value::List(more)) = (&mut self.value, &given.value) {
             all.extend(more.iter().cloned());
             self.sources.retain(|source| source.origin != Origin::Default);
             self.sources.push(given);
@@ -74,6 +91,17 @@ impl Held {
             self.sources = vec![given];
         }
         Ok(())
+    }
+
+    /// Whether a value is not one that a pinned setting may take: looser, or, where neither direction is
+    /// the stricter, another. Lists only ever grow.
+    fn is_loosened_by(&self, value: &Value) -> bool {
+        let is_ordered = match self.setting.form {
+            Form::Choice(_) | Form::Switch | Form::Globs | Form::Settings => true,
+            Form::Number { .. } => self.setting.workspace.is_strict(),
+            Form::Branch | Form::Folders => false,
+        };
+        if is_ordered { is_looser(self.setting.form, value, &self.value) } else { *value != self.value }
     }
 }
 
@@ -97,15 +125,23 @@ pub fn take_all(
 
 /// Why a workspace's file may not say so, whoever uses it.
 fn refused_of_workspace(setting: &Setting, value: &Value) -> Option<String> {
-    match setting.workspace {
-        ByWorkspace::Freely => return None,
-        ByWorkspace::Never => {
+    if setting.workspace == ByWorkspace::Never && *value != setting.default {
+        return Some(format!(
+            "`{}`: a workspace's file may not set it; it belongs in the user's own file",
+            setting.name
+        ));
+    }
+    if let (Some(most), Value::Number(number)) = (setting.workspace.at_most(), value) {
+        let lifts = matches!(setting.form, Form::Number { zero: Some(_), .. }) && *number == 0;
+        if *number > most || lifts {
             return Some(format!(
-                "`{}`: a workspace's file may not set it; it belongs in the user's own file",
+                "`{}`: a workspace's file may set at most {most}; a larger value belongs in the user's own file",
                 setting.name
             ));
         }
-        ByWorkspace::MoreStrictly => {}
+    }
+    if !setting.workspace.is_strict() {
+        return None;
     }
     if let (Form::Branch, Value::Text(name)) = (setting.form, value) {
         let is_ours = name.starts_with("lbx-") || name.starts_with("lbx/");
@@ -149,7 +185,7 @@ pub fn shown(value: &Value) -> String {
         Value::Text(text) => quoted(text),
         Value::Number(number) => number.to_string(),
         Value::Switch(switch) => switch.to_string(),
-        Value::Globs(globs) => {
+        Value::List(globs) => {
             format!("[{}]", globs.iter().map(|glob| quoted(glob)).collect::<Vec<_>>().join(", "))
         }
     }
@@ -218,7 +254,13 @@ mod tests {
                 Ok((Value::Switch(true), true)),
             ),
             ("snapshot.file_bytes", None, number(1), Err(())),
-            ("snapshot.file_bytes", None, number(1 << 30), Ok((number(1 << 30), false))),
+            ("snapshot.file_bytes", None, number(1 << 28), Ok((number(1 << 28), false))),
+            ("snapshot.file_bytes", None, number(1 << 30), Err(())),
+            ("snapshot.scan_bytes", None, number(64 << 30), Err(())),
+            ("limits.file_bytes", None, number(4 << 30), Err(())),
+            ("limits.search_ms", None, number(0), Err(())),
+            ("limits.search_ms", Some(number(0)), number(1000), Ok((number(1000), false))),
+            ("limits.lock_seconds", None, number(3600), Err(())),
             ("gc.keep_days", None, number(29), Err(())),
             ("gc.keep_days", Some(number(90)), number(60), Ok((number(90), true))),
             ("gc.keep_days", Some(number(1)), number(60), Ok((number(60), false))),
@@ -235,12 +277,43 @@ mod tests {
     #[test]
     fn lists_of_all_sources_count_together() {
         let mut held = Held::default_of(find("protect").unwrap());
-        let globs = |glob: &str| Value::Globs(vec![glob.to_owned()]);
+        let globs = |glob: &str| Value::List(vec![glob.to_owned()]);
         held.take(globs("a"), Origin::User(AT)).unwrap();
-        held.take(Value::Globs(Vec::new()), Origin::Workspace(AT)).unwrap();
+        held.take(Value::List(Vec::new()), Origin::Workspace(AT)).unwrap();
         held.take(globs("b"), Origin::Flag).unwrap();
-        assert_eq!(held.value, Value::Globs(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(held.value, Value::List(vec!["a".to_owned(), "b".to_owned()]));
         assert_eq!(held.sources.len(), 3);
+    }
+
+    #[test]
+    fn what_is_pinned_is_only_made_stricter() {
+        let text = |text: &'static str| Value::Text(text.into());
+        let number = Value::Number;
+        for (name, user, other, stays) in [
+            ("gate", text("warn"), text("off"), true),
+            ("gate", text("warn"), text("warn"), false),
+            ("gate", text("warn"), text("strict"), false),
+            ("match", text("exact"), text("flexible"), true),
+            ("hard_links", text("refuse"), text("replace"), true),
+            ("limits.read", number(10), number(11), true),
+            ("limits.read", number(10), number(9), true),
+            ("gc.keep_days", number(40), number(39), true),
+            ("gc.keep_days", number(40), number(41), false),
+            ("snapshot.require", Value::Switch(true), Value::Switch(false), true),
+            ("snapshot.branch", text("lbx-a"), text("lbx-b"), true),
+        ] {
+            for origin in [Origin::Workspace(AT), Origin::Environment("X".to_owned()), Origin::Flag] {
+                let mut held = Held::default_of(find(name).unwrap());
+                held.take(user.clone(), Origin::User(AT)).unwrap();
+                held.pinned = true;
+                let taken = held.take(other.clone(), origin.clone());
+                let wanted = if stays { &user } else { &other };
+                assert_eq!(&held.value, wanted, "{name} {origin:?}");
+                // Whoever works in a clone is not stopped by what it says.
+                let is_refused = stays && !matches!(origin, Origin::Workspace(_));
+                assert_eq!(taken.is_err(), is_refused, "{name} {origin:?}");
+            }
+        }
     }
 
     #[test]
@@ -260,7 +333,7 @@ mod tests {
     fn values_are_shown_as_files_have_them() {
         for value in [
             Value::Text("it's \"x\"\\\u{1}".into()),
-            Value::Globs(vec![r"\!a".to_owned(), "b".to_owned()]),
+            Value::List(vec![r"\!a".to_owned(), "b".to_owned()]),
             Value::Number(7),
         ] {
             let text = format!("x = {}", shown(&value));

@@ -1,4 +1,4 @@
-//! The policy: what whoever owns the machine or the workspace has settled beforehand.
+//! The policy: what the owner of the machine or of the workspace has decided.
 //!
 //! `.lbx/config.toml` in the workspace over `lbx/config.toml` in the user's configuration folder,
 //! under environment variables and flags. [`settings`] has every setting, [`parse`] and
@@ -6,6 +6,7 @@
 //! never half a policy.
 
 pub mod layers;
+mod outer;
 pub mod parse;
 mod protected;
 pub mod settings;
@@ -21,6 +22,7 @@ use crate::engine::path::WorkspacePath;
 use crate::engine::workspace::Workspace;
 use crate::error::Error;
 use layers::{Held, Origin};
+use outer::Outer;
 use settings::{Key, SETTINGS, Value};
 use sources::{Loaded, PolicyFile, Sources};
 
@@ -62,6 +64,8 @@ pub struct Policy {
     user: Option<PolicyFile>,
     /// The file in the workspace.
     workspace: PolicyFile,
+    /// What workspaces that this one lies in protect.
+    outer: Vec<Outer>,
     /// Environment variables that look like the policy's and are not.
     unknown_variables: Vec<String>,
     /// Where the user's file would be.
@@ -77,7 +81,10 @@ impl Default for Policy {
     fn default() -> Self {
         let workspace = PolicyFile { path: sources::workspace_file().to_string(), exists: false };
         let held = SETTINGS.iter().map(Held::default_of).collect();
-        Self::of(Loaded { held, user: None, workspace, unknown_variables: Vec::new() }, None)
+        Self::of(
+            Loaded { held, user: None, workspace, outer: Vec::new(), unknown_variables: Vec::new() },
+            None,
+        )
     }
 }
 
@@ -94,11 +101,12 @@ impl Policy {
 
     /// The policy that was put together.
     fn of(loaded: Loaded, user_path: Option<PathBuf>) -> Self {
-        let Loaded { held, user, workspace, unknown_variables } = loaded;
+        let Loaded { held, user, workspace, outer, unknown_variables } = loaded;
         Self {
             held,
             user,
             workspace,
+            outer,
             unknown_variables,
             user_path,
             globs: OnceLock::new(),
@@ -124,6 +132,11 @@ impl Policy {
         &self.workspace
     }
 
+    /// The files of the workspaces that this one lies in, the nearest first.
+    pub fn outer_files(&self) -> impl Iterator<Item = &str> {
+        self.outer.iter().map(|outer| outer.file.as_str())
+    }
+
     /// Environment variables that look like the policy's and are not.
     #[must_use]
     pub fn unknown_variables(&self) -> &[String] {
@@ -144,7 +157,7 @@ impl Policy {
     #[must_use]
     pub fn patch_gate(&self) -> Option<PatchGate> {
         let held = self.held.get(Key::PatchGate as usize)?;
-        let is_said = held.sources.iter().any(|source| source.origin != Origin::Default);
+        let is_said = held.pinned || held.sources.iter().any(|source| source.origin != Origin::Default);
         is_said.then(|| match self.text(Key::PatchGate) {
             "context" => PatchGate::Context,
             _ => PatchGate::Marks,
@@ -224,7 +237,7 @@ impl Policy {
     #[must_use]
     pub fn git_dirs(&self) -> Vec<PathBuf> {
         match self.value(Key::GitDirs) {
-            Some(Value::Globs(folders)) => folders.iter().map(PathBuf::from).collect(),
+            Some(Value::List(folders)) => folders.iter().map(PathBuf::from).collect(),
             _ => Vec::new(),
         }
     }
@@ -246,6 +259,7 @@ impl Policy {
                 format!("{file}:{}", place.line)
             }
             Origin::Workspace(place) => format!("{}:{}", self.workspace.path, place.line),
+            Origin::Outer(file, place) => format!("{file}:{}", place.line),
             Origin::Environment(name) => name.clone(),
             Origin::Flag => "--set".to_owned(),
         }

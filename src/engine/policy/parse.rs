@@ -93,9 +93,9 @@ pub fn parse_text(setting: &Setting, text: &str) -> Result<Value, String> {
             "false" | "0" => Ok(Value::Switch(false)),
             _ => Err(wrong()),
         },
-        Form::Globs | Form::Folders => {
-            let globs = text.split(':').filter(|glob| !glob.is_empty()).map(str::to_owned).collect();
-            checked(setting, Value::Globs(globs))
+        Form::Globs | Form::Folders | Form::Settings => {
+            let list = text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect();
+            checked(setting, Value::List(list))
         }
         Form::Choice(_) | Form::Branch => checked(setting, Value::Text(Cow::Owned(text.trim().to_owned()))),
     }
@@ -159,17 +159,18 @@ impl Reader<'_> {
                 Value::Number(parsed.map_err(|_| wrong())?)
             }
             (Form::Switch, DeValue::Boolean(switch)) => Value::Switch(*switch),
-            (Form::Globs | Form::Folders, DeValue::Array(items)) => {
-                let mut globs = Vec::with_capacity(items.len());
+            (Form::Globs | Form::Folders | Form::Settings, DeValue::Array(items)) => {
+                let fault_of = item_fault(setting.form);
+                let mut list = Vec::with_capacity(items.len());
                 for item in items {
-                    let DeValue::String(glob) = item.get_ref() else {
+                    let DeValue::String(text) = item.get_ref() else {
                         let message = wrong_form(setting, &self.shown(item.span()));
                         return Err((item.span(), message));
                     };
-                    glob_fault(glob).map_or(Ok(()), |message| Err((item.span(), message)))?;
-                    globs.push(glob.clone().into_owned());
+                    fault_of(text).map_or(Ok(()), |message| Err((item.span(), message)))?;
+                    list.push(text.clone().into_owned());
                 }
-                Value::Globs(globs)
+                Value::List(list)
             }
             _ => return Err(wrong()),
         };
@@ -201,7 +202,7 @@ fn checked(setting: &Setting, value: Value) -> Result<Value, String> {
             wrong(&number.to_string())
         }
         (Form::Branch, Value::Text(name)) => branch_fault(name).map_or(Ok(value), Err),
-        (Form::Folders, Value::Globs(folders)) => {
+        (Form::Folders, Value::List(folders)) => {
             let is_folder = |folder: &&String| folder.starts_with('/') && folder.len() <= GLOB_BYTES_MAX;
             match folders.iter().find(|folder| !is_folder(folder)) {
                 Some(odd) => Err(wrong_form(setting, &format!("{:?}", clipped(odd)))),
@@ -211,12 +212,15 @@ fn checked(setting: &Setting, value: Value) -> Result<Value, String> {
                 None => Ok(value),
             }
         }
-        (Form::Globs, Value::Globs(globs)) if globs.len() > GLOBS_MAX => {
+        (Form::Globs, Value::List(globs)) if globs.len() > GLOBS_MAX => {
             Err(format!("`{}` has {} globs, more than {GLOBS_MAX}", setting.name, globs.len()))
         }
-        (Form::Globs, Value::Globs(globs)) => {
+        (Form::Globs, Value::List(globs)) => {
             let fault = globs.iter().find_map(|glob| glob_fault(glob));
             fault.map_or(Ok(value), Err)
+        }
+        (Form::Settings, Value::List(names)) => {
+            names.iter().find_map(|name| name_fault(name)).map_or(Ok(value), Err)
         }
         _ => Ok(value),
     }
@@ -239,6 +243,7 @@ pub fn expected(form: Form) -> String {
         Form::Switch => "true or false".to_owned(),
         Form::Globs => "a list of globs".to_owned(),
         Form::Folders => "a list of absolute paths".to_owned(),
+        Form::Settings => "a list of settings".to_owned(),
         Form::Branch => "the name of a branch".to_owned(),
     }
 }
@@ -282,6 +287,21 @@ pub fn glob(pattern: &str) -> Result<Glob, String> {
         .empty_alternates(true)
         .build()
         .map_err(|error| format!("`protect`: the glob {:?}: {}", clipped(pattern), error.kind()))
+}
+
+/// What finds out what is wrong with an item of a list of this form.
+fn item_fault(form: Form) -> fn(&str) -> Option<String> {
+    match form {
+        Form::Globs => glob_fault,
+        Form::Settings => name_fault,
+        // A folder is looked at with the whole value.
+        _ => |_| None,
+    }
+}
+
+/// What is wrong with the name of a setting.
+fn name_fault(name: &str) -> Option<String> {
+    find(name).is_none().then(|| format!("`pinned`: {}", unknown(name)))
 }
 
 /// What is wrong with a glob.

@@ -2,10 +2,12 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use globset::{Candidate, GlobSet, GlobSetBuilder};
 
 use super::Policy;
+use super::outer::Outer;
 use super::parse;
 use super::settings::{Key, Value};
 use crate::engine::path::WorkspacePath;
@@ -21,15 +23,11 @@ impl Policy {
         if self.own_paths(workspace).iter().any(|own| own.as_bytes().eq_ignore_ascii_case(path.as_bytes())) {
             return Some("it is the policy of its user".to_owned());
         }
-        let globs = self.protect_globs();
-        if globs.is_empty() {
-            return None;
-        }
-        let Some(set) = self.globs.get_or_init(|| compiled(globs)) else {
-            return Some(TOO_MANY.to_owned());
+        let own = || protected_by(self.protect_globs(), &self.globs, path, |glob| self.source_of_glob(glob));
+        let outer = |outer: &Outer| {
+            protected_by(&outer.globs, &outer.compiled, &outer.seen_from_there(path), |_| outer.source())
         };
-        let glob = first_matching(set, path).and_then(|index| globs.get(index))?;
-        Some(format!("the policy protects {glob:?} ({})", self.source_of_glob(glob)))
+        own().or_else(|| self.outer.iter().find_map(outer))
     }
 
     /// Why nothing may be a link at `link`, where the policy protects what could have its name below it:
@@ -39,15 +37,21 @@ impl Policy {
         if self.own_paths(workspace).iter().any(|own| own != link && own.is_within(link)) {
             return Some("the policy of its user lies there".to_owned());
         }
-        let names: Vec<&OsStr> = link.components().collect();
-        let glob = self.protect_globs().iter().find(|glob| begins(glob, &names))?;
-        Some(format!("the policy protects {glob:?} ({})", self.source_of_glob(glob)))
+        let begun = |globs: &[String], link: &WorkspacePath| {
+            let names: Vec<&OsStr> = link.components().collect();
+            globs.iter().find(|glob| begins(glob, &names)).cloned()
+        };
+        let own = begun(self.protect_globs(), link).map(|glob| (self.source_of_glob(&glob), glob));
+        let outer =
+            |outer: &Outer| Some((outer.source(), begun(&outer.globs, &outer.seen_from_there(link))?));
+        let (source, glob) = own.or_else(|| self.outer.iter().find_map(outer))?;
+        Some(format!("the policy protects {glob:?} ({source})"))
     }
 
     /// The globs of `protect`.
     fn protect_globs(&self) -> &[String] {
         match self.value(Key::Protect) {
-            Some(Value::Globs(globs)) => globs,
+            Some(Value::List(globs)) => globs,
             _ => &[],
         }
     }
@@ -61,10 +65,27 @@ impl Policy {
     fn source_of_glob(&self, glob: &str) -> String {
         let held = self.held.get(Key::Protect as usize);
         let holds =
-            |value: &Value| matches!(value, Value::Globs(globs) if globs.iter().any(|known| known == glob));
+            |value: &Value| matches!(value, Value::List(globs) if globs.iter().any(|known| known == glob));
         let source = held.into_iter().flat_map(|held| &held.sources).find(|source| holds(&source.value));
         source.map_or_else(|| "protect".to_owned(), |source| self.shown_origin(&source.origin))
     }
+}
+
+/// Why a path is protected, where one of these globs says so.
+fn protected_by(
+    globs: &[String],
+    set: &OnceLock<Option<GlobSet>>,
+    path: &WorkspacePath,
+    source: impl Fn(&str) -> String,
+) -> Option<String> {
+    if globs.is_empty() {
+        return None;
+    }
+    let Some(set) = set.get_or_init(|| compiled(globs)) else {
+        return Some(TOO_MANY.to_owned());
+    };
+    let glob = first_matching(set, path).and_then(|index| globs.get(index))?;
+    Some(format!("the policy protects {glob:?} ({})", source(glob)))
 }
 
 /// The place in the set of the first glob that matches `path` or a folder that it lies in.

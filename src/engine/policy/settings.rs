@@ -18,6 +18,8 @@ pub enum Key {
     HardLinks,
     /// What is never written.
     Protect,
+    /// What only the user's own file loosens.
+    Pinned,
     /// The default of `max_bytes`.
     MaxBytes,
     /// The default of `limit` of `read`.
@@ -84,6 +86,8 @@ pub enum Form {
     Globs,
     /// A list of absolute paths of folders.
     Folders,
+    /// A list of the names of settings.
+    Settings,
     /// The short name of a branch.
     Branch,
 }
@@ -92,12 +96,39 @@ pub enum Form {
 /// take away what its user relies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByWorkspace {
-    /// Anything.
+    /// Anything that its form takes.
     Freely,
+    /// A number from the least of its form to this one, and none that lifts a bound: what comes with a
+    /// clone must not use up the time or the memory of whoever works in it.
+    UpTo(u64),
     /// Only make it stricter than its default; what the user has set stays where it is stricter.
     MoreStrictly,
+    /// The same, up to this number.
+    MoreStrictlyUpTo(u64),
     /// Nothing.
     Never,
+    /// Nothing, and neither may the environment or flags: the user's own file alone sets it.
+    UserOnly,
+}
+
+impl ByWorkspace {
+    /// Whether a looser value than the default is refused.
+    #[must_use]
+    pub const fn is_strict(self) -> bool {
+        match self {
+            Self::Freely | Self::UpTo(_) => false,
+            Self::MoreStrictly | Self::MoreStrictlyUpTo(_) | Self::Never | Self::UserOnly => true,
+        }
+    }
+
+    /// The largest number, where it is less than that of the form.
+    #[must_use]
+    pub const fn at_most(self) -> Option<u64> {
+        match self {
+            Self::UpTo(most) | Self::MoreStrictlyUpTo(most) => Some(most),
+            Self::Freely | Self::MoreStrictly | Self::Never | Self::UserOnly => None,
+        }
+    }
 }
 
 /// A value.
@@ -109,8 +140,8 @@ pub enum Value {
     Number(u64),
     /// On or off.
     Switch(bool),
-    /// Globs.
-    Globs(Vec<String>),
+    /// Globs, or names of settings.
+    List(Vec<String>),
 }
 
 /// One setting.
@@ -159,6 +190,30 @@ const fn free(key: Key, name: &'static str, form: Form, default: Value, about: &
     Setting { key, name, form, default, workspace: ByWorkspace::Freely, about }
 }
 
+/// One setting that a workspace may set up to a number.
+const fn up_to(
+    most: u64,
+    key: Key,
+    name: &'static str,
+    form: Form,
+    default: Value,
+    about: &'static str,
+) -> Setting {
+    Setting { key, name, form, default, workspace: ByWorkspace::UpTo(most), about }
+}
+
+/// One setting that a workspace may only make stricter, up to a number.
+const fn strict_up_to(
+    most: u64,
+    key: Key,
+    name: &'static str,
+    form: Form,
+    default: Value,
+    about: &'static str,
+) -> Setting {
+    Setting { key, name, form, default, workspace: ByWorkspace::MoreStrictlyUpTo(most), about }
+}
+
 /// One setting that a workspace may only make stricter.
 const fn strict(key: Key, name: &'static str, form: Form, default: Value, about: &'static str) -> Setting {
     Setting { key, name, form, default, workspace: ByWorkspace::MoreStrictly, about }
@@ -170,195 +225,212 @@ const fn word(text: &'static str) -> Value {
 }
 
 /// Every setting, in the order in which `config` and the documentation show them.
-pub static SETTINGS: [Setting; 26] = [
+pub static SETTINGS: [Setting; 27] = [
     free(
         Key::Gate,
         "gate",
         Form::Choice(&["strict", "warn", "off"]),
         word("strict"),
-        "What a change is whose caller has not seen the current bytes: refused, let through with a \
-         warning, or let through. An expected_sha256 that is given is checked all the same.",
+        "What to do when the caller has not read the current bytes: refuse the change, warn, or allow \
+         it. An expected_sha256 is always checked.",
     ),
     free(
         Key::PatchGate,
         "patch_gate",
         Form::Choice(&["marks", "context"]),
         word("marks"),
-        "What proves a hunk of patch: that the file was read, or also its old lines, found exactly and \
-         in one place. Under the name apply_patch, context is the default.",
+        "What proves a hunk of a patch: a read of the file, or also its old lines if they match exactly \
+         and once. Under the name apply_patch, context is the default.",
     ),
     free(
         Key::Match,
         "match",
         Form::Choice(&["exact", "flexible"]),
         word("exact"),
-        "How edit finds old_string where the request does not say.",
+        "Default of the match field of edit.",
     ),
     strict(
         Key::HardLinks,
         "hard_links",
         Form::Choice(&["refuse", "replace"]),
         word("replace"),
-        "What a change of a file with several names is: refused, or made under the one name, while \
-         the others keep the old bytes.",
+        "What to do with a file that has several hard links: refuse the change, or replace this name, \
+         while the others keep the old bytes.",
     ),
     strict(
         Key::Protect,
         "protect",
         Form::Globs,
-        Value::Globs(Vec::new()),
+        Value::List(Vec::new()),
         "Paths from the root that no tool writes, with all below them, in any letter case; a glob \
-         without a slash matches at any depth. The lists of all sources count together.",
+         without a slash matches at any depth. The lists of all sources are combined, and those of \
+         workspaces further up count here too.",
     ),
+    Setting {
+        key: Key::Pinned,
+        name: "pinned",
+        form: Form::Settings,
+        default: Value::List(Vec::new()),
+        workspace: ByWorkspace::UserOnly,
+        about: "Settings that neither a workspace nor the environment nor a flag can loosen, such as \
+                \"gate\". Only the user's own file sets it.",
+    },
     free(
         Key::MaxBytes,
         "limits.max_bytes",
         number(1024, 1_000_000, "bytes"),
         Value::Number(24_576),
-        "Payload of an answer where the request does not say.",
+        "Default bound on the payload of an answer.",
     ),
     free(
         Key::ReadLimit,
         "limits.read",
         shown(100_000_000, "lines"),
         Value::Number(2000),
-        "Lines that read shows where the request does not say.",
+        "Default number of lines that read shows.",
     ),
     free(
         Key::GrepLimit,
         "limits.grep",
         shown(100_000_000, "matches"),
         Value::Number(250),
-        "Matches that grep shows where the request does not say.",
+        "Default number of matches that grep shows.",
     ),
     free(
         Key::GlobLimit,
         "limits.glob",
         shown(100_000_000, "paths"),
         Value::Number(1000),
-        "Paths that glob shows where the request does not say.",
+        "Default number of paths that glob shows.",
     ),
     free(
         Key::LsLimit,
         "limits.ls",
         shown(100_000_000, "entries"),
         Value::Number(1000),
-        "Entries that ls shows where the request does not say.",
+        "Default number of entries that ls shows.",
     ),
     free(
         Key::LogLimit,
         "limits.log",
         shown(100_000_000, "snapshots"),
         Value::Number(20),
-        "Snapshots that log shows where the request does not say.",
+        "Default number of snapshots that log shows.",
     ),
     free(
         Key::AuditLimit,
         "limits.audit",
         shown(100_000_000, "records"),
         Value::Number(50),
-        "Records that audit shows where the request does not say.",
+        "Default number of records that audit shows.",
     ),
     free(
         Key::MaxColumns,
         "limits.max_columns",
         shown(100_000_000, "bytes"),
         Value::Number(500),
-        "Bytes of a line that grep shows where the request does not say.",
+        "Default number of bytes that grep shows of a line.",
     ),
-    free(
+    up_to(
+        600_000,
         Key::SearchMs,
         "limits.search_ms",
         Form::Number { min: 0, max: 86_400_000, unit: "milliseconds", zero: Some("no limit") },
         Value::Number(30_000),
-        "Time of a grep, glob or ls where the request does not say.",
+        "Default time limit for grep, glob and ls.",
     ),
-    free(
+    up_to(
+        1 << 30,
         Key::FileBytes,
         "limits.file_bytes",
         number(1, 4 << 30, "bytes"),
         Value::Number(512 << 20),
-        "The largest file that is changed; larger ones are read and searched.",
+        "Largest file that can be changed; larger ones can be read and searched.",
     ),
-    free(
+    up_to(
+        60,
         Key::LockSeconds,
         "limits.lock_seconds",
         number(1, 3600, "seconds"),
         Value::Number(10),
-        "How long one other call may keep a lock before this one gives up.",
+        "How long to wait for a lock that one other call holds.",
     ),
     strict(
         Key::SnapshotEnabled,
         "snapshot.enabled",
         Form::Switch,
         Value::Switch(true),
-        "Whether each change becomes a commit on the snapshot branch. Without them undo still works.",
+        "Whether each change becomes a commit on the snapshot branch. Undo works without them.",
     ),
     strict(
         Key::SnapshotBranch,
         "snapshot.branch",
         Form::Branch,
         word(BRANCH_DEFAULT),
-        "The branch for the snapshots, which must be new or hold snapshots. A workspace may name only \
-         one that begins with lbx- or lbx/.",
+        "Branch for the snapshots; must be new or hold snapshots. A workspace can name only one that \
+         begins with lbx- or lbx/.",
     ),
     strict(
         Key::SnapshotRequire,
         "snapshot.require",
         Form::Switch,
         Value::Switch(false),
-        "Whether a change that gets no snapshot counts as failed, as with --require-snapshot.",
+        "Whether a change without a snapshot counts as failed, as with --require-snapshot.",
     ),
-    strict(
+    strict_up_to(
+        256 << 20,
         Key::SnapshotFileBytes,
         "snapshot.file_bytes",
         number(1, 1 << 30, "bytes"),
         Value::Number(FILE_BYTES_MAX),
-        "The largest file that enters a snapshot; an answer names what was left out.",
+        "Largest file that enters a snapshot; the answer names files left out.",
     ),
     Setting {
         key: Key::GitDirs,
         name: "snapshot.git_dirs",
         form: Form::Folders,
-        default: Value::Globs(Vec::new()),
+        default: Value::List(Vec::new()),
         workspace: ByWorkspace::Never,
         about: "Git folders outside the workspace, as absolute paths, that snapshots may go to where .git \
                 leads there and they do not point back, as after git init --separate-git-dir.",
     },
-    strict(
+    strict_up_to(
+        600,
         Key::ScanSeconds,
         "snapshot.scan_seconds",
         number(1, 3600, "seconds"),
         Value::Number(60),
-        "Time of a scan of the whole work tree, during which other changes wait.",
+        "Time limit for a scan of the whole work tree; other changes wait meanwhile.",
     ),
-    strict(
+    strict_up_to(
+        1_000_000,
         Key::ScanFiles,
         "snapshot.scan_files",
         number(1, 10_000_000, "files"),
         Value::Number(Bounds::FULL.paths_max as u64),
-        "Files that differ and that one scan takes in; more are refused.",
+        "Number of changed files that one scan accepts; more are refused.",
     ),
-    strict(
+    strict_up_to(
+        4 << 30,
         Key::ScanBytes,
         "snapshot.scan_bytes",
         number(1, 64 << 30, "bytes"),
         Value::Number(Bounds::FULL.bytes_max),
-        "Bytes in the files that one scan takes in; more are refused.",
+        "Bytes in the changed files that one scan accepts; more are refused.",
     ),
     strict(
         Key::KeepDays,
         "gc.keep_days",
         number(0, 36_500, "days"),
         Value::Number(30),
-        "Age up to which gc keeps backups, history and trash.",
+        "How long gc keeps backups, history and trash.",
     ),
     strict(
         Key::KeepBytes,
         "gc.keep_bytes",
         Form::Number { min: 0, max: 1 << 50, unit: "bytes", zero: Some("no bound") },
         Value::Number(0),
-        "Size beyond which gc removes the oldest even if it is younger, save what is younger than a day.",
+        "Size beyond which gc removes the oldest even if younger, but nothing younger than a day.",
     ),
 ];
 

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::layers::{Held, Origin, take_all};
+use super::layers::{Held, Origin, Sourced, take_all};
+use super::outer::{self, Outer};
 use super::parse::{self, Fault, Given, Place};
-use super::settings::{SETTINGS, find};
+use super::settings::{Key, SETTINGS, Value, find};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::state::STATE_FOLDER;
@@ -74,6 +75,8 @@ pub struct Loaded {
     pub user: Option<PolicyFile>,
     /// The file in the workspace.
     pub workspace: PolicyFile,
+    /// What workspaces that this one lies in protect.
+    pub outer: Vec<Outer>,
     /// Environment variables that look like the policy's and are not.
     pub unknown_variables: Vec<String>,
 }
@@ -91,14 +94,38 @@ pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
         let bytes = read_user_file(path, &shown)?;
         user = Some(PolicyFile { path: shown.clone(), exists: bytes.is_some() });
         take_file(&mut held, &shown, bytes, |given| Origin::User(given.place))?;
+        pin(&mut held);
     }
     let shown = workspace.shown(&workspace_file());
     let bytes = read_workspace_file(workspace, &shown)?;
     let own = PolicyFile { path: shown.clone(), exists: bytes.is_some() };
     take_file(&mut held, &shown, bytes, |given| Origin::Workspace(given.place))?;
+    let outer = outer::load(workspace)?;
+    note_outer(&mut held, &outer);
     let unknown_variables = take_environment(&mut held, sources)?;
     take_flags(&mut held, sources)?;
-    Ok(Loaded { held, user, workspace: own, unknown_variables })
+    Ok(Loaded { held, user, workspace: own, outer, unknown_variables })
+}
+
+/// Pins the settings that the user's own file names.
+fn pin(held: &mut [Held]) {
+    let names = held.iter().find_map(|held| match (held.setting.key, &held.value) {
+        (Key::Pinned, Value::List(names)) => Some(names.clone()),
+        _ => None,
+    });
+    for held in held.iter_mut() {
+        held.pinned = names.iter().flatten().any(|name| name == held.setting.name);
+    }
+}
+
+/// Shows what outer workspaces protect beside this one's own globs, which count from another root.
+fn note_outer(held: &mut [Held], outer: &[Outer]) {
+    for held in held.iter_mut().filter(|held| held.setting.key == Key::Protect) {
+        for Outer { file, place, globs, .. } in outer.iter().filter(|outer| !outer.globs.is_empty()) {
+            let origin = Origin::Outer(file.clone(), *place);
+            held.sources.push(Sourced { value: Value::List(globs.clone()), origin });
+        }
+    }
 }
 
 /// The path of the workspace's own file.
@@ -138,8 +165,12 @@ fn take_environment(held: &mut [Held], sources: &Sources) -> Result<Vec<String>,
                 .detail("variable", name.clone())
                 .detail("key", held.setting.name)
         })?;
-        // Only a workspace's file is ever refused.
-        let _ = held.take(value, Origin::Environment(name.clone()));
+        held.take(value, Origin::Environment(name.clone())).map_err(|message| {
+            Error::invalid(format!("the environment variable {name}: {message}"))
+                .suggest(format!("Unset {name}."))
+                .detail("variable", name.clone())
+                .detail("key", held.setting.name)
+        })?;
     }
     Ok(unknown)
 }
@@ -154,7 +185,7 @@ fn take_flags(held: &mut [Held], sources: &Sources) -> Result<(), Error> {
         let setting = find(name.trim()).ok_or_else(|| refused(parse::unknown(name.trim())))?;
         let value = parse::parse_text(setting, text).map_err(refused)?;
         if let Some(held) = held.iter_mut().find(|held| held.setting.name == setting.name) {
-            let _ = held.take(value, Origin::Flag);
+            held.take(value, Origin::Flag).map_err(refused)?;
         }
     }
     Ok(())
@@ -162,7 +193,7 @@ fn take_flags(held: &mut [Held], sources: &Sources) -> Result<(), Error> {
 
 /// The refusal of every call while a policy file is not as it should be: what it was meant to
 /// forbid is not known.
-fn bad_file(shown: &str, fault: &Fault) -> Error {
+pub(super) fn bad_file(shown: &str, fault: &Fault) -> Error {
     let (at, where_to) = match fault.place {
         Some(Place { line, column }) => {
             (format!("{shown}:{line}:{column}"), format!("line {line} of {shown}"))
@@ -222,7 +253,7 @@ fn is_link(workspace: &Workspace, name: &str) -> bool {
 }
 
 /// The bytes of an opened file.
-fn read_opened(file: File, shown: &str) -> Result<Vec<u8>, Error> {
+pub(super) fn read_opened(file: File, shown: &str) -> Result<Vec<u8>, Error> {
     let stat = rustix::fs::fstat(&file).map_err(|errno| unreadable(shown, errno))?;
     if !fs::is_regular(&stat) {
         return Err(no_regular_file(
@@ -240,12 +271,12 @@ fn read_opened(file: File, shown: &str) -> Result<Vec<u8>, Error> {
 }
 
 /// The refusal of something else in the file's place.
-fn no_regular_file(shown: &str, what: &str) -> Error {
+pub(super) fn no_regular_file(shown: &str, what: &str) -> Error {
     bad_file(shown, &Fault { place: None, key: None, message: format!("it is {what}") })
 }
 
 /// The refusal where a file is there and cannot be read.
-fn unreadable(shown: &str, source: impl Into<std::io::Error>) -> Error {
+pub(super) fn unreadable(shown: &str, source: impl Into<std::io::Error>) -> Error {
     Error::io("read the policy file", shown, source).suggest(format!(
         "Make {shown} readable, or remove it: no tool works before, since the policy that was meant is not known."
     ))
