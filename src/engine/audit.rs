@@ -79,6 +79,9 @@ pub struct Record {
     /// The change's own name, by which a record is known to be there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
+    /// What the policy made of the change, `warn` or `off`, where its caller had not seen the bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
     /// What was wrong, of a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,

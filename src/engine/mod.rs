@@ -62,6 +62,8 @@ pub struct Engine {
     changed: Vec<AuditFile>,
     /// The change's own name, of a call that made one.
     change: Option<String>,
+    /// What the policy made of it, where its caller had not seen the bytes.
+    gate: Option<String>,
     /// Whether the audit log has the call already.
     is_audited: bool,
     /// When the call began.
@@ -97,6 +99,7 @@ impl Engine {
             dry_run: false,
             changed: Vec::new(),
             change: None,
+            gate: None,
             is_audited: false,
             begun: Instant::now(),
             seen: Vec::new(),
@@ -146,6 +149,11 @@ impl Engine {
         self.change = change.map(str::to_owned);
     }
 
+    /// Notes what the policy made of a change whose caller had not seen the bytes.
+    pub fn note_gate(&mut self, gate: Option<&str>) {
+        self.gate = gate.map(str::to_owned);
+    }
+
     /// Whether the call has changed anything.
     #[must_use]
     pub fn has_changed(&self) -> bool {
@@ -191,6 +199,7 @@ impl Engine {
             files,
             snapshot: self.snapshot.clone(),
             change: self.change.clone(),
+            gate: self.gate.clone(),
             message: refusal.map(|error| error.message().to_owned()),
             duration_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
         }

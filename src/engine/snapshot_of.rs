@@ -281,6 +281,7 @@ fn change_of<'a>(record: &'a Record<'_>) -> Change<'a> {
         session: &entry.session,
         tool: &entry.tool,
         seq: entry.seq,
+        gate: entry.gate.as_deref(),
         time: UNIX_EPOCH + Duration::from_secs(entry.time),
         files: record.files.iter().map(file).collect(),
         folders: record.folders.iter().map(folder).collect(),

@@ -91,6 +91,9 @@ pub struct Entry {
     /// Why the change was made
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// `warn` or `off`: the policy allowed the change although its caller had not read the current bytes
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
 }
 
 /// The tool.
@@ -176,6 +179,7 @@ impl Entry {
             deletions: stat.deletions,
             subject: says_more.then(|| snapshot.subject.clone()),
             why: snapshot.why.clone(),
+            gate: snapshot.gate.clone(),
         }
     }
 
@@ -193,7 +197,8 @@ impl Entry {
             _ => self.tool.clone(),
         });
         let session = self.session.as_deref().unwrap_or("-");
-        format!("{id} {} {session} {subject} (+{} -{})", self.time, self.insertions, self.deletions)
+        let gate = self.gate.as_ref().map(|gate| format!(" [gate {gate}]")).unwrap_or_default();
+        format!("{id} {} {session} {subject} (+{} -{}){gate}", self.time, self.insertions, self.deletions)
     }
 }
 

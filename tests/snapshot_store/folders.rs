@@ -22,6 +22,7 @@ fn moved(place: &Place, now: &str, before: Option<&str>, after: Option<&str>) ->
         session: "tester",
         tool: "move",
         seq: 3,
+        gate: None,
         time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
         files: Vec::new(),
         folders: vec![folder],

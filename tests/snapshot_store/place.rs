@@ -241,6 +241,7 @@ pub fn record(
         session: "tester",
         tool: "write",
         seq: 3,
+        gate: None,
         time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
         files,
         folders: Vec::new(),

@@ -574,6 +574,38 @@ fn what_an_outer_workspace_protects_is_protected_in_an_inner_one() {
 }
 
 #[test]
+fn a_change_without_proof_says_so_in_its_snapshot_and_its_audit_record() {
+    for gate in ["warn", "off"] {
+        for way in ["policy", "flag", "variable", "edit"] {
+            let ws = Workspace::with(&[("a.txt", "one\n")]);
+            if way == "policy" {
+                ws.write(".lbx/config.toml", format!("gate = '{gate}'"));
+            }
+            let edit = ["edit", "a.txt", "--old-string", "one", "--new-string", "two"];
+            let call = ws.call(if way == "edit" { &edit[..] } else { &WRITE });
+            let call = match way {
+                "policy" => call,
+                "flag" => call.arguments(&["--set", &format!("gate={gate}")]),
+                _ => call.env("LBX_GATE", gate),
+            };
+            let _ = call.run().success();
+            let trailers = ws.git(&["log", "-1", "--format=%(trailers:key=Lbx-Gate)", "lbx-snapshots"]);
+            assert_eq!(trailers.trim(), format!("Lbx-Gate: {gate}"), "{way}");
+            assert_eq!(ws.lbx(&["log"]).ok()["snapshots"][0]["gate"], gate, "{way}");
+            assert!(ws.lbx(&["log", "-t"]).stdout_text().contains(&format!("[gate {gate}]")), "{way}");
+            assert_eq!(ws.lbx(&["audit"]).ok()["records"][0]["gate"], gate, "{way}");
+        }
+    }
+    // A change with proof says nothing, whatever the policy.
+    let ws = with_policy("gate = 'off'");
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&WRITE).ok();
+    ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
+    assert!(!ws.git(&["log", "--format=%B", "lbx-snapshots"]).contains("Lbx-Gate"));
+    assert!(ws.lbx(&["audit"]).ok()["records"].as_array().unwrap().iter().all(|it| it["gate"].is_null()));
+}
+
+#[test]
 fn a_fault_in_a_policy_file_stops_every_tool_and_is_told_with_its_line() {
     let ws = with_policy("gate = \"warn\"\n\n[limits]\nraed = 3\n");
     for call in [&["read", "a.txt"][..], &["ls"], &WRITE, &["undo"], &["config"], &["grep", "one"]] {

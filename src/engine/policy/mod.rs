@@ -37,6 +37,18 @@ pub enum Gate {
     Off,
 }
 
+impl Gate {
+    /// The word in a policy file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Warn => "warn",
+            Self::Off => "off",
+        }
+    }
+}
+
 /// What proves a hunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchGate {

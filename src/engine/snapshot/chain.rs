@@ -28,6 +28,8 @@ pub struct Stamp<'a> {
     pub seq: u64,
     /// When, in seconds since 1970.
     pub seconds: i64,
+    /// What the policy made of a change without proof, where it was one.
+    pub gate: Option<&'a str>,
 }
 
 /// Commits that grow on top of the branch; none is visible before the branch moves.
@@ -141,6 +143,7 @@ impl<'a> Chain<'a> {
             tool: tool.to_owned(),
             seq: if is_external { 0 } else { self.stamp.seq },
             head: self.head.map(|id| id.to_string()),
+            gate: self.stamp.gate.filter(|_| !is_external).map(str::to_owned),
         };
         let time = gix::date::Time::new(self.stamp.seconds, 0);
         let author = gix::actor::Signature { name: AUTHOR.0.into(), email: AUTHOR.1.into(), time };

@@ -17,6 +17,8 @@ pub struct Change<'a> {
     pub tool: &'a str,
     /// Its number in the journal.
     pub seq: u64,
+    /// What the policy made of it, `warn` or `off`, where its caller had not seen the bytes.
+    pub gate: Option<&'a str>,
     /// When it was made.
     pub time: SystemTime,
     /// Every path that it touched, each once, but for those in `folders`.

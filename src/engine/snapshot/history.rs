@@ -57,6 +57,8 @@ pub struct Snapshot {
     pub tool: String,
     /// Its number in the journal.
     pub seq: u64,
+    /// What the policy made of it, where its caller had not seen the bytes.
+    pub gate: Option<String>,
     /// When, in seconds since 1970.
     pub seconds: i64,
     /// The paths that it changed, with their lines.
@@ -182,6 +184,7 @@ impl Store {
                 session: trailers.session,
                 tool: trailers.tool,
                 seq: trailers.seq,
+                gate: trailers.gate,
                 seconds: commit.time().doing(doing)?.seconds,
                 files: Vec::new(),
                 truncated: false,

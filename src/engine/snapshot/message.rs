@@ -16,6 +16,8 @@ pub struct Trailers {
     pub tool: String,
     /// Its number in the journal; 0 where it has none.
     pub seq: u64,
+    /// What the policy made of a change whose caller had not seen the bytes: `warn` or `off`.
+    pub gate: Option<String>,
     /// HEAD as the snapshot knew it, in hex; `None` where it was unborn.
     pub head: Option<String>,
 }
@@ -29,11 +31,13 @@ pub fn compose(subject: &str, why: Option<&str>, trailers: &Trailers) -> BString
     let session = one_line(&trailers.session);
     let session = if session.is_empty() { session } else { format!("Lbx-Session: {session}\n") };
     let seq = if trailers.seq == 0 { String::new() } else { format!("Lbx-Seq: {}\n", trailers.seq) };
+    let gate = trailers.gate.as_ref().map(|gate| format!("Lbx-Gate: {}\n", one_line(gate)));
     let message = format!(
-        "{}\n\n{}{session}Lbx-Tool: {}\n{seq}{}",
+        "{}\n\n{}{session}Lbx-Tool: {}\n{seq}{}{}",
         one_line(subject),
         body.unwrap_or_default(),
         one_line(&trailers.tool),
+        gate.unwrap_or_default(),
         head.unwrap_or_default(),
     );
     message.into()
@@ -53,6 +57,7 @@ pub fn trailers(message: &BStr) -> Option<Trailers> {
             Some(seq) => seq.parse().ok()?,
             None => 0,
         },
+        gate: find("Lbx-Gate"),
         head: find("Lbx-Head"),
     })
 }
@@ -98,7 +103,13 @@ mod tests {
     use super::*;
 
     fn some() -> Trailers {
-        Trailers { session: "s".into(), tool: "write".into(), seq: 7, head: Some("ab".into()) }
+        Trailers {
+            session: "s".into(),
+            tool: "write".into(),
+            seq: 7,
+            gate: Some("warn".into()),
+            head: Some("ab".into()),
+        }
     }
 
     #[test]
@@ -111,7 +122,8 @@ mod tests {
 
     #[test]
     fn what_nobody_did_through_lbx_has_no_session() {
-        let nobody = Trailers { session: String::new(), tool: "external".into(), seq: 0, head: None };
+        let nobody =
+            Trailers { session: String::new(), tool: "external".into(), seq: 0, gate: None, head: None };
         let message = compose("external: a", None, &nobody);
         assert_eq!(message, "external: a\n\nLbx-Tool: external\n");
         assert_eq!(trailers(message.as_bstr()), Some(nobody));

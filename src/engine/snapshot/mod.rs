@@ -176,7 +176,12 @@ impl Store {
         let tip = self.branch.tip(&self.repo)?;
         self.branch.check_free(&self.repo)?;
         self.branch.check_ours(&self.repo, tip)?;
-        let stamp = Stamp { session: change.session, seq: change.seq, seconds: seconds(change.time) };
+        let stamp = Stamp {
+            session: change.session,
+            seq: change.seq,
+            seconds: seconds(change.time),
+            gate: change.gate,
+        };
         let mut chain = Chain::begin(&self.repo, tip, stamp)?;
         let prepared = prepare::prepare(
             &self.repo,

@@ -329,6 +329,7 @@ impl Change<'_> {
     /// Notes for the audit log what the change did.
     fn note_changed(&mut self) {
         self.engine.note_changed(audit_files(&self.entry), Some(&self.entry.id));
+        self.engine.note_gate(self.entry.gate.as_deref());
     }
 
     /// What follows a change that stands: marks, snapshot, history.

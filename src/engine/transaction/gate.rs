@@ -234,6 +234,7 @@ impl Change<'_> {
 
     /// Warns, where the policy wants that, of what the gate would have refused.
     fn let_through(&mut self, shown: &str, missing: &Missing, intent: Intent) {
+        self.entry.gate = Some(self.engine.policy().gate().name().to_owned());
         if self.gate() == Gate::Warn {
             let what = match missing {
                 Missing::Fresh(_) => "has changed since it was read",

@@ -117,6 +117,9 @@ pub struct Entry {
     /// The caller's reason.
     #[serde(default)]
     pub why: Option<String>,
+    /// What the policy made of the change, `warn` or `off`, where its caller had not seen the bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
     /// Digest of the request, by which a repeated one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Sha256>,
@@ -166,6 +169,7 @@ impl Entry {
             time,
             subject: String::new(),
             why: None,
+            gate: None,
             request: None,
             reverts: Vec::new(),
             merged: Vec::new(),

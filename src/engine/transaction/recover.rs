@@ -141,6 +141,7 @@ fn audit_late(engine: &mut Engine, state: &State, entry: &Entry, snapshot: Optio
         files,
         snapshot,
         change: Some(entry.id.clone()),
+        gate: entry.gate.clone(),
         message: Some("the call was killed half-way; the next call completed the change".to_owned()),
         duration_ms: 0,
     };
