@@ -250,7 +250,10 @@ fn a_mixed_file_keeps_the_ending_of_each_line_that_stays() {
         tried += 1;
         let mixed: String = text
             .split_inclusive('\n')
-            .map(|line| line.replace('\n', random.of(&["\n", "\r\n", "\n"])))
+            .map(|line| {
+                let ending: &&str = random.of(&["\n", "\r\n", "\n"]);
+                line.replace('\n', ending)
+            })
             .collect();
         let made = applied(&mixed, &edit).unwrap();
         assert_eq!(made.replace("\r\n", "\n"), text.replacen(&edit.old, &edit.new, 1));
