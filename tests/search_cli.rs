@@ -296,7 +296,7 @@ fn what_hands_reach_for_is_there() {
         let output = lbx(tree.path(), &["grep", "-q", pattern]);
         assert_eq!(output.status.code(), Some(status), "{pattern}");
         assert_eq!(data(&output)["matched"], u64::from(status == 0));
-        assert!(lbx(tree.path(), &["grep", "-qt", pattern]).stdout.is_empty());
+        assert!(lbx(tree.path(), &["grep", "-q", "--text", pattern]).stdout.is_empty());
     }
     for flags in [
         &["--color", "never"][..],

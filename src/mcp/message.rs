@@ -33,9 +33,9 @@ pub fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessa
 
 /// The answer to a line that was longer than allowed.
 #[must_use]
-pub fn too_long(bytes_max: usize) -> Box<ServerJsonRpcMessage> {
+pub fn too_long(bytes_max: usize, id: Option<RequestId>) -> Box<ServerJsonRpcMessage> {
     let message = format!("a message may have {bytes_max} bytes; this one had more");
-    refusal(ErrorData::invalid_request(message, None), None)
+    refusal(ErrorData::invalid_request(message, None), id)
 }
 
 /// The message in a JSON value; `flaw` is what its text did wrong.

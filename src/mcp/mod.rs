@@ -7,8 +7,10 @@
 mod answer;
 mod call;
 mod declare;
+mod id;
 mod lines;
 mod message;
+mod queue;
 mod server;
 mod transport;
 

@@ -19,9 +19,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::lines::{Line, Lines};
 use super::message;
+use super::queue::Queue;
 
-/// Bytes of one message from the client.
-const LINE_BYTES_MAX: usize = 16 << 20;
+/// Bytes of one message from the client: 10 MB of text fit into it where most of it is escaped.
+const LINE_BYTES_MAX: usize = 64 << 20;
 /// Messages that wait to be written; whoever has another one waits.
 const OUTBOX_MESSAGES_MAX: usize = 16;
 /// How long running calls may go on after the client has closed its end, so that requests piped in
@@ -46,12 +47,22 @@ pub struct Stdio<R> {
     connection: Connection,
     /// The answer to a line that was no message, until it is in the outbox.
     refusal: Option<Vec<u8>>,
+    /// Calls that wait for their turn.
+    queue: Queue,
+    /// Whether the client has closed its end.
+    is_at_end: bool,
 }
 
 impl<R: AsyncRead + Unpin> Stdio<R> {
     /// A transport that reads from `reader`.
     pub fn new(reader: R, connection: Connection) -> Self {
-        Self { lines: Lines::new(reader, LINE_BYTES_MAX), connection, refusal: None }
+        Self {
+            lines: Lines::new(reader, LINE_BYTES_MAX),
+            connection,
+            refusal: None,
+            queue: Queue::default(),
+            is_at_end: false,
+        }
     }
 
     /// Whether the service can take a message now: before the handshake only requests.
@@ -90,17 +101,32 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for Stdio<R> {
                     place.send(refusal);
                 }
             }
-            let parsed = match self.lines.next().await {
+            if let Some(call) = self.queue.next() {
+                return Some(call);
+            }
+            if self.is_at_end && self.queue.is_empty() {
+                self.close_soon();
+                return None;
+            }
+            let line = tokio::select! {
+                () = self.queue.freed(), if !self.queue.is_empty() => continue,
+                line = self.lines.next(), if !self.is_at_end && self.queue.has_room() => line,
+            };
+            let (parsed, bytes) = match line {
                 Line::Whole(line) if line.trim_ascii().is_empty() => continue,
-                Line::Whole(line) => message::parse(&line),
-                Line::TooLong => Err(message::too_long(LINE_BYTES_MAX)),
+                Line::Whole(line) => (message::parse(&line), line.len()),
+                Line::TooLong(id) => (Err(message::too_long(LINE_BYTES_MAX, id)), 0),
                 Line::End => {
-                    self.close_soon();
-                    return None;
+                    self.is_at_end = true;
+                    continue;
                 }
             };
             match parsed {
-                Ok(message) if self.is_wanted(&message) => return Some(message),
+                Ok(message) if self.is_wanted(&message) => {
+                    if let Some(message) = self.queue.take(message, bytes) {
+                        return Some(message);
+                    }
+                }
                 Ok(_) => {}
                 Err(refusal) => self.refusal = line_of(&refusal).ok(),
             }

@@ -246,7 +246,7 @@ fn results_as_text_are_the_payload_alone() {
     assert!(whole.get("structuredContent").is_none());
     let part = client.call("read", &json!({ "path": "a.txt", "limit": 1 }));
     assert_eq!(part["content"][0]["text"], "one\n");
-    assert!(part["content"][1]["text"].as_str().unwrap().contains("--offset 1"), "{part}");
+    assert!(part["content"][1]["text"].as_str().unwrap().contains("go on with offset 1"), "{part}");
     client.refused("read", &json!({ "path": "none.txt" }), "not_found");
 }
 
@@ -332,4 +332,66 @@ fn a_large_image_is_shown_where_it_fits_a_message() {
     assert!(error["suggested_action"].as_str().unwrap().contains("command line"), "{error}");
     let error = client.refused("read", &json!({ "path": "large.gif", "binary": "base64" }), "too_large");
     assert!(error["suggested_action"].as_str().unwrap().contains("max_bytes"), "{error}");
+}
+
+#[test]
+fn calls_that_wait_take_a_bounded_memory_and_a_ping_overtakes_them() {
+    /// Calls of a megabyte each.
+    const CALLS: usize = 240;
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
+    let content = "0123456789abcde\n".repeat(1 << 16);
+    for number in 0..CALLS {
+        let arguments = json!({ "path": format!("{number}.txt"), "content": content, "dry_run": true });
+        let call = json!({ "jsonrpc": "2.0", "id": format!("call {number}"), "method": "tools/call",
+            "params": { "name": "write", "arguments": arguments } });
+        client.send(call.to_string());
+    }
+    client.send(r#"{"jsonrpc":"2.0","id":"ping","method":"ping"}"#);
+    let answers: Vec<Value> = (0..=CALLS).map(|_| client.next()).collect();
+    assert!(answers.iter().all(|answer| answer["error"].is_null()));
+    let status = std::fs::read_to_string(format!("/proc/{}/status", client.process.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kilobytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(kilobytes < 230_000, "{kilobytes} kB");
+}
+
+#[test]
+fn what_is_suggested_names_fields_and_no_flags() {
+    let workspace = Workspace::with(&[("a.txt", "one\n"), ("b.bin", "\0"), ("c.txt", "x\n")]);
+    let mut client = workspace.serve(&[]);
+    client.ok("read", &json!({ "path": "c.txt" }));
+    workspace.write("c.txt", "y\n");
+    for (tool, arguments) in [
+        ("edit", json!({ "path": "a.txt", "old_string": "one", "new_string": "two" })),
+        ("edit", json!({ "path": "c.txt", "old_string": "x", "new_string": "z" })),
+        ("write", json!({ "path": "a.txt", "content": "x" })),
+        ("write", json!({ "path": "a.txt" })),
+        ("read", json!({ "path": "none.txt" })),
+        ("read", json!({ "path": "b.bin" })),
+        ("read", json!({ "path": "../x" })),
+        ("read", json!({ "pth": "x" })),
+        ("read", json!({ "path": "a.txt", "limit": "x" })),
+        ("read", json!({ "path": "a.txt", "session": "../x" })),
+        ("grep", json!({ "pattern": "(" })),
+        ("grep", json!({ "pattern": "a\\nb" })),
+        ("grep", json!({ "pattern": "x", "type": "nosuch" })),
+        ("undo", json!({ "session": "other" })),
+        ("diff", json!({ "from": "nosuch" })),
+        ("log", json!({ "path": "nosuch" })),
+        ("restore", json!({ "trash_id": "nosuch" })),
+        ("delete", json!({ "path": "nosuch" })),
+        ("move", json!({ "from": "a.txt", "to": "c.txt" })),
+        ("patch", json!({ "patch": "nothing" })),
+    ] {
+        let result = client.call(tool, &arguments);
+        let text = result["content"][0]["text"].as_str().unwrap();
+        let is_flag = |word: &str| {
+            word.trim_start_matches(['(', '`', '"'])
+                .strip_prefix("--")
+                .is_some_and(|flag| flag.starts_with(|first: char| first.is_ascii_lowercase()))
+        };
+        assert!(!text.split_whitespace().any(is_flag), "{tool} {arguments}: {text}");
+        assert!(!text.contains("`lbx ") && !text.contains("command line"), "{tool} {arguments}: {text}");
+    }
 }

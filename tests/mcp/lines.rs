@@ -78,9 +78,22 @@ fn empty_lines_and_carriage_returns_are_passed_over() {
 fn a_line_that_is_too_long_is_refused_and_the_next_one_read() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
-    client.send(vec![b'x'; 20 << 20]);
-    let answer = client.next();
-    assert_eq!(answer["error"]["code"], -32600, "{answer}");
+    let long = "x".repeat(65 << 20);
+    for (line, id) in [
+        (long.clone(), json!(null)),
+        (
+            format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"{long}"}}}}"#),
+            json!(7),
+        ),
+        (
+            format!(r#"{{"params":{{"id":1,"x":"{long}"}},"jsonrpc":"2.0","method":"ping","id":"last"}}"#),
+            json!("last"),
+        ),
+    ] {
+        client.send(line);
+        let answer = client.next();
+        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32600), &id), "{answer}");
+    }
     assert!(!client.tools().is_empty());
 }
 
@@ -105,4 +118,13 @@ fn garbage_before_the_handshake_is_answered_and_notifications_are_passed_over() 
     assert_eq!(client.ask("tools/list", &json!({}))["error"]["code"], -32602);
     client.greet("2025-06-18");
     client.ok("read", &json!({ "path": "a.txt" }));
+}
+
+#[test]
+fn ten_megabytes_of_escapes_fit_into_a_message() {
+    let workspace = Workspace::with(&[]);
+    let content = "\u{1}".repeat(10_000_000);
+    let mut client = workspace.serve(&[]);
+    client.ok("write", &json!({ "path": "long.txt", "content": content }));
+    assert_eq!(std::fs::metadata(workspace.path("long.txt")).unwrap().len(), 10_000_000);
 }

@@ -1,0 +1,136 @@
+//! Calls that wait for their turn: as many, and as large, as the memory may hold.
+//!
+//! A client may send faster than calls are carried out. Beyond the bound nothing more is read, and the
+//! client waits at its end of the pipe. What is no call is handed on at once as long as it can be seen, so
+//! that a ping or a cancellation overtakes the calls that wait.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, GetExtensions as _, JsonRpcMessage, RequestId,
+};
+use tokio::sync::Notify;
+
+/// Calls that the service has at once, running or waiting for a thread.
+const RUNNING_MAX: usize = 64;
+/// Bytes of their messages. A single call may have more.
+const RUNNING_BYTES_MAX: usize = 32 << 20;
+/// Calls that are held back behind these.
+const HELD_MAX: usize = 64;
+/// Bytes of their messages.
+const HELD_BYTES_MAX: usize = 8 << 20;
+
+/// The calls of a client.
+#[derive(Default)]
+pub struct Queue {
+    /// Those that wait, with the bytes of each.
+    held: VecDeque<(ClientJsonRpcMessage, usize)>,
+    /// Those that the service has.
+    running: Arc<Running>,
+}
+
+/// The calls that the service has.
+#[derive(Default)]
+struct Running {
+    /// How many, and the bytes of their messages.
+    load: Mutex<Load>,
+    /// Told when one has ended.
+    ended: Notify,
+}
+
+/// A number of calls and the bytes of their messages.
+#[derive(Default, Clone, Copy)]
+struct Load {
+    /// How many.
+    calls: usize,
+    /// Bytes.
+    bytes: usize,
+}
+
+/// Travels with a call; the call has ended when it is dropped.
+struct Ticket {
+    /// The calls among which it is.
+    running: Arc<Running>,
+    /// Bytes of its message.
+    bytes: usize,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        {
+            let mut load = self.running.load.lock().unwrap_or_else(PoisonError::into_inner);
+            load.calls = load.calls.saturating_sub(1);
+            load.bytes = load.bytes.saturating_sub(self.bytes);
+        }
+        self.running.ended.notify_one();
+    }
+}
+
+impl Queue {
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Whether another message may be read.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let bytes: usize = self.held.iter().map(|(_, bytes)| bytes).sum();
+        self.held.len() < HELD_MAX && bytes < HELD_BYTES_MAX
+    }
+
+    /// Waits until a call has ended.
+    pub async fn freed(&self) {
+        self.running.ended.notified().await;
+    }
+
+    /// Takes a message of so many bytes; gives back what need not wait.
+    #[must_use]
+    pub fn take(&mut self, message: ClientJsonRpcMessage, bytes: usize) -> Option<ClientJsonRpcMessage> {
+        match &message {
+            JsonRpcMessage::Request(request)
+                if matches!(request.request, ClientRequest::CallToolRequest(_)) =>
+            {
+                self.held.push_back((message, bytes));
+                return None;
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification {
+                    self.forget(cancelled.params.request_id.as_ref());
+                }
+            }
+            _ => {}
+        }
+        Some(message)
+    }
+
+    /// Forgets a call that was cancelled while it waited: nobody wants its result.
+    fn forget(&mut self, cancelled: Option<&RequestId>) {
+        self.held.retain(|(message, _)| match message {
+            JsonRpcMessage::Request(request) => Some(&request.id) != cancelled,
+            _ => true,
+        });
+    }
+
+    /// The next call, if the service may have it.
+    #[must_use]
+    pub fn next(&mut self) -> Option<ClientJsonRpcMessage> {
+        let bytes = self.held.front()?.1;
+        {
+            let mut load = self.running.load.lock().unwrap_or_else(PoisonError::into_inner);
+            let fits = load.calls < RUNNING_MAX && load.bytes + bytes <= RUNNING_BYTES_MAX;
+            if !fits && load.calls > 0 {
+                return None;
+            }
+            *load = Load { calls: load.calls + 1, bytes: load.bytes + bytes };
+        }
+        let ticket = Ticket { running: self.running.clone(), bytes };
+        let (mut message, _) = self.held.pop_front()?;
+        if let JsonRpcMessage::Request(request) = &mut message {
+            request.request.extensions_mut().insert(Arc::new(ticket));
+        }
+        Some(message)
+    }
+}
