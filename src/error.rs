@@ -240,6 +240,8 @@ struct Inner {
     suggested_action: Option<Cow<'static, str>>,
     /// The same step as a command line.
     command: Option<String>,
+    /// Where that command stands in the suggested action for a caller on the command line.
+    command_at: Option<usize>,
     /// What is said beside it to a caller on the command line alone.
     on_command_line: Option<Cow<'static, str>>,
     /// The same facts for programs.
@@ -259,6 +261,7 @@ impl Error {
             path: None,
             suggested_action: None,
             command: None,
+            command_at: None,
             on_command_line: None,
             details: Map::new(),
             applied: false,
@@ -314,6 +317,14 @@ impl Error {
         self
     }
 
+    /// Suggests a step that one command does, and what comes then. Only a caller that has a shell is told
+    /// the command.
+    #[must_use]
+    pub fn suggest_running(mut self, step: String, command: impl Into<String>, then: &str) -> Self {
+        self.0.command_at = Some(step.len());
+        self.suggest(step + then).command(command)
+    }
+
     /// Gives the next step as a command line, for a caller that has a shell.
     #[must_use]
     pub fn command(mut self, command: impl Into<String>) -> Self {
@@ -335,9 +346,15 @@ impl Error {
             let is_own = self.0.suggested_action.is_some();
             self.0.kind.on_command_line().filter(|_| !is_own)
         });
+        let action = self.suggested_action();
+        if let Some((command, (step, then))) =
+            self.suggested_command().zip(self.0.command_at.and_then(|at| action.split_at_checked(at)))
+        {
+            return Cow::Owned(format!("{step} ({command}){then}"));
+        }
         match hint {
-            Some(hint) => Cow::Owned(format!("{} {hint}", self.suggested_action())),
-            None => Cow::Borrowed(self.suggested_action()),
+            Some(hint) => Cow::Owned(format!("{action} {hint}")),
+            None => Cow::Borrowed(action),
         }
     }
 

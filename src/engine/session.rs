@@ -68,7 +68,7 @@ impl FromStr for SessionId {
         Err(Error::invalid(format!(
             "session id {text:?}: expected 1 to {ID_CHARACTERS_MAX} of A-Z a-z 0-9 . _ -, not beginning with a dot"
         ))
-        .suggest("Give another --session (or LBX_SESSION), such as agent-1."))
+        .suggest("Give another session, such as agent-1."))
     }
 }
 
@@ -465,7 +465,7 @@ fn parse(bytes: &[u8], name: &str) -> Result<Option<SessionState>, Error> {
             ErrorKind::IoError,
             format!("{} was written by a newer lbx (version {version})", shown(&format!("{FOLDER}/{name}"))),
         )
-        .suggest("Use the newer lbx, or another --session."));
+        .suggest("Use the newer lbx, or another session."));
     }
     let Ok(mut session) = serde_json::from_slice::<SessionState>(bytes) else {
         return Ok(None);

@@ -179,7 +179,8 @@ fn unknown_type(builder: &TypesBuilder, names: &[String]) -> Error {
         format!("unknown type: {unknown}; near it: {}", near.join(", "))
     };
     Error::invalid(message)
-        .suggest("Use one of ripgrep's types (`rg --type-list`), such as rust, py, ts, or a glob in include.")
+        .suggest("Use one of ripgrep's types, such as rust, py, ts, or a glob in include.")
+        .on_command_line("`rg --type-list` lists them.")
         .detail("near", near)
 }
 

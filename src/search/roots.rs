@@ -8,6 +8,7 @@ use super::walk::Root;
 use crate::engine::fs;
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
+use crate::text::counted::counted;
 
 /// Paths in one request.
 const PATHS_MAX: usize = 10_000;
@@ -30,7 +31,7 @@ pub enum Beginning {
 /// for.
 pub fn roots(workspace: &Workspace, paths: &[PathBuf], beginning: Beginning) -> Result<Vec<Root>, Error> {
     if paths.len() > PATHS_MAX {
-        return Err(Error::invalid(format!("{} paths; at most {PATHS_MAX}", paths.len())));
+        return Err(Error::invalid(format!("{}; at most {PATHS_MAX}", counted(paths.len(), "path"))));
     }
     if paths.is_empty() {
         return Ok(vec![root(workspace, Path::new("."), beginning)?]);

@@ -15,6 +15,7 @@ use crate::engine::policy::settings::Key;
 use crate::engine::snapshot_of;
 use crate::engine::state::State;
 use crate::error::{Error, ErrorKind};
+use crate::text::counted::counted;
 
 /// Show the audit log, the newest first, or check that nobody has altered it
 ///
@@ -103,11 +104,8 @@ impl Tool for Audit {
             text.entry(&record.to_string());
         }
         if let Some(offset) = response.next_offset {
-            text.note(format!(
-                "{} of {} records; go on with --offset {offset}",
-                response.records.len(),
-                response.total
-            ));
+            let (shown, go_on) = (response.records.len(), text.option("offset", offset));
+            text.note(format!("{shown} of {}; go on with {go_on}", counted(response.total, "record")));
         }
         if response.verified == Some(true) {
             text.note("the chain is whole");

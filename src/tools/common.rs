@@ -7,6 +7,7 @@ use crate::engine::policy::Policy;
 use crate::engine::transaction::{Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::text::content::{Content, Unsupported, View};
+use crate::text::counted::counted;
 use crate::text::{checked, diff, omission};
 
 /// Bytes of payload in an answer, where the request does not say.
@@ -136,7 +137,7 @@ pub fn must_leave_nothing_out(new: &[u8], old: &[u8], field: &str, shown: &str) 
 pub fn subject(tool: &str, paths: &[WorkspacePath]) -> String {
     match paths {
         [path] => format!("{tool}: {path}"),
-        paths => format!("{tool}: {} files", paths.len()),
+        paths => format!("{tool}: {}", counted(paths.len(), "file")),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::engine::trash::TrashEntry;
 use crate::engine::{Engine, resolve::Place};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
+use crate::text::counted::counted;
 
 /// Delete files and folders, which can be restored
 ///
@@ -110,8 +111,11 @@ impl Tool for Delete {
         };
         for one in deleted {
             let line = format!(
-                "delete: {} ({} files, {} bytes; trash {})\n",
-                one.path, one.files, one.bytes, one.trash_id
+                "delete: {} ({}, {}; trash {})\n",
+                one.path,
+                counted(one.files, "file"),
+                counted(one.bytes, "byte"),
+                one.trash_id
             );
             text.out.extend_from_slice(line.as_bytes());
         }

@@ -173,7 +173,8 @@ impl Tool for Diff {
         };
         filled.map_err(|error| unreadable(&error))?;
         if response.diff.as_ref().is_some_and(|diff| diff.as_bytes() != response.bytes) {
-            engine.warn("the diff is not all UTF-8 and is shown lossily here; --text gives its own bytes");
+            engine
+                .warn("the diff is not all UTF-8 and is shown lossily here; the text form has its own bytes");
         }
         Ok(response)
     }
@@ -184,7 +185,7 @@ impl Tool for Diff {
             text.entry(&file.line());
         }
         if let Some(next) = response.next_offset {
-            text.note(format!("the diff goes on: --offset {next}"));
+            text.note(format!("the diff goes on: {}", text.option("offset", next)));
         }
     }
 

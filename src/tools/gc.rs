@@ -11,6 +11,7 @@ use crate::engine::session::seconds_now;
 use crate::engine::snapshot_of;
 use crate::engine::state::unique_name;
 use crate::error::Error;
+use crate::text::counted::counted;
 
 /// Seconds in a day.
 const DAY: u64 = 24 * 60 * 60;
@@ -90,8 +91,8 @@ impl Tool for Gc {
         if !collected.failed.is_empty() {
             let named: Vec<&str> = collected.failed.iter().take(FAILED_NAMED).map(String::as_str).collect();
             change.engine().warn(format!(
-                "{} files could not be removed, {} among them",
-                collected.failed.len(),
+                "{} could not be removed, {} among them",
+                counted(collected.failed.len(), "file"),
                 named.join(", ")
             ));
         }
@@ -105,8 +106,11 @@ impl Tool for Gc {
 
     fn text(response: &Response, text: &mut Text) {
         let line = format!(
-            "gc: {} files of {} bytes removed, {} of {} kept\n",
-            response.removed.files, response.removed.bytes, response.kept.files, response.kept.bytes
+            "gc: {} of {} removed, {} of {} kept\n",
+            counted(response.removed.files, "file"),
+            counted(response.removed.bytes, "byte"),
+            counted(response.kept.files, "file"),
+            counted(response.kept.bytes, "byte")
         );
         text.out.extend_from_slice(line.as_bytes());
     }

@@ -205,7 +205,10 @@ impl Request {
 /// The refusal of a walk that did not come to its end.
 #[must_use]
 pub fn ran_out(found: u64) -> Error {
-    Error::new(ErrorKind::Timeout, format!("the search ran out of time with {found} entries found"))
-        .suggest("Narrow the path or the pattern, or raise timeout_ms.")
-        .detail("found", found)
+    Error::new(
+        ErrorKind::Timeout,
+        format!("the search ran out of time with {} found", counted(found, "entry")),
+    )
+    .suggest("Narrow the path or the pattern, or raise timeout_ms.")
+    .detail("found", found)
 }

@@ -25,6 +25,7 @@ use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
 use crate::search::walk::{Found, Walk};
 use crate::search::{globs, newest};
+use crate::text::counted::counted;
 
 /// Lines of context at most, on each side.
 const CONTEXT_LINES_MAX: usize = 10_000;
@@ -536,8 +537,9 @@ fn ran_out(control: &crate::control::Control, outcome: &Outcome) -> Error {
     Error::new(
         ErrorKind::Timeout,
         format!(
-            "the search {how} after {} files, with {} matches so far",
-            outcome.files_searched, outcome.matched
+            "the search {how} after {}, with {} so far",
+            counted(outcome.files_searched, "file"),
+            counted(outcome.matched, "match")
         ),
     )
     .suggest("Narrow path, include or type, or raise timeout_ms.")

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::checked::Fault;
 use crate::text::content::Content;
+use crate::text::counted::counted;
 use crate::text::lines;
 
 /// Insert lines after a line of a file
@@ -79,8 +80,9 @@ impl Tool for Insert {
         let seen = change.prove(current, request.expected_sha256, Needs::AnySuchAs(&|| Some(near)))?;
         if request.line > total {
             return Err(Error::invalid(format!(
-                "line {} is past the end: {shown} has {total} lines",
-                request.line
+                "line {} is past the end: {shown} has {}",
+                request.line,
+                counted(total, "line")
             ))
             .at(shown)
             .detail("field", "line")

@@ -149,7 +149,7 @@ impl Tool for Log {
             text.entry(&entry.line());
         }
         if let Some(next) = response.next_offset {
-            text.note(format!("more snapshots: --offset {next}"));
+            text.note(format!("more snapshots: {}", text.option("offset", next)));
         }
     }
 }
@@ -330,7 +330,7 @@ pub fn no_snapshot(name: &str, field: &str, near: &[String]) -> Error {
     }
     error
         .suggest(format!(
-            "Name a snapshot by its id or a unique beginning of it, such as {}; `lbx log` lists them.",
+            "Name a snapshot by its id or a unique beginning of it, such as {}; `log` lists them.",
             near.join(", ")
         ))
         .detail("near", near)

@@ -341,7 +341,11 @@ fn warn_of_text(engine: &mut Engine, place: &Place, text: &Sliced, parts: &[Part
         ));
     }
     if let Some(part) = parts.iter().find(|part| part.first > text.total_lines && part.first > 1) {
-        engine.warn(format!("line {} is past the end: {shown} has {} lines", part.first, text.total_lines));
+        engine.warn(format!(
+            "line {} is past the end: {shown} has {}",
+            part.first,
+            counted(text.total_lines, "line")
+        ));
     }
     for (part, slice) in parts.iter().zip(&text.parts) {
         if slice.skipped_all && part.first <= text.total_lines {

@@ -12,6 +12,7 @@ use crate::engine::transaction::Change;
 use crate::engine::trash::{self, TrashEntry};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
+use crate::text::counted::counted;
 
 /// Bring back what was deleted
 ///
@@ -85,7 +86,7 @@ impl Tool for Restore {
     }
 
     fn text(response: &Response, text: &mut Text) {
-        let line = format!("restore: {} ({} files)\n", response.path, response.files);
+        let line = format!("restore: {} ({})\n", response.path, counted(response.files, "file"));
         text.out.extend_from_slice(line.as_bytes());
     }
 }

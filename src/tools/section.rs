@@ -15,6 +15,7 @@ use crate::engine::transaction::{Change, Current, Known, LONG_AGO, Needs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::Content;
+use crate::text::counted::counted;
 use crate::text::markdown::compose::{self, Composed, Document, Refused};
 use crate::text::markdown::find::{self, Name};
 use crate::text::markdown::outline::{self, Heading};
@@ -175,8 +176,10 @@ impl Tool for Section {
     fn text(response: &Response, text: &mut Text) {
         let what = match response.r#match {
             Matched::AlreadyApplied => "already applied".to_owned(),
-            Matched::Created => format!("created, +{} lines", response.lines_added),
-            Matched::Exact => format!("+{} -{} lines", response.lines_added, response.lines_removed),
+            Matched::Created => format!("created, +{}", counted(response.lines_added, "line")),
+            Matched::Exact => {
+                format!("+{} -{}", response.lines_added, counted(response.lines_removed, "line"))
+            }
         };
         let line = format!("{}: {}: {} ({what})\n", Self::NAME, response.path, response.header);
         text.out.extend_from_slice(line.as_bytes());

@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::engine::snapshot::EXTERNAL;
 use crate::engine::snapshot_of;
 use crate::error::Error;
+use crate::text::counted::counted;
 
 /// Commit whatever changed in the work tree to the snapshot branch
 ///
@@ -90,8 +91,10 @@ impl Tool for Snapshot {
     fn text(response: &Response, text: &mut Text) {
         let line = match &response.id {
             Some(id) => format!(
-                "snapshot {id}: {} files, +{} -{} lines",
-                response.files, response.insertions, response.deletions
+                "snapshot {id}: {}, +{} -{}",
+                counted(response.files, "file"),
+                response.insertions,
+                counted(response.deletions, "line")
             ),
             None => "snapshot: nothing has changed".to_owned(),
         };

@@ -10,6 +10,7 @@ use crate::engine::audit::AuditFile;
 use crate::engine::state::State;
 use crate::engine::trash::{self, TrashEntry};
 use crate::error::{Error, ErrorKind};
+use crate::text::counted::counted;
 
 /// Entries in an answer, where the request does not say.
 const ENTRIES: usize = 100;
@@ -100,14 +101,12 @@ impl Tool for Trash {
 
     fn text(response: &Response, text: &mut Text) {
         for entry in &response.entries {
-            text.entry(&format!("{}\t{}\t{}\t{} files", entry.trash_id, entry.time, entry.path, entry.files));
+            let files = counted(entry.files, "file");
+            text.entry(&format!("{}\t{}\t{}\t{files}", entry.trash_id, entry.time, entry.path));
         }
         if response.truncated {
-            text.note(format!(
-                "{} of {} entries; --limit 0 shows all",
-                response.entries.len(),
-                response.total
-            ));
+            let (shown, all) = (response.entries.len(), text.option("limit", 0));
+            text.note(format!("{shown} of {}; {all} shows all", counted(response.total, "entry")));
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::engine::transaction::{Change, Current, Known, Needs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding, View};
+use crate::text::counted::counted;
 use crate::text::diff;
 use crate::text::lines::{self, LineEnding};
 
@@ -185,9 +186,9 @@ impl Response {
         let what = if self.already_applied {
             "unchanged".to_owned()
         } else if self.created {
-            format!("created, {} bytes", self.size)
+            format!("created, {}", counted(self.size, "byte"))
         } else {
-            format!("+{} -{} lines", self.lines_added, self.lines_removed)
+            format!("+{} -{}", self.lines_added, counted(self.lines_removed, "line"))
         };
         text.out.extend_from_slice(format!("{tool}: {} ({what})\n", self.path).as_bytes());
         if let Some(diff) = &self.diff {

@@ -212,7 +212,7 @@ impl Store {
         let subject = match edits {
             [] => return Ok(()),
             [edit] => format!("external: {}", edit.path.to_str_lossy()),
-            _ => format!("external: {} files", edits.len()),
+            _ => format!("external: {}", crate::text::counted::counted(edits.len(), "file")),
         };
         let tree = tree::apply(&self.repo, chain.tree(), edits)?;
         chain.commit(tree, &subject, None, EXTERNAL)?;

@@ -21,6 +21,7 @@ use super::tree::{Edit, Found};
 use super::untracked::{Untracked, may_enter};
 use super::{Moved, PathChange, Place, Store, compare, prepare, seconds, tree, untracked, walk};
 use crate::control::Control;
+use crate::text::counted::counted;
 
 /// Most paths that are compared for the subject of a scan's commit.
 const PATHS_MAX: usize = 100_000;
@@ -119,7 +120,7 @@ impl Store {
         let count = compare::trees(&self.repo, chain.tree(), tree, PATHS_MAX)?.paths;
         let subject = scan.subject.clone().unwrap_or_else(|| match count.as_slice() {
             [one] => format!("external: {}", one.path.to_str_lossy()),
-            more => format!("external: {} files", more.len()),
+            more => format!("external: {}", counted(more.len(), "file")),
         });
         let id = chain.commit(tree, &subject, scan.why, scan.tool)?;
         taken.warnings.splice(0..0, self.warnings.iter().cloned());

@@ -214,10 +214,11 @@ impl Change<'_> {
         };
         let message = format!("refusing to {} {shown}: Read it first{which}", intent.verb());
         let (what, command) = self.smallest_read(current, range);
-        let error = Error::new(ErrorKind::NotRead, message)
-            .at(shown)
-            .suggest(format!("Read {what} ({command}), then repeat the call."))
-            .command(command);
+        let error = Error::new(ErrorKind::NotRead, message).at(shown).suggest_running(
+            format!("Read {what}"),
+            command,
+            ", then repeat the call.",
+        );
         if lines.is_empty() {
             return error;
         }

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::checked::must_fit;
 use crate::text::content::View;
+use crate::text::counted::counted;
 use crate::text::line_diff;
 use crate::text::line_range::{self, LineSpan};
 use crate::text::lines::{self, LineEnding};
@@ -281,7 +282,8 @@ fn scopes(body: &[u8], steps: &[Step], shown: &str) -> Result<Vec<Range<usize>>,
                         None => ("start_line", lines.first),
                         Some(_) => ("end_line", lines.last),
                     };
-                    let message = format!("line {line} is past the end: {shown} has {} lines", total());
+                    let message =
+                        format!("line {line} is past the end: {shown} has {}", counted(total(), "line"));
                     Err(step.invalid(field, &message).at(shown).detail("total_lines", total()))
                 }
             }

@@ -1,6 +1,7 @@
 //! What was read, as text.
 
 use super::answer::{ClippedLine, FileRead, Item, TextRead};
+use crate::text::counted::counted;
 use crate::tools::Text;
 
 /// The bytes of one file, and where to go on.
@@ -15,7 +16,7 @@ pub fn one_as_text(read: &FileRead, named: &str, text: &mut Text) {
             (Some(width), Some(height)) => format!(", {width}x{height} pixels"),
             _ => String::new(),
         };
-        text.note(format!("{}: {mime}, {} bytes{pixels}", read.path, read.size));
+        text.note(format!("{}: {mime}, {}{pixels}", read.path, counted(read.size, "byte")));
     }
     if let Some(cells) = &read.notebook
         && let Some(next) = cells.next_cell
@@ -39,7 +40,8 @@ pub fn notes_of_part(part: &TextRead, named: &str, text: &mut Text) {
         let shown = next_column - 1;
         let (line_field, column) = (text.option("start_line", line), text.option("column", next_column));
         text.note(format!(
-            "{named}line {line} is clipped to {shown} of {bytes} bytes; go on with {line_field} {column}"
+            "{named}line {line} is clipped to {shown} of {}; go on with {line_field} {column}",
+            counted(*bytes, "byte")
         ));
     }
     let is_told = |offset: u64| {

@@ -14,6 +14,7 @@ use crate::engine::{Engine, fs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Hasher;
 use crate::text::content;
+use crate::text::counted::counted;
 
 /// Bytes of the file's start in a refusal.
 const MAGIC_BYTES: usize = 16;
@@ -125,7 +126,8 @@ impl Binary {
     fn refused(&self, shown: &str) -> Error {
         let pixels =
             self.pixels.map_or_else(String::new, |(width, height)| format!(", {width}x{height} pixels"));
-        let message = format!("{shown} is a binary file ({}, {} bytes{pixels})", self.mime, self.size);
+        let message =
+            format!("{shown} is a binary file ({}, {}{pixels})", self.mime, counted(self.size, "byte"));
         let error = Error::new(ErrorKind::BinaryFile, message)
             .at(shown)
             .detail("mime", self.mime)

@@ -15,6 +15,7 @@ use crate::engine::resolve::Place;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::UTF8_BOM;
+use crate::text::counted::counted;
 use crate::text::slice::prefix_within;
 
 /// The largest notebook that is taken apart, in bytes.
@@ -215,7 +216,9 @@ fn output_of(output: &Value) -> String {
 /// A text cut where it is long.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(OUTPUT_CHARACTERS) {
-        Some((cut, _)) => format!("{}… ({} bytes)", text.get(..cut).unwrap_or_default(), text.len()),
+        Some((cut, _)) => {
+            format!("{}… ({})", text.get(..cut).unwrap_or_default(), counted(text.len(), "byte"))
+        }
         None => text.to_owned(),
     }
 }

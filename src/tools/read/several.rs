@@ -32,9 +32,8 @@ pub fn read_several(
     bytes_max: usize,
 ) -> Result<Response, Error> {
     if paths.len() > PATHS_MAX {
-        return Err(
-            Error::invalid(format!("{} paths; at most {PATHS_MAX}", paths.len())).detail("field", "paths")
-        );
+        return Err(Error::invalid(format!("{}; at most {PATHS_MAX}", counted(paths.len(), "path")))
+            .detail("field", "paths"));
     }
     let mut room = Room::new(engine, paths, bytes_max);
     let (mut files, mut first_error) = (Vec::new(), None);

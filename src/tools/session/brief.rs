@@ -3,6 +3,7 @@
 use super::Refused;
 use super::items::{Item, Items, State};
 use crate::engine::Engine;
+use crate::text::counted::counted;
 
 /// The words for a page of items, of which `left` more are not shown.
 pub fn text(engine: &Engine, items: &Items, page: &[Item], refused: Option<&Refused>, left: usize) -> String {
@@ -49,7 +50,9 @@ fn paragraph(engine: &Engine, items: &Items) -> String {
     let (session, root) = (engine.session(), engine.workspace.root().display());
     let changes = match (items.changes(), items.times()) {
         (1, Some((first, _))) => format!("It made one change, at {first}."),
-        (count, Some((first, last))) => format!("It made {count} changes, from {first} to {last}."),
+        (count, Some((first, last))) => {
+            format!("It made {}, from {first} to {last}.", counted(count, "change"))
+        }
         _ => "It has changed nothing.".to_owned(),
     };
     format!(

@@ -18,6 +18,7 @@ use crate::engine::session::{self, SessionState};
 use crate::engine::state::State;
 use crate::engine::transaction::journal;
 use crate::error::Error;
+use crate::text::counted::counted;
 use items::{Item, Items, State as ItemState};
 
 /// Tell what this session has seen and changed, or let it forget
@@ -200,11 +201,15 @@ impl Tool for Session {
             Action::Forget | Action::Compact | Action::End => {
                 let count = response.forgotten.unwrap_or_default();
                 let action = response.action.name();
-                text.entry(&format!("session {}: {action}, {count} files count as unread", response.session));
+                text.entry(&format!(
+                    "session {}: {action}, {} unread now",
+                    response.session,
+                    counted(count, "file")
+                ));
             }
         }
         if let Some(next) = response.next_offset {
-            text.note(format!("more entries: --offset {next}"));
+            text.note(format!("more entries: {}", text.option("offset", next)));
         }
     }
 }
@@ -253,7 +258,11 @@ impl Response {
 
     /// The status, an entry a line.
     fn status_text(&self, text: &mut Text) {
-        text.entry(&format!("session {}: {} changes", self.session, self.changes.unwrap_or_default()));
+        text.entry(&format!(
+            "session {}: {}",
+            self.session,
+            counted(self.changes.unwrap_or_default(), "change")
+        ));
         self.lines.iter().for_each(|line| text.entry(line));
         if let Some(refused) = &self.refused {
             refused.last.iter().for_each(|call| text.entry(&format!("refused {call}")));
@@ -268,7 +277,7 @@ impl Listed {
     /// One line for a person.
     fn line(&self) -> String {
         let counts = match (self.read, self.changes) {
-            (Some(read), Some(changes)) => format!("{read} read\t{changes} changes"),
+            (Some(read), Some(changes)) => format!("{read} read\t{}", counted(changes, "change")),
             _ => "its state cannot be read".to_owned(),
         };
         let current = if self.current { "\tcurrent" } else { "" };

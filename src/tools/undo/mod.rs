@@ -145,7 +145,7 @@ fn entries(
             None => format!("session {session} has nothing to {}", direction.name()),
         };
         return Err(Error::new(ErrorKind::NotFound, what)
-            .suggest("`lbx log` shows the changes of all sessions; name another session with --session."));
+            .suggest("`log` shows the changes of all sessions; the field session names another one."));
     }
     Ok((history, entries))
 }
