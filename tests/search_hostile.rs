@@ -187,7 +187,7 @@ fn a_listing_sums_up_its_folders_where_it_is_asked_to() {
         ]
     );
     assert_eq!(sums(&["--no-ignore", "-a"])[2], ("src".into(), Some(4), Some(15)));
-    assert_eq!(tree.ls(&["--sums"]).text, "empty\t0 files, 0 bytes\nsrc\t3 files, 9 bytes\n");
+    assert_eq!(tree.ls(&["--sums"]).text, "empty/\t0 files, 0 bytes\nsrc/\t3 files, 9 bytes\n");
 }
 
 #[test]

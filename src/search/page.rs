@@ -13,6 +13,9 @@ pub struct Window {
     pub bytes_max: u64,
 }
 
+/// Bytes that one entry may have whatever the bound of the page: nearly all are whole then.
+pub const ENTRY_BYTES: u64 = 4096;
+
 /// What became of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offered {
@@ -75,7 +78,7 @@ impl Budget {
     /// Bytes that the first entry of the page may have, as long as there is none and a bound.
     #[must_use]
     pub fn room_for_first(&self) -> Option<u64> {
-        (self.kept == 0 && self.window.bytes_max > 0).then_some(self.window.bytes_max)
+        (self.kept == 0 && self.window.bytes_max > 0).then(|| self.window.bytes_max.max(ENTRY_BYTES))
     }
 
     /// Passes over `count` entries at once, as far as they all belong to earlier or later pages.

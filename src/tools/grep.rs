@@ -18,7 +18,7 @@ use crate::search::file::Manner;
 use crate::search::left_out::{Empty, is_small};
 use crate::search::lines::{Count, Groups, Marked, Matches};
 use crate::search::newest::Order;
-use crate::search::page::Window;
+use crate::search::page::{ENTRY_BYTES, Window};
 use crate::search::pattern::{Pattern, Reading, compile};
 use crate::search::results::Outcome;
 use crate::search::roots::{Beginning, one_or_many, roots};
@@ -425,10 +425,12 @@ impl Request {
         }
     }
 
-    /// Bytes of payload; 0 for no bound.
+    /// Bytes that one match may have; 0 for no bound.
     fn bytes_max(&self, policy: &Policy) -> usize {
-        let bytes = self.max_bytes.unwrap_or(policy.number(Key::MaxBytes));
-        usize::try_from(bytes).unwrap_or(usize::MAX)
+        match self.max_bytes.unwrap_or(policy.number(Key::MaxBytes)) {
+            0 => 0,
+            bytes => usize::try_from(bytes.max(ENTRY_BYTES)).unwrap_or(usize::MAX),
+        }
     }
 
     /// What may explain that nothing was found.
