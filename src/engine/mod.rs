@@ -19,6 +19,7 @@ pub mod path;
 pub mod policy;
 pub mod protect;
 pub mod resolve;
+pub mod rule_bounds;
 pub mod session;
 pub mod snapshot;
 pub mod snapshot_of;

@@ -366,7 +366,9 @@ impl Window {
 fn write(store: &Store, delta: &Delta, binary: bool, out: &mut Vec<u8>) -> Result<Amount, SnapshotError> {
     let read = |side: &Option<(Vec<u8>, Version)>| {
         let read = |(path, version): &(Vec<u8>, Version)| {
-            Ok((path.clone(), version.mode(), version.id(), store.content(*version)?))
+            // A binary diff has all bytes in it, another one only the lines of what people read.
+            let bytes = if binary { store.content(*version)? } else { store.content_to_compare(*version)? };
+            Ok((path.clone(), version.mode(), version.id(), bytes))
         };
         side.as_ref().map(read).transpose()
     };

@@ -196,3 +196,53 @@ fn whatever_stands_in_a_repository_nothing_leaves_it_and_nobody_waits() {
 fn whatever_stands_in_a_repository_all_of_it() {
     table(|_, _| true);
 }
+
+#[test]
+fn rules_by_the_megabyte_fill_no_memory_and_let_no_secret_in() {
+    let globs: String = (0..200_000).map(|number| format!("*a*{number}*/**/b[!x]*\n")).collect();
+    for name in [".gitignore", "d/.gitignore", ".gitattributes", ".git/info/exclude", ".git/info/attributes"]
+    {
+        let ws = Workspace::with(&[("a.txt", "one\n"), ("d/b.txt", "b\n")]);
+        fs::create_dir_all(ws.path(".git/info")).unwrap();
+        ws.write(name, format!("{globs}*.key\n"));
+        ws.write("d/x.key", "SECRET KEY\n");
+        let call = |arguments: &[&str]| {
+            Call::bounded(&ws.root, &ws.outside.join("home"), 1 << 30).arguments(arguments).run()
+        };
+        call(&["append", "d/b.txt", "--content", "more\n"]).success();
+        let said = call(&["snapshot"]).envelope().to_string();
+        assert!(said.contains(name), "{name}: {said}");
+        let objects = ws.git_command(&["cat-file", "--batch-all-objects", "--batch"]).output().unwrap();
+        assert!(!String::from_utf8_lossy(&objects.stdout).contains("SECRET KEY"), "{name}");
+    }
+}
+
+#[test]
+fn a_tree_of_ten_levels_that_names_itself_ten_times_is_not_walked_whole() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let make = |list: String| {
+        let mut git = ws.git_command(&["mktree"]);
+        git.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = git.spawn().unwrap();
+        std::io::Write::write_all(child.stdin.as_mut().unwrap(), list.as_bytes()).unwrap();
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap().trim().to_owned()
+    };
+    let blob = ws.git(&["hash-object", "-w", "a.txt"]);
+    let mut tree = make(format!("100644 blob {}\tf\n", blob.trim()));
+    for _ in 0..10 {
+        tree = make((0..10).map(|at| format!("040000 tree {tree}\td{at}\n")).collect());
+    }
+    let commit = ws.git(&["commit-tree", "-m", "bomb", "-p", "HEAD", &tree]);
+    ws.git(&["update-ref", "refs/heads/main", commit.trim()]);
+    let call = |arguments: &[&str]| {
+        let call = Call::bounded(&ws.root, &ws.outside.join("home"), ADDRESS_SPACE).arguments(arguments);
+        call.env("LBX_SNAPSHOT_SCAN_SECONDS", "3").run()
+    };
+    call(&["append", "a.txt", "--content", "two\n"]).success();
+    call(&["append", "a.txt", "--content", "three\n"]).success();
+    assert_eq!(call(&["snapshot"]).envelope()["ok"], false);
+    for arguments in [&["diff"][..], &["diff", "--from", "HEAD~1", "--to", "HEAD"], &["log"]] {
+        assert_ne!(call(arguments).envelope()["error"]["kind"], "internal");
+    }
+    ws.holds("a.txt", "one\ntwo\nthree\n");
+}

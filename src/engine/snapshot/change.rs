@@ -118,7 +118,7 @@ pub enum Reason {
     Name,
     /// It lies in a repository within the workspace, at this path.
     NestedRepository(String),
-    /// Its ignore rules or attributes cannot be read: this is not a regular file.
+    /// Its ignore rules or attributes are not known: this is not a regular file, or holds too many.
     Rules(String),
     /// The system does not let it be read.
     Unreadable,
@@ -136,7 +136,9 @@ impl fmt::Display for Reason {
             Self::Name => f.write_str("git or lbx keeps such a name for itself"),
             Self::NestedRepository(path) => write!(f, "it belongs to the repository in `{path}`"),
             Self::Unreadable => f.write_str("it may not be read"),
-            Self::Rules(path) => write!(f, "`{path}` is not a regular file, so its rules are unknown"),
+            Self::Rules(path) => {
+                write!(f, "`{path}` is not a regular file of as many rules as are read")
+            }
         }
     }
 }

@@ -13,6 +13,9 @@ use super::tree;
 /// Deepest nesting of folders that is compared.
 const DEPTH_MAX: usize = 256;
 
+/// Most folders that are opened: a tree may name one folder a thousand times, on each of ten levels.
+const FOLDERS_MAX: usize = 500_000;
+
 /// What a file is in a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionKind {
@@ -76,7 +79,7 @@ pub struct Changes {
 
 /// Compares two trees up to `paths_max` paths; equal folders are never opened.
 pub fn trees(repo: &Repo, old: ObjectId, new: ObjectId, paths_max: usize) -> Result<Changes, SnapshotError> {
-    let mut comparison = Comparison { repo, paths_max, found: Changes::default() };
+    let mut comparison = Comparison { repo, paths_max, folders_left: FOLDERS_MAX, found: Changes::default() };
     comparison.folder(&BString::default(), Some(old), Some(new), 0)?;
     Ok(comparison.found)
 }
@@ -87,6 +90,8 @@ struct Comparison<'r> {
     repo: &'r Repo,
     /// How many paths are wanted at most.
     paths_max: usize,
+    /// How many more folders may be opened.
+    folders_left: usize,
     /// What was found so far.
     found: Changes,
 }
@@ -103,6 +108,11 @@ impl Comparison<'_> {
         if old == new || depth > DEPTH_MAX {
             return Ok(());
         }
+        let Some(left) = self.folders_left.checked_sub(1) else {
+            self.found.truncated = true;
+            return Ok(());
+        };
+        self.folders_left = left;
         let read = |id: Option<ObjectId>| id.map(|id| tree::by_name(self.repo, id)).transpose();
         let (old, new) = (read(old)?.unwrap_or_default(), read(new)?.unwrap_or_default());
         let mut both: BTreeMap<&BString, (Option<&Entry>, Option<&Entry>)> = BTreeMap::new();

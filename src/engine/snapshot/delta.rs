@@ -78,7 +78,14 @@ impl Store {
             return Ok(renames);
         }
         let read = |files: &[Indexed]| -> Result<Vec<(usize, Vec<u8>)>, SnapshotError> {
-            files.iter().map(|(index, version)| Ok((*index, self.content(*version)?))).collect()
+            let mut read = Vec::new();
+            for (index, version) in files {
+                // What is larger is alike to nothing.
+                if self.size(*version)? <= BYTES_MAX as u64 {
+                    read.push((*index, self.content(*version)?));
+                }
+            }
+            Ok(read)
         };
         if gone.is_empty() || come.is_empty() {
             return Ok(renames);

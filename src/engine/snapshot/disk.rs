@@ -2,24 +2,22 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::Range;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use gix::bstr::ByteSlice as _;
 use gix::index::entry::Stat;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawMode, openat, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::change::FileState;
 use super::racy;
-use super::rules::{RULE_FILES, RULES_BYTES_MAX, RULES_MAX};
+use super::rules::RULE_FILES;
 use crate::buffer::Buffer;
-use crate::engine::fs::{is_unchanged, read_at, size_of};
+use crate::engine::fs::{is_unchanged, size_of};
+use crate::engine::rule_bounds;
 
 /// How much of a listing the kernel is asked for at once, in bytes.
 #[cfg(target_os = "linux")]
@@ -242,8 +240,20 @@ impl Folder {
     /// The bytes of the rule file `name` in it; `None` where it is no regular file, has too many
     /// rules, or cannot be read.
     pub fn rules(&self, name: &[u8]) -> Option<Vec<u8>> {
-        let bytes = read_at(self.0.as_fd(), OsStr::from_bytes(name), RULES_BYTES_MAX).ok().flatten()?;
-        (bytes.lines().count() <= RULES_MAX).then_some(bytes)
+        rule_bounds::read(&self.0, name)
+    }
+
+    /// The name of a file for rules in it that cannot be read, since it is no file, or holds more than
+    /// is read.
+    pub fn odd_rules<'l>(&self, listing: &'l Listing) -> Option<&'l [u8]> {
+        let is_odd = |it: &Listed<'_>| match it.kind {
+            FileType::Symlink | FileType::Directory => false,
+            FileType::RegularFile => {
+                self.stat(it.name).is_ok_and(|stat| !rule_bounds::fits(&self.0, it.name, size_of(&stat)))
+            }
+            _ => true,
+        };
+        listing.iter().find(|it| RULE_FILES.contains(&it.name) && is_odd(it)).map(|it| it.name)
     }
 }
 
@@ -294,12 +304,6 @@ impl Listing {
     /// What is in it.
     pub fn iter(&self) -> impl Iterator<Item = Listed<'_>> {
         self.entries.iter().map(|entry| listed(&self.names, entry))
-    }
-
-    /// The name of a file for rules that cannot be read, since it is no file.
-    pub fn odd_rules(&self) -> Option<&[u8]> {
-        let is_file = |kind| matches!(kind, FileType::RegularFile | FileType::Symlink | FileType::Directory);
-        self.iter().find(|it| !is_file(it.kind) && RULE_FILES.contains(&it.name)).map(|it| it.name)
     }
 }
 

@@ -18,6 +18,10 @@ const COUNT_BYTES_MAX: usize = 4 * 1024 * 1024;
 const COUNT_TIME_MAX: Duration = Duration::from_millis(200);
 /// Longest time that counting lines may take in one listing; what follows is not counted.
 const LISTING_TIME_MAX: Duration = Duration::from_secs(2);
+/// Largest file that is compared line by line, in bytes.
+const COMPARE_BYTES_MAX: u64 = 10 * 1024 * 1024;
+/// Longest time that looking for the wanted snapshots may take; the rest is said to be there.
+const WALK_TIME_MAX: Duration = Duration::from_secs(20);
 /// A byte that no text has; so many bytes are searched for it, as git does.
 const BINARY_PROBE_BYTES: usize = 8000;
 
@@ -95,7 +99,7 @@ impl Store {
     pub fn log(&self, query: &Query<'_>) -> Result<Log, SnapshotError> {
         let mut log = Log::default();
         let mut passed_over = 0;
-        let count_until = Instant::now() + LISTING_TIME_MAX;
+        let (count_until, walk_until) = (Instant::now() + LISTING_TIME_MAX, Instant::now() + WALK_TIME_MAX);
         let mut next = match query.from {
             Some(hex) => {
                 Some(ObjectId::from_hex(hex.as_bytes()).doing(|| format!("`{hex}` is no commit id"))?)
@@ -106,6 +110,10 @@ impl Store {
         let after = after.transpose().doing(|| "the oldest snapshot is named by no commit id".into())?;
         while let Some(id) = next {
             if after == Some(id) {
+                break;
+            }
+            if Instant::now() >= walk_until {
+                log.truncated = true;
                 break;
             }
             let Some(found) = self.snapshot(id)? else { break };
@@ -160,6 +168,23 @@ impl Store {
         }
         let doing = || format!("the object {} cannot be read", version.id);
         Ok(self.repo.find_blob(version.id).doing(doing)?.take_data())
+    }
+
+    /// The same, to be compared: of what has more bytes than a text that anyone reads, something
+    /// binary that tells it from others.
+    ///
+    /// # Errors
+    /// As [`Self::content`].
+    pub fn content_to_compare(&self, version: Version) -> Result<Vec<u8>, SnapshotError> {
+        if self.size(version)? > COMPARE_BYTES_MAX {
+            return Ok(format!("\0{}", version.id).into_bytes());
+        }
+        self.content(version)
+    }
+
+    /// How many bytes one version of a file has.
+    pub(super) fn size(&self, version: Version) -> Result<u64, SnapshotError> {
+        if version.kind == VersionKind::Submodule { Ok(0) } else { Ok(self.repo.header(version.id)?.size()) }
     }
 
     /// Reads a commit; `None` where it is no snapshot.
@@ -219,6 +244,10 @@ impl Store {
     /// Counts the lines of one changed file.
     fn stat(&self, change: PathChange, count_until: Instant) -> Result<FileStat, SnapshotError> {
         if Instant::now() >= count_until {
+            return Ok(FileStat { path: change.path, insertions: None, deletions: None });
+        }
+        let size = |version: Option<Version>| version.map_or(Ok(0), |version| self.size(version));
+        if size(change.before)?.max(size(change.after)?) > COUNT_BYTES_MAX as u64 {
             return Ok(FileStat { path: change.path, insertions: None, deletions: None });
         }
         let read = |version: Option<Version>| version.map_or(Ok(Vec::new()), |version| self.content(version));

@@ -18,6 +18,7 @@ mod held;
 mod history;
 mod message;
 mod objects;
+mod obstacles;
 mod ordinary;
 mod pack;
 mod prepare;

@@ -17,8 +17,8 @@ use rustix::fs::{AtFlags, Stat};
 use super::error::{Doing as _, SnapshotError};
 use super::held::Held;
 use super::refs::REF_BYTES_MAX;
-use super::rules::{RULES_BYTES_MAX, RULES_MAX};
 use crate::engine::fs::{is_folder, is_regular, size_of};
+use crate::engine::rule_bounds;
 
 /// Largest configuration file, in bytes.
 pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
@@ -83,9 +83,9 @@ pub fn check_folder(folder: &Held) -> Result<(), SnapshotError> {
 /// Where something else is there, or more than rules may be.
 pub fn rules(folder: &Held, name: &str) -> Result<Option<Vec<u8>>, SnapshotError> {
     let what = "a regular file of as many rules as are read";
-    let rules = folder.read(name, RULES_BYTES_MAX).untold(|| refusal(folder, name, what))?;
+    let rules = folder.read(name, rule_bounds::FILE_BYTES_MAX).untold(|| refusal(folder, name, what))?;
     match rules {
-        Some(rules) if rules.lines().count() > RULES_MAX => Err(refused(folder, name, what)),
+        Some(rules) if !rule_bounds::is_few(&rules) => Err(refused(folder, name, what)),
         rules => Ok(rules),
     }
 }
@@ -135,7 +135,9 @@ pub fn check_rules(repo: &gix::Repository) -> Result<(), SnapshotError> {
 /// within bounds. Where it lies is for whoever wrote the setting to say, as it is for git.
 pub fn may_be_rules(path: &Path) -> bool {
     let Ok(found) = std::fs::metadata(path) else { return true };
-    path == Path::new("/dev/null") || found.is_dir() || (found.is_file() && found.len() <= RULES_BYTES_MAX)
+    path == Path::new("/dev/null")
+        || found.is_dir()
+        || (found.is_file() && found.len() <= rule_bounds::FILE_BYTES_MAX)
 }
 
 /// Looks at what a configuration includes.

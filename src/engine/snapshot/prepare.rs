@@ -18,7 +18,7 @@ use super::error::{Doing as _, SnapshotError};
 use super::folder;
 use super::objects::{self, Packed, blob_compressed};
 use super::repo::Repo;
-use super::rules::{self, Rules};
+use super::rules::Rules;
 use super::tree::{self, Edit, Found, Lookup};
 use super::untracked::may_enter;
 
@@ -241,7 +241,7 @@ impl<'a> Preparer<'_, 'a> {
             let at = path.get(..end).unwrap_or(path).to_str_lossy().into_owned();
             return Ok(Some(Reason::NestedRepository(at)));
         }
-        let obstacle = self.repo.workdir().and_then(|root| rules::obstacle(root, path));
+        let obstacle = self.rules.obstacle(path);
         if obstacle.is_some() {
             return Ok(obstacle);
         }

@@ -10,6 +10,7 @@ use gix::sec::{Permission, Trust};
 use super::error::{Doing as _, SnapshotError};
 use super::gitdir::{self, GitDir, Located};
 use super::held::Held;
+use super::ordinary::CONFIG_BYTES_MAX;
 use super::repo::{OBJECT_BYTES_MAX, Repo};
 use super::{alternates, ordinary, private};
 
@@ -117,8 +118,8 @@ fn open_located(root: &Path, located: &Located) -> Result<Repo, SnapshotError> {
     // What it borrows is looked at before gix follows it.
     let objects = common.folder("objects").doing(|| "the folder of its objects cannot be opened".into())?;
     alternates::folders(&objects.ok_or_else(|| SnapshotError::new("it has no folder for objects"))?)?;
+    check_extensions(&common)?;
     let repo = open_path(root, &located.path, Vec::new())?;
-    check_extensions(&repo)?;
     ordinary::check_rules(&repo)?;
     check_partial(&repo)?;
     Repo::new(repo, own, common)
@@ -158,21 +159,30 @@ fn options() -> Options {
 }
 
 /// Refuses a reference storage, a format or an extension that gix would misread.
-fn check_extensions(repo: &gix::Repository) -> Result<(), SnapshotError> {
-    let config = repo.config_snapshot();
-    let format = config.integer("core.repositoryFormatVersion").unwrap_or(0);
+///
+/// Read from the file itself and before gix opens the repository, so that the refusal has lbx's words.
+fn check_extensions(common: &Held) -> Result<(), SnapshotError> {
+    let read = common.read("config", CONFIG_BYTES_MAX);
+    let bytes = read.doing(|| "its configuration cannot be read".into())?.unwrap_or_default();
+    let metadata = gix::config::file::Metadata::from(Source::Local);
+    let config = gix::config::File::from_bytes_no_includes(
+        &bytes,
+        metadata,
+        gix::config::file::init::Options::default(),
+    )
+    .untold(|| "its configuration is not of git's form".into())?;
+    let format = config.integer("core.repositoryFormatVersion").ok().flatten().unwrap_or(0);
     if !(0..=1).contains(&format) {
         return Err(SnapshotError::new(format!("the format {format} of the repository is not known")));
     }
-    let local = config.plumbing().sections_by_name("extensions").into_iter().flatten();
-    for section in local.filter(|section| of_repository(section.meta().source)) {
+    for section in config.sections_by_name("extensions").into_iter().flatten() {
         for name in section.value_names() {
             let name = name.to_ascii_lowercase();
             let value = section.value(&name).unwrap_or_default();
             if name == "refstorage" && value != "files" {
-                return Err(SnapshotError::new(format!(
-                    "the repository stores its references as {value}, which lbx cannot write"
-                )));
+                return Err(SnapshotError::new(
+                    "the repository stores its references in a form, such as reftable, that lbx cannot write",
+                ));
             }
             if format == 1 && !EXTENSIONS_KNOWN.contains(&name.as_str()) {
                 return Err(SnapshotError::new(format!(
@@ -195,11 +205,6 @@ fn check_partial(repo: &gix::Repository) -> Result<(), SnapshotError> {
         return Err(SnapshotError::new("the repository is a partial clone without its trees"));
     }
     Ok(())
-}
-
-/// Whether a setting comes from the repository itself.
-fn of_repository(source: Source) -> bool {
-    matches!(source, Source::Local | Source::Worktree)
 }
 
 /// `text` on one line and with a small first letter, to stand inside a sentence.

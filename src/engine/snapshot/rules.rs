@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use gix::ObjectId;
@@ -21,17 +19,13 @@ use gix::worktree::stack::state::{attributes, ignore};
 
 use super::change::Reason;
 use super::error::{Doing as _, SnapshotError};
+use super::obstacles::Obstacles;
 use super::repo::Repo;
 use super::tree::{self, Lookup};
+use crate::engine::rule_bounds;
 
 /// The files that hold rules, in every folder.
 pub const RULE_FILES: [&[u8]; 2] = [b".gitignore", b".gitattributes"];
-
-/// Largest file of rules that is read, in bytes. The rules of a file of more are not known, and so
-/// nothing below it enters a snapshot.
-pub const RULES_BYTES_MAX: u64 = 256 * 1024;
-/// Most lines of one: every path is compared with every rule.
-pub const RULES_MAX: usize = 10_000;
 
 /// The rules of one repository, as its work tree has them now.
 pub struct Rules<'repo> {
@@ -39,6 +33,8 @@ pub struct Rules<'repo> {
     repo: &'repo Repo,
     /// Rule files that are not in the work tree, by path.
     index: State,
+    /// What stands in the way.
+    obstacles: Obstacles,
     /// Their objects, where the repository does not have them.
     objects: RuleObjects<'repo>,
     /// The rules of the folders on the way to the last path asked for.
@@ -71,7 +67,8 @@ impl<'repo> Rules<'repo> {
         options.crlf_roundtrip_check = CrlfRoundTripCheck::Skip;
         let pipeline = Pipeline::new(gix::command::Context::default(), repo.object_hash(), options);
         let objects = RuleObjects { repo, read: HashMap::new() };
-        Ok(Self { repo, index, objects, stack, pipeline, programs })
+        let obstacles = Obstacles::new(repo.workdir().unwrap_or(Path::new(".")))?;
+        Ok(Self { repo, index, obstacles, objects, stack, pipeline, programs })
     }
 
     /// Adds a rule file that was in the work tree, or will be: `path` from the root.
@@ -86,7 +83,13 @@ impl<'repo> Rules<'repo> {
         Ok(())
     }
 
-    /// Whether git ignores the file `path`, were it untracked.
+    /// Why `path` can have no rules, where something on its way forbids it.
+    pub fn obstacle(&mut self, path: &[u8]) -> Option<Reason> {
+        self.obstacles.of(path)
+    }
+
+    /// Whether git ignores the file `path`, were it untracked. Where its rules are more than are read,
+    /// it may be a secret, and counts as ignored.
     pub fn ignores(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
         self.excludes(path, Mode::FILE)
     }
@@ -98,6 +101,9 @@ impl<'repo> Rules<'repo> {
 
     /// Whether something of the type `mode` is ignored at `path`.
     fn excludes(&mut self, path: &[u8], mode: Mode) -> Result<bool, SnapshotError> {
+        if matches!(self.obstacle(path), Some(Reason::Rules(_))) {
+            return Ok(true);
+        }
         let platform = self
             .stack
             .at_path(BStr::new(path), Some(mode), &self.objects)
@@ -210,29 +216,6 @@ impl gix::objs::Find for RuleObjects<'_> {
     }
 }
 
-/// Why `path` can have no rules, where something on its way forbids it.
-///
-/// A nested repository has rules and snapshots of its own. A rule file that is a FIFO would
-/// block whoever reads it; git reads none that is a link.
-pub fn obstacle(work_tree: &Path, path: &[u8]) -> Option<Reason> {
-    for folder in folders(path) {
-        let Ok(on_disk) = gix::path::from_byte_slice(folder).map(|folder| work_tree.join(folder)) else {
-            continue;
-        };
-        if !folder.is_empty() && fs::symlink_metadata(on_disk.join(".git")).is_ok() {
-            return Some(Reason::NestedRepository(folder.to_str_lossy().into_owned()));
-        }
-        for name in RULE_FILES {
-            let odd = |kind: fs::FileType| !(kind.is_file() || kind.is_symlink() || kind.is_dir());
-            let file = on_disk.join(OsStr::from_bytes(name));
-            if fs::symlink_metadata(file).is_ok_and(|metadata| odd(metadata.file_type())) {
-                return Some(Reason::Rules(joined(folder, name).to_string()));
-            }
-        }
-    }
-    None
-}
-
 /// An index with just the rule files of `root` that lie on the way to `paths` and are not on disk:
 /// attributes, and in a sparse checkout, which may lack them, ignore rules.
 fn committed_rules<'p>(
@@ -258,6 +241,9 @@ fn committed_rules<'p>(
         if let Lookup::Entry(found) = tree::look_up(repo, root, &path)?
             && found.kind == EntryKind::Blob
         {
+            if repo.header(found.id)?.size() > rule_bounds::FILE_BYTES_MAX {
+                return Err(SnapshotError::new(format!("`{path}` has more rules than are read")));
+            }
             index.dangerously_push_entry(Stat::default(), found.id, flags, Mode::FILE, path.as_bstr());
         }
     }
@@ -266,13 +252,13 @@ fn committed_rules<'p>(
 }
 
 /// Every folder on the way to `path`, the root (empty) first.
-fn folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     std::iter::once(0).chain(slashes).filter_map(|at| path.get(..at))
 }
 
 /// The path of `name` in `folder`.
-fn joined(folder: &[u8], name: &[u8]) -> BString {
+pub fn joined(folder: &[u8], name: &[u8]) -> BString {
     let mut path = BString::from(folder);
     if !path.is_empty() {
         path.push(b'/');

@@ -105,7 +105,7 @@ impl Store {
         let mut chain = Chain::begin(&self.repo, tip, stamp)?;
         let moved_head = chain.newest();
         let began = SystemTime::now();
-        let mut index = ScanIndex::load(&self.repo, place, chain.tree())?;
+        let mut index = ScanIndex::load(&self.repo, place, chain.tree(), control)?;
         let clock = index.clock(prepare::modes_count(&self.repo));
         let folder =
             Root::open(root, self.file_bytes_max).doing(|| format!("`{}` cannot be read", root.display()))?;

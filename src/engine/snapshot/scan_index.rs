@@ -19,6 +19,7 @@ use super::racy::Clock;
 use super::repo::Repo;
 use super::repository::Place;
 use super::tree::{self, Found};
+use crate::control::Control;
 
 /// Folder of the index, in the state folder.
 const FOLDER: &str = "scan";
@@ -29,7 +30,7 @@ const OLD_PATHS_MAX: usize = 500;
 /// Largest index that is read, lbx's own or the user's, in bytes: that of two million files or so.
 const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Most entries of a tree that is made an index.
-const ENTRIES_MAX: usize = 2_000_000;
+const ENTRIES_MAX: usize = 1_000_000;
 /// Most names in the folder of the index that are looked at.
 const NAMES_MAX: usize = 1000;
 
@@ -54,7 +55,12 @@ pub struct ScanIndex {
 
 impl ScanIndex {
     /// The index of the last scan, else one of `tree` that knows what the user's own index knows.
-    pub fn load(repo: &Repo, place: &Place<'_>, tree: ObjectId) -> Result<Self, SnapshotError> {
+    pub fn load(
+        repo: &Repo,
+        place: &Place<'_>,
+        tree: ObjectId,
+        control: &Control,
+    ) -> Result<Self, SnapshotError> {
         let folder = folder(place)?;
         // A sparse checkout may have other folders by now, so what is known is asked for anew.
         let sparse = repo.config_snapshot().boolean("core.sparseCheckout").unwrap_or(false);
@@ -73,7 +79,7 @@ impl ScanIndex {
         if let Some(file) = users.as_ref().and_then(|users| as_it_is(users, tree)) {
             return Ok(Self::of(file, tree, folder, false));
         }
-        let mut file = of_tree(repo, tree)?;
+        let mut file = of_tree(repo, tree, control)?;
         if let Some(users) = &users {
             take_over(&mut file, users);
         }
@@ -182,10 +188,11 @@ fn folder(place: &Place<'_>) -> Result<Held, SnapshotError> {
 ///
 /// Written out here, since a tree may name one folder a thousand times, on each of ten levels: what gix
 /// would make of it fills the memory.
-fn of_tree(repo: &Repo, root: ObjectId) -> Result<File, SnapshotError> {
+fn of_tree(repo: &Repo, root: ObjectId, control: &Control) -> Result<File, SnapshotError> {
     let mut state = State::new(repo.object_hash());
     let mut waiting = vec![(BString::default(), root)];
     while let Some((folder, id)) = waiting.pop() {
+        control.check().doing(|| "the last snapshot cannot be listed".into())?;
         for (name, entry) in tree::by_name(repo, id)? {
             if !tree::is_safe_name(&name) {
                 return Err(SnapshotError::new("the last snapshot or HEAD has a name that git refuses"));

@@ -1,6 +1,7 @@
 //! Trees: looking a path up, rewriting the trees on it, carrying a moved HEAD over.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use gix::ObjectId;
@@ -13,6 +14,9 @@ use super::repo::Repo;
 
 /// Deepest nesting of trees that is followed.
 const DEPTH_MAX: usize = 256;
+/// Most folders that are opened to carry a moved HEAD over: a tree may name one folder a thousand
+/// times, on each of ten levels.
+const FOLDERS_MAX: usize = 500_000;
 
 /// What a tree has at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +156,15 @@ pub fn carry_over(
     old: ObjectId,
     new: ObjectId,
 ) -> Result<ObjectId, SnapshotError> {
-    carry_over_below(repo, Three { ours, old, new }, 0)
+    Carrier { repo, folders_left: Cell::new(FOLDERS_MAX) }.carry_over(Three { ours, old, new }, 0)
+}
+
+/// Carries what differs between two trees over to a third.
+struct Carrier<'r> {
+    /// The repository.
+    repo: &'r Repo,
+    /// How many more folders may be opened.
+    folders_left: Cell<usize>,
 }
 
 /// Three versions of one tree.
@@ -166,49 +178,54 @@ struct Three {
     new: ObjectId,
 }
 
-/// [`carry_over`] of trees that lie `depth` folders deep.
-fn carry_over_below(repo: &Repo, trees: Three, depth: usize) -> Result<ObjectId, SnapshotError> {
-    let Three { ours, old, new } = trees;
-    if old == new || ours == new {
-        return Ok(ours);
+impl Carrier<'_> {
+    /// [`carry_over`] of trees that lie `depth` folders deep.
+    fn carry_over(&self, trees: Three, depth: usize) -> Result<ObjectId, SnapshotError> {
+        let repo = self.repo;
+        let Three { ours, old, new } = trees;
+        if old == new || ours == new {
+            return Ok(ours);
+        }
+        if ours == old || depth >= DEPTH_MAX {
+            return Ok(new);
+        }
+        let left = self.folders_left.get().checked_sub(1);
+        self.folders_left.set(left.ok_or_else(|| SnapshotError::new("HEAD differs in too many folders"))?);
+        let (mut mine, old, new) = (by_name(repo, ours)?, by_name(repo, old)?, by_name(repo, new)?);
+        for name in differing(&old, &new) {
+            match self.merged(mine.get(name), old.get(name), new.get(name), depth)? {
+                Some(entry) => mine.insert(name.clone(), entry),
+                None => mine.remove(name),
+            };
+        }
+        let mut entries: Vec<Entry> = mine.into_values().collect();
+        entries.sort();
+        write(repo, &Tree { entries })
     }
-    if ours == old || depth >= DEPTH_MAX {
-        return Ok(new);
-    }
-    let (mut mine, old, new) = (by_name(repo, ours)?, by_name(repo, old)?, by_name(repo, new)?);
-    for name in differing(&old, &new) {
-        match merged(repo, mine.get(name), old.get(name), new.get(name), depth)? {
-            Some(entry) => mine.insert(name.clone(), entry),
-            None => mine.remove(name),
-        };
-    }
-    let mut entries: Vec<Entry> = mine.into_values().collect();
-    entries.sort();
-    write(repo, &Tree { entries })
-}
 
-/// One entry of the merged tree; `None` where there shall be none.
-fn merged(
-    repo: &Repo,
-    ours: Option<&Entry>,
-    old: Option<&Entry>,
-    new: Option<&Entry>,
-    depth: usize,
-) -> Result<Option<Entry>, SnapshotError> {
-    // What is no tree counts as an empty one: it has nothing below it that could be kept.
-    let below = |entry: Option<&Entry>| match entry {
-        Some(entry) if entry.mode.is_tree() => entry.oid,
-        _ => ObjectId::empty_tree(repo.object_hash()),
-    };
-    let is_tree = |entry: Option<&Entry>| entry.is_some_and(|entry| entry.mode.is_tree());
-    let Some(kept) = ours.filter(|_| is_tree(ours) && (is_tree(new) || (new.is_none() && is_tree(old))))
-    else {
-        return Ok(new.cloned());
-    };
-    let trees = Three { ours: below(ours), old: below(old), new: below(new) };
-    let id = carry_over_below(repo, trees, depth + 1)?;
-    let mode = EntryMode::from(EntryKind::Tree);
-    Ok((!id.is_empty_tree()).then(|| Entry { mode, filename: kept.filename.clone(), oid: id }))
+    /// One entry of the merged tree; `None` where there shall be none.
+    fn merged(
+        &self,
+        ours: Option<&Entry>,
+        old: Option<&Entry>,
+        new: Option<&Entry>,
+        depth: usize,
+    ) -> Result<Option<Entry>, SnapshotError> {
+        // What is no tree counts as an empty one: it has nothing below it that could be kept.
+        let below = |entry: Option<&Entry>| match entry {
+            Some(entry) if entry.mode.is_tree() => entry.oid,
+            _ => ObjectId::empty_tree(self.repo.object_hash()),
+        };
+        let is_tree = |entry: Option<&Entry>| entry.is_some_and(|entry| entry.mode.is_tree());
+        let Some(kept) = ours.filter(|_| is_tree(ours) && (is_tree(new) || (new.is_none() && is_tree(old))))
+        else {
+            return Ok(new.cloned());
+        };
+        let trees = Three { ours: below(ours), old: below(old), new: below(new) };
+        let id = self.carry_over(trees, depth + 1)?;
+        let mode = EntryMode::from(EntryKind::Tree);
+        Ok((!id.is_empty_tree()).then(|| Entry { mode, filename: kept.filename.clone(), oid: id }))
+    }
 }
 
 /// The names whose entries differ between two trees.

@@ -41,6 +41,7 @@ pub fn sort_out(
     let (files, mut folders) = (std::mem::take(&mut seen.files), std::mem::take(&mut seen.folders));
     let mut sorter = Sorter { root, rules, unruled: &seen.unruled, found: Untracked::default() };
     for file in files {
+        control.check().doing(|| "the work tree cannot be scanned".into())?;
         sorter.file(file)?;
     }
     folders.reverse();
@@ -108,7 +109,7 @@ impl Sorter<'_, '_> {
             self.found.left_out.push(LeftOut::new(path, Reason::NestedRepository(path.to_string())));
             return Ok(());
         }
-        if let Some(name) = listing.odd_rules() {
+        if let Some(name) = folder.odd_rules(&listing) {
             self.found.left_out.push(LeftOut::new(path, Reason::Rules(below(name).to_string())));
             return Ok(());
         }

@@ -222,7 +222,7 @@ impl Walker<'_> {
             Err(error) => return Err(error.into()),
         };
         let listing = folder.list()?;
-        if let Some(name) = listing.odd_rules() {
+        if let Some(name) = folder.odd_rules(&listing) {
             seen.unruled.push([&job.path[..], name].concat().into());
         }
         let mut listed = listing.iter().peekable();
