@@ -208,7 +208,7 @@ mod tests {
         } else {
             let parts: Vec<&str> = text.split(':').collect();
             let (before, after) = (version(parts[1]), version(parts[2]));
-            entry.files.push(FileEntry { path: at(parts[0]), before, after, staged: None });
+            entry.files.push(FileEntry { path: at(parts[0]), before, after });
         }
         entry
     }

@@ -258,6 +258,34 @@ pub fn is_unchanged(then: &Stat, now: &Stat) -> bool {
     is_same_file(now, then) && now.st_size == then.st_size && times(now) == times(then)
 }
 
+/// What a file is mounted on: where two differ in it no rename leads from one to the other, even where
+/// both are parts of one file system (bind mounts).
+///
+/// # Errors
+/// What the system says.
+#[cfg(target_os = "linux")]
+pub fn mount_of(file: impl AsFd) -> Result<(u64, Option<u64>), Errno> {
+    use rustix::fs::{StatxFlags, makedev, statx};
+    match rustix::io::retry_on_intr(|| statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)) {
+        // Known from Linux 5.8 on.
+        Ok(found) if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 => {
+            Ok((makedev(found.stx_dev_major, found.stx_dev_minor), Some(found.stx_mnt_id)))
+        }
+        _ => Ok((fstat_device(&file)?, None)),
+    }
+}
+
+/// Elsewhere the device alone tells.
+#[cfg(not(target_os = "linux"))]
+pub fn mount_of(file: impl AsFd) -> Result<(u64, Option<u64>), Errno> {
+    Ok((fstat_device(&file)?, None))
+}
+
+/// The device that a file is on.
+fn fstat_device(file: impl AsFd) -> Result<u64, Errno> {
+    Ok(rustix::fs::fstat(file)?.st_dev)
+}
+
 /// Joins `folder` and `name` for a message, never for opening.
 #[must_use]
 pub fn shown(folder: &Path, name: &OsStr) -> String {

@@ -17,7 +17,7 @@ use super::path::WorkspacePath;
 use super::state::State;
 use super::transaction::journal::{self, DONE_FOLDER, Entry, STUCK_FOLDER, names_in};
 use super::{backup, fs, session, trash};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// Files and the bytes in them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -89,9 +89,15 @@ pub fn collect(state: &State, root: &Path, before: u64, dry_run: bool) -> Result
     let mut collector =
         Collector { state, root, before, dry_run, needed: Needed::default(), done: Collected::default() };
     collector.history()?;
-    for entry in journal::open_entries(state)?.0 {
-        collector.needed.add(&state.path_of(trash::FOLDER), &entry);
+    let open = journal::open_entries(state)?;
+    if let Some(name) = open.newer.first() {
+        return Err(Error::new(
+            ErrorKind::IoError,
+            format!("the unfinished change {name} was written by a newer lbx: collect with that one"),
+        ));
     }
+    let trash = state.path_of(trash::FOLDER);
+    open.entries.iter().for_each(|entry| collector.needed.add(&trash, entry));
     collector.stuck()?;
     collector.backups()?;
     collector.trash()?;
@@ -202,8 +208,13 @@ impl Collector<'_> {
             let Some(folder) = self.state.find_folder(&format!("{DONE_FOLDER}/{session}"))? else {
                 continue;
             };
-            for name in names_in(&folder)? {
-                let entry = journal::read_entry(&folder, &name)?;
+            let mut names = names_in(&folder)?;
+            names.retain(|name| name.ends_with(".json"));
+            if !self.dry_run {
+                journal::keep_numbers(&folder)?;
+            }
+            for name in names {
+                let entry = journal::read_entry(self.state, &folder, &name)?;
                 let may_go = match &entry {
                     Some(entry) => self.is_old(entry.time),
                     None => self.is_old_file(&folder, &name),
@@ -224,7 +235,7 @@ impl Collector<'_> {
             return Ok(());
         };
         for name in names_in(&folder)? {
-            if let Some(entry) = journal::read_entry(&folder, &name)? {
+            if let Some(entry) = journal::read_entry(self.state, &folder, &name)? {
                 self.needed.add(&self.state.path_of(trash::FOLDER), &entry);
             }
             self.file(&folder, &name, false);

@@ -43,6 +43,16 @@ impl WorkspacePath {
         Self(self.0.join(name))
     }
 
+    /// Its path once `old`, which is it or holds it, is called `new`.
+    #[must_use]
+    pub fn rebased(&self, old: &Self, new: &Self) -> Self {
+        match self.0.strip_prefix(&old.0) {
+            Ok(rest) if rest.as_os_str().is_empty() => new.clone(),
+            Ok(rest) => Self(new.0.join(rest)),
+            Err(_) => self.clone(),
+        }
+    }
+
     /// The folder that holds it; `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {

@@ -475,7 +475,8 @@ fn parse(bytes: &[u8], name: &str) -> Result<Option<SessionState>, Error> {
 }
 
 /// Whether what stands in the state file's place is a folder, a link or far too large.
-fn is_no_state_file(source: &std::io::Error) -> bool {
+#[must_use]
+pub fn is_no_state_file(source: &std::io::Error) -> bool {
     let errno = source.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::INVAL | Errno::FBIG | Errno::ISDIR | Errno::LOOP | Errno::NXIO))
 }

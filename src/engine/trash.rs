@@ -19,7 +19,7 @@ pub const FOLDER: &str = "trash";
 /// The name of what was deleted, in its entry.
 const CONTENT: &str = "content";
 /// The name of its description.
-const DESCRIPTION: &str = "entry.json";
+pub const DESCRIPTION: &str = "entry.json";
 /// Size of a description.
 const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
 /// Version of a description that this code writes.

@@ -1,23 +1,26 @@
 //! From a planned change to one that stands, step by step.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use super::apply::{apply_entry, sync_folders_of};
+use super::folders::Ways;
 use super::identity::Identity;
-use super::journal::{Description, Entry, FileEntry, FolderMode, HELD_FOLDER, PendingEntry, Version};
+use super::journal::{Entry, HELD_FOLDER, PendingEntry, Version};
 use super::marks::Marks;
+use super::moves::ForSnapshot;
+use super::plan::{Intent, NewFile, plan};
+use super::run::Ground;
 use super::stage::{New, Stage, Staged};
+use super::steps::Location;
 use super::sync::sync_many;
-use super::{Change, Current, Planned, gate, marks, moves, recover};
+use super::{Change, Current, Planned, gate, marks, recover};
 use crate::engine::audit::AuditFile;
 use crate::engine::backup;
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::policy::settings::Key;
-use crate::engine::protect::protected_component;
 use crate::engine::session::{self, Mark};
 use crate::engine::snapshot::{AllAhead, AtHand, LARGE_BYTES};
 use crate::engine::snapshot_of::{self, Record};
@@ -65,7 +68,7 @@ impl Change<'_> {
         self.must_have_one_name()?;
         self.check_result()?;
         // An undo that finds all as it was before still is one: the next goes further back.
-        let is_empty = self.files.is_empty() && self.entry.moves.is_empty() && self.entry.reverts.is_empty();
+        let is_empty = self.files.is_empty() && self.moves.is_empty() && self.entry.reverts.is_empty();
         if self.dry_run || is_empty {
             return Ok(());
         }
@@ -75,17 +78,16 @@ impl Change<'_> {
         self.entry.subject = subject;
         self.entry.why = why;
         self.join_names();
-        self.plan_folders()?;
-        self.settle_moves(&state);
-        self.note_folders();
+        let ways = self.ways()?;
         if self.session.seq == 0 {
             // Now, while the files still have their old bytes and nothing lies beside them.
             let at_hand = at_hand(&self.files);
             snapshot_of::baseline(self.engine, &self.entry, &at_hand);
         }
         let mut prepared = Prepared::default();
-        let outcome =
-            self.prepare(&state, &mut prepared).and_then(|()| self.put_in_force_and_mark(&state, &prepared));
+        let outcome = self
+            .prepare(&state, ways, &mut prepared)
+            .and_then(|()| self.put_in_force_and_mark(&state, &prepared));
         let marks = match outcome {
             Ok(marks) => marks,
             Err(error) => {
@@ -93,16 +95,17 @@ impl Change<'_> {
                 return Err(error);
             }
         };
-        if let Err(error) = apply_entry(&self.engine.workspace, &self.entry) {
+        let ground = Ground { workspace: &self.engine.workspace, state: &state };
+        if let Err(error) = ground.carry_out_all(&self.entry.steps, 0) {
             let error = self.after_failure(&state, error);
             if error.is_applied() {
                 self.note_changed();
             }
             return Err(error);
         }
+        let synced = ground.sync(&self.entry.steps, prepared.file_system.as_deref());
         self.note_changed();
-        let file_system = prepared.file_system.as_deref();
-        sync_folders_of(&self.engine.workspace, &self.entry, file_system).map_err(Error::applied)?;
+        synced.map_err(Error::applied)?;
         self.finish(&state, marks)
     }
 
@@ -128,60 +131,18 @@ impl Change<'_> {
         }
     }
 
-    /// Notes the folders that the change will have to make.
-    fn plan_folders(&mut self) -> Result<(), Error> {
-        let removed = self.removed_paths();
-        // As bytes: by components, a path of thousands of folders would take minutes.
-        let mut known: HashSet<Vec<u8>> =
-            self.entry.folders.iter().map(|folder| folder.as_bytes().to_vec()).collect();
-        for file in &self.files {
-            if file.after.is_some() {
-                for folder in self.folders_to(file.seen.current.place.path(), &removed)?.1 {
-                    if known.insert(folder.as_bytes().to_vec()) {
-                        self.entry.folders.push(folder);
-                    }
-                }
-            }
-        }
-        let targets: Vec<WorkspacePath> = self.entry.moves.iter().map(|moved| moved.to.clone()).collect();
-        for target in targets {
-            for folder in self.folders_to(&target, &removed)?.1 {
-                if !self.entry.folders.contains(&folder) {
-                    self.entry.folders.push(folder);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Notes what the folders are that the change removes.
-    fn note_folders(&mut self) {
-        let workspace = &self.engine.workspace;
-        let mode_at = |real: &WorkspacePath| {
-            let folder = workspace.open_folder(real).ok()?;
-            rustix::fs::fstat(folder).ok().map(|stat| fs::mode_of(&stat))
-        };
-        let cleared = self.entry.cleared.iter().map(|folder| (folder, Some(folder.clone())));
-        let vacated = self.entry.vacated.iter().map(|folder| (folder, self.standing(folder)));
-        let modes = cleared
-            .chain(vacated)
-            .filter_map(|(folder, real)| Some(FolderMode { path: folder.clone(), mode: mode_at(&real?)? }));
-        self.entry.modes_before = modes.collect();
-    }
-
-    /// Writes backups, new bytes and the journal entry aside.
-    fn prepare(&mut self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
+    /// Writes backups and new bytes aside, and plans the steps.
+    fn prepare(&mut self, state: &State, ways: Ways, prepared: &mut Prepared) -> Result<(), Error> {
         let mut warnings = Vec::new();
-        self.write_aside(state, prepared, &mut warnings)?;
-        self.prepare_descriptions(state, prepared)?;
-        let workspace = &self.engine.workspace;
-        let files: Vec<FileEntry> = self
-            .files
-            .iter()
-            .enumerate()
-            .map(|(number, file)| file_entry(workspace, file, prepared.staged.get(&number)))
-            .collect();
-        self.entry.files = files;
+        self.write_aside(state, &ways, prepared, &mut warnings)?;
+        let mut intent = self.intent(prepared);
+        self.prepare_descriptions(state, prepared, &mut intent)?;
+        intent.made.extend(ways.made);
+        (intent.cleared, intent.vacated) = self.leaving_folders();
+        intent.moves.append(&mut self.moves);
+        let id = self.entry.id.clone();
+        let steps = plan(intent, |number| Location::in_state(HELD_FOLDER, &format!("{id}-held-{number}")));
+                self.entry.set_steps(steps, state.path());
         if self.entry.moves.iter().any(|moved| moved.via.is_some()) {
             state.folder(HELD_FOLDER)?;
         }
@@ -192,14 +153,40 @@ impl Change<'_> {
         Ok(())
     }
 
+    /// What the files of the change are to come to.
+    fn intent(&self, prepared: &Prepared) -> Intent {
+        let mut intent = Intent::default();
+        for (number, file) in self.files.iter().enumerate() {
+            let at = self.location(file.seen.current.place.path());
+            let staged = prepared.staged.get(&number);
+            let before = before_of(&self.engine.workspace, &file.seen.current, staged.is_none());
+            match (file.after.as_ref().zip(staged), before) {
+                (Some((after, staged)), before) => intent.files.push(NewFile {
+                    at,
+                    staged: staged.at.clone(),
+                    before,
+                    after: Version {
+                        sha256: after.sha256,
+                        size: after.bytes.len() as u64,
+                        mode: staged.mode,
+                        identity: None,
+                    },
+                }),
+                (None, Some(before)) => intent.removed.push((at, before)),
+                (None, None) => {}
+            }
+        }
+        intent
+    }
+
     /// Writes backups and new bytes aside.
     fn write_aside(
         &self,
         state: &State,
+        ways: &Ways,
         prepared: &mut Prepared,
         warnings: &mut Vec<String>,
     ) -> Result<(), Error> {
-        let removed = self.removed_paths();
         let stage = Stage::new(&self.engine.workspace, state, &self.entry.id)?;
         prepared.file_system = Some(stage.file_system());
         let mut backups = backup::Folders::new(state)?;
@@ -212,7 +199,8 @@ impl Change<'_> {
                 prepared.backups.extend(backups.prepare(current.sha256, &current.bytes)?);
             }
             if let Some(after) = &file.after {
-                let (nearest, _) = self.folders_to(current.place.path(), &removed)?;
+                let parent = current.place.path().parent().unwrap_or_default();
+                let nearest = ways.nearest.get(&parent).cloned().unwrap_or_default();
                 let new = New {
                     shown: current.place.shown(),
                     bytes: &after.bytes,
@@ -221,7 +209,7 @@ impl Change<'_> {
                 };
                 let origin = file.origin.as_ref().map(|origin| &origin.original);
                 let original = origin.or(current.original.as_ref());
-                let staged = stage.write(number, &nearest, original, &new, warnings)?;
+                let staged = stage.write(&number.to_string(), &nearest, original, &new, warnings)?;
                 prepared.staged.insert(number, staged);
             }
             warn_of_links(file, warnings);
@@ -230,7 +218,12 @@ impl Change<'_> {
     }
 
     /// Writes the descriptions of what goes to the trash aside.
-    fn prepare_descriptions(&mut self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
+    fn prepare_descriptions(
+        &self,
+        state: &State,
+        prepared: &mut Prepared,
+        intent: &mut Intent,
+    ) -> Result<(), Error> {
         if !self.described.is_empty() {
             // Not by the change itself, which would let everyone look into it.
             state.folder(trash::FOLDER)?;
@@ -239,8 +232,9 @@ impl Change<'_> {
         for (number, entry) in self.described.iter().enumerate() {
             let bytes = serde_json::to_vec(entry).map_err(|error| Error::internal(error.to_string()))?;
             let staged = stage.write_own(&format!("trash-{number}"), &bytes)?;
-            let (path, staged_path) = (entry.description(state), staged.path.clone());
-            self.entry.descriptions.push(Description { staged: staged_path, path });
+            let (at, size, mode) = (self.location(&entry.description(state)), bytes.len() as u64, staged.mode);
+            let after = Version { sha256: Sha256::of(&bytes), size, mode, identity: None };
+            intent.files.push(NewFile { at, staged: staged.at.clone(), before: None, after });
             prepared.descriptions.push(staged);
         }
         Ok(())
@@ -320,7 +314,7 @@ impl Change<'_> {
     /// What to answer when a rename failed: the change is rolled back, or, failing that, left to
     /// the next call.
     fn after_failure(&self, state: &State, error: Error) -> Error {
-        match recover::roll_back(&self.engine.workspace, state, &self.entry) {
+        match recover::take_back(Ground { workspace: &self.engine.workspace, state }, &self.entry) {
             Ok(()) => error,
             Err(_) => error.applied(),
         }
@@ -337,9 +331,12 @@ impl Change<'_> {
         let ahead = std::mem::take(&mut self.worker).finish();
         note_blobs(&mut marks, &self.files, &ahead);
         self.set_marks(state, marks);
-        let mut files = snapshot_files(&self.files, &self.entry);
-        files.extend(self.moved.iter().map(moves::Moved::for_snapshot));
-        let record = Record { entry: &self.entry, files: moves::joined(files), folders: Vec::new(), ahead };
+        let moved = ForSnapshot::of(&self.engine.workspace, state, &self.entry).unwrap_or_else(|error| {
+            self.engine.warn(format!("the snapshot lacks what moved: {}", error.message()));
+            ForSnapshot::default()
+        });
+        let files = moved.files_with(snapshot_files(&self.files, &self.entry, &self.state_path));
+        let record = Record { entry: &self.entry, files, folders: moved.folders(), ahead };
         let outcome = snapshot_of::record(self.engine, &record);
         // Before the entry is closed: whoever finds it open looks whether the record is there.
         self.engine.audit(&self.entry.tool, outcome.as_ref().err());
@@ -388,18 +385,21 @@ pub(super) fn audit_files(entry: &Entry) -> Vec<AuditFile> {
 }
 
 /// Both sides of each file, for the snapshot.
-fn snapshot_files<'a>(files: &'a [Planned], entry: &'a Entry) -> Vec<snapshot_of::File<'a>> {
-    let sides = |(file, entry): (&'a Planned, &'a FileEntry)| snapshot_of::File {
-        path: &entry.path,
-        before: entry.before.as_ref().map(|version| (version.mode, &**file.seen.current.bytes)),
-        after: file
-            .after
-            .as_ref()
-            .zip(entry.after.as_ref())
-            .map(|(after, version)| (version.mode, &**after.bytes)),
+fn snapshot_files<'a>(
+    files: &'a [Planned],
+    entry: &Entry,
+    state: &WorkspacePath,
+) -> Vec<snapshot_of::File<'a>> {
+    let modes: BTreeMap<&WorkspacePath, u32> =
+        entry.files.iter().filter_map(|file| Some((&file.path, file.after.as_ref()?.mode))).collect();
+    let mode = |file: &Planned| modes.get(file.seen.current.place.path()).copied();
+    let is_own = |file: &&Planned| !file.seen.current.place.path().is_within(state);
+    let sides = |file: &'a Planned| snapshot_of::File {
+        path: file.seen.current.place.path(),
+        before: file.seen.current.mode().map(|mode| (mode, &**file.seen.current.bytes)),
+        after: file.after.as_ref().zip(mode(file)).map(|(after, mode)| (mode, &**after.bytes)),
     };
-    let is_own = |file: &FileEntry| protected_component(file.path.as_path()).is_none();
-    files.iter().zip(&entry.files).filter(|(_, file)| is_own(file)).map(sides).collect()
+    files.iter().filter(is_own).map(sides).collect()
 }
 
 /// Notes with the marks which blobs their bytes are, where these were worked out.
@@ -432,25 +432,14 @@ fn is_large(file: &Planned) -> bool {
     file.after.as_ref().is_some_and(|after| after.bytes.len() >= LARGE_BYTES)
 }
 
-/// What the journal has of a planned file.
-fn file_entry(workspace: &Workspace, file: &Planned, staged: Option<&Staged>) -> FileEntry {
-    let current = &file.seen.current;
-    FileEntry {
-        path: current.place.path().clone(),
-        before: current.mode().map(|mode| Version {
-            sha256: current.sha256,
-            size: current.bytes.len() as u64,
-            mode,
-            identity: staged.is_none().then(|| identity_of(workspace, current)).flatten(),
-        }),
-        after: file.after.as_ref().zip(staged).map(|(after, staged)| Version {
-            sha256: after.sha256,
-            size: after.bytes.len() as u64,
-            mode: staged.mode,
-            identity: None,
-        }),
-        staged: staged.map(|staged| staged.path.clone()),
-    }
+/// What the journal has of a file as it stands; of one that `goes`, all that a new one would lack.
+fn before_of(workspace: &Workspace, current: &Current, goes: bool) -> Option<Version> {
+    Some(Version {
+        sha256: current.sha256,
+        size: current.bytes.len() as u64,
+        mode: current.mode()?,
+        identity: goes.then(|| identity_of(workspace, current)).flatten(),
+    })
 }
 
 /// What a file that is to be deleted is besides its bytes and mode.

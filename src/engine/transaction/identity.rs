@@ -1,6 +1,7 @@
-//! What a file is besides its bytes: owner, extended attributes (access control lists among them), mode.
+//! What a file or folder is besides its bytes: owner, extended attributes (access control lists among them), mode.
 
 use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +15,7 @@ use crate::engine::fs;
 /// Size of one extended attribute (Linux, `XATTR_SIZE_MAX`).
 const XATTR_BYTES_MAX: usize = 64 << 10;
 
-/// Owner and attributes of a file that a change deletes, so that an undo can give them back.
+/// Owner and attributes of a file or folder that a change deletes, so that an undo can give them back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// User id.
@@ -27,9 +28,10 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// That of an open file; `None` where a new file would have the same.
+    /// That of an open file or folder; `None` where a new one would have the same.
     #[must_use]
-    pub fn of(file: &File, stat: &Stat) -> Option<Self> {
+    pub fn of(file: impl AsFd, stat: &Stat) -> Option<Self> {
+        let file = file.as_fd();
         let attributes: Vec<(String, String)> = names_of(file)
             .into_iter()
             .filter_map(|name| Some((String::from_utf8(name.clone()).ok()?, value_of(file, &name).ok()?)))
@@ -40,6 +42,33 @@ impl Identity {
             && group == rustix::process::getegid().as_raw()
             && attributes.is_empty();
         (!is_mine).then_some(Self { owner, group, attributes })
+    }
+
+    /// Gives it to an open file or folder, as far as that is allowed.
+    fn give_to(&self, file: BorrowedFd<'_>, warnings: &mut Vec<String>) -> Result<(), Errno> {
+        keep_owner(file, (self.owner, self.group), warnings)?;
+        let values = self.attributes.iter().map(|(name, value)| {
+            (STANDARD.decode(value).map_err(|_| Errno::INVAL), name.clone().into_bytes())
+        });
+        keep_attributes(file, values, warnings);
+        Ok(())
+    }
+}
+
+/// Gives a folder the mode and the identity that it is to have, as far as that is allowed.
+///
+/// # Errors
+/// The system's.
+pub fn dress(folder: &OwnedFd, mode: Option<u32>, identity: Option<&Identity>) -> Result<(), Errno> {
+    if let Some(identity) = identity {
+        identity.give_to(folder.as_fd(), &mut Vec::new())?;
+    }
+    match mode {
+        // Where it is right already nothing is asked of a file system that may have no modes.
+        Some(mode) if fs::mode_of(&rustix::fs::fstat(folder)?) != mode => {
+            rustix::io::retry_on_intr(|| rustix::fs::fchmod(folder, Mode::from_raw_mode(mode)))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -55,16 +84,14 @@ pub fn give(
     new: &New<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<u32, Errno> {
+    let fd = file.as_fd();
     if let Some((original, model)) = original {
-        keep_owner(file, (original.stat.st_uid, original.stat.st_gid), warnings)?;
+        let model = model.as_fd();
+        keep_owner(fd, (original.stat.st_uid, original.stat.st_gid), warnings)?;
         let names = names_of(model);
-        keep_attributes(file, names.into_iter().map(|name| (value_of(model, &name), name)), warnings);
+        keep_attributes(fd, names.into_iter().map(|name| (value_of(model, &name), name)), warnings);
     } else if let Some(identity) = new.identity {
-        keep_owner(file, (identity.owner, identity.group), warnings)?;
-        let values = identity.attributes.iter().map(|(name, value)| {
-            (STANDARD.decode(value).map_err(|_| Errno::INVAL), name.clone().into_bytes())
-        });
-        keep_attributes(file, values, warnings);
+        identity.give_to(fd, warnings)?;
     }
     let wanted = new.mode.or_else(|| original.map(|(original, _)| fs::mode_of(&original.stat)));
     if let Some(mode) = wanted {
@@ -74,7 +101,7 @@ pub fn give(
 }
 
 /// Keeps owner and group where that is allowed.
-fn keep_owner(file: &File, (owner, group): (u32, u32), warnings: &mut Vec<String>) -> Result<(), Errno> {
+fn keep_owner(file: BorrowedFd<'_>, (owner, group): (u32, u32), warnings: &mut Vec<String>) -> Result<(), Errno> {
     let mine = rustix::fs::fstat(file)?;
     if (mine.st_uid, mine.st_gid) == (owner, group) {
         return Ok(());
@@ -96,7 +123,7 @@ fn keep_owner(file: &File, (owner, group): (u32, u32), warnings: &mut Vec<String
 
 /// Keeps extended attributes, each a value and a name, where that is allowed.
 fn keep_attributes(
-    file: &File,
+    file: BorrowedFd<'_>,
     attributes: impl Iterator<Item = (Result<Vec<u8>, Errno>, Vec<u8>)>,
     warnings: &mut Vec<String>,
 ) {
@@ -115,7 +142,7 @@ fn keep_attributes(
 }
 
 /// The names of a file's extended attributes; none where the file system has none.
-fn names_of(file: &File) -> Vec<Vec<u8>> {
+fn names_of(file: BorrowedFd<'_>) -> Vec<Vec<u8>> {
     let mut names = vec![0_u8; XATTR_BYTES_MAX];
     let length = rustix::fs::flistxattr(file, &mut names[..]).unwrap_or(0);
     names.truncate(length);
@@ -123,7 +150,7 @@ fn names_of(file: &File) -> Vec<Vec<u8>> {
 }
 
 /// The value of an extended attribute.
-fn value_of(file: &File, name: &[u8]) -> Result<Vec<u8>, Errno> {
+fn value_of(file: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
     let mut value = vec![0_u8; XATTR_BYTES_MAX];
     let length = rustix::fs::fgetxattr(file, name, &mut value[..])?;
     value.truncate(length);

@@ -1,25 +1,36 @@
-//! The journal: what a change is about to do, on disk before its first rename.
+//! The journal: the steps of a change, on disk before the first of them is taken.
 //!
-//! An open entry is `.lbx/journal/open/ID.json`. When the change is done it becomes
-//! `.lbx/journal/done/SESSION/SEQ.json`, the session's history.
+//! An open entry is `journal/open/ID.json` in the state. When the change is done it becomes
+//! `journal/done/SESSION/SEQ.json`, the session's history, which also says which numbers were given.
+//! What can neither be completed nor rolled back goes to `journal/stuck/`, for a person to look at.
 
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::identity::Identity;
+use super::run::rename_new;
+use super::stage;
+use super::steps::{Location, Outline, Step};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
+use crate::engine::session::{self, SessionId};
 use crate::engine::state::{State, shown};
+use crate::engine::trash;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
 /// Version of an entry that this code writes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Size of an entry: a patch over some 100,000 files.
 const ENTRY_BYTES_MAX: u64 = 64 << 20;
+/// The largest number of a change: whatever names a larger one was not written by lbx.
+const SEQ_MAX: u64 = 1 << 48;
+/// How the name of a number ends that was given, though its change is not in the history.
+const GIVEN: &str = ".given";
 /// Where the entries of unfinished changes are.
 pub const OPEN_FOLDER: &str = "journal/open";
 /// Where those of finished changes are, in a folder a session.
@@ -44,7 +55,7 @@ pub struct Version {
 }
 
 /// What a change does to one file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEntry {
     /// The canonical path.
     pub path: WorkspacePath,
@@ -52,49 +63,38 @@ pub struct FileEntry {
     pub before: Option<Version>,
     /// The file after; `None` where it is deleted.
     pub after: Option<Version>,
-    /// Where the new bytes wait to be renamed to their place.
-    pub staged: Option<WorkspacePath>,
 }
 
 /// A file or folder that gets another name, whole: to or from the trash, or within the workspace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MoveEntry {
     /// Its canonical path before.
     pub from: WorkspacePath,
     /// Its canonical path after.
     pub to: WorkspacePath,
     /// Where it waits between the two, where its new name is free only once other things have moved.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<WorkspacePath>,
-    /// Its inode, which tells it from whatever takes its old name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inode: Option<u64>,
 }
 
 impl MoveEntry {
     /// A move straight to the new name.
     #[must_use]
     pub fn new(from: WorkspacePath, to: WorkspacePath) -> Self {
-        Self { from, to, via: None, inode: None }
+        Self { from, to, via: None }
     }
 }
 
-/// The permission bits of a folder.
+/// A folder, with what it is besides its name where a new folder would be another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FolderMode {
+pub struct FolderEntry<P> {
     /// The folder.
-    pub path: WorkspacePath,
+    pub path: P,
     /// Its permission bits.
-    pub mode: u32,
-}
-
-/// The description of something in the trash, which comes to its place with the change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Description {
-    /// Where it waits.
-    pub staged: WorkspacePath,
-    /// Where it belongs.
-    pub path: WorkspacePath,
+    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u32>,
+    /// Its owner and attributes.
+    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
 }
 
 /// One change.
@@ -130,30 +130,20 @@ pub struct Entry {
     /// The files in which an `undo` or a `redo` kept what others had changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<WorkspacePath>,
-    /// The files it changes: those that go under their names before any move, the others under
-    /// their names after all moves.
+    /// What it does, in order.
+    pub steps: Vec<Step>,
+    /// The files it changes, as the steps have it.
+    #[serde(skip)]
     pub files: Vec<FileEntry>,
     /// What it moves.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip)]
     pub moves: Vec<MoveEntry>,
-    /// The descriptions of what it moves to the trash.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub descriptions: Vec<Description>,
     /// The folders it makes, outermost first.
-    #[serde(default)]
+    #[serde(skip)]
     pub folders: Vec<WorkspacePath>,
-    /// The folders it removes before something else takes their names, innermost first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cleared: Vec<WorkspacePath>,
-    /// The folders it removes in the end where they are empty, innermost first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub vacated: Vec<WorkspacePath>,
-    /// What those that it removes are besides their names.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub modes_before: Vec<FolderMode>,
-    /// The same of those it makes, where a new folder would be another.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub modes_after: Vec<FolderMode>,
+    /// The folders it removes, innermost first.
+    #[serde(skip)]
+    pub removed: Vec<FolderEntry<WorkspacePath>>,
 }
 
 impl Entry {
@@ -173,19 +163,44 @@ impl Entry {
             request: None,
             reverts: Vec::new(),
             merged: Vec::new(),
+            steps: Vec::new(),
             files: Vec::new(),
             moves: Vec::new(),
-            descriptions: Vec::new(),
             folders: Vec::new(),
-            cleared: Vec::new(),
-            vacated: Vec::new(),
-            modes_before: Vec::new(),
-            modes_after: Vec::new(),
+            removed: Vec::new(),
         }
     }
 
+    /// Says what it does, in order; what that comes to follows.
+    ///
+    /// The state is at `state`, from the workspace root.
+    pub fn set_steps(&mut self, steps: Vec<Step>, state: &WorkspacePath) {
+        let Outline { files, moves, folders, removed } = Outline::of(&steps, state);
+        *self = Self { steps, files, moves, folders, removed, ..std::mem::take(self) };
+    }
+
+    /// Whether everything in it has the form that lbx writes: it might have been forged.
+    fn is_well_formed(&self, name: &str) -> bool {
+        let is_below = |path: &WorkspacePath, folder: &str| {
+            path.as_path().starts_with(folder) && path.as_path() != std::path::Path::new(folder)
+        };
+        let is_place = |at: &Location| match at {
+            Location::File(path) => !path.is_root(),
+            Location::State(path) => is_below(path, trash::FOLDER) || is_below(path, HELD_FOLDER),
+        };
+        let waits = |at: &Location| stage::is_staged_by(at, &self.id);
+        let is_id = |id: &str| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        is_id(&self.id)
+            && self.name() == name
+            && self.session.parse::<SessionId>().is_ok()
+            && (1..SEQ_MAX).contains(&self.seq)
+            && self.steps.iter().flat_map(Step::locations).all(is_place)
+            && self.steps.iter().filter_map(Step::staged).all(waits)
+    }
+
     /// The name of its file.
-    fn name(&self) -> String {
+    #[must_use]
+    pub fn name(&self) -> String {
         format!("{}.json", self.id)
     }
 
@@ -197,6 +212,13 @@ impl Entry {
         let folder = state.folder(OPEN_FOLDER)?;
         let temporary = format!(".{}", self.name());
         let bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
+        if bytes.len() as u64 > ENTRY_BYTES_MAX {
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!("the change is too large: its journal entry would take {} bytes", bytes.len()),
+            )
+            .suggest("Make it in several changes."));
+        }
         let io = |source: std::io::Error| Error::io("write", shown(OPEN_FOLDER), source);
         let mut file =
             fs::create_at(folder.as_fd(), OsStr::new(&temporary), 0o600).map_err(|errno| io(errno.into()))?;
@@ -207,20 +229,23 @@ impl Entry {
         Ok(PendingEntry { file, folder, temporary, name: self.name() })
     }
 
-    /// Puts it into the session's history.
+    /// Puts it into the session's history, in nobody's place.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system says; `already_exists` where its number was given before.
     pub fn close(&self, state: &State) -> Result<(), Error> {
-        self.move_to(state, &history_folder(&self.session), &history_name(self.seq))
+        let (open, done) = (state.folder(OPEN_FOLDER)?, state.folder(&history_folder(&self.session))?);
+        rename_new(&open, self.name().as_ref(), &done, history_name(self.seq).as_ref())
+            .map_err(|errno| Error::io("write", shown(DONE_FOLDER), errno))
     }
 
-    /// Puts it aside for a person to look at.
+    /// Sees to it that its number is not given again, though it does not come into the history.
     ///
     /// # Errors
     /// What the system says.
-    pub fn put_aside(&self, state: &State) -> Result<(), Error> {
-        self.move_to(state, STUCK_FOLDER, &self.name())
+    pub fn spend_number(&self, state: &State) -> Result<(), Error> {
+        let done = state.folder(&history_folder(&self.session))?;
+        spend(&done, self.seq).map_err(|errno| Error::io("write", shown(DONE_FOLDER), errno))
     }
 
     /// Drops it: the change was rolled back.
@@ -229,22 +254,67 @@ impl Entry {
     /// What the system says.
     pub fn discard(&self, state: &State) -> Result<(), Error> {
         let folder = state.folder(OPEN_FOLDER)?;
-        fs::unlink_at(&folder, self.name(), rustix::fs::AtFlags::empty())
-            .map_err(|errno| Error::io("remove", shown(OPEN_FOLDER), errno))
-    }
-
-    /// Renames the open entry.
-    fn move_to(&self, state: &State, folder: &str, name: &str) -> Result<(), Error> {
-        let open = state.folder(OPEN_FOLDER)?;
-        let to = state.folder(folder)?;
-        fs::rename_at(&open, self.name(), &to, name).map_err(|errno| Error::io("write", shown(folder), errno))
+        match fs::unlink_at(&folder, self.name(), rustix::fs::AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(Error::io("remove", shown(OPEN_FOLDER), errno)),
+        }
     }
 }
 
-/// The permission bits that a folder is to have, where they are known.
-#[must_use]
-pub fn mode_in(modes: &[FolderMode], path: &WorkspacePath) -> Option<u32> {
-    modes.iter().find(|known| known.path == *path).map(|known| known.mode)
+impl Default for Entry {
+    fn default() -> Self {
+        Self::new(String::new(), "", "", 0, 0)
+    }
+}
+
+/// Notes that a number was given.
+fn spend(done: &OwnedFd, seq: u64) -> Result<(), Errno> {
+    match fs::create_at(done.as_fd(), format!("{seq:08}{GIVEN}").as_ref(), 0o600) {
+        Ok(_) | Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Sees to it that no number of a folder of the history is given again, though its newest entry may
+/// go.
+///
+/// # Errors
+/// What the system says.
+pub fn keep_numbers(done: &OwnedFd) -> Result<(), Error> {
+    let last = names_in(done)?.iter().filter_map(|name| number_in(name)).max();
+    let Some(last) = last else {
+        return Ok(());
+    };
+    spend(done, last).map_err(|errno| Error::io("write", shown(DONE_FOLDER), errno))
+}
+
+/// The number of the next change of a session, which was never given; `last` is the newest that the
+/// session itself knows of.
+///
+/// # Errors
+/// What the system says.
+pub fn next_number(state: &State, session: &str, last: u64) -> Result<u64, Error> {
+    let Some(folder) = state.find_folder(&history_folder(session))? else {
+        return Ok(last + 1);
+    };
+    let is_given = |seq: u64| {
+        [history_name(seq), format!("{seq:08}{GIVEN}")]
+            .iter()
+            .any(|name| fs::stat_at(folder.as_fd(), name.as_ref()).is_ok())
+    };
+    // Its file may have been lost, or could not be written.
+    if last == 0 || is_given(last + 1) {
+        let given = names_in(&folder)?;
+        let newest = given.iter().filter_map(|name| number_in(name)).max().unwrap_or(0);
+        return Ok(last.max(newest) + 1);
+    }
+    Ok(last + 1)
+}
+
+/// The number that a name in a session's history stands for.
+fn number_in(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".json").or_else(|| name.strip_suffix(GIVEN))?;
+    digits.parse().ok().filter(|seq| *seq < SEQ_MAX)
 }
 
 /// An entry that is written but not yet in force.
@@ -294,17 +364,59 @@ pub fn done_entry(state: &State, session: &str, seq: u64) -> Result<Option<Entry
     let Some(folder) = state.find_folder(&history_folder(session))? else {
         return Ok(None);
     };
-    read_entry(&folder, &history_name(seq))
+    Ok(read_entry(state, &folder, &history_name(seq))?.filter(|entry| entry.seq == seq))
 }
 
 /// The entry in a file of the journal; `None` where there is none, or a damaged one.
 ///
 /// # Errors
-/// What the system says.
-pub fn read_entry(folder: &OwnedFd, name: &str) -> Result<Option<Entry>, Error> {
-    let bytes = fs::read_at(folder.as_fd(), OsStr::new(name), ENTRY_BYTES_MAX)
-        .map_err(|source| Error::io("read", shown(DONE_FOLDER), source))?;
-    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+/// `io_error` for one of a newer version, or the system's.
+pub fn read_entry(state: &State, folder: &OwnedFd, name: &str) -> Result<Option<Entry>, Error> {
+    match read(state, folder, name)? {
+        Found::Entry(entry) => Ok(Some(*entry)),
+        Found::Newer => Err(Error::new(
+            ErrorKind::IoError,
+            format!("the journal entry {name} was written by a newer lbx: use that one here"),
+        )),
+        Found::Damaged => Ok(None),
+    }
+}
+
+/// A file of the journal.
+pub enum Found {
+    /// An entry.
+    Entry(Box<Entry>),
+    /// One of a newer version, of which nothing can be said.
+    Newer,
+    /// None that lbx has written so.
+    Damaged,
+}
+
+/// Reads a file of the journal.
+fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<Found, Error> {
+    /// The one field that every version has.
+    #[derive(Deserialize)]
+    struct Versioned {
+        /// Version of the format.
+        version: u32,
+    }
+    let bytes = match fs::read_at(folder.as_fd(), OsStr::new(name), ENTRY_BYTES_MAX) {
+        Ok(bytes) => bytes.unwrap_or_default(),
+        Err(source) if session::is_no_state_file(&source) => Vec::new(),
+        Err(source) => return Err(Error::io("read", shown("journal"), source)),
+    };
+    let version = serde_json::from_slice(&bytes).map(|Versioned { version }| version);
+    if version.is_ok_and(|version| version > VERSION) {
+        return Ok(Found::Newer);
+    }
+    Ok(match serde_json::from_slice::<Entry>(&bytes) {
+        Ok(mut entry) => {
+            let steps = std::mem::take(&mut entry.steps);
+            entry.set_steps(steps, state.path());
+            Found::Entry(Box::new(entry))
+        }
+        Err(_) => Found::Damaged,
+    })
 }
 
 /// The numbers of the changes in a session's history, ascending.
@@ -318,39 +430,53 @@ pub fn history(state: &State, session: &str) -> Result<Vec<u64>, Error> {
     let names = names_in(&folder)?;
     let mut numbers: Vec<u64> =
         names.iter().filter_map(|name| name.strip_suffix(".json")?.parse().ok()).collect();
+    numbers.retain(|seq| *seq < SEQ_MAX);
     numbers.sort_unstable();
     Ok(numbers)
 }
 
-/// The open entries, oldest first, and the names of files there that are none.
+/// What the calls left that did not come to their end.
+#[derive(Default)]
+pub struct Unfinished {
+    /// Their entries, the oldest first.
+    pub entries: Vec<Entry>,
+    /// The names of entries of a newer version.
+    pub newer: Vec<String>,
+    /// The names of those that are none.
+    pub damaged: Vec<String>,
+    /// Files that never came into force.
+    pub strays: Vec<String>,
+}
+
+/// Whether a call has not come to its end, or is still at work.
+#[must_use]
+pub fn has_open_entries(state: &State) -> bool {
+    let names = state.find_folder(OPEN_FOLDER).ok().flatten().and_then(|folder| names_in(&folder).ok());
+    names.is_some_and(|names| names.iter().any(|name| !name.starts_with('.')))
+}
+
+/// What is in the folder of open entries.
 ///
 /// # Errors
-/// `io_error` for an entry of a newer version, or the system's.
-pub fn open_entries(state: &State) -> Result<(Vec<Entry>, Vec<String>), Error> {
+/// The system's.
+pub fn open_entries(state: &State) -> Result<Unfinished, Error> {
+    let mut open = Unfinished::default();
     let Some(folder) = state.find_folder(OPEN_FOLDER)? else {
-        return Ok((Vec::new(), Vec::new()));
+        return Ok(open);
     };
-    let (mut entries, mut strays) = (Vec::new(), Vec::new());
     for name in names_in(&folder)? {
         if name.starts_with('.') {
-            strays.push(name);
+            open.strays.push(name);
             continue;
         }
-        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), ENTRY_BYTES_MAX)
-            .map_err(|source| Error::io("read", shown(OPEN_FOLDER), source))?;
-        match serde_json::from_slice::<Entry>(&bytes.unwrap_or_default()) {
-            Ok(entry) if entry.version > VERSION => {
-                return Err(Error::new(
-                    ErrorKind::IoError,
-                    format!("{OPEN_FOLDER}/{name} was written by a newer lbx: use that one here"),
-                ));
-            }
-            Ok(entry) if entry.name() == name => entries.push(entry),
-            _ => strays.push(name),
+        match read(state, &folder, &name)? {
+            Found::Entry(entry) if entry.is_well_formed(&name) => open.entries.push(*entry),
+            Found::Newer => open.newer.push(name),
+            Found::Entry(_) | Found::Damaged => open.damaged.push(name),
         }
     }
-    entries.sort_by(|one, other| (one.time, &one.id).cmp(&(other.time, &other.id)));
-    Ok((entries, strays))
+    open.entries.sort_by(|one, other| (one.time, &one.id).cmp(&(other.time, &other.id)));
+    Ok(open)
 }
 
 /// The names in a folder of the state, dots aside.

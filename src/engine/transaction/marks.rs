@@ -54,7 +54,7 @@ fn after_moves(moves: &[MoveEntry], session: &SessionState, all: &mut Marks) {
             continue;
         };
         forgotten.push(mark.path.clone());
-        let path = replay::rebased(&mark.path, &moved.from, &moved.to);
+        let path = mark.path.rebased(&moved.from, &moved.to);
         let is_known = marks.iter().any(|known| known.path == path);
         if !is_known && protected_component(moved.to.as_path()).is_none() {
             marks.push(Mark { path, ..mark.clone() });

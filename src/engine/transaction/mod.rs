@@ -2,12 +2,11 @@
 //!
 //! ```text
 //! lock -> recover what a dead call left open -> resolve -> gate -> (the tool computes)
-//!      -> back up, write aside, journal; sync -> rename; sync -> mark, history, snapshot
+//!      -> back up, write aside, plan the steps, journal; sync -> take the steps; sync -> mark, history, snapshot
 //! ```
 //! Until the journal entry is in force nothing is visible; from then on the change is completed,
 //! or rolled back whole, by this call or by the next one.
 
-mod apply;
 mod commit;
 mod folders;
 mod gate;
@@ -17,14 +16,18 @@ mod known;
 mod look;
 mod marks;
 pub mod moves;
+pub mod plan;
+pub mod progress;
 pub mod recover;
 mod repeat;
 pub mod replay;
 mod result;
+pub mod run;
 pub mod stage;
+pub mod steps;
 mod sync;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Engine;
@@ -33,7 +36,7 @@ use super::path::WorkspacePath;
 use super::protect::Protection;
 use super::session::{self, SessionState, seconds_now};
 use super::snapshot::{Before, LARGE_BYTES, Worker};
-use super::state::{Lock, State, unique_name};
+use super::state::{Lock, STATE_FOLDER, State, unique_name};
 use super::trash::TrashEntry;
 use super::workspace::Workspace;
 use crate::buffer::Buffer;
@@ -44,8 +47,10 @@ use identity::Identity;
 use journal::{Entry, Version};
 pub use look::Current;
 pub use repeat::LONG_AGO;
-use replay::Piece;
+use plan::Move;
+use replay::Pieces;
 use stage::Original;
+use steps::Location;
 
 /// The largest file that the policy may let be changed, in bytes: recovery reads no larger ones.
 pub const FILE_BYTES_MAX: u64 = 4 << 30;
@@ -109,14 +114,20 @@ pub struct Change<'e> {
     _open_files: OpenFiles,
     /// Whether nothing is to be changed.
     dry_run: bool,
+    /// Where the state is, or would be, from the workspace root.
+    state_path: WorkspacePath,
     /// The session as it was when the lock was taken.
     session: SessionState,
     /// The journal entry to be.
     entry: Entry,
     /// The files changed so far.
     files: Vec<Planned>,
-    /// What the moves of the change look like to the snapshot.
-    moved: Vec<moves::Moved>,
+    /// What it moves.
+    moves: Vec<Move>,
+    /// The same as names, to find out where things stand.
+    pieces: Pieces,
+    /// The folders that it makes and removes.
+    folders: folders::Folders,
     /// Other bytes to back up.
     kept: Vec<Vec<u8>>,
     /// What it moves to the trash.
@@ -170,25 +181,29 @@ impl Engine {
             None => SessionState::default(),
         };
         let id = unique_name("change");
-        let last = match &state {
-            // A session file that was damaged no longer counts, and no change may take another's place.
-            Some(state) if session.seq == 0 => journal::history(state, self.session().as_str())?.pop(),
-            _ => None,
+        let known = session.seq.max(session.after().map_or(0, |ended| ended.seq));
+        let seq = match &state {
+            Some(state) => journal::next_number(state, self.session().as_str(), known)?,
+            None => known + 1,
         };
-        // The history may have been collected since the session ended; its numbers are not given again.
-        let ended = session.after().map_or(0, |ended| ended.seq);
-        let seq = last.unwrap_or_default().max(session.seq).max(ended) + 1;
         let entry = Entry::new(id, self.session().as_str(), tool, seq, seconds_now());
+        let state_path = match &state {
+            Some(state) => state.path().clone(),
+            None => WorkspacePath::root().join(STATE_FOLDER.as_ref()),
+        };
         Ok(Change {
             engine: self,
             state,
+            state_path,
             _lock: lock,
             _open_files: OpenFiles::as_many_as_allowed(),
             dry_run,
             session,
             entry,
             files: Vec::new(),
-            moved: Vec::new(),
+            moves: Vec::new(),
+            pieces: Pieces::default(),
+            folders: folders::Folders::default(),
             kept: Vec::new(),
             described: Vec::new(),
             protection: Protection::default(),
@@ -327,14 +342,14 @@ impl Change<'_> {
         self.described.push(entry);
     }
 
+    /// The location of a path from the root, which may lie in the state.
+    fn location(&self, path: &WorkspacePath) -> Location {
+        Location::of(path, &self.state_path)
+    }
+
     /// Where that stands which is to stand at `path` once everything has moved.
     fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
-        if self.entry.moves.is_empty() {
-            return Some(path.clone());
-        }
-        let piece = |moved: &journal::MoveEntry| Piece { real: moved.from.clone(), at: moved.to.clone() };
-        let pieces: Vec<Piece> = self.entry.moves.iter().map(piece).collect();
-        replay::standing(&pieces, path)
+        self.pieces.standing(path)
     }
 
     /// The files that this change removes.
@@ -345,28 +360,28 @@ impl Change<'_> {
 
     /// Joins what is removed and what is put at one place: there it is one file that changes.
     fn join_names(&mut self) {
-        let removed = self.removed_paths();
         // What is removed from a folder that moves away stands elsewhere than what is put there.
-        let is_both = |file: &Planned| {
-            let path = file.seen.current.place.path();
-            removed.contains(path) && self.standing(path).as_ref() == Some(path)
-        };
-        let both: Vec<WorkspacePath> = self
+        let stays = |path: &WorkspacePath| self.pieces.standing(path).as_ref() == Some(path);
+        let put: BTreeSet<WorkspacePath> = self
             .files
             .iter()
-            .filter(|file| file.after.is_some() && is_both(file))
+            .filter(|file| file.after.is_some())
             .map(|file| file.seen.current.place.path().clone())
+            .filter(stays)
             .collect();
-        for path in both {
-            let is_it = |file: &Planned| *file.seen.current.place.path() == path;
-            let old = self.files.iter().position(|file| is_it(file) && file.after.is_none());
-            let old = old.map(|at| self.files.remove(at));
-            if let Some(old) = old
-                && let Some(file) = self.files.iter_mut().find(|file| is_it(file))
-            {
-                file.seen = old.seen;
+        let (old, mut files): (Vec<Planned>, Vec<Planned>) = std::mem::take(&mut self.files)
+            .into_iter()
+            .partition(|file| file.after.is_none() && put.contains(file.seen.current.place.path()));
+        let mut old: BTreeMap<WorkspacePath, Seen> =
+            old.into_iter().map(|file| (file.seen.current.place.path().clone(), file.seen)).collect();
+        if !old.is_empty() {
+            for file in files.iter_mut().filter(|file| file.after.is_some()) {
+                if let Some(seen) = old.remove(file.seen.current.place.path()) {
+                    file.seen = seen;
+                }
             }
         }
+        self.files = files;
     }
 
     /// The state, which a dry run of a workspace that has none lacks.

@@ -1,17 +1,19 @@
 //! Files and folders that get another name, whole.
 
-use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
+use std::rc::Rc;
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::Change;
-use super::apply::rename_new;
-use super::journal::{Entry, HELD_FOLDER, MoveEntry};
-use super::replay::{Kind, Piece, rebased};
+use super::journal::Entry;
+use super::plan::Move;
+use super::replay::{Kind, Pieces};
+use super::steps::{Location, Thing};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::is_protected;
@@ -21,29 +23,29 @@ use crate::engine::state::State;
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 
-/// Files of a moved folder that its snapshot holds; what is beyond enters with the next full scan.
+/// Files of a moved folder that its snapshot holds, where some of them go a way of their own; what is
+/// beyond enters with the next full scan.
 const SNAPSHOT_FILES_MAX: usize = 50_000;
 /// Bytes of them.
 const SNAPSHOT_BYTES_MAX: u64 = 512 << 20;
-/// The type bits that stand for a symlink in a mode.
-const SYMLINK: u32 = 0o120_000;
 
 /// A file that a move takes from one path to another, as the snapshot has it.
 pub struct Moved {
-    /// Its path.
-    path: WorkspacePath,
+    /// Its path before; `None` where it was not among the files.
+    before: Option<WorkspacePath>,
+    /// Its path after; `None` where it is not among them any more.
+    after: Option<WorkspacePath>,
     /// Mode, with the type bits of a symlink, and bytes.
-    content: (u32, Arc<Vec<u8>>),
-    /// Whether it appears there; else it goes away.
-    appears: bool,
+    content: (u32, Vec<u8>),
 }
 
 impl Moved {
     /// Both sides for the snapshot.
-    pub(super) fn for_snapshot(&self) -> snapshot_of::File<'_> {
+    fn for_snapshot(&self) -> impl Iterator<Item = snapshot_of::File<'_>> {
         let side = Some((self.content.0, self.content.1.as_slice()));
-        let (before, after) = if self.appears { (None, side) } else { (side, None) };
-        snapshot_of::File { path: &self.path, before, after }
+        let gone = self.before.iter().map(move |path| snapshot_of::File { path, before: side, after: None });
+        let come = self.after.iter().map(move |path| snapshot_of::File { path, before: None, after: side });
+        gone.chain(come)
     }
 }
 
@@ -62,352 +64,225 @@ impl Change<'_> {
     /// # Errors
     /// `protected_path` where it holds a repository or lbx's state, or the system's.
     pub fn move_whole(&mut self, from: &WorkspacePath, to: &WorkspacePath) -> Result<Sum, Error> {
-        self.move_rest(from, to, &|_| false)
+        let (mut sum, mut top) = (Sum::default(), None);
+        walk(&self.engine.workspace, from, &mut |found| {
+            self.must_be_free(found, from, to)?;
+            top.get_or_insert(Thing { inode: found.stat.st_ino, is_folder: fs::is_folder(found.stat) });
+            if !fs::is_folder(found.stat) {
+                sum.files += 1;
+                sum.bytes += if fs::is_regular(found.stat) { fs::size_of(found.stat) } else { 0 };
+            }
+            Ok(())
+        })?;
+        if let Some(thing) = top {
+            self.pieces.insert(from.clone(), to.clone());
+            self.moves.push(Move { from: self.location(from), to: self.location(to), thing });
+        }
+        Ok(sum)
     }
 
     /// Plans other names for several things at once, of which some may lie in others.
     ///
     /// # Errors
     /// As [`Self::move_whole`].
-    pub fn move_all(&mut self, pieces: &[Piece]) -> Result<(), Error> {
-        let gone = self.removed_paths();
-        for piece in pieces {
-            let inner = |path: &WorkspacePath| {
-                pieces.iter().any(|other| {
-                    other != piece && other.real.is_within(&piece.real) && path.is_within(&other.real)
-                })
-            };
-            self.move_rest(&piece.real, &piece.at, &|path| gone.contains(path) || inner(path))?;
-        }
-        Ok(())
+    pub fn move_all(&mut self, pieces: &Pieces) -> Result<(), Error> {
+        pieces.iter().try_for_each(|piece| self.move_whole(&piece.real, &piece.at).map(drop))
     }
 
-    /// Plans another name for what stands at `from`, save what goes a way of its own.
-    fn move_rest(
-        &mut self,
+    /// Refuses to take what was found at or below `from` to its place at or below `to`, where the policy
+    /// protects either place; the trash is lbx's own.
+    fn must_be_free(
+        &self,
+        found: &Found<'_>,
         from: &WorkspacePath,
         to: &WorkspacePath,
-        is_apart: &dyn Fn(&WorkspacePath) -> bool,
-    ) -> Result<Sum, Error> {
-        let mut contents = Contents::default();
-        contents.collect(&self.engine.workspace, from, &|met| self.must_be_free(from, to, met))?;
-        if contents.is_cut {
-            self.engine.warn(format!(
-                "not all of {} is in the snapshot: it holds more than {SNAPSHOT_FILES_MAX} files or {SNAPSHOT_BYTES_MAX} bytes",
-                self.engine.workspace.shown(from)
-            ));
-        }
-        for (path, mode, bytes) in contents.files.into_iter().filter(|(path, ..)| !is_apart(path)) {
-            let moved = rebased(&path, from, to);
-            self.moved.extend(sides((from, path), (to, moved), (mode, Arc::new(bytes))));
-        }
-        self.entry.moves.push(MoveEntry::new(from.clone(), to.clone()));
-        Ok(contents.sum)
+    ) -> Result<(), Error> {
+        let new = found.path.rebased(from, to);
+        let is_file = |path: &&WorkspacePath| matches!(self.location(path), Location::File(_));
+        [found.path, &new]
+            .into_iter()
+            .filter(is_file)
+            .try_for_each(|path| self.must_be_unprotected(path, &self.engine.workspace.shown(path)))?;
+        if fs::is_symlink(found.stat) && is_file(&&new) { self.must_be_free_below(&new) } else { Ok(()) }
     }
+}
 
-    /// Refuses to take what was met at or below `from` to its place at or below `to`, where it belongs to
-    /// git or lbx, or the policy protects either place.
-    fn must_be_free(&self, from: &WorkspacePath, to: &WorkspacePath, met: &Met<'_>) -> Result<(), Error> {
-        let workspace = &self.engine.workspace;
-        if is_state(met, from) {
-            let shown = workspace.shown(met.path);
+/// Something that stands at or below a path.
+pub struct Found<'w> {
+    /// Its path.
+    pub path: &'w WorkspacePath,
+    /// What it is.
+    pub stat: &'w Stat,
+    /// The thing itself, opened to be looked at.
+    opened: &'w OwnedFd,
+    /// The folder that holds it.
+    folder: BorrowedFd<'w>,
+    /// Its name there.
+    name: &'w OsStr,
+}
+
+impl Found<'_> {
+    /// Mode and bytes of a regular file or symlink.
+    fn content(&self) -> std::io::Result<(u32, Vec<u8>)> {
+        if fs::is_symlink(self.stat) {
+            return Ok((fs::SYMLINK_MODE, fs::target_of(self.opened)?));
+        }
+        let bytes = fs::read_at(self.folder, self.name, SNAPSHOT_BYTES_MAX)?;
+        Ok((fs::mode_of(self.stat), bytes.unwrap_or_default()))
+    }
+}
+
+/// Visits whatever stands at `top` and, in a folder, all below it: each folder is opened from the one
+/// before, so that the time does not grow with the depth.
+///
+/// # Errors
+/// `protected_path` where something in it has a name that no tool writes, the visitor's, or the
+/// system's.
+pub fn walk(
+    workspace: &Workspace,
+    top: &WorkspacePath,
+    visit: &mut dyn FnMut(&Found<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let parent = workspace.open_folder(&top.parent().unwrap_or_default())?;
+    let mut waiting: Vec<(Rc<OwnedFd>, OsString, WorkspacePath)> =
+        vec![(Rc::new(parent), top.name().unwrap_or_default().to_owned(), top.clone())];
+    while let Some((folder, name, path)) = waiting.pop() {
+        let io = |errno: Errno| Error::io("look at", workspace.shown(&path), errno);
+        let opened = fs::open_at(folder.as_fd(), &name, fs::LOOK).map_err(io)?;
+        let stat = rustix::fs::fstat(&opened).map_err(io)?;
+        let is_folder = fs::is_folder(&stat);
+        let has_name = path != *top && is_protected(name.as_bytes());
+        if has_name || (is_folder && is_repository(opened.as_fd())) {
+            let shown = workspace.shown(&path);
             let message = format!("{shown} is protected, so the folder that holds it stays where it is");
             return Err(Error::new(ErrorKind::ProtectedPath, message).at(shown));
         }
-        let new = rebased(met.path, from, to);
-        [met.path, &new]
-            .into_iter()
-            .filter(|path| !is_own(path))
-            .try_for_each(|path| self.must_be_unprotected(path, &workspace.shown(path)))?;
-        if fs::is_symlink(met.stat) && !is_own(&new) { self.must_be_free_below(&new) } else { Ok(()) }
-    }
-
-    /// Notes what tells the moved things from others, and lets them wait between their names where
-    /// one is in another's way.
-    pub(super) fn settle_moves(&mut self, state: &State) {
-        let workspace = &self.engine.workspace;
-        let puts = self.files.iter().filter(|file| file.after.is_some());
-        let claimed: Vec<&WorkspacePath> = puts.map(|file| file.seen.current.place.path()).collect();
-        let moves = &self.entry.moves;
-        let is_in_the_way = moves.iter().enumerate().any(|(number, moved)| {
-            let others =
-                moves.iter().enumerate().filter(|(other, _)| *other != number).map(|(_, other)| other);
-            let taken =
-                claimed.iter().copied().chain(&self.entry.folders).any(|path| path.is_within(&moved.from))
-                    || claimed.iter().any(|path| moved.from.is_within(path));
-            taken
-                || others.into_iter().any(|other| {
-                    let touch = |one: &WorkspacePath| {
-                        one.is_within(&moved.from) || moved.from.is_within(one) || one.is_within(&moved.to)
-                    };
-                    touch(&other.from) || touch(&other.to)
-                })
-        });
-        let held = state.path_of(HELD_FOLDER);
-        for (number, moved) in self.entry.moves.iter_mut().enumerate() {
-            moved.inode = inode(workspace, &moved.from);
-            moved.via = is_in_the_way.then(|| held.join(format!("{}-{number}", self.entry.id).as_ref()));
+        visit(&Found { path: &path, stat: &stat, opened: &opened, folder: folder.as_fd(), name: &name })?;
+        if is_folder {
+            let inner = Rc::new(fs::open_at(opened.as_fd(), OsStr::new("."), fs::FOLDER).map_err(io)?);
+            let names = fs::names_in(&inner).map_err(io)?;
+            waiting.extend(names.into_iter().map(|name| {
+                let path = path.join(&name);
+                (Rc::clone(&inner), name, path)
+            }));
         }
     }
-}
-
-/// Something that is met while a folder is looked through.
-struct Met<'m> {
-    /// Its path.
-    path: &'m WorkspacePath,
-    /// The thing itself, opened to be looked at.
-    opened: BorrowedFd<'m>,
-    /// What it is.
-    stat: &'m Stat,
-}
-
-/// Whether what was met on the way from `top` is the state of git or lbx, by its name or by what it holds.
-fn is_state(met: &Met<'_>, top: &WorkspacePath) -> bool {
-    let has_name = met.path != top && met.path.name().is_some_and(|name| is_protected(name.as_bytes()));
-    has_name || (fs::is_folder(met.stat) && is_repository(met.opened))
-}
-
-/// Whether a path lies in lbx's own folder.
-fn is_own(path: &WorkspacePath) -> bool {
-    path.components().next().is_some_and(|name| is_protected(name.as_bytes()))
-}
-
-/// Both sides of a moved file, each unless it lies in lbx's own folder.
-fn sides(
-    (old_top, old): (&WorkspacePath, WorkspacePath),
-    (new_top, new): (&WorkspacePath, WorkspacePath),
-    content: (u32, Arc<Vec<u8>>),
-) -> impl Iterator<Item = Moved> {
-    let (mode, bytes) = content;
-    let side = |is_own: bool, path: WorkspacePath, appears: bool| {
-        (!is_own).then(|| Moved { path, content: (mode, Arc::clone(&bytes)), appears })
-    };
-    [side(is_own(old_top), old, false), side(is_own(new_top), new, true)].into_iter().flatten()
-}
-
-/// What stands at a path, for the snapshot.
-#[derive(Default)]
-struct Contents {
-    /// Files and symlinks: path, mode, bytes.
-    files: Vec<(WorkspacePath, u32, Vec<u8>)>,
-    /// All of it.
-    sum: Sum,
-    /// Whether the bytes of some files were left out.
-    is_cut: bool,
-}
-
-impl Contents {
-    /// Takes in whatever stands at `path`; all that is met must pass `check`.
-    fn collect(
-        &mut self,
-        workspace: &Workspace,
-        path: &WorkspacePath,
-        check: &dyn Fn(&Met<'_>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let mut waiting = vec![path.clone()];
-        while let Some(path) = waiting.pop() {
-            let shown = workspace.shown(&path);
-            let io = |errno: Errno| Error::io("look at", shown.clone(), errno);
-            let fd = fs::open_beneath(workspace.root_fd(), &path, fs::LOOK).map_err(io)?;
-            let stat = rustix::fs::fstat(&fd).map_err(io)?;
-            check(&Met { path: &path, opened: fd.as_fd(), stat: &stat })?;
-            if fs::is_folder(&stat) {
-                waiting.extend(Self::names_in(workspace, &path)?);
-                continue;
-            }
-            self.sum.files += 1;
-            self.sum.bytes += if fs::is_regular(&stat) { fs::size_of(&stat) } else { 0 };
-            if self.sum.bytes > SNAPSHOT_BYTES_MAX || self.files.len() >= SNAPSHOT_FILES_MAX {
-                self.is_cut = true;
-            } else if fs::is_symlink(&stat) {
-                let target = rustix::fs::readlinkat(&fd, "", Vec::new()).map_err(io)?;
-                self.files.push((path, SYMLINK, target.into_bytes()));
-            } else if fs::is_regular(&stat) {
-                let (file, stat) = workspace.open_regular(&path, &shown)?;
-                let bytes = fs::read_to_end(file, fs::size_of(&stat), SNAPSHOT_BYTES_MAX)
-                    .map_err(|source| Error::io("read", shown, source))?;
-                self.files.push((path, fs::mode_of(&stat), bytes));
-            }
-        }
-        Ok(())
-    }
-
-    /// The paths in a folder.
-    fn names_in(workspace: &Workspace, folder: &WorkspacePath) -> Result<Vec<WorkspacePath>, Error> {
-        let opened = workspace.open_folder(folder)?;
-        let names =
-            fs::names_in(&opened).map_err(|errno| Error::io("list", workspace.shown(folder), errno))?;
-        Ok(names.iter().map(|name| folder.join(name)).collect())
-    }
-}
-
-/// How far a move has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum At {
-    /// It stands under its old name.
-    From,
-    /// It waits between its names.
-    Via,
-    /// It stands under its new name.
-    To,
-    /// It is nowhere.
-    Lost,
-}
-
-/// Where a moved thing is.
-#[must_use]
-pub fn whereabouts(workspace: &Workspace, moved: &MoveEntry) -> At {
-    if moved.via.as_ref().is_some_and(|via| inode(workspace, via).is_some()) {
-        return At::Via;
-    }
-    match (inode(workspace, &moved.from), inode(workspace, &moved.to)) {
-        (Some(_), None) => At::From,
-        (None, Some(_)) => At::To,
-        (None, None) => At::Lost,
-        // Something has taken one of its names.
-        (from, _) if moved.inode.is_none() || from == moved.inode => At::From,
-        (_, to) if to == moved.inode => At::To,
-        _ => At::Lost,
-    }
-}
-
-/// Whether a move can be carried out, or was.
-#[must_use]
-pub fn can_be_done(workspace: &Workspace, entry: &Entry, moved: &MoveEntry) -> bool {
-    match whereabouts(workspace, moved) {
-        At::To | At::Via => true,
-        At::From => {
-            moved.via.is_some() || inode(workspace, &moved.to).is_none() || replaces(workspace, entry, moved)
-        }
-        At::Lost => false,
-    }
-}
-
-/// Whether what moves takes the place of a file that the change removes, in one step, so that there
-/// always is one: a folder cannot.
-#[must_use]
-pub fn replaces(workspace: &Workspace, entry: &Entry, moved: &MoveEntry) -> bool {
-    let stands = match whereabouts(workspace, moved) {
-        At::From => &moved.from,
-        At::Via => moved.via.as_ref().unwrap_or(&moved.from),
-        At::To => &moved.to,
-        At::Lost => return false,
-    };
-    entry.files.iter().any(|file| file.after.is_none() && file.path == moved.to)
-        && kind(workspace, stands) == Some(Kind::Other)
-}
-
-/// Takes a thing from its old name, where it has to wait for its new one.
-///
-/// # Errors
-/// The system's.
-pub fn extract(workspace: &Workspace, moved: &MoveEntry) -> Result<(), Error> {
-    match &moved.via {
-        Some(via) if whereabouts(workspace, moved) == At::From => rename(workspace, &moved.from, via, false),
-        _ => Ok(()),
-    }
-}
-
-/// Gives a thing its new name, unless the call that died has done so.
-///
-/// # Errors
-/// The system's; `already_exists` where the new name is taken by what the change does not remove.
-pub fn place(workspace: &Workspace, entry: &Entry, moved: &MoveEntry) -> Result<(), Error> {
-    let over = replaces(workspace, entry, moved);
-    match (whereabouts(workspace, moved), &moved.via) {
-        (At::To, _) => Ok(()),
-        (At::Via, Some(via)) => rename(workspace, via, &moved.to, over),
-        _ => rename(workspace, &moved.from, &moved.to, over),
-    }
-}
-
-/// Takes back [`place`]: as far as where it waits, where there is such a place.
-///
-/// # Errors
-/// The system's.
-pub fn displace(workspace: &Workspace, moved: &MoveEntry) -> Result<(), Error> {
-    match (whereabouts(workspace, moved), &moved.via) {
-        (At::To, via) => rename(workspace, &moved.to, via.as_ref().unwrap_or(&moved.from), false),
-        _ => Ok(()),
-    }
-}
-
-/// Takes back [`extract`].
-///
-/// # Errors
-/// The system's.
-pub fn put_back(workspace: &Workspace, moved: &MoveEntry) -> Result<(), Error> {
-    match (whereabouts(workspace, moved), &moved.via) {
-        (At::Via, Some(via)) => rename(workspace, via, &moved.from, false),
-        _ => Ok(()),
-    }
-}
-
-/// Gives a thing another name, which must be free unless it is to come over what has it.
-fn rename(workspace: &Workspace, from: &WorkspacePath, to: &WorkspacePath, over: bool) -> Result<(), Error> {
-    let old_folder = workspace.open_folder(&from.parent().unwrap_or_default())?;
-    let new_folder = workspace.open_folder(&to.parent().unwrap_or_default())?;
-    let (old, new) = (from.name().unwrap_or_default(), to.name().unwrap_or_default());
-    let renamed = if over {
-        fs::rename_at(&old_folder, old, &new_folder, new)
-    } else {
-        rename_new(&old_folder, old, &new_folder, new)
-    };
-    renamed.map_err(|errno| Error::io("move", workspace.shown(from), errno))
-}
-
-/// The inode of whatever stands at a path, itself and not what it may point to.
-#[must_use]
-pub fn inode(workspace: &Workspace, path: &WorkspacePath) -> Option<u64> {
-    let folder = workspace.open_folder(&path.parent().unwrap_or_default()).ok()?;
-    fs::stat_at(folder.as_fd(), path.name().unwrap_or_default()).ok().map(|stat| stat.st_ino)
+    Ok(())
 }
 
 /// What stands at a path, if anything does.
 #[must_use]
 pub fn kind(workspace: &Workspace, path: &WorkspacePath) -> Option<Kind> {
-    let folder = workspace.open_folder(&path.parent().unwrap_or_default()).ok()?;
-    let stat = fs::stat_at(folder.as_fd(), path.name().unwrap_or_default()).ok()?;
+    let entry = fs::open_beneath(workspace.root_fd(), path, fs::LOOK).ok()?;
+    let stat = rustix::fs::fstat(entry).ok()?;
     Some(if fs::is_folder(&stat) { Kind::Folder } else { Kind::Other })
 }
 
-/// One file a path: what one part of a change takes from a name, another may put there.
-#[must_use]
-pub fn joined(files: Vec<snapshot_of::File<'_>>) -> Vec<snapshot_of::File<'_>> {
-    let mut by_path: BTreeMap<&WorkspacePath, snapshot_of::File<'_>> = BTreeMap::new();
-    for file in files {
-        match by_path.get_mut(file.path) {
-            Some(known) => {
-                known.before = known.before.or(file.before);
-                known.after = known.after.or(file.after);
-            }
-            None => {
-                by_path.insert(file.path, file);
-            }
-        }
-    }
-    by_path.into_values().collect()
+/// A folder that moved with all that is in it.
+struct MovedFolder {
+    /// The folder, where it stands now.
+    folder: OwnedFd,
+    /// Its path before; `None` where it was not among the files.
+    before: Option<WorkspacePath>,
+    /// Its path after; `None` where it is not among them any more.
+    after: Option<WorkspacePath>,
 }
 
-/// What a completed change's moves look like to the snapshot.
-///
-/// # Errors
-/// As for reading what was moved.
-pub fn moved_files(workspace: &Workspace, entry: &Entry) -> Result<Vec<Moved>, Error> {
-    let mut all = Vec::new();
-    for moved in &entry.moves {
-        let mut contents = Contents::default();
-        // It has been carried out, whatever the policy says since.
-        contents.collect(workspace, &moved.to, &|_| Ok(()))?;
-        let is_apart = |path: &WorkspacePath| {
-            let inner = |other: &&MoveEntry| other.to != moved.to && other.to.is_within(&moved.to);
-            entry.files.iter().any(|file| file.after.is_some() && file.path == *path)
-                || entry.moves.iter().filter(inner).any(|other| path.is_within(&other.to))
-        };
-        for (path, mode, bytes) in contents.files.into_iter().filter(|(path, ..)| !is_apart(path)) {
-            let old = rebased(&path, &moved.to, &moved.from);
-            all.extend(sides((&moved.from, old), (&moved.to, path), (mode, Arc::new(bytes))));
+/// What the moves of a change that stands look like to the snapshot.
+#[derive(Default)]
+pub struct ForSnapshot {
+    /// Folders whose files all have moved with them.
+    folders: Vec<MovedFolder>,
+    /// Files.
+    files: Vec<Moved>,
+}
+
+impl ForSnapshot {
+    /// Those of a change.
+    ///
+    /// # Errors
+    /// As for reading what was moved.
+    pub fn of(workspace: &Workspace, state: &State, entry: &Entry) -> Result<Self, Error> {
+        let mut all = Self::default();
+        let among_files = |path: &WorkspacePath| among_files(path, state.path());
+        let mut targets = Pieces::default();
+        entry.moves.iter().for_each(|moved| targets.insert(moved.to.clone(), moved.from.clone()));
+        let is_mixed = !entry.files.is_empty()
+            || entry.moves.iter().any(|moved| targets.below(&moved.to).next().is_some());
+        for moved in &entry.moves {
+            if !is_mixed && kind(workspace, &moved.to) == Some(Kind::Folder) {
+                let folder = workspace.open_folder(&moved.to)?;
+                let (before, after) = (among_files(&moved.from), among_files(&moved.to));
+                all.folders.push(MovedFolder { folder, before, after });
+            } else {
+                all.take_files((workspace, state), entry, (&moved.from, &moved.to), &targets)?;
+            }
         }
+        Ok(all)
     }
-    Ok(all)
+
+    /// Takes in what came to `to` from `from`, save what the change put there or moved by itself.
+    fn take_files(
+        &mut self,
+        (workspace, state): (&Workspace, &State),
+        entry: &Entry,
+        (from, to): (&WorkspacePath, &WorkspacePath),
+        targets: &Pieces,
+    ) -> Result<(), Error> {
+        let put: BTreeSet<&WorkspacePath> =
+            entry.files.iter().filter(|file| file.after.is_some()).map(|file| &file.path).collect();
+        let inner: Vec<WorkspacePath> = targets.below(to).filter_map(|path| WorkspacePath::new(path)).collect();
+        let mut bytes_left = SNAPSHOT_BYTES_MAX;
+        walk(workspace, to, &mut |found| {
+            let is_apart = put.contains(found.path) || inner.iter().any(|other| found.path.is_within(other));
+            let size = fs::size_of(found.stat);
+            let has_bytes = fs::is_regular(found.stat) || fs::is_symlink(found.stat);
+            if !has_bytes || is_apart || size > bytes_left || self.files.len() >= SNAPSHOT_FILES_MAX {
+                return Ok(());
+            }
+            bytes_left -= size;
+            let shown = workspace.shown(found.path);
+            let content = found.content().map_err(|source| Error::io("read", shown, source))?;
+            let before = among_files(&found.path.rebased(to, from), state.path());
+            self.files.push(Moved { before, after: among_files(found.path, state.path()), content });
+            Ok(())
+        })
+    }
+
+    /// The folders for the snapshot.
+    #[must_use]
+    pub fn folders(&self) -> Vec<snapshot_of::Folder<'_>> {
+        let folder = |known: &'_ MovedFolder| rustix::io::fcntl_dupfd_cloexec(&known.folder, 0).ok();
+        let all = self.folders.iter().filter_map(|known| Some((folder(known)?, known)));
+        all.map(|(folder, known)| snapshot_of::Folder {
+            folder,
+            before: known.before.as_ref(),
+            after: known.after.as_ref(),
+        })
+        .collect()
+    }
+
+    /// The files for the snapshot with those of `others`, one a path: what one part of a change takes
+    /// from a name, another may put there.
+    #[must_use]
+    pub fn files_with<'a>(&'a self, others: Vec<snapshot_of::File<'a>>) -> Vec<snapshot_of::File<'a>> {
+        let mut by_path: BTreeMap<&WorkspacePath, snapshot_of::File<'a>> = BTreeMap::new();
+        for file in others.into_iter().chain(self.files.iter().flat_map(Moved::for_snapshot)) {
+            match by_path.get_mut(file.path) {
+                Some(known) => {
+                    known.before = known.before.or(file.before);
+                    known.after = known.after.or(file.after);
+                }
+                None => {
+                    by_path.insert(file.path, file);
+                }
+            }
+        }
+        by_path.into_values().collect()
+    }
+}
+
+/// A path, unless it lies in the state.
+fn among_files(path: &WorkspacePath, state: &WorkspacePath) -> Option<WorkspacePath> {
+    (!path.is_within(state)).then(|| path.clone())
 }

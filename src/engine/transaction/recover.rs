@@ -1,97 +1,208 @@
-//! What a call finds that another left when it was killed: completed, or rolled back, whole.
+//! What a call finds that another left when it was killed: completed, or rolled back, whole; and what
+//! fits neither, because others have changed the files since, is put aside. No entry stops a call.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 
-use super::apply::{Parting, apply_entry, set_modes, sync_folders_of};
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
+
 use super::commit::audit_files;
-use super::journal::{self, Description, Entry, FileEntry, MoveEntry, OPEN_FOLDER, Version};
-use super::moves::At;
-use super::stage::{self, BESIDE_PREFIX, New, Stage};
-use super::{FILE_BYTES_MAX, Original, moves, replay};
+use super::journal::{self, Entry, FileEntry, HELD_FOLDER, OPEN_FOLDER, STUCK_FOLDER, Version};
+use super::moves::{self, ForSnapshot};
+use super::progress::{self, Observed, Progress, progress};
+use super::replay::Kind;
+use super::run::{Ground, rename_new};
+use super::stage::{self, BESIDE_PREFIX};
+use super::steps::{Location, Step};
 use crate::engine::audit::Durable;
-use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
-use crate::engine::protect::protected_component;
-use crate::engine::session;
+use crate::engine::protect::{Protection, protected_component};
 use crate::engine::snapshot::AllAhead;
 use crate::engine::snapshot_of::{self, Record};
-use crate::engine::state::{State, make_folder};
+use crate::engine::state::{State, shown};
 use crate::engine::workspace::Workspace;
-use crate::engine::{Engine, audit, backup, trash};
+use crate::engine::{Engine, audit, backup, fs, session};
 use crate::error::{Error, ErrorKind};
-use crate::sha256::Sha256;
 
-/// Finishes every open entry, oldest first, and removes what was written aside for none of them.
+/// Settles every open entry, oldest first, and removes what was written aside for none of them.
 /// The caller holds the lock, so nobody is still at work on them.
 ///
 /// # Errors
-/// The system's.
+/// A full disk, an error of the disk or a signal; nothing else.
 pub fn recover(engine: &mut Engine, state: &State) -> Result<(), Error> {
-    let (entries, strays) = journal::open_entries(state)?;
-    for entry in &entries {
-        recover_entry(engine, state, entry)?;
+    let open = journal::open_entries(state)?;
+    for entry in &open.entries {
+        settle(engine, state, entry)?;
+    }
+    for name in &open.damaged {
+        set_aside(engine, state, name, None)?;
+    }
+    for name in &open.newer {
+        engine.warn(format!(
+            "{OPEN_FOLDER}/{name} is an unfinished change of a newer lbx and was left as it is: call that one here"
+        ));
     }
     if let Some(folder) = state.find_folder(OPEN_FOLDER)? {
-        strays.iter().for_each(|name| journal::remove(&folder, name));
+        open.strays.iter().for_each(|name| journal::remove(&folder, name));
     }
-    sweep(engine, state)
+    let left: Vec<&str> = open.newer.iter().map(|name| id_of(name)).collect();
+    sweep(&engine.workspace, state, &left)
 }
 
-/// How far a dead call came with one file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stand {
-    /// Its old bytes stand.
-    Before,
-    /// Its new bytes stand.
-    After,
-    /// Both sides are the same.
-    Either,
-    /// Neither: someone else has changed it since.
-    Other,
+/// The name of the change whose entry has that name.
+fn id_of(name: &str) -> &str {
+    name.strip_suffix(".json").unwrap_or(name)
 }
 
 /// Completes one entry, else rolls it back, else puts it aside with a warning.
-fn recover_entry(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Error> {
-    let stands: Vec<Stand> =
-        entry.files.iter().map(|file| stand_in(&engine.workspace, entry, file)).collect();
-    let may_go_on = may_go_on(state, entry);
-    let can_complete =
-        entry.files.iter().zip(&stands).all(|(file, stand)| match stand {
-            Stand::After | Stand::Either => true,
-            Stand::Before => is_staged(&engine.workspace, file),
-            Stand::Other => false,
-        }) && entry.moves.iter().all(|moved| moves::can_be_done(&engine.workspace, entry, moved))
-            && entry.descriptions.iter().all(|description| is_at_hand(&engine.workspace, description));
-    if may_go_on && can_complete {
-        apply_entry(&engine.workspace, entry)?;
-        sync_folders_of(&engine.workspace, entry, None)?;
-        return complete(engine, state, entry);
+fn settle(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Error> {
+    let steps = entry.steps.as_slice();
+    let look = |engine: &Engine| look(Ground { workspace: &engine.workspace, state }, steps);
+    let mut found = look(engine)?;
+    if let Some(done) = found.forth
+        && check(engine, steps.get(done..).unwrap_or_default()).is_ok()
+    {
+        let ground = Ground { workspace: &engine.workspace, state };
+        match go_on(ground, entry, done) {
+            Ok(()) => return complete(engine, state, entry),
+            Err(error) if ends_the_call(&error) => return Err(error),
+            // Others are in the way of the rest.
+            Err(_) => found = look(engine)?,
+        }
     }
-    if may_go_on && !stands.contains(&Stand::Other) {
-        return roll_back(&engine.workspace, state, entry);
+    if let Some(done) = found.back
+        && check(engine, steps.get(..done).unwrap_or_default()).is_ok()
+    {
+        let ground = Ground { workspace: &engine.workspace, state };
+        match roll_back(ground, entry, done) {
+            Err(error) if ends_the_call(&error) => return Err(error),
+            Ok(()) => return Ok(()),
+            Err(_) => {}
+        }
     }
-    entry.put_aside(state)?;
-    engine.warn(format!(
-        "an earlier call ({}) was killed half-way and its files have changed since: it was neither completed nor undone; see {}/{}.json",
-        entry.subject,
-        state.path_of(journal::STUCK_FOLDER),
-        entry.id
-    ));
+    set_aside(engine, state, &entry.name(), Some(entry))
+}
+
+/// How far the steps of an entry were carried out.
+///
+/// # Errors
+/// The system's.
+fn look(ground: Ground<'_>, steps: &[Step]) -> Result<Progress, Error> {
+    let mut observed: BTreeMap<Location, Observed> = BTreeMap::new();
+    for (at, has_bytes) in progress::paths(steps) {
+        match ground.look(&at, has_bytes) {
+            Ok(found) => drop(observed.insert(at, found)),
+            Err(error) if ends_the_call(&error) => return Err(error),
+            // What cannot be looked at is not what the change left there.
+            Err(_) => {}
+        }
+    }
+    Ok(progress(steps, &observed))
+}
+
+/// Whether an error is one that the next call would meet as well: a full disk, an error of the disk, a
+/// signal.
+fn ends_the_call(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    let errno = source.and_then(std::io::Error::raw_os_error).map(Errno::from_raw_os_error);
+    error.kind() == ErrorKind::NoSpace
+        || matches!(
+            errno,
+            Some(
+                Errno::NOSPC
+                    | Errno::DQUOT
+                    | Errno::IO
+                    | Errno::INTR
+                    | Errno::ROFS
+                    | Errno::NOMEM
+                    | Errno::MFILE
+                    | Errno::NFILE
+                    | Errno::FBIG
+            )
+        )
+}
+
+/// Refuses steps that a new request could not ask for, by the policy in force now: an entry might have
+/// been forged, and what was free when it was written may be protected by now. Lbx's own trash is the
+/// one exception.
+///
+/// # Errors
+/// `protected_path`.
+fn check(engine: &Engine, steps: &[Step]) -> Result<(), Error> {
+    let workspace = &engine.workspace;
+    let protection = Protection::default();
+    for at in steps.iter().flat_map(Step::locations) {
+        let Location::File(path) = at else { continue };
+        let shown = workspace.shown(path);
+        protection.check(workspace, path, &shown)?;
+        if let Some(why) = engine.policy().protects(workspace, path) {
+            return Err(Error::new(ErrorKind::ProtectedPath, format!("{shown} is protected: {why}")).at(shown));
+        }
+    }
     Ok(())
 }
 
-/// Whether every path of an entry is one that a change may write: an entry might have been forged.
-fn may_go_on(state: &State, entry: &Entry) -> bool {
-    let is_free = |path: &WorkspacePath| protected_component(path.as_path()).is_none();
-    let (trash, held) = (state.path_of(trash::FOLDER), state.path_of(journal::HELD_FOLDER));
-    let is_trash = |path: &WorkspacePath| path.is_within(&trash);
-    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
-    let is_held = |path: &WorkspacePath| path.is_within(&held);
-    entry.files.iter().all(|file| is_free(&file.path) || is_trash(&file.path))
-        && entry.descriptions.iter().all(|description| is_trash(&description.path))
-        && entry.moves.iter().filter_map(|moved| moved.via.as_ref()).all(is_held)
-        && moved.into_iter().all(|path| is_free(path) || is_trash(path))
+/// Refuses folders that hold by now what never moves.
+fn check_contents(ground: Ground<'_>, steps: &[Step]) -> Result<(), Error> {
+    for step in steps {
+        if let Step::Rename { from, to, thing, .. } = step
+            && thing.is_folder
+        {
+            for at in [from, to] {
+                let path = at.from_root(ground.state.path());
+                if moves::kind(ground.workspace, &path) == Some(Kind::Folder) {
+                    moves::walk(ground.workspace, &path, &mut |_| Ok(()))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Carries out the steps of an entry from the one on before which `done` others are done.
+fn go_on(ground: Ground<'_>, entry: &Entry, done: usize) -> Result<(), Error> {
+    let rest = entry.steps.get(done..).unwrap_or_default();
+    check_contents(ground, rest)?;
+    ground.carry_out_all(&entry.steps, done)?;
+    ground.sync(&entry.steps, None)
+}
+
+/// Takes back what was done of a change that failed, as far as it can be told.
+///
+/// # Errors
+/// The system's, or `internal` where others have changed the files meanwhile; the entry stays open,
+/// for the next call.
+pub fn take_back(ground: Ground<'_>, entry: &Entry) -> Result<(), Error> {
+    match look(ground, &entry.steps)?.back {
+        Some(done) => roll_back(ground, entry, done),
+        None => Err(Error::internal("the files have changed since")),
+    }
+}
+
+/// Takes back the first `done` steps of an entry, the last one first, and drops it.
+fn roll_back(ground: Ground<'_>, entry: &Entry, done: usize) -> Result<(), Error> {
+    let steps = entry.steps.get(..done).unwrap_or_default();
+    check_contents(ground, steps)?;
+    if let Some(next) = entry.steps.get(done) {
+        ground.heal(next, &entry.id, done)?;
+    }
+    for (number, step) in steps.iter().enumerate().rev() {
+        ground.take_back(step, &entry.id, number)?;
+    }
+    let removed = steps.iter().filter_map(|step| match step {
+        Step::RemoveFolder(folder) => Some(folder),
+        _ => None,
+    });
+    // They were removed innermost first.
+    ground.dress(removed)?;
+    ground.sync(&entry.steps, None)?;
+    entry.discard(ground.state)?;
+    for staged in entry.steps.iter().filter_map(Step::staged) {
+        ground.discard(staged);
+    }
+    Ok(())
 }
 
 /// The bytes of a file before and after a change.
@@ -99,15 +210,44 @@ type Sides = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// What follows a completed change: its number in the session, snapshot, history.
 fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Error> {
-    if let Ok(id) = entry.session.parse() {
-        session::update(state, &id, |session| session.seq = session.seq.max(entry.seq))?;
+    let numbered = match entry.session.parse() {
+        Ok(id) => session::update(state, &id, |session| session.seq = session.seq.max(entry.seq)),
+        Err(error) => Err(error),
+    };
+    match numbered {
+        Err(error) if ends_the_call(&error) => return Err(error),
+        // The journal knows the number.
+        Err(error) => engine.warn(format!(
+            "session {} could not note an earlier change: {}",
+            entry.session,
+            error.message()
+        )),
+        Ok(warning) => engine.warn_if(warning),
     }
-    let sides: Vec<Sides> = entry
+    let snapshot = snapshot_late(engine, state, entry);
+    audit_late(engine, state, entry, snapshot);
+    match entry.close(state) {
+        Err(error) if ends_the_call(&error) => Err(error),
+        Err(_) => set_aside(engine, state, &entry.name(), Some(entry)),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Commits a completed change to the snapshots.
+fn snapshot_late(engine: &mut Engine, state: &State, entry: &Entry) -> Option<String> {
+    let found = entry
         .files
         .iter()
         .map(|file| both_sides(&engine.workspace, state, file))
-        .collect::<Result<_, _>>()?;
-    let moved = moves::moved_files(&engine.workspace, entry)?;
+        .collect::<Result<Vec<Sides>, Error>>()
+        .and_then(|sides| Ok((sides, ForSnapshot::of(&engine.workspace, state, entry)?)));
+    let (sides, moved) = match found {
+        Ok(found) => found,
+        Err(error) => {
+            engine.warn(format!("no snapshot of an earlier change ({}): {}", entry.subject, error.message()));
+            return None;
+        }
+    };
     let files = entry
         .files
         .iter()
@@ -118,14 +258,14 @@ fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Err
             before: side(file.before.as_ref(), before.as_ref()),
             after: side(file.after.as_ref(), after.as_ref()),
         })
-        .chain(moved.iter().map(moves::Moved::for_snapshot))
         .collect();
-    let snapshot = snapshot_of::record_late(
-        engine,
-        &Record { entry, files: moves::joined(files), folders: Vec::new(), ahead: AllAhead::default() },
-    );
-    audit_late(engine, state, entry, snapshot);
-    entry.close(state)
+    let record = Record {
+        entry,
+        files: moved.files_with(files),
+        folders: moved.folders(),
+        ahead: AllAhead::default(),
+    };
+    snapshot_of::record_late(engine, &record)
 }
 
 /// Puts a dead call's change into the audit log, unless it lived to do so.
@@ -167,265 +307,130 @@ fn both_sides(workspace: &Workspace, state: &State, file: &FileEntry) -> Result<
         None => None,
     };
     let after = match &file.after {
-        Some(_) => read(workspace, &file.path)?.map(|(bytes, _)| bytes),
+        Some(version) => read(workspace, &file.path, version)?,
         None => None,
     };
     Ok((before, after))
 }
 
-/// Puts the old bytes back wherever the new ones stand, removes what waits aside, and drops the entry.
-///
-/// Every step of the change is taken back, the last one first.
-///
-/// # Errors
-/// The system's; the entry stays open, for the next call.
-pub fn roll_back(workspace: &Workspace, state: &State, entry: &Entry) -> Result<(), Error> {
-    let restore_all = |are_new: bool| {
-        let files = entry.files.iter().enumerate().filter(|(_, file)| file.before.is_none() == are_new);
-        for (number, file) in files {
-            if stand_in(workspace, entry, file) == Stand::After {
-                restore(workspace, state, entry, number, file)?;
-            }
-        }
-        Ok(())
-    };
-    // What is new goes first: it may have a folder's name.
-    restore_all(true)?;
-    // Then the folders come back: files may have to go into them.
-    remake(workspace, entry.vacated.iter().rev().filter(|folder| has_come(workspace, entry, folder)))?;
-    entry.moves.iter().rev().try_for_each(|moved| moves::displace(workspace, moved))?;
-    for description in &entry.descriptions {
-        discard(workspace, &description.path);
-    }
-    for folder in entry.folders.iter().rev() {
-        let parent = workspace.open_folder(&folder.parent().unwrap_or_default());
-        if let Ok(parent) = parent {
-            // A folder that is no longer empty is someone else's now.
-            let _ = fs::unlink_at(&parent, folder.name().unwrap_or_default(), rustix::fs::AtFlags::REMOVEDIR);
-        }
-    }
-    let mut parted: Vec<Parting<'_>> = entry.cleared.iter().map(Parting::Cleared).collect();
-    parted.extend(entry.moves.iter().map(Parting::Extracted));
-    parted.sort_by_cached_key(|step| replay::depth(step.path()));
-    for step in parted {
-        match step {
-            Parting::Cleared(folder) => remake(workspace, std::iter::once(folder))?,
-            Parting::Extracted(moved) => moves::put_back(workspace, moved)?,
-        }
-    }
-    // Last, since a folder that was just removed may have had a file's name.
-    restore_all(false)?;
-    set_modes(workspace, &entry.modes_before)?;
-    sync_folders_of(workspace, entry, None)?;
-    let descriptions = entry.descriptions.iter().map(|description| &description.staged);
-    for staged in entry.files.iter().filter_map(|file| file.staged.as_ref()).chain(descriptions) {
-        discard(workspace, staged);
-    }
-    entry.discard(state)
-}
-
-/// Makes folders again that a change removed, outermost first.
-fn remake<'e>(workspace: &Workspace, folders: impl Iterator<Item = &'e WorkspacePath>) -> Result<(), Error> {
-    for folder in folders {
-        if let Ok(parent) = workspace.open_folder(&folder.parent().unwrap_or_default()) {
-            make_folder(parent.as_fd(), folder.name().unwrap_or_default(), 0o777)
-                .map_err(|errno| Error::io("make", workspace.shown(folder), errno))?;
-        }
-    }
-    Ok(())
-}
-
-/// Whether a path is where the change put it: it was there before, or came with a folder that moved.
-fn has_come(workspace: &Workspace, entry: &Entry, path: &WorkspacePath) -> bool {
-    let bringing = entry.moves.iter().filter(|moved| path.is_within(&moved.to));
-    bringing.into_iter().all(|moved| moves::whereabouts(workspace, moved) == At::To)
-}
-
-/// Whether something that the change moved has taken a path.
-#[must_use]
-pub fn is_taken_over(workspace: &Workspace, entry: &Entry, path: &WorkspacePath) -> bool {
-    entry
-        .moves
-        .iter()
-        .any(|moved| path.is_within(&moved.to) && moves::whereabouts(workspace, moved) == At::To)
-}
-
-/// Puts one file back as it was before.
-fn restore(
-    workspace: &Workspace,
-    state: &State,
-    entry: &Entry,
-    number: usize,
-    file: &FileEntry,
-) -> Result<(), Error> {
-    let folder_path = file.path.parent().unwrap_or_default();
-    let folder = workspace.open_folder(&folder_path)?;
-    let name = file.path.name().unwrap_or_default();
-    let io = |errno| Error::io("restore", workspace.shown(&file.path), errno);
-    let Some(before) = &file.before else {
-        return fs::unlink_at(&folder, name, rustix::fs::AtFlags::empty()).map_err(io);
-    };
-    let bytes = backup::find(state, before.sha256)?.ok_or_else(|| {
-        Error::new(ErrorKind::IoError, format!("the backup of {} is gone", workspace.shown(&file.path)))
-    })?;
-    let stage = Stage::new(workspace, state, &entry.id)?;
-    let original = workspace
-        .open_regular(&file.path, &workspace.shown(&file.path))
-        .ok()
-        .filter(|_| !fs::is_symlink_mode(before.mode))
-        .map(|(_, stat)| Original { path: file.path.clone(), stat });
-    let shown = workspace.shown(&file.path);
-    let new =
-        New { shown: &shown, bytes: &bytes, mode: Some(before.mode), identity: before.identity.as_ref() };
-    // The number sets it apart from the new bytes that may still wait.
-    let staged =
-        stage.write(entry.files.len() + number, &folder_path, original.as_ref(), &new, &mut Vec::new())?;
-    staged.file.sync_all().map_err(|source| Error::io("sync", workspace.shown(&file.path), source))?;
-    let from = workspace.open_folder(&staged.path.parent().unwrap_or_default())?;
-    fs::rename_at(&from, staged.path.name().unwrap_or_default(), &folder, name).map_err(io)
-}
-
-/// Which side of a file stands, in the middle of a change that may move other things under its name.
-fn stand_in(workspace: &Workspace, entry: &Entry, file: &FileEntry) -> Stand {
-    let is_away = |moved: &MoveEntry| {
-        file.path.is_within(&moved.from) && moves::whereabouts(workspace, moved) == At::From
-    };
-    if file.after.is_none() && is_taken_over(workspace, entry, &file.path) {
-        return Stand::After;
-    }
-    // Another file of the change may have its name by now, whose folder is another too.
-    let has_its_name = |other: &&FileEntry| other.path == file.path && other.after.is_some();
-    if file.after.is_none()
-        && let Some(other) = entry.files.iter().find(has_its_name)
-        && has_new_side(workspace, other)
-    {
-        return Stand::After;
-    }
-    let goes = entry.cleared.contains(&file.path) || entry.vacated.contains(&file.path);
-    let is_in_use = (goes && is_folder(workspace, &file.path)) || entry.moves.iter().any(is_away);
-    if file.before.is_none() && is_in_use && is_staged(workspace, file) {
-        return Stand::Before;
-    }
-    stand_of(workspace, file)
-}
-
-/// Which side of a file stands.
-fn stand_of(workspace: &Workspace, file: &FileEntry) -> Stand {
-    let now = match read(workspace, &file.path) {
-        Ok(now) => now,
-        // A folder has its name, or a symlink that of a folder it was in: the file is gone, as it was
-        // to be.
-        Err(_) if file.after.is_none() && is_gone(workspace, &file.path) => None,
-        Err(_) => return Stand::Other,
-    };
-    let now = now.map(|(bytes, mode)| (Sha256::of(&bytes), mode));
-    let is = |version: &Option<Version>| match (version, &now) {
-        (None, None) => true,
-        (Some(version), Some((sha256, mode))) => version.sha256 == *sha256 && version.mode == *mode,
-        _ => false,
-    };
-    match (is(&file.before), is(&file.after)) {
-        (true, true) => Stand::Either,
-        (true, false) => Stand::Before,
-        (false, true) => Stand::After,
-        (false, false) => Stand::Other,
-    }
-}
-
-/// Whether no file stands at a path: a folder does, or something is in the way to it.
-fn is_gone(workspace: &Workspace, path: &WorkspacePath) -> bool {
-    workspace.place_of(path).is_ok_and(|place| place.stat().is_none_or(fs::is_folder))
-}
-
-/// Whether a folder stands at a path.
-fn is_folder(workspace: &Workspace, path: &WorkspacePath) -> bool {
-    workspace.place_of(path).is_ok_and(|place| place.stat().is_some_and(fs::is_folder))
-}
-
-/// Whether the new side of a file stands.
-#[must_use]
-pub fn has_new_side(workspace: &Workspace, file: &FileEntry) -> bool {
-    matches!(stand_of(workspace, file), Stand::After | Stand::Either)
-}
-
-/// The bytes and mode of a regular file, or of a symlink itself; `None` where nothing stands.
-fn read(workspace: &Workspace, path: &WorkspacePath) -> Result<Option<(Vec<u8>, u32)>, Error> {
+/// The bytes of a regular file, or the target of a symlink; `None` where it is no longer that.
+fn read(workspace: &Workspace, path: &WorkspacePath, version: &Version) -> Result<Option<Vec<u8>>, Error> {
     let shown = workspace.shown(path);
-    if let Ok(link) = fs::open_beneath(workspace.root_fd(), path, fs::LOOK)
-        && rustix::fs::fstat(&link).is_ok_and(|stat| fs::is_symlink(&stat))
-    {
-        let target = fs::target_of(&link).map_err(|errno| Error::io("read", shown, errno))?;
-        return Ok(Some((target, fs::SYMLINK_MODE)));
+    let io = |source: std::io::Error| Error::io("read", shown.clone(), source);
+    if fs::is_symlink_mode(version.mode) {
+        let link = fs::open_beneath(workspace.root_fd(), path, fs::LOOK).map_err(|errno| io(errno.into()))?;
+        return fs::target_of(&link).map(Some).map_err(|errno| io(errno.into()));
     }
-    let (file, stat) = match workspace.open_regular(path, &shown) {
-        Ok(opened) => opened,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(None);
+    let (file, stat) = workspace.open_regular(path, &shown)?;
+    fs::read_to_end(file, fs::size_of(&stat), super::FILE_BYTES_MAX).map(Some).map_err(io)
+}
+
+/// Puts an entry aside that is neither to be completed nor rolled back, with everything that waits for
+/// it, and says so: for a person to look at.
+fn set_aside(engine: &mut Engine, state: &State, name: &str, entry: Option<&Entry>) -> Result<(), Error> {
+    let moved = move_aside(&engine.workspace, state, name, entry);
+    let place = state.path_of(STUCK_FOLDER);
+    let what = match entry {
+        Some(entry) => {
+            let mut paths: Vec<String> =
+                audit_files(entry).into_iter().map(|file| file.path).take(PATHS_NAMED).collect();
+            if audit_files(entry).len() > PATHS_NAMED {
+                paths.push("…".to_owned());
+            }
+            format!(
+                "an earlier call ({}) was killed half-way and its files have changed since ({}): it was neither completed nor undone",
+                entry.subject,
+                paths.join(", ")
+            )
         }
-        Err(error) => return Err(error),
+        None => "the journal entry of an unfinished change is damaged".to_owned(),
     };
-    let bytes = fs::read_to_end(file, fs::size_of(&stat), FILE_BYTES_MAX)
-        .map_err(|source| Error::io("read", shown, source))?;
-    Ok(Some((bytes, fs::mode_of(&stat))))
-}
-
-/// Whether the new bytes of a file wait, whole.
-fn is_staged(workspace: &Workspace, file: &FileEntry) -> bool {
-    match (&file.after, &file.staged) {
-        (None, _) => true,
-        (Some(after), Some(staged)) => read(workspace, staged)
-            .is_ok_and(|found| found.is_some_and(|(bytes, _)| Sha256::of(&bytes) == after.sha256)),
-        (Some(_), None) => false,
+    match moved {
+        Ok(()) => {
+            engine.warn(format!("{what}; its entry is {place}/{name}, its new bytes beside it, the old ones in the backups"));
+            Ok(())
+        }
+        Err(error) if ends_the_call(&error) => Err(error),
+        Err(error) => {
+            engine.warn(format!("{what}, and it could not be put aside: {}", error.message()));
+            Ok(())
+        }
     }
 }
 
-/// Whether a description waits or is in its place: one that a call has rolled back is neither, though
-/// the call may not have come to its end.
-fn is_at_hand(workspace: &Workspace, description: &Description) -> bool {
-    let stands = |path: &WorkspacePath| {
-        let folder = workspace.open_folder(&path.parent().unwrap_or_default());
-        folder.is_ok_and(|folder| fs::stat_at(folder.as_fd(), path.name().unwrap_or_default()).is_ok())
-    };
-    stands(&description.staged) || stands(&description.path)
-}
+/// Paths that the warning names.
+const PATHS_NAMED: usize = 5;
 
-/// Removes bytes that wait for nothing any more.
-fn discard(workspace: &Workspace, staged: &WorkspacePath) {
-    if let Ok(folder) = workspace.open_folder(&staged.parent().unwrap_or_default()) {
-        // Best effort: the sweep of the next change comes past here again.
-        let _ = fs::unlink_at(&folder, staged.name().unwrap_or_default(), rustix::fs::AtFlags::empty());
+/// Moves an entry, and before it all that waits for it, to where nothing is ever removed.
+fn move_aside(workspace: &Workspace, state: &State, name: &str, entry: Option<&Entry>) -> Result<(), Error> {
+    let stuck = state.folder(STUCK_FOLDER)?;
+    let io = |errno: Errno| Error::io("put aside", shown(STUCK_FOLDER), errno);
+    let prefix = format!("{}-", id_of(name));
+    for folder in [stage::FOLDER, HELD_FOLDER] {
+        let Some(folder) = state.find_folder(folder)? else { continue };
+        for name in journal::names_in(&folder)?.iter().filter(|name| name.starts_with(&prefix)) {
+            rename_new(&folder, name.as_ref(), &stuck, name.as_ref()).map_err(io)?;
+        }
     }
+    for (folder, name) in beside(workspace, state, id_of(name)) {
+        match rename_new(&folder, &name, &stuck, &name) {
+            // It waits on another file system, and stays there.
+            Ok(()) | Err(Errno::XDEV) => {}
+            Err(errno) => return Err(io(errno)),
+        }
+    }
+    if let Some(staging) = state.find_folder(stage::FOLDER)? {
+        journal::remove(&staging, &stage::note_name(id_of(name)));
+    }
+    if let Some(entry) = entry {
+        entry.spend_number(state)?;
+    }
+    let open = state.folder(OPEN_FOLDER)?;
+    rename_new(&open, name.as_ref(), &stuck, name.as_ref()).map_err(io)
 }
 
 /// Removes everything in the staging folder, and what its notes name beside the targets: under
-/// the lock, with no entry open, it all belongs to the dead, save a session's new state.
-fn sweep(engine: &Engine, state: &State) -> Result<(), Error> {
+/// the lock, with no entry open save those that are `left`, it all belongs to the dead, save a session's
+/// new state.
+fn sweep(workspace: &Workspace, state: &State, left: &[&str]) -> Result<(), Error> {
     let Some(staging) = state.find_folder(stage::FOLDER)? else {
         return Ok(());
     };
     for name in journal::names_in(&staging)? {
+        if left.iter().any(|id| name.starts_with(id)) || session::is_in_use(state, &name) {
+            continue;
+        }
         if let Some(id) = name.strip_suffix(".beside") {
-            for folder in stage::read_note(staging.as_fd(), id) {
-                sweep_beside(&engine.workspace, &folder, id);
+            for (folder, name) in beside(workspace, state, id) {
+                // Best effort: whatever is left is removed by the next change.
+                let _ = fs::unlink_at(&folder, &name, AtFlags::empty());
             }
         }
-        if !session::is_in_use(state, &name) {
-            journal::remove(&staging, &name);
-        }
+        journal::remove(&staging, &name);
     }
     Ok(())
 }
 
-/// Removes what the change `id` left in a folder of the workspace.
-fn sweep_beside(workspace: &Workspace, folder: &WorkspacePath, id: &str) {
-    let Ok(folder) = workspace.open_folder(folder) else {
-        return;
-    };
+/// What waits for the change `id` beside its targets: the folders, and the names there.
+fn beside(
+    workspace: &Workspace,
+    state: &State,
+    id: &str,
+) -> Vec<(std::os::fd::OwnedFd, std::ffi::OsString)> {
     let prefix = format!("{BESIDE_PREFIX}{id}-");
-    for name in journal::names_in(&folder).unwrap_or_default() {
-        if name.starts_with(&prefix) {
-            // Best effort, as above.
-            let _ = fs::unlink_at(&folder, OsStr::new(&name), rustix::fs::AtFlags::empty());
+    let mut found = Vec::new();
+    let Ok(Some(staging)) = state.find_folder(stage::FOLDER) else {
+        return found;
+    };
+    for folder in stage::read_note(staging.as_fd(), id) {
+        let Ok(opened) = workspace.open_folder(&folder) else { continue };
+        for name in journal::names_in(&opened).unwrap_or_default() {
+            if name.starts_with(&prefix)
+                && let Ok(opened) = opened.try_clone()
+            {
+                found.push((opened, OsStr::new(&name).to_owned()));
+            }
         }
     }
+    found
 }

@@ -1,8 +1,11 @@
 //! A request that the session has made before.
 
-use super::journal::{self, Entry};
-use super::{Change, recover};
+use super::Change;
+use super::journal::{self, Entry, FileEntry};
+use super::progress::Observed;
+use super::run::Ground;
 use crate::engine::path::WorkspacePath;
+use crate::engine::state::State;
 use crate::error::Error;
 use crate::sha256::Sha256;
 
@@ -36,11 +39,13 @@ impl Change<'_> {
         let mut later: Vec<WorkspacePath> = Vec::new();
         let first = self.entry.seq.saturating_sub(changes).max(1);
         for seq in (first..self.entry.seq).rev() {
-            let Some(entry) = journal::done_entry(state, self.engine.session().as_str(), seq)? else {
+            // One that a newer lbx has written is nobody's repeat.
+            let known = journal::done_entry(state, self.engine.session().as_str(), seq);
+            let Some(entry) = known.ok().flatten() else {
                 continue;
             };
             if entry.request == Some(request) {
-                return Ok(Some(entry).filter(|entry| self.is_in_place(entry, &later)));
+                return Ok(Some(entry).filter(|entry| self.is_in_place(state, entry, &later)));
             }
             later.extend(paths_of(&entry).cloned());
         }
@@ -74,15 +79,26 @@ impl Change<'_> {
     }
 
     /// Whether the result of a change is as it left it, with no `later` change of its paths.
-    fn is_in_place(&self, entry: &Entry, later: &[WorkspacePath]) -> bool {
+    fn is_in_place(&self, state: &State, entry: &Entry, later: &[WorkspacePath]) -> bool {
         let workspace = &self.engine.workspace;
         let is_touched =
             |path: &WorkspacePath| later.iter().any(|other| path.is_within(other) || other.is_within(path));
         let is_there =
             |path: &WorkspacePath| workspace.place_of(path).is_ok_and(|place| place.stat().is_some());
         !paths_of(entry).any(is_touched)
-            && entry.files.iter().all(|file| recover::has_new_side(workspace, file))
+            && entry.files.iter().all(|file| self.has_new_side(state, file))
             && entry.moves.iter().all(|moved| is_there(&moved.to) && !is_there(&moved.from))
+    }
+
+    /// Whether a file is what a change made it.
+    fn has_new_side(&self, state: &State, file: &FileEntry) -> bool {
+        let ground = Ground { workspace: &self.engine.workspace, state };
+        let found = ground.look(&self.location(&file.path), file.after.is_some());
+        match (found, &file.after) {
+            (Ok(Observed::File { version: Some(now), .. }), Some(after)) => now == (after.sha256, after.mode),
+            (Ok(Observed::Nothing | Observed::Folder { .. }), None) => true,
+            _ => false,
+        }
     }
 
     /// The digest of a request made in this folder: from another one its paths name other files.

@@ -5,10 +5,10 @@
 //! the one change to make. Nothing here touches the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
-use super::journal::{Entry, FolderMode, Version, mode_in};
+use super::journal::{Entry, FolderEntry, Version};
 use crate::engine::path::WorkspacePath;
-use crate::engine::protect::protected_component;
 
 /// Which way to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,15 +96,15 @@ pub struct Replay<'s> {
     /// What stands at a path in the tree, if anything does.
     stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>,
     /// What has moved.
-    pieces: Vec<Piece>,
+    pieces: Pieces,
     /// Files with other bytes, by where they are to stand.
     lives: BTreeMap<WorkspacePath, Live>,
-    /// Files that are gone.
-    gone: Vec<Gone>,
+    /// Files that are gone, by where they would stand.
+    gone: BTreeMap<WorkspacePath, Vec<Gone>>,
+    /// Where the files stand that are among the two.
+    changed: BTreeSet<WorkspacePath>,
     /// Folders that are made.
-    made: BTreeSet<WorkspacePath>,
-    /// Their permission bits, where they had been there before.
-    modes: BTreeMap<WorkspacePath, u32>,
+    made: BTreeMap<WorkspacePath, FolderEntry<WorkspacePath>>,
     /// Folders that nobody needs once they are empty.
     vacant: BTreeSet<WorkspacePath>,
     /// Those of them whose place something else takes, by where they stand.
@@ -115,15 +115,13 @@ pub struct Replay<'s> {
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// What gets another name.
-    pub pieces: Vec<Piece>,
+    pub pieces: Pieces,
     /// What gets other bytes.
     pub lives: Vec<Live>,
     /// What goes.
     pub gone: Vec<Gone>,
     /// Folders that are to be there, outermost first.
-    pub made: Vec<WorkspacePath>,
-    /// The permission bits of those that had been there before.
-    pub modes: Vec<FolderMode>,
+    pub made: Vec<FolderEntry<WorkspacePath>>,
     /// Folders that are to go where they are empty, by where they would stand.
     pub vacant: Vec<WorkspacePath>,
     /// The same, by where they stand, since something else takes their place.
@@ -140,20 +138,92 @@ pub fn same(one: Option<&Version>, other: Option<&Version>) -> bool {
     }
 }
 
-/// `path`, which lies in `old`, as it is called in `new`.
-#[must_use]
-pub fn rebased(path: &WorkspacePath, old: &WorkspacePath, new: &WorkspacePath) -> WorkspacePath {
-    let rest = path.as_path().strip_prefix(old.as_path()).unwrap_or(std::path::Path::new(""));
-    rest.iter().fold(new.clone(), |path, name| path.join(name))
+/// Things that get other names, all at once.
+#[derive(Debug, Clone, Default)]
+pub struct Pieces {
+    /// Where they are to stand, by where they stand.
+    by_real: BTreeMap<PathBuf, WorkspacePath>,
+    /// Where they stand, by where they are to stand.
+    by_at: BTreeMap<PathBuf, WorkspacePath>,
+}
+
+impl Pieces {
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = Piece> + '_ {
+        self.by_at.iter().filter_map(|(at, real)| {
+            Some(Piece { real: real.clone(), at: WorkspacePath::new(at)? })
+        })
+    }
+
+    /// Adds one.
+    pub fn insert(&mut self, real: WorkspacePath, at: WorkspacePath) {
+        self.by_at.insert(at.as_path().to_owned(), real.clone());
+        self.by_real.insert(real.as_path().to_owned(), at);
+    }
+
+    /// Takes away what is to stand at a path; answers where it stands.
+    pub fn remove_at(&mut self, at: &WorkspacePath) -> Option<WorkspacePath> {
+        let real = self.by_at.remove(at.as_path())?;
+        self.by_real.remove(real.as_path());
+        Some(real)
+    }
+
+    /// Takes away what stands at a path.
+    fn remove_real(&mut self, real: &WorkspacePath) {
+        if let Some(at) = self.by_real.remove(real.as_path()) {
+            self.by_at.remove(at.as_path());
+        }
+    }
+
+    /// Whether something is to come to a path.
+    #[must_use]
+    pub fn comes_to(&self, at: &WorkspacePath) -> bool {
+        self.by_at.contains_key(at.as_path())
+    }
+
+    /// Whether something that stands at a path gets another name.
+    #[must_use]
+    pub fn takes(&self, real: &WorkspacePath) -> bool {
+        self.by_real.contains_key(real.as_path())
+    }
+
+    /// What stands below a path and goes a way of its own.
+    pub fn below<'p>(&'p self, real: &'p WorkspacePath) -> impl Iterator<Item = &'p PathBuf> {
+        let inner = self.by_real.range(real.as_path().to_owned()..).map(|(path, _)| path);
+        inner.skip_while(|path| *path == real.as_path()).take_while(|path| path.starts_with(real.as_path()))
+    }
+
+    /// Where something is to stand that stands at `real`.
+    #[must_use]
+    pub fn placed(&self, real: &WorkspacePath) -> WorkspacePath {
+        self.by_real.is_empty().then(|| real.clone()).unwrap_or_else(|| carried(&self.by_real, real))
+    }
+
+    /// Where that stands, if anywhere, which is to stand at `path`.
+    #[must_use]
+    pub fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        if self.by_real.is_empty() {
+            return Some(path.clone());
+        }
+        let real = carried(&self.by_at, path);
+        (self.placed(&real) == *path).then_some(real)
+    }
+}
+
+/// Where `path` is once the names of `others` have become those that they lead to.
+fn carried(others: &BTreeMap<PathBuf, WorkspacePath>, path: &WorkspacePath) -> WorkspacePath {
+    let holder = path.as_path().ancestors().find_map(|folder| Some((folder, others.get(folder)?)));
+    let rebased = holder.and_then(|(old, new)| Some(path.rebased(&WorkspacePath::new(old)?, new)));
+    rebased.unwrap_or_else(|| path.clone())
 }
 
 impl<'s> Replay<'s> {
     /// The tree as it stands, with folders in it that are to go once they are empty.
     #[must_use]
     pub fn new(stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>, vacant: BTreeSet<WorkspacePath>) -> Self {
-        let (pieces, lives, gone) = (Vec::new(), BTreeMap::new(), Vec::new());
-        let (made, modes, ousted) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
-        Self { stands, pieces, lives, gone, made, modes, vacant, ousted }
+        let (pieces, lives, gone) = (Pieces::default(), BTreeMap::new(), BTreeMap::new());
+        let (changed, made, ousted) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
+        Self { stands, pieces, lives, gone, changed, made, vacant, ousted }
     }
 
     /// Plays one change.
@@ -168,20 +238,15 @@ impl<'s> Replay<'s> {
             };
             self.change(&file.path, from.as_ref(), target.as_ref())?;
         }
-        let removed = entry.cleared.iter().chain(&entry.vacated).cloned();
+        let plain = |path: &WorkspacePath| FolderEntry { path: path.clone(), mode: None, identity: None };
+        let removed = entry.removed.iter().map(|folder| folder.path.clone());
         let (made, vacant): (Vec<_>, Vec<_>) = match direction {
-            Direction::Undo => (removed.collect(), entry.folders.clone()),
-            Direction::Redo => (entry.folders.clone(), removed.collect()),
+            Direction::Undo => (entry.removed.clone(), entry.folders.clone()),
+            Direction::Redo => (entry.folders.iter().map(plain).collect(), removed.collect()),
         };
-        let is_own = |folder: &WorkspacePath| protected_component(folder.as_path()).is_none();
-        for folder in made.into_iter().filter(is_own) {
-            if self.standing(&folder).is_none() {
-                self.modes.remove(&folder);
-                if direction == Direction::Undo {
-                    let mode = mode_in(&entry.modes_before, &folder);
-                    self.modes.extend(mode.map(|mode| (folder.clone(), mode)));
-                }
-                self.made.insert(folder);
+        for folder in made {
+            if self.standing(&folder.path).is_none() {
+                self.made.insert(folder.path.clone(), folder);
             }
         }
         match direction {
@@ -192,12 +257,12 @@ impl<'s> Replay<'s> {
                 entry.moves.iter().try_for_each(|moved| self.rename(&moved.from, &moved.to))?;
             }
         }
-        for folder in vacant.into_iter().filter(is_own) {
-            let was_made = self.made.remove(&folder);
+        for folder in vacant {
+            let was_made = self.made.remove(&folder).is_some();
             if self.lives.contains_key(&folder) {
                 // A file has its place already.
                 self.ousted.extend(self.standing(&folder));
-                self.pieces.retain(|piece| piece.at != folder);
+                self.pieces.remove_at(&folder);
             } else if !was_made {
                 self.vacant.insert(folder);
             }
@@ -218,6 +283,7 @@ impl<'s> Replay<'s> {
             None => None,
         };
         let (real, began) = live.unwrap_or_else(|| self.take_gone(path, from));
+        self.changed.extend(real.clone());
         match target {
             Some(target) => {
                 self.oust(path, None);
@@ -227,8 +293,11 @@ impl<'s> Replay<'s> {
             // What was neither there before nor is there after leaves no trace.
             None if real.is_none() && began.is_none() => {}
             None => {
-                self.pieces.retain(|piece| Some(&piece.real) != real.as_ref());
-                self.gone.push(Gone { at: path.clone(), real, from: began });
+                if let Some(real) = &real {
+                    self.pieces.remove_real(real);
+                }
+                let gone = Gone { at: path.clone(), real, from: began };
+                self.gone.entry(path.clone()).or_default().push(gone);
             }
         }
         Ok(())
@@ -242,9 +311,8 @@ impl<'s> Replay<'s> {
         from: Option<&Version>,
     ) -> (Option<WorkspacePath>, Option<Version>) {
         if from.is_none()
-            && let Some(at) = self.gone.iter().rposition(|gone| gone.at == *path)
+            && let Some(gone) = self.gone.get_mut(path).and_then(Vec::pop)
         {
-            let gone = self.gone.remove(at);
             return (gone.real, gone.from);
         }
         // A folder in its place is for others to clear away.
@@ -255,36 +323,53 @@ impl<'s> Replay<'s> {
     /// Gives whatever is at `old` the name `new`.
     fn rename(&mut self, old: &WorkspacePath, new: &WorkspacePath) -> Result<(), Misfit> {
         self.oust(new, Some(old));
-        if self.lives.contains_key(new) || self.pieces.iter().any(|piece| piece.at == *new) {
+        if self.lives.contains_key(new) || self.pieces.comes_to(new) {
             return Err(Misfit::Taken(new.clone()));
         }
-        let is_made = self.lives.keys().chain(&self.made).any(|path| path.is_within(old));
+        let is_made =
+            below(&self.lives, old).next().is_some() || below(&self.made, old).next().is_some();
         if !self.lives.contains_key(old) {
             match self.standing(old) {
-                Some(real) if !self.pieces.iter().any(|piece| piece.at == *old) => {
-                    self.pieces.push(Piece { real, at: old.clone() });
-                }
+                Some(real) if !self.pieces.comes_to(old) => self.pieces.insert(real, old.clone()),
                 None if !is_made => return Err(Misfit::Missing(old.clone())),
                 _ => {}
             }
         }
-        for piece in self.pieces.iter_mut().filter(|piece| piece.at.is_within(old)) {
-            piece.at = rebased(&piece.at, old, new);
+        let brought: Vec<WorkspacePath> = {
+            let all = self.pieces.by_at.range(old.as_path().to_owned()..);
+            let all = all.take_while(|(at, _)| at.starts_with(old.as_path()));
+            all.filter_map(|(at, _)| WorkspacePath::new(at)).collect()
+        };
+        for at in brought {
+            if let Some(real) = self.pieces.remove_at(&at) {
+                self.pieces.insert(real, at.rebased(old, new));
+            }
         }
-        for gone in self.gone.iter_mut().filter(|gone| gone.at.is_within(old) && gone.at != *old) {
-            gone.at = rebased(&gone.at, old, new);
+        // What went from `old` itself is in its place all the same.
+        let gone: Vec<WorkspacePath> = below(&self.gone, old).filter(|at| *at != old).cloned().collect();
+        for at in gone {
+            let moved = self.gone.remove(&at).unwrap_or_default();
+            let at = at.rebased(old, new);
+            let moved = moved.into_iter().map(|gone| Gone { at: at.clone(), ..gone });
+            self.gone.entry(at.clone()).or_default().extend(moved);
         }
-        let moved = |path: WorkspacePath| if path.is_within(old) { rebased(&path, old, new) } else { path };
-        for folders in [&mut self.made, &mut self.vacant] {
-            *folders = std::mem::take(folders).into_iter().map(moved).collect();
+        let made: Vec<WorkspacePath> = below(&self.made, old).cloned().collect();
+        for path in made {
+            if let Some(mut folder) = self.made.remove(&path) {
+                folder.path = path.rebased(old, new);
+                self.made.insert(folder.path.clone(), folder);
+            }
         }
-        self.modes =
-            std::mem::take(&mut self.modes).into_iter().map(|(path, mode)| (moved(path), mode)).collect();
-        let moved: Vec<WorkspacePath> =
-            self.lives.keys().filter(|path| path.is_within(old)).cloned().collect();
-        for path in moved {
+        let vacant: Vec<WorkspacePath> =
+            self.vacant.range(old.clone()..).take_while(|path| path.is_within(old)).cloned().collect();
+        for path in vacant {
+            self.vacant.remove(&path);
+            self.vacant.insert(path.rebased(old, new));
+        }
+        let lives: Vec<WorkspacePath> = below(&self.lives, old).cloned().collect();
+        for path in lives {
             if let Some(mut live) = self.lives.remove(&path) {
-                live.at = rebased(&path, old, new);
+                live.at = path.rebased(old, new);
                 self.lives.insert(live.at.clone(), live);
             }
         }
@@ -294,83 +379,68 @@ impl<'s> Replay<'s> {
     /// Lets a folder that nobody needs make way, with those in it, for what is put there or comes
     /// from `old`.
     fn oust(&mut self, path: &WorkspacePath, old: Option<&WorkspacePath>) {
-        let ousted: Vec<WorkspacePath> = self
-            .vacant
-            .iter()
-            .filter(|folder| folder.is_within(path) && !old.is_some_and(|old| folder.is_within(old)))
-            .cloned()
-            .collect();
+        let within = self.vacant.range(path.clone()..).take_while(|folder| folder.is_within(path));
+        let ousted: Vec<WorkspacePath> =
+            within.filter(|folder| !old.is_some_and(|old| folder.is_within(old))).cloned().collect();
         let reals: Vec<WorkspacePath> = ousted.iter().filter_map(|folder| self.standing(folder)).collect();
         self.ousted.extend(reals);
-        self.pieces.retain(|piece| !ousted.contains(&piece.at));
-        self.vacant.retain(|folder| !ousted.contains(folder));
+        for folder in &ousted {
+            self.pieces.remove_at(folder);
+            self.vacant.remove(folder);
+        }
     }
 
     /// Where that stands which is at `path` in the picture, bytes that changed aside.
     fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
-        let mut changed =
-            self.lives.values().map(|live| &live.real).chain(self.gone.iter().map(|gone| &gone.real));
-        standing(&self.pieces, path).filter(|real| {
-            (self.stands)(real).is_some() && !changed.any(|other| other.as_ref() == Some(real))
-        })
+        let real = self.pieces.standing(path)?;
+        ((self.stands)(&real).is_some() && !self.changed.contains(&real)).then_some(real)
     }
 
     /// What differs from the tree as it stands.
     #[must_use]
     pub fn outcome(self) -> Outcome {
-        let Self { mut pieces, lives, gone, made, modes, vacant, ousted, .. } = self;
+        let Self { mut pieces, lives, gone, made, vacant, ousted, .. } = self;
         let (unchanged, lives): (Vec<Live>, Vec<Live>) =
             lives.into_values().partition(|live| same(live.from.as_ref(), Some(&live.target)));
         for Live { at, real, .. } in unchanged {
             if let Some(real) = real
-                && standing(&pieces, &at).as_ref() != Some(&real)
+                && pieces.standing(&at).as_ref() != Some(&real)
             {
-                pieces.retain(|piece| piece.real != real);
-                pieces.push(Piece { real, at });
+                pieces.remove_real(&real);
+                pieces.insert(real, at);
             }
         }
+        let gone: Vec<Gone> = gone.into_values().flatten().collect();
         let reals = lives.iter().map(|live| &live.real).chain(gone.iter().map(|gone| &gone.real));
-        let reals: Vec<&WorkspacePath> = reals.flatten().collect();
-        pieces.retain(|piece| !reals.contains(&&piece.real));
-        while let Some(at) = pieces.iter().position(|piece| is_needless(&pieces, piece)) {
-            pieces.remove(at);
+        reals.flatten().for_each(|real| pieces.remove_real(real));
+        // What comes to its place with the folder that it is in need not move itself.
+        for piece in pieces.iter().collect::<Vec<_>>() {
+            pieces.remove_real(&piece.real);
+            if pieces.placed(&piece.real) != piece.at {
+                pieces.insert(piece.real, piece.at);
+            }
         }
-        let mut made: Vec<WorkspacePath> = made.into_iter().collect();
-        made.sort_by_cached_key(depth);
+        let mut made: Vec<FolderEntry<WorkspacePath>> = made.into_values().collect();
+        made.sort_by_cached_key(|folder| depth(&folder.path));
         let (vacant, ousted) = (vacant.into_iter().collect(), ousted.into_iter().collect());
-        let modes = modes.into_iter().map(|(path, mode)| FolderMode { path, mode }).collect();
-        Outcome { pieces, lives, gone, made, modes, vacant, ousted }
+        Outcome { pieces, lives, gone, made, vacant, ousted }
     }
 }
 
-/// Whether a piece comes to its place with the folder that it is in.
-fn is_needless(pieces: &[Piece], piece: &Piece) -> bool {
-    let others: Vec<Piece> = pieces.iter().filter(|other| *other != piece).cloned().collect();
-    placed(&others, &piece.real) == piece.at
-}
-
-/// Where something is to stand that stands at `real`.
-#[must_use]
-pub fn placed(pieces: &[Piece], real: &WorkspacePath) -> WorkspacePath {
-    let holder =
-        pieces.iter().filter(|piece| real.is_within(&piece.real)).max_by_key(|piece| depth(&piece.real));
-    holder.map_or_else(|| real.clone(), |piece| rebased(real, &piece.real, &piece.at))
-}
-
-/// Where that stands, if anywhere, which is to stand at `path`.
-#[must_use]
-pub fn standing(pieces: &[Piece], path: &WorkspacePath) -> Option<WorkspacePath> {
-    let holder = pieces.iter().filter(|piece| path.is_within(&piece.at)).max_by_key(|piece| depth(&piece.at));
-    let real = holder.map_or_else(|| path.clone(), |piece| rebased(path, &piece.at, &piece.real));
-    (placed(pieces, &real) == *path).then_some(real)
+/// The paths at or below a folder that a map has.
+fn below<'m, T>(
+    map: &'m BTreeMap<WorkspacePath, T>,
+    folder: &'m WorkspacePath,
+) -> impl Iterator<Item = &'m WorkspacePath> {
+    map.range(folder.clone()..).map(|(path, _)| path).take_while(|path| path.is_within(folder))
 }
 
 impl Live {
     /// Whether the file is where it is to be, whatever moves round it: under one name may be another
     /// folder by then, and under another this one.
     #[must_use]
-    pub fn stays(&self, pieces: &[Piece]) -> bool {
-        self.real.as_ref() == Some(&self.at) && standing(pieces, &self.at).as_ref() == Some(&self.at)
+    pub fn stays(&self, pieces: &Pieces) -> bool {
+        self.real.as_ref() == Some(&self.at) && pieces.standing(&self.at).as_ref() == Some(&self.at)
     }
 }
 
@@ -408,7 +478,7 @@ mod tests {
     fn file(name: &str, before: &str, after: &str) -> Entry {
         let mut entry = Entry::new("id".to_owned(), "s", "write", 1, 0);
         let (before, after) = (version(before), version(after));
-        entry.files.push(FileEntry { path: path(name), before, after, staged: None });
+        entry.files.push(FileEntry { path: path(name), before, after });
         entry
     }
 
@@ -440,7 +510,7 @@ mod tests {
             outcome.pieces.iter().map(|piece| format!("{}>{}", piece.real, piece.at)).collect();
         all.extend(outcome.lives.iter().map(|live| format!("{}>{}=", name(&live.real), live.at)));
         all.extend(outcome.gone.iter().map(|gone| format!("-{}", name(&gone.real))));
-        all.extend(outcome.made.iter().map(|folder| format!("{folder}/")));
+        all.extend(outcome.made.iter().map(|folder| format!("{}/", folder.path)));
         all.sort();
         all
     }

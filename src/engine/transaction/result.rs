@@ -8,8 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
 
-use super::journal::MoveEntry;
-use super::replay::rebased;
+use super::replay::Piece;
 use super::{Change, Planned};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
@@ -29,7 +28,7 @@ impl Change<'_> {
     /// `protected_path`.
     pub(super) fn check_result(&self) -> Result<(), Error> {
         for path in self.touched() {
-            self.must_be_writable_at(path)?;
+            self.must_be_writable_at(&path)?;
         }
         let result = ResultTree::of(self);
         for (folder, spelled) in result.candidates() {
@@ -41,12 +40,11 @@ impl Change<'_> {
     }
 
     /// Every path that the change itself names, save those in lbx's own trash.
-    fn touched(&self) -> impl Iterator<Item = &WorkspacePath> {
+    fn touched(&self) -> impl Iterator<Item = WorkspacePath> {
         let trash = path_in(self.state.as_ref(), trash::FOLDER);
         let files = self.files.iter().map(|file| file.seen.current.place.path());
-        let moves = self.entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
-        let folders = [&self.entry.folders, &self.entry.cleared, &self.entry.vacated];
-        let all = files.chain(moves).chain(folders.into_iter().flatten());
+        let moves = self.pieces.iter().flat_map(|moved| [moved.real, moved.at]);
+        let all = files.chain(self.named_folders()).cloned().chain(moves);
         all.filter(move |path| !path.is_within(&trash))
     }
 
@@ -97,9 +95,9 @@ struct ResultTree<'c> {
     /// What is removed.
     removed: BTreeSet<WorkspacePath>,
     /// What gets another name.
-    moves: &'c [MoveEntry],
+    moves: Vec<Piece>,
     /// Folders that are made.
-    folders: &'c [WorkspacePath],
+    folders: Vec<WorkspacePath>,
     /// Lbx's own trash.
     trash: WorkspacePath,
 }
@@ -116,16 +114,16 @@ impl<'c> ResultTree<'c> {
                 .map(|file| (file.seen.current.place.path(), file))
                 .collect(),
             removed: change.removed_paths(),
-            moves: &change.entry.moves,
-            folders: &change.entry.folders,
+            moves: change.pieces.iter().collect(),
+            folders: change.wanted_folders(),
             trash: path_in(change.state.as_ref(), trash::FOLDER),
         }
     }
 
     /// Everything that comes to stand.
     fn appearing(&self) -> impl Iterator<Item = &WorkspacePath> {
-        let moved = self.moves.iter().map(|moved| &moved.to).filter(|to| !to.is_within(&self.trash));
-        self.puts.keys().copied().chain(moved).chain(self.folders)
+        let moved = self.moves.iter().map(|moved| &moved.at).filter(|at| !at.is_within(&self.trash));
+        self.puts.keys().copied().chain(moved).chain(&self.folders)
     }
 
     /// The folders to which something is added that belongs to a repository, in any letter case.
@@ -165,11 +163,11 @@ impl<'c> ResultTree<'c> {
 
     /// Where on disk that stands which is to stand at a path and is not put there; `None` for nothing.
     fn on_disk(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
-        if let Some(moved) = self.moves.iter().find(|moved| path.is_within(&moved.to)) {
-            return Some(rebased(path, &moved.to, &moved.from));
+        if let Some(moved) = self.moves.iter().find(|moved| path.is_within(&moved.at)) {
+            return Some(path.rebased(&moved.at, &moved.real));
         }
         let leaves =
-            self.removed.contains(path) || self.moves.iter().any(|moved| path.is_within(&moved.from));
+            self.removed.contains(path) || self.moves.iter().any(|moved| path.is_within(&moved.real));
         (!leaves).then(|| path.clone())
     }
 
@@ -196,12 +194,12 @@ impl<'c> ResultTree<'c> {
     /// The links that appear; those in folders that move are met where these are looked through.
     fn links(&self) -> impl Iterator<Item = &WorkspacePath> {
         let put = self.puts.iter().filter(|(_, file)| is_link(file)).map(|(path, _)| *path);
-        let is_link = |moved: &&MoveEntry| {
-            let looked = fs::open_beneath(self.workspace.root_fd(), &moved.from, fs::LOOK);
+        let is_link = |moved: &&Piece| {
+            let looked = fs::open_beneath(self.workspace.root_fd(), &moved.real, fs::LOOK);
             looked.and_then(rustix::fs::fstat).is_ok_and(|stat| fs::is_symlink(&stat))
         };
-        let moved = self.moves.iter().filter(|moved| !moved.to.is_within(&self.trash)).filter(is_link);
-        put.chain(moved.map(|moved| &moved.to))
+        let moved = self.moves.iter().filter(|moved| !moved.at.is_within(&self.trash)).filter(is_link);
+        put.chain(moved.map(|moved| &moved.at))
     }
 }
 

@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
 use super::identity::{self, Identity};
+use super::steps::Location;
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::state::State;
@@ -36,7 +37,7 @@ pub struct Staged {
     /// The file, to be synced; of a symlink, the folder it waits in.
     pub file: File,
     /// Where it waits.
-    pub path: WorkspacePath,
+    pub at: Location,
     /// The folder it waits in.
     folder: Arc<OwnedFd>,
     /// Its name there.
@@ -102,7 +103,7 @@ impl<'e> Stage<'e> {
     /// What the system says; then nothing is left behind.
     pub fn write(
         &self,
-        number: usize,
+        number: &str,
         nearest: &WorkspacePath,
         original: Option<&Original>,
         new: &New<'_>,
@@ -110,15 +111,16 @@ impl<'e> Stage<'e> {
     ) -> Result<Staged, Error> {
         // What takes the place of a symlink is a new file.
         let original = original.filter(|original| !fs::is_symlink(&original.stat));
-        let (folder_path, folder, prefix) = self.folder_for(nearest, original.is_some())?;
+        let (place, folder) = self.folder_for(nearest, original.is_some())?;
+        let prefix = if matches!(place, Location::File(_)) { BESIDE_PREFIX } else { "" };
         let name = OsString::from(format!("{prefix}{}-{number}", self.id));
-        let path = folder_path.join(&name);
+        let at = place.with(place.path().join(&name));
         let shown = new.shown;
         if new.mode.is_some_and(fs::is_symlink_mode) {
             let made = fs::create_link_at(folder.as_fd(), &name, new.bytes)
                 .and_then(|()| rustix::io::fcntl_dupfd_cloexec(&folder, 0));
             let file = made.map_err(|errno| Error::io("write", shown, errno))?.into();
-            return Ok(Staged { file, path, folder, name, mode: fs::SYMLINK_MODE });
+            return Ok(Staged { file, at, folder, name, mode: fs::SYMLINK_MODE });
         }
         // A replaced file's bytes may be secret: nobody else reads them before they have its mode.
         let mode = if original.is_some() || new.identity.is_some() { 0o600 } else { 0o666 };
@@ -129,9 +131,9 @@ impl<'e> Stage<'e> {
         let written = fs::write_all(&file, new.bytes)
             .and_then(|()| Ok(identity::give(&file, original.zip(model.as_ref()), new, warnings)?));
         match written {
-            Ok(mode) => Ok(Staged { file, path, folder, name, mode }),
+            Ok(mode) => Ok(Staged { file, at, folder, name, mode }),
             Err(source) => {
-                let staged = Staged { file, path, folder, name, mode };
+                let staged = Staged { file, at, folder, name, mode };
                 staged.discard();
                 Err(Error::io("write", shown, source))
             }
@@ -145,12 +147,12 @@ impl<'e> Stage<'e> {
     pub fn write_own(&self, name: &str, bytes: &[u8]) -> Result<Staged, Error> {
         let folder = Arc::clone(&self.staging);
         let name = OsString::from(format!("{}-{name}", self.id));
-        let path = self.state.path_of(FOLDER).join(&name);
-        let shown = path.to_string();
+        let at = staging_folder().with(WorkspacePath::root().join(FOLDER.as_ref()).join(&name));
+        let shown = at.to_string();
         let file = fs::create_at(folder.as_fd(), &name, 0o600)
             .map_err(|errno| Error::io("write", shown.clone(), errno))?;
         let written = fs::write_all(&file, bytes);
-        let staged = Staged { file, path, folder, name, mode: 0o600 };
+        let staged = Staged { file, at, folder, name, mode: 0o600 };
         match written {
             Ok(()) => Ok(staged),
             Err(source) => {
@@ -160,23 +162,22 @@ impl<'e> Stage<'e> {
         }
     }
 
-    /// The folder in which a file for `nearest` waits, and how its name begins.
+    /// The folder in which a file for `nearest` waits: with the state, or the folder itself.
     fn folder_for(
         &self,
         nearest: &WorkspacePath,
         replaces: bool,
-    ) -> Result<(WorkspacePath, Arc<OwnedFd>, &'static str), Error> {
-        let staging = &self.staging;
+    ) -> Result<(Location, Arc<OwnedFd>), Error> {
         let target = self.workspace.open_folder(nearest)?;
         let io = |errno: Errno| Error::io("look at", self.workspace.shown(nearest), errno);
-        let (ours, theirs) =
-            (rustix::fs::fstat(staging).map_err(io)?, rustix::fs::fstat(&target).map_err(io)?);
-        let gives_identity = !replaces && (fs::mode_of(&theirs) & 0o2000 != 0 || has_default_acl(&target));
-        if ours.st_dev == theirs.st_dev && !gives_identity {
-            return Ok((self.state.path_of(FOLDER), Arc::clone(staging), ""));
+        let stat = rustix::fs::fstat(&target).map_err(io)?;
+        let gives_identity = !replaces && (fs::mode_of(&stat) & 0o2000 != 0 || has_default_acl(&target));
+        let is_near = fs::mount_of(&self.staging).map_err(io)? == fs::mount_of(&target).map_err(io)?;
+        if is_near && !gives_identity {
+            return Ok((staging_folder(), Arc::clone(&self.staging)));
         }
-        self.note_beside(staging, nearest)?;
-        Ok((nearest.clone(), Arc::new(target), BESIDE_PREFIX))
+        self.note_beside(&self.staging, nearest)?;
+        Ok((Location::File(nearest.clone()), Arc::new(target)))
     }
 
     /// Leaves a note of where files wait outside the state folder, so that a kill leaves no litter.
@@ -190,6 +191,25 @@ impl<'e> Stage<'e> {
         }
         Ok(())
     }
+}
+
+/// Where new bytes wait.
+fn staging_folder() -> Location {
+    Location::State(WorkspacePath::root().join(FOLDER.as_ref()))
+}
+
+/// Whether bytes of the change `id` may wait at a location.
+#[must_use]
+pub fn is_staged_by(at: &Location, id: &str) -> bool {
+    let Some(name) = at.path().name().and_then(std::ffi::OsStr::to_str) else {
+        return false;
+    };
+    let own = match at {
+        Location::State(_) if at.parent() == Some(staging_folder()) => Some(name),
+        Location::State(_) => None,
+        Location::File(_) => name.strip_prefix(BESIDE_PREFIX),
+    };
+    own.is_some_and(|name| name.strip_prefix(id).is_some_and(|rest| rest.starts_with('-')))
 }
 
 /// The name of the note for the change `id`.

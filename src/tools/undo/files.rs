@@ -4,7 +4,7 @@ use crate::engine::fs;
 use crate::engine::history::History;
 use crate::engine::path::WorkspacePath;
 use crate::engine::transaction::journal::Version;
-use crate::engine::transaction::replay::{Gone, Live, Piece, same};
+use crate::engine::transaction::replay::{Gone, Live, Piece, Pieces, same};
 use crate::engine::transaction::{Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
@@ -19,7 +19,7 @@ pub struct Planner<'p, 'c> {
     /// Whether to keep what others have changed since.
     merge: bool,
     /// What moves.
-    pieces: &'p [Piece],
+    pieces: &'p Pieces,
     /// The paths concerned so far.
     paths: Vec<WorkspacePath>,
     /// Files whose bytes are right already, and only their name is not.
@@ -28,7 +28,7 @@ pub struct Planner<'p, 'c> {
 
 impl<'p, 'c> Planner<'p, 'c> {
     /// Nothing planned yet.
-    pub fn new(change: &'p mut Change<'c>, history: &'p History, merge: bool, pieces: &'p [Piece]) -> Self {
+    pub fn new(change: &'p mut Change<'c>, history: &'p History, merge: bool, pieces: &'p Pieces) -> Self {
         Self { change, history, merge, pieces, paths: Vec::new(), unchanged: Vec::new() }
     }
 

@@ -1,9 +1,12 @@
 //! Which folders go when changes are taken back or done again, and when.
 
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, OwnedFd};
+
 use super::misfit_error;
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
-use crate::engine::transaction::replay::{Kind, Live, Misfit, Outcome, Piece, depth, placed, standing};
+use crate::engine::transaction::replay::{Kind, Misfit, Outcome, Piece, depth};
 use crate::engine::transaction::{Change, moves};
 use crate::engine::workspace::Workspace;
 use crate::error::Error;
@@ -11,14 +14,15 @@ use crate::error::Error;
 /// The folders that are to go in the end where they are empty, by the names they have by then:
 /// another folder may have come under a name that one of them had.
 pub fn vacated(outcome: &Outcome, mut vacant: Vec<WorkspacePath>) -> Vec<WorkspacePath> {
-    let stays = |folder: &&WorkspacePath| standing(&outcome.pieces, folder).as_ref() == Some(*folder);
+    let stays = |folder: &&WorkspacePath| outcome.pieces.standing(folder).as_ref() == Some(*folder);
     vacant.extend(outcome.ousted.iter().filter(stays).cloned());
-    let is_taken = |folder: &WorkspacePath| {
-        outcome.lives.iter().any(|live| live.at == *folder)
-            || outcome.pieces.iter().any(|piece| piece.at == *folder)
-            || outcome.made.contains(folder)
-    };
-    vacant.retain(|folder| !is_taken(folder));
+    let taken: BTreeSet<&WorkspacePath> = outcome
+        .lives
+        .iter()
+        .map(|live| &live.at)
+        .chain(outcome.made.iter().map(|folder| &folder.path))
+        .collect();
+    vacant.retain(|folder| !taken.contains(folder) && !outcome.pieces.comes_to(folder));
     innermost_first(&mut vacant);
     vacant
 }
@@ -33,12 +37,14 @@ pub fn without_empty(
     folders: &mut Vec<WorkspacePath>,
 ) -> Result<Outcome, Error> {
     let pieces = outcome.pieces.clone();
-    for piece in pieces.iter().filter(|piece| folders.contains(&piece.at)).cloned().collect::<Vec<_>>() {
-        let vanishes =
-            |real: &WorkspacePath| outcome.ousted.contains(real) || folders.contains(&placed(&pieces, real));
-        let held = emptied(workspace, &piece.real, &|real| leaves(&outcome, real), &vanishes)?;
-        if let Some(inner) = held {
-            outcome.pieces.retain(|other| *other != piece);
+    let wanted: BTreeSet<WorkspacePath> = folders.iter().cloned().collect();
+    for piece in pieces.iter().filter(|piece| wanted.contains(&piece.at)) {
+        let leaving = Leaving::of(&outcome);
+        let vanishes = |real: &WorkspacePath| {
+            outcome.ousted.contains(real) || folders.contains(&pieces.placed(real))
+        };
+        if let Some(inner) = emptied(workspace, &piece.real, &leaving, &vanishes)? {
+            outcome.pieces.remove_at(&piece.at);
             folders.retain(|folder| !folder.is_within(&piece.at));
             outcome.ousted.extend(inner);
         }
@@ -57,27 +63,31 @@ pub fn clear_the_way(
     vacant: &[WorkspacePath],
 ) -> Result<(), Error> {
     let workspace = change.workspace();
-    let lives = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces)).map(|live| &live.at);
+    let leaving = Leaving::of(outcome);
+    let lives = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces)).map(|live| live.at.clone());
     let mut cleared = Vec::new();
-    for at in lives.chain(outcome.pieces.iter().map(|piece| &piece.at)) {
-        let others: Vec<Piece> = outcome.pieces.iter().filter(|piece| piece.at != *at).cloned().collect();
-        // It may come there with a folder that moves.
-        let in_the_way = standing(&others, at).filter(|real| moves::inode(workspace, real).is_some());
-        let Some(real) = in_the_way.filter(|real| !leaves(outcome, real)) else {
+    for at in lives.chain(outcome.pieces.iter().map(|piece| piece.at)) {
+        // Another may come there with a folder that moves.
+        let mut others = std::borrow::Cow::Borrowed(&outcome.pieces);
+        if others.comes_to(&at) {
+            others.to_mut().remove_at(&at);
+        }
+        let in_the_way = others.standing(&at).filter(|real| moves::kind(workspace, real).is_some());
+        let Some(real) = in_the_way.filter(|real| !leaving.has(real)) else {
             continue;
         };
         let vanishes = |real: &WorkspacePath| {
-            outcome.ousted.contains(real) || vacant.contains(real) || vacant.contains(&placed(&others, real))
+            outcome.ousted.contains(real) || vacant.contains(real) || vacant.contains(&others.placed(real))
         };
-        match emptied(workspace, &real, &|real| leaves(outcome, real), &vanishes)? {
+        match emptied(workspace, &real, &leaving, &vanishes)? {
             Some(inner) if vanishes(&real) => cleared.extend(inner),
-            _ => return Err(misfit_error(workspace, &Misfit::Taken(at.clone()))),
+            _ => return Err(misfit_error(workspace, &Misfit::Taken(at))),
         }
     }
     // The others may move with what they are in before the end.
     cleared.extend(outcome.ousted.iter().filter(|folder| stands_folder(workspace, folder)).cloned());
     innermost_first(&mut cleared);
-    change.set_cleared(cleared);
+    change.add_cleared(cleared);
     Ok(())
 }
 
@@ -92,11 +102,23 @@ pub fn innermost_first(folders: &mut Vec<WorkspacePath>) {
     folders.dedup();
 }
 
-/// Whether what stands at a path goes, or goes elsewhere.
-fn leaves(outcome: &Outcome, real: &WorkspacePath) -> bool {
-    let gone = outcome.gone.iter().any(|gone| gone.real.as_ref() == Some(real));
-    let put_elsewhere = |live: &Live| live.real.as_ref() == Some(real) && !live.stays(&outcome.pieces);
-    gone || outcome.lives.iter().any(put_elsewhere) || outcome.pieces.iter().any(|piece| piece.real == *real)
+/// What stands somewhere and goes, or goes elsewhere.
+struct Leaving(BTreeSet<WorkspacePath>);
+
+impl Leaving {
+    /// What leaves in an outcome.
+    fn of(outcome: &Outcome) -> Self {
+        let gone = outcome.gone.iter().filter_map(|gone| gone.real.clone());
+        let elsewhere = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces));
+        let elsewhere = elsewhere.filter_map(|live| live.real.clone());
+        let moved = outcome.pieces.iter().map(|Piece { real, .. }| real);
+        Self(gone.chain(elsewhere).chain(moved).collect())
+    }
+
+    /// Whether what stands at a path leaves.
+    fn has(&self, real: &WorkspacePath) -> bool {
+        self.0.contains(real)
+    }
 }
 
 /// The folder and those in it, where all else in them leaves and all of them may vanish; `None` for
@@ -104,26 +126,27 @@ fn leaves(outcome: &Outcome, real: &WorkspacePath) -> bool {
 fn emptied(
     workspace: &Workspace,
     folder: &WorkspacePath,
-    leaves: &dyn Fn(&WorkspacePath) -> bool,
+    leaving: &Leaving,
     may_vanish: &dyn Fn(&WorkspacePath) -> bool,
 ) -> Result<Option<Vec<WorkspacePath>>, Error> {
+    let Ok(opened) = workspace.open_folder(folder) else {
+        return Ok(None);
+    };
     let mut all = vec![folder.clone()];
-    let mut waiting = all.clone();
-    while let Some(folder) = waiting.pop() {
-        let Ok(opened) = workspace.open_folder(&folder) else {
-            return Ok(None);
-        };
+    let mut waiting: Vec<(OwnedFd, WorkspacePath)> = vec![(opened, folder.clone())];
+    while let Some((opened, folder)) = waiting.pop() {
         let io = |errno| Error::io("list", workspace.shown(&folder), errno);
         for name in fs::names_in(&opened).map_err(io)? {
             let path = folder.join(&name);
-            if leaves(&path) {
+            if leaving.has(&path) {
                 continue;
             }
-            if !may_vanish(&path) || workspace.open_folder(&path).is_err() {
+            let inner = may_vanish(&path).then(|| fs::open_at(opened.as_fd(), &name, fs::FOLDER));
+            let Some(Ok(inner)) = inner else {
                 return Ok(None);
-            }
+            };
             all.push(path.clone());
-            waiting.push(path);
+            waiting.push((inner, path));
         }
     }
     Ok(Some(all))

@@ -16,7 +16,7 @@ use crate::engine::history::History;
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
 use crate::engine::transaction::journal::Entry;
-use crate::engine::transaction::replay::{Direction, Misfit, Piece, Replay};
+use crate::engine::transaction::replay::{Direction, Misfit, Replay};
 use crate::engine::transaction::{Change, moves};
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
@@ -213,13 +213,12 @@ fn plan(
     }
     let (mut paths, unchanged) = planner.into_parts();
     paths.retain(is_own);
-    let pieces: Vec<Piece> = outcome.pieces.into_iter().chain(unchanged).collect();
+    let mut pieces = outcome.pieces;
+    unchanged.into_iter().for_each(|piece| pieces.insert(piece.real, piece.at));
     change.move_all(&pieces)?;
-    change.set_folders(outcome.made, outcome.modes);
-    for Piece { real, at } in pieces {
-        paths.push(if is_own(&at) { at } else { real });
-    }
-    change.set_vacated(vacated);
+    change.set_folders(outcome.made);
+    paths.extend(pieces.iter().map(|piece| if is_own(&piece.at) { piece.at } else { piece.real }));
+    change.add_vacated(vacated);
     Ok(paths)
 }
 
