@@ -258,6 +258,19 @@ pub fn is_unchanged(then: &Stat, now: &Stat) -> bool {
     is_same_file(now, then) && now.st_size == then.st_size && times(now) == times(then)
 }
 
+/// Whether the kernel's `syncfs` says when a write has failed, as it does from Linux 5.8 on.
+#[must_use]
+pub fn syncfs_tells_errors() -> bool {
+    if cfg!(not(target_os = "linux")) {
+        return false;
+    }
+    let uname = rustix::system::uname();
+    let mut numbers = uname.release().to_bytes().split(|byte| !byte.is_ascii_digit()).map(|digits| {
+        std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u32>().ok()).unwrap_or_default()
+    });
+    (numbers.next(), numbers.next()) >= (Some(5), Some(8))
+}
+
 /// What a file is mounted on: where two differ in it no rename leads from one to the other, even where
 /// both are parts of one file system (bind mounts).
 ///

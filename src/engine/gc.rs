@@ -209,7 +209,7 @@ impl Collector<'_> {
                 continue;
             };
             let mut names = names_in(&folder)?;
-            names.retain(|name| name.ends_with(".json"));
+            names.retain(|name| Path::new(name).extension() == Some(OsStr::new("json")));
             if !self.dry_run {
                 journal::keep_numbers(&folder)?;
             }

@@ -4,7 +4,7 @@
 //! session's lock, reads the newest state, and replaces the file at once. Fields that this version
 //! does not know survive. A damaged file is set aside and says so; it is never trusted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::fd::AsFd;
@@ -31,6 +31,8 @@ const VERSION: u32 = 1;
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Paths that are remembered beyond a compaction.
 const COMPACTED_MAX: usize = 1000;
+/// So many marks are put among the others one by one.
+const SET_ONE_BY_ONE: usize = 16;
 /// Where the state files are.
 pub const FOLDER: &str = "sessions";
 /// How the name of a state file begins that waits to take another's place.
@@ -263,6 +265,22 @@ impl SessionState {
             }
             Err(at) => self.marks.insert(at, mark),
         }
+    }
+
+    /// Forgets paths, and then puts marks in the place of those for theirs: of many, all at once.
+    pub fn exchange_marks(&mut self, forgotten: &[WorkspacePath], set: Vec<Mark>) {
+        if !forgotten.is_empty() {
+            let forgotten: BTreeSet<&WorkspacePath> = forgotten.iter().collect();
+            self.marks.retain(|mark| !forgotten.contains(&mark.path));
+        }
+        if set.len() <= SET_ONE_BY_ONE {
+            set.into_iter().for_each(|mark| self.set_mark(mark));
+            return;
+        }
+        let mut all: BTreeMap<WorkspacePath, Mark> =
+            std::mem::take(&mut self.marks).into_iter().map(|mark| (mark.path.clone(), mark)).collect();
+        all.extend(set.into_iter().map(|mark| (mark.path.clone(), mark)));
+        self.marks = all.into_values().collect();
     }
 
     /// Notes that `seen` was shown: its lines join those shown before of the same bytes.

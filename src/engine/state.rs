@@ -4,7 +4,7 @@
 //! Nothing else in `.lbx/` is looked at but the policy and the workspace's lock.
 
 pub mod id;
-mod lock;
+pub mod lock;
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -242,6 +242,18 @@ impl State {
     /// As [`Self::lock`].
     pub fn lock_workspace(&self) -> Result<Lock, Error> {
         self.wait_for(self.shared.as_fd(), WORKSPACE_LOCK, 0o666)
+    }
+
+    /// Takes the same lock if it is free at once.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn try_lock_workspace(&self) -> Result<Option<Lock>, Error> {
+        match lock::take(self.shared.as_fd(), WORKSPACE_LOCK, 0o666, None) {
+            Ok(Asked::Held(lock)) => Ok(Some(lock)),
+            Ok(Asked::Busy) => Ok(None),
+            Err(source) => Err(Error::io("lock", shown(WORKSPACE_LOCK), source)),
+        }
     }
 
     /// Takes a lock, whose file gets `mode` less the umask.

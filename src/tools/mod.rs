@@ -318,6 +318,9 @@ const fn entry<T: Tool + 'static>() -> Entry {
 
 /// Runs a tool.
 fn answer<T: Tool + 'static>(engine: &mut Engine, request: T::Request) -> Answered {
+    if T::EFFECT == Effect::Reads {
+        engine.settle();
+    }
     Ok(Box::new(Typed::<T>(T::run(engine, request)?)))
 }
 

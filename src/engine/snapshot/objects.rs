@@ -84,7 +84,7 @@ fn store(folder: &Held, memory: &Storage, packed: &[Packed], level: Compression)
     let writer = Writer {
         folder,
         level,
-        sync_each: objects.len() <= SYNC_EACH_MAX || cfg!(not(target_os = "linux")),
+        sync_each: objects.len() <= SYNC_EACH_MAX || !crate::engine::fs::syncfs_tells_errors(),
         folders: Mutex::default(),
         made_folder: AtomicBool::new(false),
     };

@@ -27,9 +27,9 @@ pub struct Lock {
 
 /// What came of asking for a lock.
 #[derive(Debug)]
-pub enum Asked {
+pub enum Asked<L = Lock> {
     /// It is held now.
-    Held(Lock),
+    Held(L),
     /// Someone else has it.
     Busy,
 }
@@ -47,16 +47,7 @@ pub fn take(
 ) -> std::io::Result<Asked> {
     let name = OsStr::new(name);
     for _ in 0..TRIES {
-        let file = open(folder, name, mode)?;
-        let held = match fs2::FileExt::try_lock_exclusive(&file) {
-            Ok(()) => Some(file),
-            Err(source) if is_contended(&source) => match patience {
-                Some(patience) => wait_for(&file, patience)?,
-                None => None,
-            },
-            Err(source) => return Err(source),
-        };
-        let Some(file) = held else {
+        let Asked::Held(file) = hold(open(folder, name, mode)?, patience)? else {
             return Ok(Asked::Busy);
         };
         // Where the file has lost its name meanwhile, others lock another one.
@@ -67,6 +58,23 @@ pub fn take(
         }
     }
     Err(Errno::AGAIN.into())
+}
+
+/// Takes the exclusive lock of an opened file: at once, or as [`take`] waits. It is free as soon as the
+/// file is closed.
+///
+/// # Errors
+/// The system's.
+pub fn hold(file: File, patience: Option<Duration>) -> std::io::Result<Asked<File>> {
+    let held = match fs2::FileExt::try_lock_exclusive(&file) {
+        Ok(()) => Some(file),
+        Err(source) if is_contended(&source) => match patience {
+            Some(patience) => wait_for(&file, patience)?,
+            None => None,
+        },
+        Err(source) => return Err(source),
+    };
+    Ok(held.map_or(Asked::Busy, Asked::Held))
 }
 
 /// Shows those who wait that the lock has another holder.

@@ -78,7 +78,12 @@ impl Change<'_> {
         self.entry.subject = subject;
         self.entry.why = why;
         self.join_names();
+        if !self.described.is_empty() {
+            // Lbx's own folder, which is no step of the change.
+            state.folder(trash::FOLDER)?;
+        }
         let ways = self.ways()?;
+        self.lock_all()?;
         if self.session.seq == 0 {
             // Now, while the files still have their old bytes and nothing lies beside them.
             let at_hand = at_hand(&self.files);
@@ -142,7 +147,7 @@ impl Change<'_> {
         intent.moves.append(&mut self.moves);
         let id = self.entry.id.clone();
         let steps = plan(intent, |number| Location::in_state(HELD_FOLDER, &format!("{id}-held-{number}")));
-                self.entry.set_steps(steps, state.path());
+        self.entry.set_steps(steps, state.path());
         if self.entry.moves.iter().any(|moved| moved.via.is_some()) {
             state.folder(HELD_FOLDER)?;
         }
@@ -224,15 +229,12 @@ impl Change<'_> {
         prepared: &mut Prepared,
         intent: &mut Intent,
     ) -> Result<(), Error> {
-        if !self.described.is_empty() {
-            // Not by the change itself, which would let everyone look into it.
-            state.folder(trash::FOLDER)?;
-        }
         let stage = Stage::new(&self.engine.workspace, state, &self.entry.id)?;
         for (number, entry) in self.described.iter().enumerate() {
             let bytes = serde_json::to_vec(entry).map_err(|error| Error::internal(error.to_string()))?;
             let staged = stage.write_own(&format!("trash-{number}"), &bytes)?;
-            let (at, size, mode) = (self.location(&entry.description(state)), bytes.len() as u64, staged.mode);
+            let (at, size, mode) =
+                (self.location(&entry.description(state)), bytes.len() as u64, staged.mode);
             let after = Version { sha256: Sha256::of(&bytes), size, mode, identity: None };
             intent.files.push(NewFile { at, staged: staged.at.clone(), before: None, after });
             prepared.descriptions.push(staged);
@@ -354,12 +356,7 @@ impl Change<'_> {
         let seq = self.entry.seq;
         let updated = session::update(state, self.engine.session(), |session| {
             session.seq = session.seq.max(seq);
-            for path in &forgotten {
-                session.forget(path);
-            }
-            for mark in set {
-                session.set_mark(mark);
-            }
+            session.exchange_marks(&forgotten, set);
         });
         match updated {
             Ok(warning) => self.engine.warn_if(warning),

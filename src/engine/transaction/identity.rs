@@ -101,7 +101,11 @@ pub fn give(
 }
 
 /// Keeps owner and group where that is allowed.
-fn keep_owner(file: BorrowedFd<'_>, (owner, group): (u32, u32), warnings: &mut Vec<String>) -> Result<(), Errno> {
+fn keep_owner(
+    file: BorrowedFd<'_>,
+    (owner, group): (u32, u32),
+    warnings: &mut Vec<String>,
+) -> Result<(), Errno> {
     let mine = rustix::fs::fstat(file)?;
     if (mine.st_uid, mine.st_gid) == (owner, group) {
         return Ok(());

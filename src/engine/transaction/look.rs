@@ -96,6 +96,7 @@ impl Change<'_> {
     /// As [`Self::look_at`].
     pub fn look_at_place(&self, place: Place) -> Result<Current, Error> {
         self.must_be_writable(&place)?;
+        let place = self.lock_first(place)?;
         if place.stat().is_none() {
             must_be_short(place.path().as_path())?;
             let sha256 = Sha256::of(b"");

@@ -1,10 +1,12 @@
 //! What the caller knows of the files that it changed.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use super::journal::MoveEntry;
 use super::known::{carried_over, still_known};
-use super::{After, Known, Planned, replay};
+use super::replay::Pieces;
+use super::{After, Known, Planned};
 use crate::engine::fs::is_symlink_mode;
 use crate::engine::path::WorkspacePath;
 use crate::engine::protect::protected_component;
@@ -47,17 +49,20 @@ fn after_changes(files: &[Planned], session: &SessionState) -> Marks {
 
 /// Adds what moves do to marks: each goes with its file, and one of a file in the trash is void.
 fn after_moves(moves: &[MoveEntry], session: &SessionState, all: &mut Marks) {
-    let Marks { set: marks, forgotten } = all;
+    if moves.is_empty() {
+        return;
+    }
+    let mut pieces = Pieces::default();
+    moves.iter().for_each(|moved| pieces.insert(&moved.from, &moved.to));
+    let known: BTreeSet<WorkspacePath> = all.set.iter().map(|mark| mark.path.clone()).collect();
     for mark in session.marks() {
-        let holders = moves.iter().filter(|moved| mark.path.is_within(&moved.from));
-        let Some(moved) = holders.max_by_key(|moved| replay::depth(&moved.from)) else {
+        let path = pieces.placed(&mark.path);
+        if path == mark.path {
             continue;
-        };
-        forgotten.push(mark.path.clone());
-        let path = mark.path.rebased(&moved.from, &moved.to);
-        let is_known = marks.iter().any(|known| known.path == path);
-        if !is_known && protected_component(moved.to.as_path()).is_none() {
-            marks.push(Mark { path, ..mark.clone() });
+        }
+        all.forgotten.push(mark.path.clone());
+        if !known.contains(&path) && protected_component(path.as_path()).is_none() {
+            all.set.push(Mark { path, ..mark.clone() });
         }
     }
 }

@@ -13,6 +13,7 @@ mod gate;
 pub mod identity;
 pub mod journal;
 mod known;
+mod locks;
 mod look;
 mod marks;
 pub mod moves;
@@ -27,7 +28,9 @@ pub mod stage;
 pub mod steps;
 mod sync;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::sync::Arc;
 
 use super::Engine;
@@ -45,6 +48,7 @@ use crate::sha256::Sha256;
 pub use gate::{Needs, Seen, quoted};
 use identity::Identity;
 use journal::{Entry, Version};
+use locks::FirstLock;
 pub use look::Current;
 pub use repeat::LONG_AGO;
 use plan::Move;
@@ -110,6 +114,10 @@ pub struct Change<'e> {
     state: Option<State>,
     /// Held unless this is a dry run.
     _lock: Option<Lock>,
+    /// The lock on the first file that it looked at.
+    first_lock: RefCell<FirstLock>,
+    /// The locks on all its files, once it replaces them.
+    locks: Vec<File>,
     /// Room for the files that the change holds open.
     _open_files: OpenFiles,
     /// Whether nothing is to be changed.
@@ -158,6 +166,22 @@ impl Engine {
         Ok(Locked { state, lock })
     }
 
+    /// Settles what a dead call left, so that a call which only reads finds every change whole. It reads on
+    /// where another call is at work, or the workspace cannot be written.
+    pub fn settle(&mut self) {
+        let Ok(Some(state)) = State::find(&self.workspace) else {
+            return;
+        };
+        if !journal::has_open_entries(&state) {
+            return;
+        }
+        if let Ok(Some(_lock)) = state.try_lock_workspace()
+            && let Err(error) = recover::recover(self, &state)
+        {
+            self.warn(format!("an earlier call was killed half-way and is not settled: {}", error.message()));
+        }
+    }
+
     /// Begins a change by the tool `tool`: takes the lock, and first finishes what a dead call left.
     ///
     /// A dry run takes no lock and changes nothing.
@@ -167,6 +191,7 @@ impl Engine {
     pub fn begin(&mut self, tool: &str, dry_run: bool) -> Result<Change<'_>, Error> {
         self.set_dry_run(dry_run);
         let (state, lock) = if dry_run {
+            self.settle();
             (State::find(&self.workspace)?, None)
         } else {
             let Locked { state, lock } = self.lock()?;
@@ -196,6 +221,8 @@ impl Engine {
             state,
             state_path,
             _lock: lock,
+            first_lock: RefCell::default(),
+            locks: Vec::new(),
             _open_files: OpenFiles::as_many_as_allowed(),
             dry_run,
             session,

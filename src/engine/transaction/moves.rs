@@ -75,7 +75,7 @@ impl Change<'_> {
             Ok(())
         })?;
         if let Some(thing) = top {
-            self.pieces.insert(from.clone(), to.clone());
+            self.pieces.insert(from, to);
             self.moves.push(Move { from: self.location(from), to: self.location(to), thing });
         }
         Ok(sum)
@@ -91,12 +91,7 @@ impl Change<'_> {
 
     /// Refuses to take what was found at or below `from` to its place at or below `to`, where the policy
     /// protects either place; the trash is lbx's own.
-    fn must_be_free(
-        &self,
-        found: &Found<'_>,
-        from: &WorkspacePath,
-        to: &WorkspacePath,
-    ) -> Result<(), Error> {
+    fn must_be_free(&self, found: &Found<'_>, from: &WorkspacePath, to: &WorkspacePath) -> Result<(), Error> {
         let new = found.path.rebased(from, to);
         let is_file = |path: &&WorkspacePath| matches!(self.location(path), Location::File(_));
         [found.path, &new]
@@ -206,7 +201,7 @@ impl ForSnapshot {
         let mut all = Self::default();
         let among_files = |path: &WorkspacePath| among_files(path, state.path());
         let mut targets = Pieces::default();
-        entry.moves.iter().for_each(|moved| targets.insert(moved.to.clone(), moved.from.clone()));
+        entry.moves.iter().for_each(|moved| targets.insert(&moved.to, &moved.from));
         let is_mixed = !entry.files.is_empty()
             || entry.moves.iter().any(|moved| targets.below(&moved.to).next().is_some());
         for moved in &entry.moves {
@@ -231,7 +226,8 @@ impl ForSnapshot {
     ) -> Result<(), Error> {
         let put: BTreeSet<&WorkspacePath> =
             entry.files.iter().filter(|file| file.after.is_some()).map(|file| &file.path).collect();
-        let inner: Vec<WorkspacePath> = targets.below(to).filter_map(|path| WorkspacePath::new(path)).collect();
+        let inner: Vec<WorkspacePath> =
+            targets.below(to).filter_map(|path| WorkspacePath::new(path)).collect();
         let mut bytes_left = SNAPSHOT_BYTES_MAX;
         walk(workspace, to, &mut |found| {
             let is_apart = put.contains(found.path) || inner.iter().any(|other| found.path.is_within(other));

@@ -94,7 +94,8 @@ pub fn paths(steps: &[Step]) -> BTreeMap<Location, bool> {
 #[must_use]
 pub fn progress(steps: &[Step], observed: &BTreeMap<Location, Observed>) -> Progress {
     let facts = facts(steps);
-    let agreeing = |to_go_on, by_inode| agreeing(steps.len(), &facts, observed, Measure { to_go_on, by_inode });
+    let agreeing =
+        |to_go_on, by_inode| agreeing(steps.len(), &facts, observed, Measure { to_go_on, by_inode });
     // Steps that may be done or not are done again, or taken back in any case.
     let forth = [true, false].into_iter().find_map(|by_inode| agreeing(true, by_inode).first().copied());
     let back = [true, false].into_iter().find_map(|by_inode| agreeing(false, by_inode).last().copied());
@@ -183,17 +184,17 @@ impl Ledger {
     fn take(&mut self, done: usize, step: &Step) {
         match step {
             Step::MakeFolder(folder) => {
-                self.need(done, &folder.path, Expected::Nothing);
+                self.need(done, &folder.path, &Expected::Nothing);
                 self.set(done, &folder.path, Expected::Folder);
             }
             Step::RemoveFolder(folder) => {
-                self.need(done, &folder.path, Expected::Folder);
+                self.need(done, &folder.path, &Expected::Folder);
                 self.set(done, &folder.path, Expected::NoFile);
             }
             Step::Rename { from, to, thing, over } => {
-                self.need(done, from, Expected::Thing(*thing));
+                self.need(done, from, &Expected::Thing(*thing));
                 let before = over.clone().map_or(Expected::Nothing, Expected::Replaced);
-                self.need(done, to, before);
+                self.need(done, to, &before);
                 self.carry(done, from, to);
                 self.set(done, from, Expected::Nothing);
                 self.set(done, to, Expected::Thing(*thing));
@@ -202,7 +203,7 @@ impl Ledger {
                 }
             }
             Step::Put { at, staged, before, after } => {
-                self.need(done, at, before.clone().map_or(Expected::Nothing, Expected::File));
+                self.need(done, at, &before.clone().map_or(Expected::Nothing, Expected::File));
                 self.set(done, at, Expected::File(after.clone()));
                 self.past.push(Fact {
                     at: staged.clone(),
@@ -213,7 +214,7 @@ impl Ledger {
                 });
             }
             Step::Unlink { at, before } => {
-                self.need(done, at, Expected::File(before.clone()));
+                self.need(done, at, &Expected::File(before.clone()));
                 self.set(done, at, Expected::Nothing);
             }
         }
@@ -221,14 +222,14 @@ impl Ledger {
 
     /// Notes what a step finds at a path, where that is news; it stood there, or where that came
     /// from, from the beginning.
-    fn need(&mut self, done: usize, at: &Location, expected: Expected) {
+    fn need(&mut self, done: usize, at: &Location, expected: &Expected) {
         if self.now.contains_key(at) {
             return;
         }
         let (mut here, mut until, mut is_past) = (at.clone(), done, false);
         loop {
             let earlier =
-                if expected == Expected::Nothing { None } else { self.before_rename(&here, until) };
+                if *expected == Expected::Nothing { None } else { self.before_rename(&here, until) };
             let since = earlier.as_ref().map_or(0, |(renamed, _)| renamed + 1);
             if is_past {
                 self.close(here, expected.clone(), since, until);
@@ -301,3 +302,6 @@ impl Ledger {
         self.past
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -138,7 +138,9 @@ fn check(engine: &Engine, steps: &[Step]) -> Result<(), Error> {
         let shown = workspace.shown(path);
         protection.check(workspace, path, &shown)?;
         if let Some(why) = engine.policy().protects(workspace, path) {
-            return Err(Error::new(ErrorKind::ProtectedPath, format!("{shown} is protected: {why}")).at(shown));
+            return Err(
+                Error::new(ErrorKind::ProtectedPath, format!("{shown} is protected: {why}")).at(shown)
+            );
         }
     }
     Ok(())
@@ -347,7 +349,9 @@ fn set_aside(engine: &mut Engine, state: &State, name: &str, entry: Option<&Entr
     };
     match moved {
         Ok(()) => {
-            engine.warn(format!("{what}; its entry is {place}/{name}, its new bytes beside it, the old ones in the backups"));
+            engine.warn(format!(
+                "{what}; its entry is {place}/{name}, its new bytes beside it, the old ones in the backups"
+            ));
             Ok(())
         }
         Err(error) if ends_the_call(&error) => Err(error),
@@ -412,11 +416,7 @@ fn sweep(workspace: &Workspace, state: &State, left: &[&str]) -> Result<(), Erro
 }
 
 /// What waits for the change `id` beside its targets: the folders, and the names there.
-fn beside(
-    workspace: &Workspace,
-    state: &State,
-    id: &str,
-) -> Vec<(std::os::fd::OwnedFd, std::ffi::OsString)> {
+fn beside(workspace: &Workspace, state: &State, id: &str) -> Vec<(std::os::fd::OwnedFd, std::ffi::OsString)> {
     let prefix = format!("{BESIDE_PREFIX}{id}-");
     let mut found = Vec::new();
     let Ok(Some(staging)) = state.find_folder(stage::FOLDER) else {

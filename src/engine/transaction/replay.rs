@@ -150,15 +150,15 @@ pub struct Pieces {
 impl Pieces {
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = Piece> + '_ {
-        self.by_at.iter().filter_map(|(at, real)| {
-            Some(Piece { real: real.clone(), at: WorkspacePath::new(at)? })
-        })
+        self.by_at
+            .iter()
+            .filter_map(|(at, real)| Some(Piece { real: real.clone(), at: WorkspacePath::new(at)? }))
     }
 
     /// Adds one.
-    pub fn insert(&mut self, real: WorkspacePath, at: WorkspacePath) {
+    pub fn insert(&mut self, real: &WorkspacePath, at: &WorkspacePath) {
         self.by_at.insert(at.as_path().to_owned(), real.clone());
-        self.by_real.insert(real.as_path().to_owned(), at);
+        self.by_real.insert(real.as_path().to_owned(), at.clone());
     }
 
     /// Takes away what is to stand at a path; answers where it stands.
@@ -196,7 +196,7 @@ impl Pieces {
     /// Where something is to stand that stands at `real`.
     #[must_use]
     pub fn placed(&self, real: &WorkspacePath) -> WorkspacePath {
-        self.by_real.is_empty().then(|| real.clone()).unwrap_or_else(|| carried(&self.by_real, real))
+        if self.by_real.is_empty() { real.clone() } else { carried(&self.by_real, real) }
     }
 
     /// Where that stands, if anywhere, which is to stand at `path`.
@@ -326,11 +326,10 @@ impl<'s> Replay<'s> {
         if self.lives.contains_key(new) || self.pieces.comes_to(new) {
             return Err(Misfit::Taken(new.clone()));
         }
-        let is_made =
-            below(&self.lives, old).next().is_some() || below(&self.made, old).next().is_some();
+        let is_made = below(&self.lives, old).next().is_some() || below(&self.made, old).next().is_some();
         if !self.lives.contains_key(old) {
             match self.standing(old) {
-                Some(real) if !self.pieces.comes_to(old) => self.pieces.insert(real, old.clone()),
+                Some(real) if !self.pieces.comes_to(old) => self.pieces.insert(&real, old),
                 None if !is_made => return Err(Misfit::Missing(old.clone())),
                 _ => {}
             }
@@ -342,7 +341,7 @@ impl<'s> Replay<'s> {
         };
         for at in brought {
             if let Some(real) = self.pieces.remove_at(&at) {
-                self.pieces.insert(real, at.rebased(old, new));
+                self.pieces.insert(&real, &at.rebased(old, new));
             }
         }
         // What went from `old` itself is in its place all the same.
@@ -407,7 +406,7 @@ impl<'s> Replay<'s> {
                 && pieces.standing(&at).as_ref() != Some(&real)
             {
                 pieces.remove_real(&real);
-                pieces.insert(real, at);
+                pieces.insert(&real, &at);
             }
         }
         let gone: Vec<Gone> = gone.into_values().flatten().collect();
@@ -417,7 +416,7 @@ impl<'s> Replay<'s> {
         for piece in pieces.iter().collect::<Vec<_>>() {
             pieces.remove_real(&piece.real);
             if pieces.placed(&piece.real) != piece.at {
-                pieces.insert(piece.real, piece.at);
+                pieces.insert(&piece.real, &piece.at);
             }
         }
         let mut made: Vec<FolderEntry<WorkspacePath>> = made.into_values().collect();

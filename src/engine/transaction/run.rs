@@ -105,7 +105,8 @@ impl Ground<'_> {
         match step {
             Step::MakeFolder(folder) => {
                 // A folder that is no longer empty is someone else's now.
-                self.remove(&folder.path).map_err(|errno| Error::io("remove", self.shown(&folder.path), errno))
+                self.remove(&folder.path)
+                    .map_err(|errno| Error::io("remove", self.shown(&folder.path), errno))
             }
             Step::RemoveFolder(folder) => {
                 self.make(&folder.path).map_err(|errno| Error::io("make", self.shown(&folder.path), errno))

@@ -163,11 +163,7 @@ impl<'e> Stage<'e> {
     }
 
     /// The folder in which a file for `nearest` waits: with the state, or the folder itself.
-    fn folder_for(
-        &self,
-        nearest: &WorkspacePath,
-        replaces: bool,
-    ) -> Result<(Location, Arc<OwnedFd>), Error> {
+    fn folder_for(&self, nearest: &WorkspacePath, replaces: bool) -> Result<(Location, Arc<OwnedFd>), Error> {
         let target = self.workspace.open_folder(nearest)?;
         let io = |errno: Errno| Error::io("look at", self.workspace.shown(nearest), errno);
         let stat = rustix::fs::fstat(&target).map_err(io)?;

@@ -53,9 +53,7 @@ impl Location {
     pub fn from_root(&self, state: &WorkspacePath) -> WorkspacePath {
         match self {
             Self::File(path) => path.clone(),
-            Self::State(path) => {
-                path.rebased(&WorkspacePath::root(), state)
-            }
+            Self::State(path) => path.rebased(&WorkspacePath::root(), state),
         }
     }
 
@@ -225,7 +223,11 @@ impl Outline {
                     if to.is_held() {
                         held.insert(to, outline.moves.len());
                     }
-                    outline.moves.push(MoveEntry { from: from.from_root(state), to: to.from_root(state), via });
+                    outline.moves.push(MoveEntry {
+                        from: from.from_root(state),
+                        to: to.from_root(state),
+                        via,
+                    });
                 }
                 Step::Put { at, .. } if at.is_description() => {}
                 Step::Put { at, before, after, .. } => outline.files.push(FileEntry {

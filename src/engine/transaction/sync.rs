@@ -4,6 +4,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
 
+use crate::engine::fs;
+
 /// Up to so many files are synced one by one; beyond, the whole file system is.
 const SYNC_EACH_MAX: usize = 64;
 
@@ -16,7 +18,7 @@ const SYNC_EACH_MAX: usize = 64;
 /// # Errors
 /// The first failure.
 pub fn sync_many<F: AsFd + Sync>(files: &[&F], file_system: Option<&OwnedFd>) -> std::io::Result<()> {
-    let Some(file_system) = file_system.filter(|_| files.len() > SYNC_EACH_MAX && syncfs_tells_errors())
+    let Some(file_system) = file_system.filter(|_| files.len() > SYNC_EACH_MAX && fs::syncfs_tells_errors())
     else {
         return sync_all(files);
     };
@@ -43,15 +45,6 @@ fn sync_file_system(file_system: &OwnedFd) -> std::io::Result<bool> {
 #[cfg(not(target_os = "linux"))]
 fn sync_file_system(_: &OwnedFd) -> std::io::Result<bool> {
     Ok(false)
-}
-
-/// Whether the kernel's `syncfs` says when a write has failed, as it does from Linux 5.8 on.
-fn syncfs_tells_errors() -> bool {
-    let uname = rustix::system::uname();
-    let mut numbers = uname.release().to_bytes().split(|byte| !byte.is_ascii_digit()).map(|digits| {
-        std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u32>().ok()).unwrap_or_default()
-    });
-    (numbers.next(), numbers.next()) >= (Some(5), Some(8))
 }
 
 /// Syncs all at once, each from a thread of its own: the disk joins what comes together.

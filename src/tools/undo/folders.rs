@@ -40,9 +40,8 @@ pub fn without_empty(
     let wanted: BTreeSet<WorkspacePath> = folders.iter().cloned().collect();
     for piece in pieces.iter().filter(|piece| wanted.contains(&piece.at)) {
         let leaving = Leaving::of(&outcome);
-        let vanishes = |real: &WorkspacePath| {
-            outcome.ousted.contains(real) || folders.contains(&pieces.placed(real))
-        };
+        let vanishes =
+            |real: &WorkspacePath| outcome.ousted.contains(real) || folders.contains(&pieces.placed(real));
         if let Some(inner) = emptied(workspace, &piece.real, &leaving, &vanishes)? {
             outcome.pieces.remove_at(&piece.at);
             folders.retain(|folder| !folder.is_within(&piece.at));

@@ -214,7 +214,7 @@ fn plan(
     let (mut paths, unchanged) = planner.into_parts();
     paths.retain(is_own);
     let mut pieces = outcome.pieces;
-    unchanged.into_iter().for_each(|piece| pieces.insert(piece.real, piece.at));
+    unchanged.into_iter().for_each(|piece| pieces.insert(&piece.real, &piece.at));
     change.move_all(&pieces)?;
     change.set_folders(outcome.made);
     paths.extend(pieces.iter().map(|piece| if is_own(&piece.at) { piece.at } else { piece.real }));
