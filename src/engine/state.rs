@@ -114,16 +114,22 @@ impl State {
     /// that came with a clone could have the backups of secrets committed.
     fn keep_from_git(&self) -> Result<(), Error> {
         let name = OsStr::new(IGNORE_NAME);
-        if let Ok(Some(bytes)) = fs::read_at(self.shared.as_fd(), name, IGNORE_FILE.len() as u64)
-            && bytes == IGNORE_FILE
-        {
+        let is_right = || {
+            let found = fs::read_at(self.shared.as_fd(), name, IGNORE_FILE.len() as u64);
+            found.is_ok_and(|bytes| bytes.is_some_and(|bytes| bytes == IGNORE_FILE))
+        };
+        if is_right() {
             return Ok(());
         }
         if fs::stat_at(self.shared.as_fd(), name).is_ok_and(|stat| fs::is_folder(&stat)) {
             fs::rename_at(&self.shared, name, &self.shared, unique_name("gitignore.aside"))
                 .map_err(|errno| Error::io("set aside", shown(IGNORE_NAME), errno))?;
         }
-        self.replace(self.shared.as_fd(), name, IGNORE_FILE, 0o666, &unique_name("gitignore"))
+        match self.replace(self.shared.as_fd(), name, IGNORE_FILE, 0o666, &unique_name("gitignore")) {
+            // Whoever had the lock swept the staging folder, and had written the file before that.
+            Err(_) if is_right() => Ok(()),
+            outcome => outcome,
+        }
     }
 
     /// Notes that a folder got a new one.

@@ -36,7 +36,7 @@ const CALLS: &[&str] = &[
     "exit_group",
 ];
 /// The calls that change names and bytes: at these a kill matters most, so all of them are tried.
-const CHANGING: &[&str] =
+pub const CHANGING: &[&str] =
     &["rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat", "rmdir", "mkdirat"];
 
 /// Changes whose recovery is killed too.

@@ -22,5 +22,6 @@ mod judge;
 mod killed;
 mod limits;
 mod mix;
+mod outsiders;
 mod power;
 mod scenarios;

@@ -1,0 +1,362 @@
+//! Changes that are killed half-way, and files that someone else changes before the next call: no entry
+//! stops that call, nobody's bytes are lost, and a warning says where they are.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::common::{Standing, Workspace, state};
+use crate::inject::{can_inject, each, kill_at, points, sample};
+use crate::judge::{Sides, Tree, files_below};
+use crate::killed::CHANGING;
+use crate::scenarios::{self, Scenario};
+
+/// Tries in each scenario, unless all are.
+const TRIES: usize = 14;
+/// What an outsider writes.
+const FOREIGN: &[u8] = b"someone else's\n";
+
+/// What an outsider does to a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    /// Removes whatever stands there.
+    Removes,
+    /// Puts a file there.
+    File,
+    /// Puts a folder there, with a file in it.
+    Folder,
+    /// Makes a repository there.
+    Repository,
+    /// Puts a symlink there.
+    Link,
+}
+
+/// All of them.
+const DEEDS: [Deed; 5] = [Deed::Removes, Deed::File, Deed::Folder, Deed::Repository, Deed::Link];
+
+impl Deed {
+    /// Does it.
+    fn to(self, path: &Path) {
+        let stands = fs::symlink_metadata(path);
+        if self == Self::Repository && stands.as_ref().is_ok_and(fs::Metadata::is_dir) {
+            repository(path);
+            return;
+        }
+        match stands {
+            Ok(stat) if stat.is_dir() => fs::remove_dir_all(path).unwrap(),
+            Ok(_) => fs::remove_file(path).unwrap(),
+            Err(_) => {}
+        }
+        if self == Self::Removes || !path.parent().unwrap().is_dir() {
+            return;
+        }
+        match self {
+            Self::Removes => {}
+            Self::File => fs::write(path, FOREIGN).unwrap(),
+            Self::Folder => {
+                fs::create_dir(path).unwrap();
+                fs::write(path.join("theirs"), FOREIGN).unwrap();
+            }
+            Self::Repository => {
+                fs::create_dir(path).unwrap();
+                repository(path);
+            }
+            Self::Link => std::os::unix::fs::symlink("other.txt", path).unwrap(),
+        }
+    }
+}
+
+/// Makes a folder into a repository.
+fn repository(path: &Path) {
+    let git = path.join(".git");
+    fs::create_dir_all(git.join("objects")).unwrap();
+    fs::create_dir_all(git.join("refs")).unwrap();
+    fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+}
+
+/// The open entries of a workspace.
+fn open_entries(ws: &Workspace) -> Vec<PathBuf> {
+    let listing = fs::read_dir(ws.path(&state("journal/open")));
+    let paths = listing.into_iter().flatten().map(|entry| entry.unwrap().path());
+    paths.filter(|path| !path.file_name().unwrap().to_str().unwrap().starts_with('.')).collect()
+}
+
+/// The warnings of an answer, as one text.
+fn warnings(answer: &Value) -> String {
+    answer["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// The next calls of other paths work, nothing stays open, and who has to know is told.
+fn must_go_on(ws: &Workspace) -> Result<(), String> {
+    let append = |number: usize| {
+        let text = format!("next {number}\n");
+        ws.lbx(&["append", "other.txt", "--content", &text, "--session", "next"]).envelope()
+    };
+    let first = append(1);
+    if first["ok"] != true {
+        return Err(format!("the next call answers {first}"));
+    }
+    if !open_entries(ws).is_empty() {
+        return Err(format!("still open: {:?}", open_entries(ws)));
+    }
+    let stuck = ws.path(&state("journal/stuck"));
+    let is_stuck = fs::read_dir(&stuck).is_ok_and(|mut listing| listing.next().is_some());
+    if is_stuck != warnings(&first).contains("journal/stuck/") {
+        return Err(format!("stuck: {is_stuck}, and the answer is {first}"));
+    }
+    let second = append(2);
+    if second["ok"] != true || second.get("warnings").is_some() {
+        return Err(format!("the call after it answers {second}"));
+    }
+    Ok(())
+}
+
+/// The bytes of every file of a workspace, the state among them.
+fn all_bytes(ws: &Workspace) -> BTreeSet<Vec<u8>> {
+    files_below(&ws.root).iter().filter_map(|path| fs::read(path).ok()).collect()
+}
+
+/// Kills a change, lets an outsider in, and judges what the next calls leave.
+fn check(
+    scenario: &Scenario,
+    sides: &Sides,
+    half_way: &Workspace,
+    path: &Path,
+    deed: Deed,
+) -> Result<(), String> {
+    let ws = half_way.copy();
+    // What the outsider destroys with its own hands is nobody's to keep.
+    let doomed: BTreeSet<Vec<u8>> = below(&ws.tree(), path);
+    deed.to(&ws.root.join(path));
+    let theirs = ws.tree();
+    must_go_on(&ws)?;
+    let kept = all_bytes(&ws);
+    for (file, (kind, _, bytes)) in &sides.before {
+        if *kind == 'f' && !doomed.contains(bytes) && !kept.contains(bytes) && file != Path::new("other.txt")
+        {
+            return Err(format!("{}: the bytes of {} are lost", scenario.name, file.display()));
+        }
+    }
+    let has_foreign = theirs.values().any(|(_, _, bytes)| bytes == FOREIGN);
+    if has_foreign && !kept.contains(FOREIGN) {
+        return Err(format!("{}: {deed:?} at {} is lost", scenario.name, path.display()));
+    }
+    Ok(())
+}
+
+/// The bytes of the files at or below a path.
+fn below(tree: &Tree, path: &Path) -> BTreeSet<Vec<u8>> {
+    let inner =
+        tree.iter().filter(|(at, (kind, ..)): &(&PathBuf, &Standing)| *kind == 'f' && at.starts_with(path));
+    inner.map(|(_, (_, _, bytes))| bytes.clone()).collect()
+}
+
+#[test]
+fn whatever_others_do_to_a_killed_change_the_next_call_works() {
+    if !can_inject() {
+        return;
+    }
+    let mut judged = Vec::new();
+    for scenario in scenarios::all() {
+        let sides = Sides::of(&scenario.before, &scenario.arguments());
+        let all = points(&scenario.before.copy(), CHANGING, &scenario.arguments());
+        let killed = all.into_iter().filter_map(|point| {
+            let ws = scenario.before.copy();
+            kill_at(&ws, &point, &scenario.arguments());
+            (!open_entries(&ws).is_empty()).then_some(ws)
+        });
+        let half_way: Vec<Workspace> = sample(killed.collect(), 6);
+        judged.push((scenario, sides, half_way));
+    }
+    let mut tries = Vec::new();
+    for (scenario, sides, half_way) in &judged {
+        let paths: BTreeSet<&PathBuf> = sides
+            .before
+            .keys()
+            .chain(sides.after.keys())
+            .filter(|path| sides.before.get(*path) != sides.after.get(*path))
+            .collect();
+        let all = half_way.iter().flat_map(|ws| paths.iter().map(move |path| (ws, *path)));
+        let all: Vec<_> =
+            all.flat_map(|(ws, path)| DEEDS.map(|deed| (scenario, sides, ws, path, deed))).collect();
+        tries.extend(sample(all, TRIES));
+    }
+    eprintln!("{} meddlings with {} changes", tries.len(), judged.len());
+    let wrong = each(&tries, |(scenario, sides, ws, path, deed)| {
+        check(scenario, sides, ws, path, *deed)
+            .map_err(|what| format!("{}, {} {deed:?}: {what}", scenario.name, path.display()))
+    });
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), tries.len(), wrong.join("\n"));
+}
+
+/// A workspace in which a change was killed as late as `is_before` is still true, its entry open.
+fn killed_before(ws: &Workspace, call: &[&str], is_before: impl Fn(&Workspace) -> bool) -> Workspace {
+    let mut last = None;
+    for point in points(&ws.copy(), CHANGING, call) {
+        let copy = ws.copy();
+        kill_at(&copy, &point, call);
+        if !open_entries(&copy).is_empty() && is_before(&copy) {
+            last = Some(copy);
+        }
+    }
+    last.unwrap_or_else(|| panic!("{call:?}: no kill leaves an open entry"))
+}
+
+#[test]
+fn a_folder_that_was_made_for_a_killed_write_may_be_removed() {
+    if !can_inject() {
+        return;
+    }
+    let ws = Workspace::with(&[("other.txt", "other\n")]);
+    let call = ["write", "d/n", "--content", "new\n"];
+    let ws = killed_before(&ws, &call, |ws| ws.path("d").exists() && !ws.path("d/n").exists());
+    fs::remove_dir(ws.path("d")).unwrap();
+    ws.lbx(&["append", "other.txt", "--content", "more\n"]).ok();
+    // It was not begun, and so it is completed.
+    ws.holds("d/n", "new\n");
+}
+
+#[test]
+fn a_repository_in_the_place_of_a_killed_move_stops_nobody() {
+    if !can_inject() {
+        return;
+    }
+    let ws = Workspace::with(&[("a/in.txt", "in\n"), ("other.txt", "other\n")]);
+    let ws = killed_before(&ws, &["move", "a", "b"], |ws| !ws.path("b").exists());
+    fs::create_dir(ws.path("b")).unwrap();
+    repository(&ws.path("b"));
+    let answer = ws.lbx(&["append", "other.txt", "--content", "more\n"]).envelope();
+    assert_eq!(answer["ok"], true, "{answer}");
+    assert!(warnings(&answer).contains("move: a -> b"), "{answer}");
+    ws.holds("a/in.txt", "in\n");
+    ws.lbx(&["append", "other.txt", "--content", "more\n"]).ok();
+    ws.lbx(&["undo"]).ok();
+}
+
+#[test]
+fn a_read_finds_a_killed_patch_whole() {
+    if !can_inject() {
+        return;
+    }
+    let scenario = scenarios::all().into_iter().find(|scenario| scenario.name == "patch");
+    let Some(scenario) = scenario else { return };
+    let sides = Sides::of(&scenario.before, &scenario.arguments());
+    let all = points(&scenario.before.copy(), CHANGING, &scenario.arguments());
+    let mut torn = 0;
+    for point in all {
+        let ws = scenario.before.copy();
+        kill_at(&ws, &point, &scenario.arguments());
+        if ws.tree() == sides.before || ws.tree() == sides.after {
+            continue;
+        }
+        torn += 1;
+        ws.lbx(&["read", "other.txt", "--session", "reader"]).ok();
+        assert_eq!(ws.tree(), sides.after, "{point:?}");
+    }
+    assert!(torn > 1, "no kill leaves the patch half done");
+}
+
+#[test]
+fn an_open_entry_that_cannot_be_read_stops_nobody() {
+    if !can_inject() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("other.txt", "other\n")]);
+    let call = ["append", "a.txt", "--content", "b\n"];
+    let half_way = killed_before(&ws, &call, |ws| ws.read_bytes("a.txt") == b"a\n");
+    let [open] = open_entries(&half_way).try_into().unwrap();
+    let text = fs::read_to_string(&open).unwrap();
+    let name = open.file_name().unwrap().to_str().unwrap().to_owned();
+    let damages = [
+        String::new(),
+        text[..text.len() / 2].to_owned(),
+        "\0".repeat(text.len()),
+        text.replace("a.txt", "../a.txt"),
+        text.replace("\"session\":\"default\"", "\"session\":\"../../x\""),
+        text.replace("staging/", "sessions/"),
+    ];
+    for damaged in damages {
+        let ws = half_way.copy();
+        fs::write(ws.path(&state(&format!("journal/open/{name}"))), damaged).unwrap();
+        must_go_on(&ws).unwrap();
+        assert!(ws.path(&state(&format!("journal/stuck/{name}"))).exists());
+        assert!(all_bytes(&ws).contains(&b"a\nb\n"[..]), "the new bytes are there");
+        ws.holds("a.txt", "a\n");
+        // A person looks at it, and gc leaves it.
+        ws.lbx(&["gc", "--keep-days", "0"]).ok();
+        assert!(ws.path(&state(&format!("journal/stuck/{name}"))).exists());
+    }
+    let ws = half_way;
+    fs::write(
+        ws.path(&state(&format!("journal/open/{name}"))),
+        text.replacen("\"version\":2", "\"version\":99", 1),
+    )
+    .unwrap();
+    for _ in 0..2 {
+        let answer = ws.lbx(&["append", "other.txt", "--content", "more\n"]).envelope();
+        assert_eq!(answer["ok"], true, "{answer}");
+        assert!(warnings(&answer).contains(&name), "{answer}");
+        assert_eq!(open_entries(&ws).len(), 1, "it is left as it is");
+        assert!(all_bytes(&ws).contains(&b"a\nb\n"[..]), "and so are its bytes");
+    }
+    let error = ws.lbx(&["gc", "--keep-days", "0"]).error("io_error");
+    assert!(error["message"].as_str().unwrap().contains(&name), "{error}");
+}
+
+/// The numbers in the history of a session.
+fn numbers(ws: &Workspace, session: &str) -> Vec<u64> {
+    let listing = fs::read_dir(ws.path(&state(&format!("journal/done/{session}")))).unwrap();
+    let names = listing.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut numbers: Vec<u64> = names.filter_map(|name| name.strip_suffix(".json")?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[test]
+fn a_number_is_given_once_and_no_entry_takes_anothers_place() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let append = |text: &str| ws.lbx(&["append", "a.txt", "--content", text]).envelope();
+    for text in ["1\n", "2\n"] {
+        assert_eq!(append(text)["ok"], true);
+    }
+    assert_eq!(numbers(&ws, "default"), [1, 2]);
+    // The session's file is as it was before the last change, or lost: the journal knows.
+    let file = ws.path(&state("sessions/default.json"));
+    let old = fs::read(&file).unwrap();
+    assert_eq!(append("3\n")["ok"], true);
+    fs::write(&file, &old).unwrap();
+    assert_eq!(append("4\n")["ok"], true);
+    fs::remove_file(&file).unwrap();
+    assert_eq!(append("5\n")["ok"], true);
+    assert_eq!(numbers(&ws, "default"), [1, 2, 3, 4, 5]);
+    for kept in ["4", "3", "2"] {
+        ws.lbx(&["undo"]).ok();
+        assert!(ws.read_bytes("a.txt").ends_with(format!("{kept}\n").as_bytes()), "undone to {kept}");
+    }
+    // Neither the end of the session nor gc, nor both, let a number be given again.
+    ws.lbx(&["session", "end"]).ok();
+    ws.lbx(&["gc", "--keep-days", "0"]).ok();
+    assert_eq!(numbers(&ws, "default"), [0; 0]);
+    fs::remove_file(&file).unwrap();
+    assert_eq!(append("6\n")["ok"], true);
+    assert_eq!(numbers(&ws, "default"), [9]);
+}
+
+#[test]
+fn a_change_of_a_newer_version_is_neither_skipped_nor_collected() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
+    for text in ["1\n", "2\n"] {
+        ws.lbx(&["append", "a.txt", "--content", text]).ok();
+    }
+    let newest = ws.path(&state("journal/done/default/00000002.json"));
+    let text = fs::read_to_string(&newest).unwrap();
+    fs::write(&newest, text.replacen("\"version\":2", "\"version\":99", 1)).unwrap();
+    ws.lbx(&["append", "b.txt", "--content", "more\n"]).ok();
+    for call in [&["undo"][..], &["gc", "--keep-days", "0"]] {
+        let error = ws.lbx(call).error("io_error");
+        assert!(error["message"].as_str().unwrap().contains("00000002.json"), "{error}");
+    }
+    assert!(all_bytes(&ws).contains(&b"a\n1\n"[..]));
+}
