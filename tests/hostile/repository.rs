@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use crate::common::{Call, Standing, Workspace, make_fifo};
+use crate::common::{Call, Standing, Workspace, make_fifo, state};
 
 /// What stands elsewhere, and must be told by no answer.
 const SECRET: &str = "TOP-SECRET";
@@ -87,9 +87,19 @@ fn repository() -> Workspace {
     ws
 }
 
-/// Every path in a git folder, from the workspace root; of what is alike only a few.
-fn paths(ws: &Workspace) -> Vec<PathBuf> {
-    let mut found = vec![PathBuf::from(".git")];
+/// A workspace without a repository, whose snapshots lie in lbx's own.
+fn private() -> Workspace {
+    let ws = Workspace::bare(&[("a.txt", "one\n"), ("d/b.txt", "b\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["snapshot"]).ok();
+    ws.lbx(&["append", "a.txt", "--content", "three\n"]).ok();
+    ws.write("d/b.txt", "uncommitted\n");
+    ws
+}
+
+/// Every path in a folder, from the workspace root; of what is alike only a few.
+fn paths(ws: &Workspace, folder: &str) -> Vec<PathBuf> {
+    let mut found = vec![PathBuf::from(folder)];
     let mut next = 0;
     let mut fan_outs = 0;
     while let Some(path) = found.get(next).cloned() {
@@ -165,11 +175,10 @@ fn one(base: &Workspace, path: &Path, instead: Instead) {
     ws.holds("a.txt", "one\ntwo\nthree\n");
 }
 
-/// Tries what `is_wanted` of everything, by the numbers of place and replacement.
-fn table(is_wanted: impl Fn(usize, usize) -> bool + Sync) {
-    let base = repository();
-    let paths = paths(&base);
-    assert!(paths.len() > 40, "{paths:?}");
+/// Tries what `is_wanted` of everything in `folders`, by the numbers of place and replacement.
+fn table(base: &Workspace, folders: &[&str], is_wanted: impl Fn(usize, usize) -> bool + Sync) {
+    let paths: Vec<PathBuf> = folders.iter().flat_map(|folder| paths(base, folder)).collect();
+    assert!(paths.len() > 15, "{paths:?}");
     let mut wanted: Vec<(&Path, Instead)> = Vec::new();
     for (place, path) in paths.iter().enumerate() {
         for (number, instead) in ALL.iter().enumerate() {
@@ -181,20 +190,47 @@ fn table(is_wanted: impl Fn(usize, usize) -> bool + Sync) {
     let share = wanted.len().div_ceil(4);
     std::thread::scope(|scope| {
         for part in wanted.chunks(share) {
-            scope.spawn(|| part.iter().for_each(|(path, instead)| one(&base, path, *instead)));
+            scope.spawn(|| part.iter().for_each(|(path, instead)| one(base, path, *instead)));
         }
     });
 }
 
 #[test]
 fn whatever_stands_in_a_repository_nothing_leaves_it_and_nobody_waits() {
-    table(|place, number| (place + number) % 4 == 0);
+    table(&repository(), &[".git"], |place, number| (place + number) % 4 == 0);
+}
+
+#[test]
+fn whatever_stands_in_the_private_repository_nothing_leaves_it_and_nobody_waits() {
+    let folders = [state("repo.git"), state("scan")];
+    table(&private(), &[&folders[0], &folders[1]], |place, number| (place + number) % 3 == 0);
+}
+
+#[test]
+fn a_git_folder_elsewhere_serves_where_the_users_own_policy_names_it() {
+    let ws = Workspace::bare(&[("a.txt", "one\n")]);
+    ws.git(&["init", "-q", "-b", "main", "--separate-git-dir", "../store.git"]);
+    ws.git(&["add", "-A"]);
+    ws.git(&["commit", "-q", "-m", "first"]);
+    let store = ws.outside.join("store.git");
+    let before = standing(&store);
+    let line = format!("snapshot.git_dirs = [\"{}\"]", store.display());
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).warned(&line);
+    assert!(standing(&store) == before);
+    ws.write(".lbx/config.toml", &line);
+    ws.lbx(&["append", "a.txt", "--content", "three\n"]).error("invalid_request");
+    ws.write(".lbx/config.toml", "");
+    let allowed = format!("snapshot.git_dirs={}", store.display());
+    ws.lbx(&["append", "a.txt", "--content", "three\n", "--set", &allowed]).ok();
+    assert_eq!(ws.git(&["show", "lbx-snapshots:a.txt"]).trim(), "one\ntwo\nthree");
 }
 
 #[test]
 #[ignore = "takes minutes; the test above tries a quarter of it"]
 fn whatever_stands_in_a_repository_all_of_it() {
-    table(|_, _| true);
+    table(&repository(), &[".git"], |_, _| true);
+    let folders = [state("repo.git"), state("scan")];
+    table(&private(), &[&folders[0], &folders[1]], |_, _| true);
 }
 
 #[test]

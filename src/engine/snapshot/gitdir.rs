@@ -2,7 +2,8 @@
 //!
 //! A real folder `.git` is the repository. What a file or a link leads to serves only where it points
 //! back to this folder: a linked worktree by its `gitdir`, a submodule by its `core.worktree`; or where
-//! the user's own policy names it. Anyone could have made the pointer, but only who may write in the
+//! the user's own policy names it. A pointer is followed by its path, as git follows it: until the way
+//! back is found nothing is done but looking. Anyone could have made the pointer, but only who may write in the
 //! repository can make the way back.
 
 use std::ffi::OsStr;

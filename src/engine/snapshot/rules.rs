@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
-use std::fs;
 use std::path::Path;
 
 use gix::ObjectId;
@@ -19,6 +18,7 @@ use gix::worktree::stack::state::{attributes, ignore};
 
 use super::change::Reason;
 use super::error::{Doing as _, SnapshotError};
+use super::held::Held;
 use super::obstacles::Obstacles;
 use super::repo::Repo;
 use super::tree::{self, Lookup};
@@ -224,6 +224,8 @@ fn committed_rules<'p>(
     paths: impl Iterator<Item = &'p [u8]>,
 ) -> Result<State, SnapshotError> {
     let mut index = State::new(repo.object_hash());
+    let work_tree = repo.workdir().unwrap_or(Path::new("."));
+    let work_tree = Held::open(work_tree).doing(|| format!("`{}` cannot be read", work_tree.display()))?;
     let on_the_way: BTreeSet<&[u8]> = paths.flat_map(folders).collect();
     let is_sparse = repo.config_snapshot().boolean("core.sparseCheckout").unwrap_or(false);
     for (folder, name) in on_the_way.iter().flat_map(|folder| RULE_FILES.map(|name| (*folder, name))) {
@@ -233,9 +235,8 @@ fn committed_rules<'p>(
             _ => continue,
         };
         let path = joined(folder, name);
-        let on_disk =
-            gix::path::from_bstr(path.as_bstr()).ok().and_then(|path| Some(repo.workdir()?.join(path)));
-        if on_disk.is_some_and(|on_disk| fs::symlink_metadata(on_disk).is_ok()) {
+        let on_disk = gix::path::from_bstr(path.as_bstr()).ok();
+        if on_disk.is_some_and(|on_disk| work_tree.stat(on_disk).is_ok_and(|found| found.is_some())) {
             continue;
         }
         if let Lookup::Entry(found) = tree::look_up(repo, root, &path)?

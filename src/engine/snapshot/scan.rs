@@ -12,6 +12,7 @@ use super::chain::{Chain, Stamp};
 use super::change::{LeftOut, Reason, Recorded};
 use super::disk::{AtHand, Root};
 use super::error::{Doing as _, SnapshotError};
+use super::held::Held;
 use super::objects::Packed;
 use super::prepare::Scanned;
 use super::racy::Clock;
@@ -233,12 +234,13 @@ impl Store {
             self.file_bytes_max,
         )?;
         let mut edits = Vec::new();
+        let root = Held::open(root).doing(|| format!("`{}` cannot be read", root.display()))?;
         for change in there {
             let path = change.path.as_slice();
             let stays = if unreadable.holds(path) {
                 true
             } else {
-                let Some(size_bytes) = size_of(root, path) else { continue };
+                let Some(size_bytes) = size_of(&root, path) else { continue };
                 let unseen = tree::look_up(&self.repo, seen, path)? == tree::Lookup::Nothing;
                 unseen || preparer.leaves_out(path, size_bytes)?
             };
@@ -314,9 +316,9 @@ fn check_count(count: usize, bounds: Bounds) -> Result<(), SnapshotError> {
 }
 
 /// The size of what is at a path, links not followed; `None` where nothing is.
-fn size_of(root: &Path, path: &[u8]) -> Option<u64> {
-    let path = root.join(gix::path::from_byte_slice(path).ok()?);
-    std::fs::symlink_metadata(path).ok().map(|metadata| metadata.len())
+fn size_of(root: &Held, path: &[u8]) -> Option<u64> {
+    let found = root.stat(gix::path::from_byte_slice(path).ok()?);
+    found.ok().flatten().map(|stat| crate::engine::fs::size_of(&stat))
 }
 
 /// Refuses to scan the whole disk or a home folder: nobody means that.
