@@ -19,6 +19,7 @@ pub mod occurrences;
 pub mod omission;
 pub mod own;
 pub mod patch;
+pub mod pieces;
 pub mod replace;
 pub mod sketch;
 pub mod slice;

@@ -163,7 +163,9 @@ impl Tool for Section {
             Some(_) => change.prove(current, request.expected_sha256, Needs::Any)?,
             None => current.without_proof(),
         };
-        let bytes = Content { body: planned.composed.text.clone(), ..content }.encode();
+        let composed = Content { body: planned.composed.text.clone(), ..content };
+        common::must_fit(change.policy(), &shown, composed.bytes_with(b""))?;
+        let bytes = composed.encode();
         let wanted = DiffWanted::by(&request.trial, &request.shown).within(change.engine().policy());
         let before = seen.current().exists().then(|| seen.current().bytes());
         let diff = wanted.of(&shown, before, Some(&bytes));
@@ -239,7 +241,13 @@ impl Planned {
             Vec::new()
         } else {
             let (ending, terminator) = (&[][..], self.terminator);
-            let new_text = Document { text: &self.composed.text, headings: &[], ending, terminator };
+            let new_text = Document {
+                text: &self.composed.text,
+                headings: &[],
+                ending,
+                terminator,
+                bytes_max: usize::MAX,
+            };
             let line = |at: usize| new_text.line_of(at);
             vec![LineRange { start_line: line(new.start), end_line: line(new.end - 1) }]
         };
@@ -257,6 +265,20 @@ impl Planned {
     }
 }
 
+/// Refuses a Markdown text whose tree would take too much memory.
+fn must_be_outlined(text: &[u8], shown: &str) -> Result<(), Error> {
+    let parts = outline::parts(text);
+    if parts <= outline::PARTS_MAX {
+        return Ok(());
+    }
+    let message = format!("{shown} has too many lines, headers and marks to be parsed as Markdown");
+    Err(Error::new(ErrorKind::TooLarge, message)
+        .at(shown)
+        .detail("parts", parts)
+        .detail("limit", outline::PARTS_MAX)
+        .suggest("Use edit or insert, which do not parse the file."))
+}
+
 /// Finds the section and puts the text in place.
 fn plan(
     change: &mut Change<'_>,
@@ -265,6 +287,9 @@ fn plan(
     request: &Request,
 ) -> Result<Planned, Error> {
     let shown = current.place().shown();
+    must_be_outlined(&content.body, shown)?;
+    must_be_outlined(request.content.as_bytes(), shown)?;
+    let bytes_max = change.policy().file_bytes();
     let headings = outline::outline(&content.body);
     let style = content.line_ending();
     let text = in_style_of(content, request.content.as_bytes());
@@ -277,6 +302,7 @@ fn plan(
             headings: &headings,
             ending: style.bytes().or(ending.filter(|ending| !ending.is_empty())).unwrap_or(b"\n"),
             terminator: style.terminator(),
+            bytes_max,
         }
     };
     let found = find::find(&headings, &request.header, request.level);
@@ -533,6 +559,7 @@ fn swallowed(shown: &str, document: &Document<'_>, refused: &Refused) -> Error {
             .detail("headers", lost_headers)
             .suggest("Close what the content opens, then repeat the call.")
         }
+        Refused::Fault(fault) => return fault.error(shown),
         Refused::Swallowed => Error::invalid(format!(
             "no header can be added there: {shown} leaves a code fence, a comment or an HTML block open, or the title cannot be written in one line as it is"
         ))

@@ -175,3 +175,63 @@ fn an_edit_that_lands_changes_only_the_lines_it_names() {
         assert!(landed * 4 > FILES * EDITS, "seed {seed:#x}: only {landed} edits landed");
     }
 }
+
+#[test]
+fn many_edits_at_once_do_what_they_do_one_by_one() {
+    // Words that are parts of one another, so that edits make and break places of later ones.
+    const WORDS: [&str; 8] = ["ab", "abc", "bc", "c\n", "a", "\nab", "cab", "x"];
+    let mut random = Random(0x5851_f42d_4c95_7f2d);
+    let ws = Workspace::bare(&[]);
+    let (mut calls, mut wanted) = (Vec::new(), Vec::new());
+    for number in 0..120 {
+        let path = format!("many/{number}");
+        let ending = random.of(&["\n", "\r\n"]);
+        let lines = (0..20 + random.below(20)).map(|_| {
+            let words: String =
+                (0..random.below(4)).map(|_| random.of(&WORDS).trim_end_matches('\n')).collect();
+            words.replace('\n', "") + &random.below(90).to_string() + ending
+        });
+        let text: String = lines.collect();
+        ws.write(&path, &text);
+        // One by one, as a reader of the contract would do it; a refusal leaves all as it was.
+        let flat = text.replace("\r\n", "\n");
+        let mut after = flat.clone();
+        let mut edits = Vec::new();
+        let mut is_refused = false;
+        while edits.len() < 20 {
+            let length = 1 + random.below(6);
+            let start = random.below(after.len().max(length + 1) - length);
+            let old = if random.below(12) == 0 {
+                WORDS[random.below(8)].to_owned()
+            } else {
+                after.get(start..start + length).unwrap_or("a").to_owned()
+            };
+            let new: String = (0..random.below(3)).map(|_| WORDS[random.below(8)]).collect();
+            let all = random.below(6) == 0;
+            if old == new || old.is_empty() {
+                continue;
+            }
+            let places = (0..after.len()).filter(|&at| after[at..].starts_with(&old)).count();
+            // Refusals are rare, or no list would land.
+            let lands = places == 1 || (all && places > 0);
+            if !lands && (is_refused || random.below(40) > 0) {
+                continue;
+            }
+            is_refused |= !lands;
+            after = if all { after.replace(&old, &new) } else { after.replacen(&old, &new, 1) };
+            edits.push(json!({ "old_string": old, "new_string": new, "replace_all": all }));
+        }
+        let after = if is_refused { flat } else { after }.replace('\n', ending);
+        wanted.push((path.clone(), after));
+        let request =
+            json!({ "path": path, "edits": edits, "expected_sha256": Sha256::of(text.as_bytes()).to_hex() });
+        calls.push(json!({ "tool": "edit", "request": request }).to_string());
+    }
+    let answers = ws.lbx_stdin(&["batch"], calls.join("\n")).lines();
+    for (((path, after), answer), call) in wanted.iter().zip(&answers).zip(&calls) {
+        let held = String::from_utf8(ws.read_bytes(path)).unwrap();
+        assert_eq!(&held, after, "{call}\n{answer}");
+    }
+    let landed = answers.iter().filter(|answer| answer["ok"] == true).count();
+    assert!(landed > 40 && landed < 120, "{landed}");
+}

@@ -14,6 +14,7 @@ mod audit;
 mod calling;
 mod content;
 mod edit;
+mod edit_bounds;
 mod edit_cases;
 mod edit_property;
 mod errors;

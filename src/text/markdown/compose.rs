@@ -10,6 +10,7 @@ use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
 use super::find::same;
 use super::outline::{self, Heading, end_of, outline};
+use crate::text::checked::{Fault, must_fit, slice};
 
 /// The new text of a file, and which of its bytes are the new ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,14 @@ pub enum Refused {
     Swallows(Vec<usize>),
     /// What stands before is left open, so that the new header would be none.
     Swallowed,
+    /// The text cannot be made.
+    Fault(Fault),
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
 }
 
 /// A Markdown text and its headers.
@@ -44,6 +53,8 @@ pub struct Document<'a> {
     pub ending: &'a [u8],
     /// The byte at which lines are counted.
     pub terminator: u8,
+    /// The largest text that may come of it, in bytes.
+    pub bytes_max: usize,
 }
 
 /// A part of a section: blank lines, content, blank lines.
@@ -85,16 +96,16 @@ impl Document<'_> {
         let given = content;
         let content = trimmed(given);
         let is_last = body.end == self.text.len();
-        let blank = |range: Range<usize>| self.text.get(range).unwrap_or_default().to_vec();
+        let blank = |range: Range<usize>| slice(self.text, range).map(<[u8]>::to_vec);
         let (before, mut after) = if parts.start < parts.end {
-            (blank(body.start..parts.start), blank(parts.end..body.end))
+            (blank(body.start..parts.start)?, blank(parts.end..body.end)?)
         } else if is_last {
             let first = line_end(self.text, body.start).min(body.end);
             let is_line = matches!(self.text.last(), Some(b'\n' | b'\r'));
             // Blanks that no line end follows are no blank line.
-            if is_line { (blank(body.start..first), blank(first..body.end)) } else { Default::default() }
+            if is_line { (blank(body.start..first)?, blank(first..body.end)?) } else { Default::default() }
         } else {
-            (Vec::new(), blank(body.clone()))
+            (Vec::new(), blank(body.clone())?)
         };
         if content.is_empty() && parts.start == parts.end {
             let text = self.text.to_vec();
@@ -106,7 +117,7 @@ impl Document<'_> {
                 after = before;
             }
             let head = if after.is_empty() { Vec::new() } else { self.line_closed(body.start) };
-            return self.checked(self.put(&body, &head, &[], &after), at, &body);
+            return self.checked(self.put(&body, &head, &[], &after)?, at, &body);
         }
         let before =
             if before.is_empty() && parts.start == parts.end { self.ending.to_vec() } else { before };
@@ -115,14 +126,14 @@ impl Document<'_> {
         }
         let head = [self.line_closed(body.start), before].concat();
         let closing = self.closing(given, is_last && after.is_empty());
-        let new = self.put(&body, &head, content, &[closing.as_slice(), &after].concat());
+        let new = self.put(&body, &head, content, &[closing.as_slice(), &after].concat())?;
         self.checked(new, at, &body).or_else(|refused| {
             if !after.is_empty() || is_last {
                 return Err(refused);
             }
             // A blank line ends most of what would go on into the next header.
             let tail = [closing.as_slice(), self.ending].concat();
-            self.checked(self.put(&body, &head, content, &tail), at, &body)
+            self.checked(self.put(&body, &head, content, &tail)?, at, &body)
         })
     }
 
@@ -138,7 +149,7 @@ impl Document<'_> {
         }
         let given = content;
         let content = trimmed(given);
-        let old = self.text.get(parts.start..parts.end).unwrap_or_default();
+        let old = slice(self.text, parts.start..parts.end)?;
         if content.is_empty() {
             let new = parts.end..parts.end;
             return Ok(Composed { text: self.text.to_vec(), old: new.clone(), new, already_applied: true });
@@ -149,15 +160,15 @@ impl Document<'_> {
         if !goes_on(old, content) {
             before.extend_from_slice(self.ending);
         }
-        let rest = self.text.get(parts.end..).unwrap_or_default();
+        let rest = slice(self.text, parts.end..)?;
         let term = self.closing(given, is_last && rest.is_empty());
-        let new = self.put(&place, &before, content, &term);
+        let new = self.put(&place, &before, content, &term)?;
         self.checked(new, at, &body).or_else(|refused| {
             if is_last || parts.end < body.end {
                 return Err(refused);
             }
             let term = [term.as_slice(), self.ending].concat();
-            self.checked(self.put(&place, &before, content, &term), at, &body)
+            self.checked(self.put(&place, &before, content, &term)?, at, &body)
         })
     }
 
@@ -192,7 +203,7 @@ impl Document<'_> {
         if !is_last && at == end {
             term.extend_from_slice(self.ending);
         }
-        let new = self.put(&(at..at), &before, &section, &term);
+        let new = self.put(&(at..at), &before, &section, &term)?;
         let headings = outline(&new.text);
         let place = headings.iter().position(|heading| heading.span.start == new.new.start);
         let is_header = place.and_then(|at| headings.get(at)).is_some_and(|heading| {
@@ -206,13 +217,21 @@ impl Document<'_> {
     }
 
     /// The text with `before`, `content` and `after` in place of `old`.
-    fn put(&self, old: &Range<usize>, before: &[u8], content: &[u8], after: &[u8]) -> Composed {
-        let head = self.text.get(..old.start).unwrap_or_default();
-        let rest = self.text.get(old.end..).unwrap_or_default();
+    fn put(
+        &self,
+        old: &Range<usize>,
+        before: &[u8],
+        content: &[u8],
+        after: &[u8],
+    ) -> Result<Composed, Refused> {
+        let head = slice(self.text, ..old.start)?;
+        let rest = slice(self.text, old.end..)?;
+        let added = before.len() + content.len() + after.len();
+        must_fit(head.len().saturating_add(rest.len()).saturating_add(added), self.bytes_max)?;
         let start = head.len() + before.len();
         let text = [head, before, content, after, rest].concat();
         let already_applied = text == self.text;
-        Composed { text, new: start..start + content.len(), old: old.clone(), already_applied }
+        Ok(Composed { text, new: start..start + content.len(), old: old.clone(), already_applied })
     }
 
     /// What a section's last line ends in: nothing only where it is the file's last, which had no end
@@ -524,8 +543,13 @@ mod tests {
             let headings = outline(&text);
             let style = LineEnding::of(&text);
             let ending = style.bytes().unwrap_or(b"\n");
-            let document =
-                Document { text: &text, headings: &headings, ending, terminator: style.terminator() };
+            let document = Document {
+                text: &text,
+                headings: &headings,
+                ending,
+                terminator: style.terminator(),
+                bytes_max: usize::MAX,
+            };
             if headings.is_empty() {
                 continue;
             }
@@ -568,8 +592,13 @@ mod tests {
             let headings = outline(&text);
             let style = LineEnding::of(&text);
             let ending = style.bytes().unwrap_or(b"\n");
-            let document =
-                Document { text: &text, headings: &headings, ending, terminator: style.terminator() };
+            let document = Document {
+                text: &text,
+                headings: &headings,
+                ending,
+                terminator: style.terminator(),
+                bytes_max: usize::MAX,
+            };
             if headings.is_empty() {
                 continue;
             }

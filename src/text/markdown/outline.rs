@@ -44,6 +44,26 @@ pub(super) fn options() -> Options {
         | Options::ENABLE_GFM
 }
 
+/// Parts of a text that is parsed; of more, its tree would take too much memory.
+pub const PARTS_MAX: usize = 1 << 20;
+/// Parts that a header counts for: its titles are kept as well.
+const HEADER_PARTS: usize = 4;
+
+/// How many parts a text has at most, which its tree grows with: lines, headers and marks.
+#[must_use]
+pub fn parts(text: &[u8]) -> usize {
+    let is_mark = |byte: &&u8| {
+        matches!(**byte, b'*' | b'_' | b'`' | b'[' | b']' | b'<' | b'&' | b'\\' | b'~' | b'|' | b'\r')
+    };
+    let lines = text.split(|&byte| byte == b'\n');
+    let of_line = |line: &[u8]| {
+        let is_header =
+            line.trim_ascii_start().first().is_some_and(|first| matches!(first, b'#' | b'=' | b'-'));
+        1 + line.iter().filter(is_mark).count() + if is_header { HEADER_PARTS } else { 0 }
+    };
+    lines.map(of_line).sum()
+}
+
 /// The headers of a text in order.
 ///
 /// `text` may be any bytes: those that are no UTF-8 count as characters of their own. Front matter

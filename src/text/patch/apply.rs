@@ -9,6 +9,7 @@ use super::locate::Text;
 use super::model::{Body, FilePatch, Hunk, Operation};
 use super::place::{Options, Place, Placing};
 use super::render::{Edit, carries_returns, edits, render};
+use crate::text::checked::Fault;
 
 /// How many failing hunks are explained; the rest are only counted.
 const EXPLAINED_MAX: usize = 20;
@@ -180,7 +181,9 @@ impl<'f, 'p> Applying<'f, 'p> {
         if failures > 0 {
             return Err(conflict(hunks, places));
         }
-        Ok(self.finish(hunks, &places.into_iter().flatten().collect::<Vec<_>>()))
+        let patch_line = hunks.first().map_or(1, |hunk| hunk.patch_line);
+        let applied = self.finish(hunks, &places.into_iter().flatten().collect::<Vec<_>>());
+        applied.map_err(|_| Conflict::whole(patch_line, Reason::OutOfRange))
     }
 
     /// Places one hunk and notes its changes.
@@ -202,7 +205,7 @@ impl<'f, 'p> Applying<'f, 'p> {
             let edits = if place.is_done {
                 Vec::new()
             } else {
-                edits(&self.text, hunk, index, &place, endings_are_meant)
+                edits(&self.text, hunk, index, &place, endings_are_meant).map_err(|_| Reason::OutOfRange)?
             };
             self.refuse_overlap(&edits)?;
             Ok((place, edits))
@@ -239,9 +242,12 @@ impl<'f, 'p> Applying<'f, 'p> {
     }
 
     /// Writes the result and reports.
-    fn finish(self, hunks: &[Hunk<'_>], places: &[Place]) -> Applied {
+    ///
+    /// # Errors
+    /// Where a change lies outside the file.
+    fn finish(self, hunks: &[Hunk<'_>], places: &[Place]) -> Result<Applied, Fault> {
         let edits: Vec<_> = self.edits.into_values().collect();
-        let (after, changed) = render(&self.text.lines, &edits, hunks.len());
+        let (after, changed) = render(&self.text.lines, &edits, hunks.len())?;
         let growth = Growth::new(&edits);
         let reports = hunks.iter().zip(places).zip(changed).map(|((hunk, place), changed)| HunkReport {
             line: to_index(to_offset(place.start + 1) + growth.before(place.start)),
@@ -254,7 +260,7 @@ impl<'f, 'p> Applying<'f, 'p> {
         let hunks: Vec<_> = reports.collect();
         let already_applied = hunks.iter().all(|hunk| hunk.already_applied);
         let exact_and_unique = hunks.iter().all(|hunk| hunk.exact_and_unique || hunk.already_applied);
-        Applied { after, hunks, already_applied, exact_and_unique }
+        Ok(Applied { after, hunks, already_applied, exact_and_unique })
     }
 }
 

@@ -86,6 +86,8 @@ pub enum Reason {
     },
     /// The patch does not hold what undoing it needs.
     Irreversible,
+    /// A computed range lies outside the file: a bug in lbx.
+    OutOfRange,
 }
 
 /// The place that is most like a hunk's old lines.
@@ -192,13 +194,25 @@ impl fmt::Display for Failure {
     }
 }
 
+impl Conflict {
+    /// Whether lbx itself has erred, so that the patch says nothing of it.
+    #[must_use]
+    pub fn is_internal(&self) -> bool {
+        let reasons = self.hunks.iter().filter_map(|hunk| match &hunk.fate {
+            Fate::Fails(failure) => Some(&failure.reason),
+            Fate::Applies { .. } | Fate::AlreadyApplied { .. } => None,
+        });
+        reasons.into_iter().any(|reason| *reason == Reason::OutOfRange)
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound { stated: Some(line) } => write!(f, "does not match at line {line} or elsewhere"),
             Self::NotFound { stated: None } => write!(f, "matches nowhere"),
             Self::Ambiguous { lines } if lines.is_empty() => {
-                write!(f, "is like too many places to be told apart: add context lines or their numbers")
+                write!(f, "matches too many places; add context lines or their numbers")
             }
             Self::Ambiguous { lines } => {
                 let lines: Vec<_> = lines.iter().map(ToString::to_string).collect();
@@ -217,6 +231,7 @@ impl fmt::Display for Reason {
             Self::Irreversible => {
                 write!(f, "cannot be reversed: the patch does not hold what was there before")
             }
+            Self::OutOfRange => write!(f, "has a computed range outside the file: this is a bug in lbx"),
         }
     }
 }

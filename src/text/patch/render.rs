@@ -4,6 +4,7 @@ use super::lines::{Ending, Line};
 use super::locate::Text;
 use super::model::{Hunk, HunkLine, Kind};
 use super::place::Place;
+use crate::text::checked::{Fault, items};
 
 /// Lines to put in the place of others.
 #[derive(Debug)]
@@ -50,9 +51,9 @@ pub fn edits<'a>(
     index: usize,
     place: &Place,
     endings_are_meant: bool,
-) -> Vec<Edit<'a>> {
+) -> Result<Vec<Edit<'a>>, Fault> {
     let end = hunk.lines.len().saturating_sub(place.skipped_after);
-    let body = hunk.lines.get(place.skipped_before..end).unwrap_or_default();
+    let body = items(&hunk.lines, place.skipped_before..end)?;
     let is_verbatim = is_verbatim(&text.lines, body, place.start).unwrap_or(endings_are_meant);
     let last = last_line(hunk);
     let mut edits: Vec<Edit<'a>> = Vec::new();
@@ -76,17 +77,20 @@ pub fn edits<'a>(
             edit.added.push(*line);
         }
     }
-    edits
+    Ok(edits)
 }
 
 /// The file after `edits`, which are in order and do not overlap, and the hunks that changed a byte.
-pub fn render(lines: &[Line<'_>], edits: &[Edit<'_>], hunks: usize) -> (Vec<u8>, Vec<bool>) {
+///
+/// # Errors
+/// Where an edit lies outside the file.
+pub fn render(lines: &[Line<'_>], edits: &[Edit<'_>], hunks: usize) -> Result<(Vec<u8>, Vec<bool>), Fault> {
     let mut output = Output { bytes: Vec::new(), is_open: false, filler: filler(lines) };
     let mut changed = vec![false; hunks];
     let mut at = 0;
     for (index, edit) in edits.iter().enumerate() {
-        output.copy(lines.get(at..edit.start).unwrap_or_default());
-        let gone = lines.get(edit.start..edit.end).unwrap_or_default();
+        output.copy(items(lines, at..edit.start)?);
+        let gone = items(lines, edit.start..edit.end)?;
         let is_last = edit.end == lines.len() && index + 1 == edits.len();
         let mut is_same = gone.len() == edit.added.len();
         for (number, line) in edit.added.iter().enumerate() {
@@ -102,8 +106,8 @@ pub fn render(lines: &[Line<'_>], edits: &[Edit<'_>], hunks: usize) -> (Vec<u8>,
         }
         at = edit.end;
     }
-    output.copy(lines.get(at..).unwrap_or_default());
-    (output.bytes, changed)
+    output.copy(items(lines, at..lines.len())?);
+    Ok((output.bytes, changed))
 }
 
 /// The text while it is written.

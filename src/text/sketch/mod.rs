@@ -12,6 +12,8 @@ mod place;
 
 use std::ops::Range;
 
+use crate::text::checked::{Fault, items, slice};
+
 pub use parts::Part;
 
 /// Why a sketch has no one meaning.
@@ -40,6 +42,14 @@ pub enum Refusal {
         /// The lines of the file in question, from 1.
         lines: Vec<usize>,
     },
+    /// The text cannot be made.
+    Fault(Fault),
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
 }
 
 /// Which part of a sketch is meant.
@@ -76,7 +86,7 @@ pub fn changes(
     within: &Range<usize>,
     first_line: usize,
 ) -> Result<Vec<Change>, Refusal> {
-    let region = text.get(within.clone()).unwrap_or_default();
+    let region = slice(text, within.clone())?;
     let file: Vec<&[u8]> = region.split_inclusive(|&byte| byte == b'\n').collect();
     let parts = parts::parts(sketch, &file)?;
     let placed = place::placed(&parts, &file).map_err(|refusal| refusal.counted_from(first_line))?;
@@ -89,9 +99,9 @@ pub fn changes(
         let start = offset + bytes(line..span.start);
         let end = start + bytes(span.clone());
         (line, offset) = (span.end, end);
-        let found = file.get(span.clone()).unwrap_or_default();
-        let change = place::written(part, found);
-        let old = text.get(start..end).unwrap_or_default();
+        let found = items(&file, span.clone())?;
+        let change = place::written(part, found)?;
+        let old = slice(text, start..end)?;
         if change.new != old {
             let number = |index: usize| span.start + index + first_line;
             let left_out =

@@ -9,6 +9,7 @@ use similar::DiffOp;
 use super::edges::shown;
 use super::parts::{Part, indent, key};
 use super::{Refusal, edges};
+use crate::text::checked::{Fault, item};
 use crate::text::line_diff;
 
 /// How many lines may be compared to find where the parts stand; of more, a sketch counts as one that
@@ -329,7 +330,10 @@ pub struct Written {
 }
 
 /// The text of a part in place of `found`; lines that it has in common with that keep their bytes.
-pub fn written(part: &Part<'_>, found: &[&[u8]]) -> Written {
+///
+/// # Errors
+/// Where a compared line is in neither.
+pub fn written(part: &Part<'_>, found: &[&[u8]]) -> Result<Written, Fault> {
     let mut new = Vec::new();
     let mut left_out = Vec::new();
     for op in compared(part, found) {
@@ -340,7 +344,7 @@ pub fn written(part: &Part<'_>, found: &[&[u8]]) -> Written {
         for (nth, own) in op.new_range().enumerate() {
             let kept =
                 matches!(op, DiffOp::Equal { .. }).then(|| found.get(op.old_range().start + nth)).flatten();
-            let line = kept.or_else(|| part.lines.get(own)).copied().unwrap_or_default();
+            let line = *kept.map_or_else(|| item(&part.lines, own), Ok)?;
             new.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
             new.push(b'\n');
         }
@@ -349,5 +353,5 @@ pub fn written(part: &Part<'_>, found: &[&[u8]]) -> Written {
     if found.last().is_some_and(|last| !last.ends_with(b"\n")) {
         new.pop();
     }
-    Written { new, left_out }
+    Ok(Written { new, left_out })
 }

@@ -144,7 +144,7 @@ impl FileEdited {
         Self {
             path: shown.to_owned(),
             sha256,
-            count: edited.ranges.len(),
+            count: edited.count,
             replacements: listed.into_iter().map(LineRange::from).collect(),
             r#match: edited.matched,
             rebased: false,

@@ -1,14 +1,16 @@
 //! The edits of one request, applied to one text.
 
 use std::ops::{Deref, Range};
+use std::time::Duration;
 
 use super::answer::Matched;
-use super::find::{self, Found};
-use super::refuse;
+use super::find::{self, Found, Searched};
 use super::step::{Step, Wanted, What};
+use super::{many, refuse};
 use crate::buffer::Buffer;
+use crate::control::Control;
 use crate::engine::policy::Policy;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::checked::must_fit;
 use crate::text::content::View;
@@ -16,8 +18,16 @@ use crate::text::counted::counted;
 use crate::text::line_diff;
 use crate::text::line_range::{self, LineSpan};
 use crate::text::lines::{self, LineEnding};
-use crate::text::replace::{self, Flat, Replaced};
+use crate::text::replace::{self, Flat, Replaced, ReplacedAll};
 use crate::text::sketch;
+use crate::tools::common::PLACES_LISTED;
+
+/// Time for a list of edits that must be done one by one.
+const TIME: Duration = Duration::from_secs(2);
+/// Edits that are done whatever time they take.
+const UNTIMED_STEPS: usize = 50;
+/// Places that are kept while they are replaced; of one edit alone more are gone through twice.
+const PLACES_MAX: usize = 100_000;
 
 /// The text of a file, or one of its own.
 #[derive(Debug)]
@@ -70,8 +80,10 @@ impl<'a> Bounds<'a> {
 pub struct Edited<'a> {
     /// The text.
     pub body: Body<'a>,
-    /// Where the new texts stand in it.
+    /// Where the new texts stand in it, or the first of them.
     pub ranges: Vec<Range<usize>>,
+    /// How many there are.
+    pub count: usize,
     /// How the old ones were found.
     pub matched: Matched,
     /// Lines, as they were numbered before, that a sketch has nothing in the place of.
@@ -100,9 +112,15 @@ pub fn apply<'a>(file: &'a View<'_>, steps: &[Step], bounds: Bounds<'_>) -> Resu
     for (step, scope) in steps.iter().zip(&scopes) {
         guard(file, step, scope, shown)?;
     }
+    if let Some(edited) = many::apply(original, steps, &scopes, bounds)? {
+        must_fit(file.bytes_of(&edited.body), bounds.bytes_max).map_err(|fault| fault.error(shown))?;
+        return Ok(edited);
+    }
+    let control = Control::default().within(TIME);
     let mut edited = Edited {
         body: Body::Borrowed(original),
         ranges: Vec::new(),
+        count: 0,
         matched: Matched::AlreadyApplied,
         left_out: Vec::new(),
         removed: Vec::new(),
@@ -110,9 +128,21 @@ pub fn apply<'a>(file: &'a View<'_>, steps: &[Step], bounds: Bounds<'_>) -> Resu
     let mut touched: Vec<Range<usize>> = Vec::new();
     for (index, step) in steps.iter().enumerate() {
         let scope = scopes.get(index).cloned().unwrap_or(0..edited.body.len());
+        if index >= UNTIMED_STEPS && control.should_stop() {
+            return Err(step.of_several(out_of_time(index, steps.len(), shown)));
+        }
         let outcome = outcome(&edited.body, step, &scope, &touched, bounds)?;
         match outcome {
             Outcome::Stands(range) => edited.ranges.push(range),
+            Outcome::All(replaced) if steps.len() == 1 => {
+                edited.ranges = replaced.first;
+                edited.count = replaced.count;
+                edited.body = Body::Owned(replaced.body);
+                edited.matched = Matched::Exact;
+            }
+            Outcome::All(replaced) => {
+                return Err(step.of_several(too_many_places(replaced.count, step, shown)));
+            }
             Outcome::Changes { matched, places, replaced, left_out } => {
                 if matched == Matched::Sketch {
                     edited.removed.extend(removed_lines(&edited.body, &places, &replaced));
@@ -129,12 +159,29 @@ pub fn apply<'a>(file: &'a View<'_>, steps: &[Step], bounds: Bounds<'_>) -> Resu
         }
     }
     edited.ranges.sort_by_key(|range| (range.start, range.end));
+    edited.count = edited.count.max(edited.ranges.len());
     must_fit(file.bytes_of(&edited.body), bounds.bytes_max).map_err(|fault| fault.error(shown))?;
     Ok(edited)
 }
 
+/// The refusal of edits that take too long.
+fn out_of_time(done: usize, all: usize, shown: &str) -> Error {
+    let message = format!("the edits of {shown} ran out of time after {done} of {all}; nothing was changed");
+    Error::new(ErrorKind::Timeout, message)
+        .at(shown)
+        .suggest("Give fewer edits in one call, with old strings exactly as they are in the file.")
+}
+
+/// The refusal of an edit among others that replaces more places than can be kept.
+fn too_many_places(count: usize, step: &Step, shown: &str) -> Error {
+    let message = format!(
+        "old_string appears {count} times in {shown}; among several edits at most {PLACES_MAX} can be replaced"
+    );
+    step.refusal(ErrorKind::TooLarge, &message, shown).suggest("Make this edit in a call of its own.")
+}
+
 /// What one edit does.
-enum Outcome {
+pub enum Outcome {
     /// Nothing: this is where its new text stands.
     Stands(Range<usize>),
     /// It replaces places.
@@ -148,10 +195,12 @@ enum Outcome {
         /// Lines that a sketch leaves out.
         left_out: Vec<(usize, usize)>,
     },
+    /// It replaces more places than are kept.
+    All(ReplacedAll),
 }
 
 /// Carries out one edit within a range of the text.
-fn outcome(
+pub fn outcome(
     body: &[u8],
     step: &Step,
     scope: &Range<usize>,
@@ -189,6 +238,21 @@ fn text_outcome(
             let news = vec![wanted.new.as_bytes(); places.len()];
             changed(body, Matched::Exact, places, &news, bounds)
         }
+        Found::All(count) if count <= PLACES_MAX => {
+            let text = Searched::of(body, scope);
+            let needle = replace::flat_needle(wanted.old.as_bytes(), body);
+            let places: Vec<Range<usize>> = replace::apart(text.each(&needle, wanted.word)).collect();
+            let news = vec![wanted.new.as_bytes(); places.len()];
+            changed(body, Matched::Exact, places, &news, bounds)
+        }
+        Found::All(_) => {
+            let text = Searched::of(body, scope);
+            let needle = replace::flat_needle(wanted.old.as_bytes(), body);
+            let places = || replace::apart(text.each(&needle, wanted.word));
+            let new = wanted.new.as_bytes();
+            let replaced = replace::replace_all(body, places, new, PLACES_LISTED, bounds.bytes_max);
+            replaced.map(Outcome::All).map_err(|fault| fault.error(bounds.shown))
+        }
         Found::Fitted(tier, place, new) => changed(body, tier.into(), vec![place], &[&new], bounds),
         refused => Err(step.of_several(refuse::not_found(body, step, wanted, scope, &refused, bounds.shown))),
     }
@@ -221,7 +285,7 @@ fn sketch_outcome(
         Outcome::Changes { matched, places, replaced, .. } => {
             Outcome::Changes { matched, places, replaced, left_out }
         }
-        stands @ Outcome::Stands(_) => stands,
+        other @ (Outcome::Stands(_) | Outcome::All(_)) => other,
     })
 }
 

@@ -10,51 +10,87 @@ use crate::text::replace::{self, Flat};
 pub enum Found {
     /// The places to replace.
     Places(Vec<Range<usize>>),
+    /// All places, none overlapping another, of which there are so many.
+    All(usize),
     /// The only place that a tier leaves, and what comes there.
     Fitted(Tier, Range<usize>, Vec<u8>),
     /// Nothing.
     Nothing,
     /// Another number of places than may be replaced; found by a tier, or exactly.
-    TooMany(Option<Tier>, Vec<Range<usize>>),
+    TooMany(Option<Tier>, Tally),
     /// Fewer places than the number of the one wanted.
-    TooFew(Vec<Range<usize>>),
+    TooFew(Tally),
     /// The only place that a tier leaves, where the new text does not fit.
     Unfit(Tier, Range<usize>, Unfit),
+}
+
+/// Places that are kept of those which are counted.
+const PLACES_KEPT: usize = 1000;
+
+/// How often a text is found, and where first.
+pub struct Tally {
+    /// How many places there are; they may overlap.
+    pub all: usize,
+    /// How many do not overlap one before.
+    pub apart: usize,
+    /// The first of all.
+    pub first: Vec<Range<usize>>,
+    /// The first of those that do not overlap.
+    pub first_apart: Vec<Range<usize>>,
+}
+
+impl Tally {
+    /// That of some places, which ascend.
+    pub fn of(places: impl Iterator<Item = Range<usize>>) -> Self {
+        let (mut first, mut first_apart) = (Vec::new(), Vec::new());
+        let (mut all, mut apart, mut end) = (0, 0, 0);
+        for place in places {
+            all += 1;
+            if place.start >= end {
+                end = place.end;
+                apart += 1;
+                if first_apart.len() < PLACES_KEPT {
+                    first_apart.push(place.clone());
+                }
+            }
+            if first.len() < PLACES_KEPT {
+                first.push(place);
+            }
+        }
+        Self { all, apart, first, first_apart }
+    }
 }
 
 /// Looks for an edit's old text within a range of the file's text.
 pub fn find(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Found {
     let text = Searched::of(body, within);
-    let places = text.places(&wanted.old, wanted.word);
-    if places.is_empty() && wanted.flexible && !wanted.word {
+    let needle = replace::flat_needle(wanted.old.as_bytes(), body);
+    let tally = Tally::of(text.each(&needle, wanted.word));
+    if tally.all == 0 && wanted.flexible && !wanted.word {
         return flexibly(body, wanted, within);
     }
-    if places.is_empty() {
-        return Found::Nothing;
-    }
-    let apart = replace::without_overlaps(&places);
     match wanted.count {
-        Count::Exactly(expected) if expected == apart.len() => Found::Places(apart),
-        Count::All => Found::Places(apart),
-        Count::One if places.len() == 1 => Found::Places(apart),
-        Count::Nth(number) => match apart.get(number - 1) {
-            Some(place) => Found::Places(vec![place.clone()]),
-            None => Found::TooFew(apart),
+        _ if tally.all == 0 => Found::Nothing,
+        Count::Exactly(expected) if expected == tally.apart => Found::All(tally.apart),
+        Count::All => Found::All(tally.apart),
+        Count::One if tally.all == 1 => Found::Places(tally.first),
+        Count::Nth(number) => match replace::apart(text.each(&needle, wanted.word)).nth(number - 1) {
+            Some(place) => Found::Places(Vec::from([place])),
+            None => Found::TooFew(tally),
         },
-        Count::One | Count::Exactly(_) => Found::TooMany(None, places),
+        Count::One | Count::Exactly(_) => Found::TooMany(None, tally),
     }
 }
 
-/// The places at which a text stands exactly, within a range.
+/// The first places at which a text stands exactly, within a range.
 pub fn exact(body: &[u8], text: &str, word: bool, within: &Range<usize>) -> Vec<Range<usize>> {
-    Searched::of(body, within).places(text, word)
+    let needle = replace::flat_needle(text.as_bytes(), body);
+    Searched::of(body, within).each(&needle, word).take(PLACES_KEPT).collect()
 }
 
 /// A text in which several others are looked for, within a range.
-struct Searched<'a> {
-    /// The text.
-    body: &'a [u8],
-    /// The same with its line endings flattened.
+pub struct Searched<'a> {
+    /// The text with its line endings flattened.
     flat: Flat<'a>,
     /// The range.
     within: &'a Range<usize>,
@@ -62,16 +98,15 @@ struct Searched<'a> {
 
 impl<'a> Searched<'a> {
     /// That of `body`.
-    fn of(body: &'a [u8], within: &'a Range<usize>) -> Self {
-        Self { body, flat: Flat::of(body), within }
+    pub fn of(body: &'a [u8], within: &'a Range<usize>) -> Self {
+        Self { flat: Flat::of(body), within }
     }
 
-    /// The places at which a text stands exactly.
-    fn places(&self, text: &str, word: bool) -> Vec<Range<usize>> {
-        let needle = replace::flat_needle(text.as_bytes(), self.body);
-        let mut places = replace::places_in(&self.flat, &needle, word);
-        places.retain(|place| self.within.start <= place.start && place.end <= self.within.end);
-        places
+    /// Every place at which a flattened text stands exactly.
+    pub fn each<'t>(&'t self, needle: &'t [u8], word: bool) -> impl Iterator<Item = Range<usize>> + 't {
+        let within = self.within;
+        replace::each_place(&self.flat, needle, word)
+            .filter(move |place| within.start <= place.start && place.end <= within.end)
     }
 }
 
@@ -84,12 +119,12 @@ fn flexibly(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Found {
         return Found::Nothing;
     };
     let [only] = found.ranges.as_slice() else {
-        return Found::TooMany(Some(found.tier), found.ranges);
+        return Found::TooMany(Some(found.tier), Tally::of(found.ranges.into_iter()));
     };
     match wanted.count {
         Count::One | Count::All | Count::Exactly(1) | Count::Nth(1) => {}
-        Count::Exactly(_) => return Found::TooMany(Some(found.tier), found.ranges),
-        Count::Nth(_) => return Found::TooFew(found.ranges),
+        Count::Exactly(_) => return Found::TooMany(Some(found.tier), Tally::of(found.ranges.into_iter())),
+        Count::Nth(_) => return Found::TooFew(Tally::of(found.ranges.into_iter())),
     }
     // A tier may find the old text within the new one, where the edit was made before.
     let is_around = |place: &Range<usize>| place.start <= only.start && only.end <= place.end;

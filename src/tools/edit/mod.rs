@@ -4,6 +4,7 @@ mod answer;
 mod apply;
 mod elsewhere;
 mod find;
+mod many;
 mod rebase;
 mod refuse;
 mod request;

@@ -43,7 +43,10 @@ pub fn rebase(
     let ranges = changed_ranges(&file.body, &merged);
     let Edited { matched, left_out, removed, .. } = edited;
     drop(text);
-    Ok((Edited { body: Body::Owned(merged.into()), ranges, matched, left_out, removed }, base))
+    Ok((
+        Edited { body: Body::Owned(merged.into()), count: ranges.len(), ranges, matched, left_out, removed },
+        base,
+    ))
 }
 
 /// Refuses where a sketch removes lines of the bytes seen that were never shown, unless the caller

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 
-use super::find::{self, Found};
+use super::find::{self, Found, Tally};
 use super::step::{Count, Step, Wanted};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
@@ -39,7 +39,9 @@ pub fn not_found(
         Found::TooMany(tier, places) => ambiguous(body, step, wanted, *tier, places, shown),
         Found::TooFew(places) => too_few(body, step, wanted, places, shown),
         Found::Unfit(tier, place, why) => unfit(body, step, *tier, place, &why.0, shown),
-        Found::Nothing | Found::Places(_) | Found::Fitted(..) => no_match(body, step, wanted, scope, shown),
+        Found::Nothing | Found::Places(_) | Found::All(_) | Found::Fitted(..) => {
+            no_match(body, step, wanted, scope, shown)
+        }
     }
 }
 
@@ -186,20 +188,18 @@ fn ambiguous(
     step: &Step,
     wanted: &Wanted,
     tier: Option<Tier>,
-    places: &[Range<usize>],
+    tally: &Tally,
     shown: &str,
 ) -> Error {
     // Those that overlap cannot be replaced together; but where one alone could be, none is the one.
-    let apart = replace::without_overlaps(places);
-    let is_one = apart.len() == 1 && !matches!(wanted.count, Count::Exactly(_));
-    let places = if is_one { places } else { &apart };
-    let count = places.len();
+    let is_one = tally.apart == 1 && !matches!(wanted.count, Count::Exactly(_));
+    let (places, count) = if is_one { (&tally.first, tally.all) } else { (&tally.first_apart, tally.apart) };
     let other = match wanted.count {
         Count::Exactly(expected) => format!(", not {expected}"),
         Count::One | Count::All | Count::Nth(_) => String::new(),
     };
     // A tier ends its search at so many.
-    let least = if tier.is_some() && places.len() >= flexible::PLACES_MAX { "at least " } else { "" };
+    let least = if tier.is_some() && count >= flexible::PLACES_MAX { "at least " } else { "" };
     let message = format!(
         "old_string appears {least}{count} times in {shown}{other}. Include more surrounding context to make it unique."
     );
@@ -228,12 +228,12 @@ fn ambiguous(
 }
 
 /// The refusal of a place by a number that is too high.
-fn too_few(body: &[u8], step: &Step, wanted: &Wanted, places: &[Range<usize>], shown: &str) -> Error {
+fn too_few(body: &[u8], step: &Step, wanted: &Wanted, tally: &Tally, shown: &str) -> Error {
+    let (places, count) = (&tally.first_apart, tally.apart);
     let number = match wanted.count {
         Count::Nth(number) => number,
         Count::One | Count::All | Count::Exactly(_) => 1,
     };
-    let count = places.len();
     let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
     let message = format!("old_string appears {times} in {shown}: there is no occurrence {number}");
     let lines = line_list(body, places).unwrap_or_default();
@@ -303,6 +303,7 @@ pub fn sketch(refusal: Refusal, shown: &str) -> Error {
             .detail("end_line", part.lines.1)
     };
     match refusal {
+        Refusal::Fault(fault) => fault.error(shown),
         Refusal::Unreadable { line, why } => Error::invalid(format!("sketch, line {line}: {why}"))
             .at(shown)
             .detail("field", "sketch")

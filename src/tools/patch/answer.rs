@@ -54,6 +54,10 @@ fn describe(refusal: &Refusal, path: &str) -> (ErrorKind, String) {
         RefusalReason::NotFound => {
             (ErrorKind::NotFound, format!("the patch changes {path}, which does not exist"))
         }
+        RefusalReason::Conflict(conflict) if conflict.is_internal() => (
+            ErrorKind::Internal,
+            format!("a computed range lies outside the text of {path}; nothing was written"),
+        ),
         RefusalReason::Conflict(conflict) => {
             (ErrorKind::PatchConflict, format!("the patch does not apply to {path}: {conflict}"))
         }

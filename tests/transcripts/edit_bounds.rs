@@ -1,0 +1,123 @@
+//! Edits that would take long, or much memory: what comes of them is right, or refused by its kind.
+
+use std::fmt::Write as _;
+
+use lbx::sha256::Sha256;
+use serde_json::{Value, json};
+
+use crate::common::{Answer, Workspace};
+
+/// Edits the file `f`, which holds `text`, of whose bytes the request names the SHA-256.
+fn edit(ws: &Workspace, text: &str, mut request: Value) -> Answer {
+    ws.write("f", text);
+    request["path"] = "f".into();
+    request["expected_sha256"] = Sha256::of(text.as_bytes()).to_hex().into();
+    ws.lbx_stdin(&["edit", "--json", "-"], request.to_string())
+}
+
+#[test]
+fn what_would_be_too_large_is_refused_before_it_is_made() {
+    let ws = Workspace::bare(&[]);
+    let text = "x".repeat(1 << 20);
+    let new = "y".repeat(100_000);
+    for request in [
+        json!({ "old_string": "x", "new_string": new, "replace_all": true }),
+        json!({ "old_string": "x", "new_string": new, "expected_replacements": 1 << 20 }),
+    ] {
+        let error = edit(&ws, &text, request).error("too_large");
+        assert_eq!(error["details"]["limit"], 512 << 20);
+        ws.holds("f", &text);
+    }
+    ws.write("f", "# A\nabc\n");
+    let sha256 = Sha256::of(b"# A\nabc\n").to_hex();
+    let proof = ["--set", "limits.file_bytes=10", "--expected-sha256", &sha256];
+    for call in [
+        &["append", "f", "--content", "def\n"][..],
+        &["prepend", "f", "--content", "def\n"],
+        &["insert", "f", "1", "--content", "def\n"],
+        &["section", "f", "A", "--content", "a longer text\n"],
+        &["write", "f", "--content", "eleven byte"],
+        &["edit", "f", "--old-string", "abc", "--new-string", "abcdefgh"],
+        &["edit", "f", "--sketch", "# A\nabc\nand more\n"],
+    ] {
+        ws.lbx(&[call, &proof].concat()).error("too_large");
+        ws.holds("f", "# A\nabc\n");
+    }
+    ws.lbx(&[&["append", "f", "--content", "d\n"][..], &proof].concat()).ok();
+}
+
+#[test]
+fn a_long_text_that_repeats_itself_is_found_wherever_it_is() {
+    let ws = Workspace::bare(&[]);
+    let request = json!({ "old_string": "x".repeat(100_000), "new_string": "y" });
+    let error = edit(&ws, &"x".repeat(300_000), request).error("ambiguous_match");
+    assert_eq!(error["details"]["count"], 3);
+}
+
+#[test]
+fn millions_of_places_are_replaced() {
+    let ws = Workspace::bare(&[]);
+    let request = json!({ "old_string": "x", "new_string": "yz", "replace_all": true });
+    let answer = edit(&ws, &"x\r\n".repeat(400_000), request).ok();
+    assert_eq!(answer["count"], 400_000);
+    assert_eq!(answer["replacements"].as_array().unwrap().len(), 20);
+    ws.holds("f", "yz\r\n".repeat(400_000));
+}
+
+#[test]
+fn thousands_of_edits_are_one_pass() {
+    let ws = Workspace::bare(&[]);
+    let mut text = String::new();
+    let mut edits = Vec::new();
+    for item in 0..3000 {
+        writeln!(text, "item number {item} is in the list").unwrap();
+        edits.push(json!({ "old_string": format!("number {item} is"), "new_string": format!("{item} was") }));
+    }
+    let answer = edit(&ws, &text, json!({ "edits": edits })).ok();
+    assert_eq!(answer["count"], 3000);
+    ws.holds("f", text.replace("number ", "").replace(" is in", " was in"));
+}
+
+#[test]
+fn a_stale_edit_of_lines_in_another_order_is_refused_in_time() {
+    let ws = Workspace::bare(&[]);
+    let lines: Vec<String> = (0..20_000).map(|line| format!("line {line}\n")).collect();
+    ws.write("f", lines.concat());
+    ws.lbx(&["read", "f", "--limit", "3"]).ok();
+    ws.lbx(&["edit", "f", "--old-string", "line 1\n", "--new-string", "one\n"]).ok();
+    let reordered: String = (0..20_000).map(|line| lines[line * 7919 % 20_000].as_str()).collect();
+    ws.write("f", &reordered);
+    let edit = ["edit", "f", "--old-string", "line 2\n", "--new-string", "two\n"];
+    ws.lbx(&edit).error("stale_file");
+    ws.lbx(&[&edit[..], &["--rebase"]].concat()).error("stale_file");
+    ws.lbx(&["undo", "--merge"]).error("stale_file");
+    ws.holds("f", &reordered);
+}
+
+#[test]
+fn a_sketch_of_equal_lines_is_ambiguous() {
+    let ws = Workspace::bare(&[]);
+    let sketch = "same\n".repeat(500) + "new\n// ... existing code ...\n";
+    edit(&ws, &"same\n".repeat(50_000), json!({ "sketch": sketch })).error("ambiguous_match");
+}
+
+#[test]
+fn a_miss_among_near_lines_answers_in_few_bytes() {
+    let ws = Workspace::bare(&[]);
+    let text = "    let value = compute(a, b, c);\n".repeat(50_000);
+    let old = "    let value = compute(a, b, c);\n".repeat(2000) + &"é".repeat(100_000);
+    let error = edit(&ws, &text, json!({ "old_string": old, "new_string": "x" })).error("no_match");
+    assert!(error.to_string().len() < 8000, "{}", error.to_string().len());
+    for kind in ["a\n\na\nb\n", "aa\n"] {
+        let request =
+            json!({ "old_string": kind.repeat(1000) + "x", "new_string": "x", "match": "flexible" });
+        edit(&ws, &"  aa\n\n\na\n".repeat(50_000), request).error("no_match");
+    }
+}
+
+#[test]
+fn a_document_of_too_many_parts_is_refused() {
+    let ws = Workspace::bare(&[]);
+    ws.write("f.md", "# x\n".repeat(1_000_000));
+    ws.lbx(&["section", "f.md", "Nope", "--content", "x"]).error("too_large");
+}
