@@ -90,13 +90,13 @@ complete -c lbx -n "__fish_lbx_using_subcommand read" -s 0 -l null -d 'End entri
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand read" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand write" -l content -d 'All of the file\'s new content; on the command line it may come on stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l line-ending -d 'Store the line endings as given, or turn them into those of the file that is replaced' -r -f -a "as_is\t'Stored as given'
 keep\t'Turned into those of the file that is replaced, where these are uniform'"
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen, in place of a read' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l mode -d 'Permission bits, octal such as 0755' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand write" -l content -d 'All of the file\'s new content. Also on stdin, or @FILE for the text of a file (@@ for a plain @)' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand write" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
@@ -145,13 +145,13 @@ complete -c lbx -n "__fish_lbx_using_subcommand edit" -s 0 -l null -d 'End entri
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand patch" -l patch -d 'The patch; on the command line it may come on stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l path -d 'The one file meant, where the patch names none or several' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -s p -l strip -d 'Leading folders to remove from the patch\'s paths; a/ and b/ are removed by themselves' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l expected-sha256-by-path -d 'SHA-256 of files as last seen, by path; empty where there must be no file. On the command line PATH=HEX, separated by commas, or a JSON object' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l fuzz -d 'Context lines at either end of a hunk that may be ignored' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand patch" -l patch -d 'The patch. Also on stdin, or @FILE for the text of a file (@@ for a plain @)' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
@@ -168,10 +168,10 @@ complete -c lbx -n "__fish_lbx_using_subcommand patch" -s 0 -l null -d 'End entr
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand append" -l content -d 'Text to add; on the command line it may come on stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l expected-sha256 -d 'Refuse where the SHA-256 of the file\'s bytes is another' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand append" -l content -d 'Text to add. Also on stdin, or @FILE for the text of a file (@@ for a plain @)' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
@@ -186,10 +186,10 @@ complete -c lbx -n "__fish_lbx_using_subcommand append" -s 0 -l null -d 'End ent
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand append" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l content -d 'Text to add; on the command line it may come on stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l expected-sha256 -d 'Refuse where the SHA-256 of the file\'s bytes is another' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l content -d 'Text to add. Also on stdin, or @FILE for the text of a file (@@ for a plain @)' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
@@ -204,10 +204,10 @@ complete -c lbx -n "__fish_lbx_using_subcommand prepend" -s 0 -l null -d 'End en
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand prepend" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand insert" -l content -d 'Lines to insert; on the command line they may come on stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen, in place of a read' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand insert" -l content -d 'Lines to insert. Also on stdin, or @FILE for the text of a file (@@ for a plain @)' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
@@ -222,7 +222,6 @@ complete -c lbx -n "__fish_lbx_using_subcommand insert" -s 0 -l null -d 'End ent
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand insert" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand section" -l content -d 'Its new text, without the header; on the command line it may come on stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l include-subsections -d 'Whether the sections below it belong to it; false leaves them alone' -r -f -a "true\t''
 false\t''"
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l level -d 'Level of the header, from 1 to 6; tells headers apart, and is that of a new one' -r
@@ -230,6 +229,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand section" -l occurrence -d 'Which
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l expected-sha256 -d 'Refuse where the SHA-256 of the file\'s bytes is another' -r
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand section" -l content -d 'Its new text, without the header. Also on stdin, or @FILE for the text of a file (@@ for a plain @)' -r
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r

@@ -5,6 +5,7 @@
 //! is brought into that schema's form: names folded, numbers and booleans taken from text, a
 //! single item made a list, nulls dropped.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use schemars::generate::SchemaSettings;
@@ -219,7 +220,7 @@ impl<'de> Visitor<'de> for Strict {
         while let Some(key) = map.next_key::<String>()? {
             let value = map.next_value_seed(Self)?;
             if object.insert(key.clone(), value).is_some() {
-                return Err(de::Error::custom(format!("duplicate field `{key}`")));
+                return Err(de::Error::custom(format!("duplicate field `{}`", quoted(&key))));
             }
         }
         Ok(Value::Object(object))
@@ -234,7 +235,8 @@ pub fn parse<T: DeserializeOwned + JsonSchema>(value: Value) -> Result<T, Error>
     let value = in_form(value, &schema_of::<T>(), "")?;
     serde_path_to_error::deserialize(value).map_err(|error| {
         let field = error.path().to_string();
-        Error::invalid(format!("field `{field}`: {}", error.inner())).detail("field", field)
+        Error::invalid(format!("field `{field}`: {}", cut(&error.inner().to_string(), 1_000)))
+            .detail("field", field)
     })
 }
 
@@ -247,6 +249,7 @@ pub fn flag_error(error: &clap::Error) -> Error {
     // The first paragraph says what is wrong; usage and tips follow.
     let message =
         text.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    let message = cut(&message, 1_000).into_owned();
     if let Some(field) = missing_field(error, &message) {
         return Error::invalid(format!("field `{field}` is missing")).detail("field", field);
     }
@@ -351,7 +354,7 @@ fn object_in_form(
                 known.insert(given.clone(), in_form(value, values, &joined(path, &given))?);
                 continue;
             }
-            return Err(unknown_field(&joined(path, &given), fields));
+            return Err(unknown_field(&joined(path, &quoted(&given)), fields));
         };
         if known.contains_key(name) {
             let field = joined(path, name);
@@ -555,9 +558,20 @@ fn describe(schema: &Value) -> String {
 /// A value for a message, cut where it is long.
 fn shortened(value: &Value) -> String {
     const CHARACTERS_MAX: usize = 60;
-    let text = value.to_string();
-    match text.char_indices().nth(CHARACTERS_MAX) {
-        Some((cut, _)) => format!("{}…", text.get(..cut).unwrap_or_default()),
-        None => text,
+    cut(&value.to_string(), CHARACTERS_MAX).into_owned()
+}
+
+/// What a caller wrote, as a message repeats it: cut where it is long.
+#[must_use]
+pub fn quoted(text: &str) -> Cow<'_, str> {
+    const CHARACTERS_MAX: usize = 200;
+    cut(text, CHARACTERS_MAX)
+}
+
+/// The beginning of a text, with a sign where it goes on.
+fn cut(text: &str, characters_max: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(characters_max) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
+        None => text.into(),
     }
 }

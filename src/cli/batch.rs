@@ -40,7 +40,7 @@ fn answer_line(line: &[u8], options: &Options) -> u8 {
     let (tool, called) = match call {
         Ok((tool, request)) => match tool_of(&tool) {
             Some(tool) => (tool.name.to_owned(), run_json(tool, request, options, Control::default())),
-            None => (tool.clone(), Called::refused(unknown_tool(&tool))),
+            None => (request::quoted(&tool).into_owned(), Called::refused(unknown_tool(&tool))),
         },
         Err(error) => ("batch".to_owned(), Called::refused(error)),
     };
@@ -93,7 +93,10 @@ fn call_in(mut object: Map<String, Value>) -> Result<(String, Value), Error> {
     let tool = object.remove("tool");
     let request = object.remove("request").unwrap_or_else(|| Value::Object(Map::new()));
     if let Some(unknown) = object.keys().next() {
-        return Err(refused(format!("unknown field `{unknown}` (accepted: tool, request, id)")));
+        return Err(refused(format!(
+            "unknown field `{}` (accepted: tool, request, id)",
+            request::quoted(unknown)
+        )));
     }
     match tool {
         Some(Value::String(tool)) => Ok((tool, request)),

@@ -12,7 +12,7 @@ use crate::dialect::{self, Dialect, ForeignTool};
 use crate::error::Error;
 use crate::mcp::Results;
 use crate::request;
-use crate::tools::{Entry, TOOLS, find};
+use crate::tools::{Entry, Stdin, TOOLS, find};
 
 /// The option that names a model family.
 pub const DIALECT: &str = "--dialect";
@@ -129,12 +129,26 @@ fn root() -> Command {
 /// Where a tool has a short flag of its own that a global option has too (`grep -t TYPE` as in
 /// rg), the tool's counts, and the option keeps its long name there.
 fn of_tool(tool: &Entry) -> Command {
-    let command = (tool.command)().aliases(tool.aliases);
+    let command = with_ways_of_text(tool, (tool.command)().aliases(tool.aliases));
     let own: Vec<char> = command.get_arguments().filter_map(clap::Arg::get_short).collect();
     let globals = Flags::augment_args(Command::new("lbx"));
     let shadowed =
         globals.get_arguments().filter(|option| option.get_short().is_some_and(|short| own.contains(&short)));
     shadowed.fold(command, |command, option| command.arg(option.clone().short(None)))
+}
+
+/// A tool whose long text can come in more ways than as the value of its flag, with these told.
+fn with_ways_of_text(tool: &Entry, command: Command) -> Command {
+    let Stdin::Bulk { field, .. } = tool.stdin else { return command };
+    let is_shown =
+        command.get_arguments().any(|argument| argument.get_id() == field && !argument.is_hide_set());
+    if !is_shown {
+        return command;
+    }
+    command.mut_arg(field, |argument| {
+        let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+        argument.help(format!("{help}. Also on stdin, or @FILE for the text of a file (@@ for a plain @)"))
+    })
 }
 
 /// One tool for parsing: what is missing may still come from stdin.

@@ -42,6 +42,7 @@ pub fn argument(tool: &Entry, error: &clap::Error) -> Error {
 
 /// The refusal of a word more than the tool takes.
 fn word(tool: &Entry, given: &str) -> Error {
+    let given = &*request::quoted(given);
     let command = (tool.command)();
     let places: Vec<String> = command.get_positionals().map(shown).collect();
     let takes = if places.is_empty() { "none".to_owned() } else { places.join(" ") };
@@ -61,6 +62,7 @@ fn shown(field: &Arg) -> String {
 #[must_use]
 pub fn flag(tool: &Entry, given: &str) -> Error {
     let given = given.split_once('=').map_or(given, |(name, _)| name);
+    let given = &*request::quoted(given);
     let name = given.trim_start_matches('-');
     let command = (tool.command)();
     let globals = Flags::augment_args(Command::new("lbx"));

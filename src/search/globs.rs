@@ -173,6 +173,7 @@ fn unknown_type(builder: &TypesBuilder, names: &[String]) -> Error {
             near.push(name);
         }
     }
+    let unknown = crate::request::quoted(unknown);
     let message = if near.is_empty() {
         format!("unknown type: {unknown}")
     } else {

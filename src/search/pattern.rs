@@ -5,6 +5,7 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 
 use super::basic;
 use crate::error::Error;
+use crate::request::quoted;
 
 /// Bytes of all patterns of one request together.
 const PATTERN_BYTES_MAX: usize = 64 * 1024;
@@ -121,6 +122,7 @@ fn names_carriage_return_here(escape: &str) -> bool {
 fn refusal(patterns: &[String], reading: &Reading, error: &grep_regex::Error) -> Error {
     let text = error.to_string();
     let shown = patterns.join("|");
+    let shown = quoted(&shown);
     if matches!(error.kind(), grep_regex::ErrorKind::NotAllowed(_)) && !reading.multiline {
         return Error::invalid(format!(
             "the pattern {shown} has a line ending, and the search goes line by line"

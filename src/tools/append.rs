@@ -25,7 +25,7 @@ pub struct Request {
     /// File to add to
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]
     pub path: PathBuf,
-    /// Text to add; on the command line it may come on stdin
+    /// Text to add
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     #[schemars(extend("x-aliases" = ["contents", "text", "new_content"]))]
     pub content: String,

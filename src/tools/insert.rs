@@ -33,7 +33,7 @@ pub struct Request {
     #[arg(value_name = "LINE")]
     #[schemars(extend("x-aliases" = ["insert_line", "line_number", "after_line"]))]
     pub line: u64,
-    /// Lines to insert; on the command line they may come on stdin
+    /// Lines to insert
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     #[schemars(extend("x-aliases" = ["contents", "text", "insert_text", "new_str", "new_content"]))]
     pub content: String,

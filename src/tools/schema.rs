@@ -130,6 +130,7 @@ pub fn unknown_tool(name: &str) -> Error {
     let instead = ELSEWHERE.iter().find(|(others, _)| others.contains(&name)).map(|(_, instead)| *instead);
     let question = near.first().map(|near| format!("Did you mean `{near}`?"));
     let advice = instead.map(str::to_owned).or(question);
+    let name = request::quoted(name);
     Error::invalid(format!("unknown tool `{name}` (there are: {})", names.join(", ")))
         .suggest(advice.unwrap_or_else(|| "Use one of the tools named.".to_owned()))
         .on_command_line("`lbx --help` describes them.")

@@ -41,7 +41,7 @@ pub struct Request {
     #[arg(value_name = "HEADER", allow_hyphen_values = true)]
     #[schemars(extend("x-aliases" = ["section_header", "section", "heading", "title"]))]
     pub header: String,
-    /// Its new text, without the header; on the command line it may come on stdin
+    /// Its new text, without the header
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     #[schemars(extend("x-aliases" = ["new_content", "contents", "text"]))]
     pub content: String,

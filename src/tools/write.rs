@@ -27,7 +27,7 @@ pub struct Request {
     /// File to write
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file", "target_file"]))]
     pub path: PathBuf,
-    /// All of the file's new content; on the command line it may come on stdin
+    /// All of the file's new content
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     #[schemars(extend("x-aliases" = ["contents", "file_text", "text", "new_content"]))]
     pub content: String,

@@ -233,3 +233,33 @@ fn json_text_is_taken_exactly() {
     ws.json("write", &json!({"path": "a.txt", "content": text})).ok();
     ws.holds("a.txt", text);
 }
+
+#[test]
+fn a_refusal_never_repeats_all_of_a_long_request() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let long = "x".repeat(100_000);
+    let calls: [(&str, String); 6] = [
+        ("read", json!({ "path": "a.txt", &long: 1 }).to_string()),
+        ("read", json!({ "path": "a.txt", "limit": long }).to_string()),
+        ("read", format!(r#"{{"{long}":1,"{long}":2}}"#)),
+        ("read", json!({ "path": "a.txt", "if_sha256": long }).to_string()),
+        ("grep", json!({ "pattern": format!("({}", &long[..60_000]) }).to_string()),
+        ("grep", json!({ "pattern": "x", "type": long }).to_string()),
+    ];
+    for (tool, request) in calls {
+        let answer = ws.lbx_stdin(&[tool, "--json", "-"], request);
+        assert!(answer.stdout().len() < 24_576, "{tool}: {} bytes", answer.stdout().len());
+        answer.error("invalid_request");
+    }
+    let answer = ws.lbx_stdin(&["batch"], json!({ "tool": long, "id": 1 }).to_string());
+    assert!(answer.stdout().len() < 24_576);
+    for call in [
+        vec!["read".to_owned(), format!("--{long}")],
+        vec!["undo".into(), "1".into(), long.clone()],
+        vec![long.clone()],
+    ] {
+        let answer = ws.call(&call).run();
+        assert!(answer.stdout().len() < 24_576, "{} bytes", answer.stdout().len());
+        answer.error("invalid_request");
+    }
+}

@@ -22,7 +22,7 @@ use crate::tools::common::{Shown, Trial};
 /// hunk met. What is applied already stays as it is.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
-    /// The patch; on the command line it may come on stdin
+    /// The patch
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     #[schemars(extend("x-aliases" = ["diff", "patch_text", "input", "patch_content"]))]
     pub patch: PatchText,
