@@ -7,6 +7,7 @@ use super::options::Options;
 use crate::engine::Outcome;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
+use crate::text::escaped;
 use crate::tools::{Reply, Text};
 
 /// Bytes printed at once.
@@ -139,5 +140,5 @@ pub fn say_warnings(outcome: &Outcome) {
 /// Prints a line on stderr.
 pub fn say(line: &str) {
     // As with stdout: nobody can be told.
-    let _ = writeln!(std::io::stderr().lock(), "lbx: {line}");
+    let _ = writeln!(std::io::stderr().lock(), "lbx: {}", escaped::line(line));
 }

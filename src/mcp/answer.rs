@@ -11,6 +11,7 @@ use crate::dialect::Said;
 use crate::engine::Outcome;
 use crate::envelope::Refusal;
 use crate::error::{Error, ErrorKind};
+use crate::text::escaped;
 use crate::tools::{Reply, Text};
 
 /// Bytes of one result. Clients drop the connection at about 10 MB.
@@ -61,7 +62,7 @@ fn text(reply: &dyn Reply, outcome: &Outcome) -> CallToolResult {
     let mut text = Text::of_fields();
     reply.text(&mut text);
     let mut notes = text.notes;
-    notes.extend(outcome.warnings.iter().map(|warning| format!("warning: {warning}")));
+    notes.extend(outcome.warnings.iter().map(|warning| format!("warning: {}", escaped::line(warning))));
     let mut blocks = Vec::new();
     // An image is shown by a block of its own.
     if !text.out.is_empty() || notes.is_empty() {

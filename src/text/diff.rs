@@ -4,6 +4,7 @@ use similar::{DiffOp, DiffTag, group_diff_ops};
 
 use super::line_diff::{self, LINES_MAX};
 use super::lines;
+use crate::text::escaped;
 
 /// Unchanged lines shown round a change.
 const CONTEXT_LINES: usize = 3;
@@ -58,7 +59,7 @@ fn middle<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8]) {
 /// lossily, so that it is for reading only.
 #[must_use]
 pub fn unified(old_name: &str, new_name: &str, old: &[u8], new: &[u8], bytes_max: usize) -> String {
-    let mut text = format!("--- {old_name}\n+++ {new_name}\n");
+    let mut text = format!("--- {}\n+++ {}\n", escaped::name(old_name), escaped::name(new_name));
     if [old, new].iter().map(|side| lines::count(side)).sum::<u64>() > 2 * LINES_MAX as u64 {
         text.push_str("... too many lines for a diff\n");
         return text;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use similar::{DiffOp, DiffTag, TextDiff};
 
 use super::git_binary;
+use crate::text::escaped;
 
 /// Unchanged lines shown round a change, as git does.
 const CONTEXT_LINES: usize = 3;
@@ -188,7 +189,7 @@ fn range(start: usize, end: usize) -> String {
 
 /// A path with its prefix; in quotes, as git writes them, where it could be misread.
 fn quoted<'a>(prefix: &str, path: &'a [u8]) -> Cow<'a, [u8]> {
-    let is_text = std::str::from_utf8(path).is_ok();
+    let is_text = std::str::from_utf8(path).is_ok_and(|path| !path.contains(escaped::is_active));
     let is_odd =
         |byte: &u8| byte.is_ascii_control() || matches!(byte, b'"' | b'\\') || (!is_text && !byte.is_ascii());
     if !path.iter().any(is_odd) {

@@ -5,6 +5,7 @@ pub mod checked;
 pub mod content;
 pub mod counted;
 pub mod diff;
+pub mod escaped;
 pub mod flexible;
 pub mod git_binary;
 pub mod git_diff;

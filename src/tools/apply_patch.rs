@@ -8,6 +8,7 @@ use super::patch::{self, Done, PatchText, Proof, Response};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::text::escaped;
 
 /// Apply a patch as Codex models call it
 ///
@@ -68,9 +69,11 @@ impl Tool for ApplyPatch {
         text.entry("Success. Updated the following files:");
         for file in &response.files {
             match file.action {
-                Done::Create => text.entry(&format!("A {}", file.path)),
-                Done::Delete => text.entry(&format!("D {}", file.path)),
-                Done::Modify | Done::Rename | Done::AlreadyApplied => text.entry(&format!("M {}", file.path)),
+                Done::Create => text.entry(&format!("A {}", escaped::name(&file.path))),
+                Done::Delete => text.entry(&format!("D {}", escaped::name(&file.path))),
+                Done::Modify | Done::Rename | Done::AlreadyApplied => {
+                    text.entry(&format!("M {}", escaped::name(&file.path)));
+                }
             }
         }
     }

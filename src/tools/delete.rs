@@ -16,6 +16,7 @@ use crate::engine::{Engine, resolve::Place};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::counted::counted;
+use crate::text::escaped;
 
 /// Delete files and folders, which can be restored
 ///
@@ -110,14 +111,9 @@ impl Tool for Delete {
             Response::Several { deleted } => deleted,
         };
         for one in deleted {
-            let line = format!(
-                "delete: {} ({}, {}; trash {})\n",
-                one.path,
-                counted(one.files, "file"),
-                counted(one.bytes, "byte"),
-                one.trash_id
-            );
-            text.out.extend_from_slice(line.as_bytes());
+            let (path, files) = (escaped::name(&one.path), counted(one.files, "file"));
+            let bytes = counted(one.bytes, "byte");
+            text.line(&format!("delete: {path} ({files}, {bytes}; trash {})", one.trash_id));
         }
     }
 }

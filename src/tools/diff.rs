@@ -16,6 +16,7 @@ use crate::engine::snapshot::{Delta, PathChange, SnapshotError, Store, Version};
 use crate::engine::snapshot_of::{self, unreadable};
 use crate::engine::state::State;
 use crate::error::Error;
+use crate::text::escaped;
 use crate::text::git_diff::{Amount, FileDiff, Side};
 
 /// Most files that a diff looks at.
@@ -407,13 +408,13 @@ impl FileStat {
             (Some(insertions), Some(deletions)) => format!("+{insertions} -{deletions}"),
             _ => "binary".to_owned(),
         };
-        let name = self.from.as_ref().map_or_else(String::new, |from| format!("{from} => "));
+        let name = self.from.as_ref().map_or_else(String::new, |from| format!("{} => ", escaped::name(from)));
         let sign = match self.action {
             Action::Create => 'A',
             Action::Modify => 'M',
             Action::Delete => 'D',
             Action::Rename => 'R',
         };
-        format!("{sign} {name}{} ({amount})", self.path)
+        format!("{sign} {name}{} ({amount})", escaped::name(&self.path))
     }
 }

@@ -153,7 +153,7 @@ impl Tool for Glob {
 
     fn text(response: &Response, text: &mut Text) {
         for path in &response.paths {
-            text.out.extend_from_slice(path.as_bytes());
+            text.name(path);
             text.out.push(text.separator);
         }
         if let Some(next) = response.next_offset {

@@ -553,6 +553,7 @@ fn ran_out(control: &crate::control::Control, outcome: &Outcome) -> Error {
 mod text {
     use super::{Response, Text};
     use crate::search::lines::{FileMatches, Match};
+    use crate::text::escaped;
 
     /// Writes the payload and the notes.
     pub fn write(response: &Response, text: &mut Text) {
@@ -565,10 +566,11 @@ mod text {
             write_file(file, text);
         }
         for file in response.files.iter().flatten() {
-            text.entry(file);
+            text.name(file);
+            text.out.push(text.separator);
         }
         for count in response.counts.iter().flatten() {
-            text.out.extend_from_slice(format!("{}:{}\n", count.path, count.count).as_bytes());
+            text.line(&format!("{}:{}", escaped::name(&count.path), count.count));
         }
         if let Some(next) = response.next_offset {
             text.note(format!("more matches follow: {}", text.option("offset", next)));
@@ -577,7 +579,7 @@ mod text {
 
     /// Writes the matches of one file under its name.
     fn write_file(file: &FileMatches, text: &mut Text) {
-        text.out.extend_from_slice(file.path.as_bytes());
+        text.name(&file.path);
         text.out.push(b'\n');
         let mut last_line = None;
         for entry in file.entries() {

@@ -15,6 +15,7 @@ use crate::engine::session::SessionId;
 use crate::engine::snapshot::{Query, Snapshot, Store};
 use crate::engine::snapshot_of::{self, unreadable};
 use crate::error::{Error, ErrorKind};
+use crate::text::escaped;
 
 /// Paths listed of one snapshot.
 const PATHS_LISTED: usize = 20;
@@ -193,7 +194,7 @@ impl Entry {
     fn line(&self) -> String {
         let id: String = self.id.chars().take(ID_DIGITS).collect();
         let subject = self.subject.clone().unwrap_or_else(|| match self.paths.as_slice() {
-            [path] => format!("{}: {path}", self.tool),
+            [path] => format!("{}: {}", self.tool, escaped::name(path)),
             _ => self.tool.clone(),
         });
         let session = self.session.as_deref().unwrap_or("-");

@@ -240,7 +240,7 @@ impl Tool for Ls {
             if let (Some(mode), Some(size), Some(mtime)) = (&entry.mode, entry.size, &entry.mtime) {
                 text.out.extend_from_slice(format!("{mode} {size:>10} {mtime} ").as_bytes());
             }
-            text.out.extend_from_slice(entry.path.as_bytes());
+            text.name(&entry.path);
             if entry.kind == Kind::Dir {
                 text.out.push(b'/');
             }

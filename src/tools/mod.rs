@@ -28,6 +28,7 @@ pub mod trash;
 pub mod undo;
 pub mod write;
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
@@ -40,6 +41,7 @@ use crate::engine::Engine;
 use crate::envelope::Frame;
 use crate::error::Error;
 use crate::request;
+use crate::text::escaped;
 
 /// What a tool does to the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,15 +181,28 @@ impl Text {
         if self.names_fields { field.to_owned() } else { format!("--{}", field.replace('_', "-")) }
     }
 
-    /// Adds an entry of a list.
+    /// Adds an entry of a list; names in it are made harmless with [`escaped::name`] before.
     pub fn entry(&mut self, entry: &str) {
+        let entry = if self.separator == 0 { Cow::Borrowed(entry) } else { escaped::lines(entry) };
         self.out.extend_from_slice(entry.as_bytes());
         self.out.push(self.separator);
     }
 
+    /// Adds the name of a file: as it is where NUL ends it, else so that it does nothing to a terminal.
+    pub fn name(&mut self, name: &str) {
+        let name = if self.separator == 0 { Cow::Borrowed(name) } else { escaped::name(name) };
+        self.out.extend_from_slice(name.as_bytes());
+    }
+
+    /// Adds a line of words; names in it are made harmless with [`escaped::name`] before.
+    pub fn line(&mut self, line: &str) {
+        self.out.extend_from_slice(escaped::line(line).as_bytes());
+        self.out.push(b'\n');
+    }
+
     /// Adds a note.
-    pub fn note(&mut self, note: impl Into<String>) {
-        self.notes.push(note.into());
+    pub fn note(&mut self, note: impl AsRef<str>) {
+        self.notes.push(escaped::line(note.as_ref()).into_owned());
     }
 }
 

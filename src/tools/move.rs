@@ -10,6 +10,7 @@ use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
+use crate::text::escaped;
 
 /// Move or rename a file or folder
 ///
@@ -80,6 +81,7 @@ impl Tool for Move {
     }
 
     fn text(response: &Response, text: &mut Text) {
-        text.out.extend_from_slice(format!("move: {} -> {}\n", response.from, response.to).as_bytes());
+        let (from, to) = (escaped::name(&response.from), escaped::name(&response.to));
+        text.line(&format!("move: {from} -> {to}"));
     }
 }

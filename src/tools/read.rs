@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::content::{self, Content, Encoding};
 use crate::text::counted::counted;
+use crate::text::escaped;
 use crate::text::slice::Sliced;
 pub use answer::{FileRead, Item, Response};
 use answer::{RangeRead, TextRead};
@@ -283,7 +284,7 @@ fn answer(
     for part in &mut parts {
         part.show(form, &pass.sliced);
         if matches!(selection, Selection::Ranges(_)) {
-            let header = format!("==> {}:{}-{} <==\n", place.shown(), part.first, part.last());
+            let header = format!("==> {}:{}-{} <==\n", escaped::name(place.shown()), part.first, part.last());
             raw.extend_from_slice(header.as_bytes());
         }
         if is_plain {

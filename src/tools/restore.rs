@@ -13,6 +13,7 @@ use crate::engine::trash::{self, TrashEntry};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::counted::counted;
+use crate::text::escaped;
 
 /// Bring back what was deleted
 ///
@@ -86,8 +87,8 @@ impl Tool for Restore {
     }
 
     fn text(response: &Response, text: &mut Text) {
-        let line = format!("restore: {} ({})\n", response.path, counted(response.files, "file"));
-        text.out.extend_from_slice(line.as_bytes());
+        let (path, files) = (escaped::name(&response.path), counted(response.files, "file"));
+        text.line(&format!("restore: {path} ({files})"));
     }
 }
 

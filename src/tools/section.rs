@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::Content;
 use crate::text::counted::counted;
+use crate::text::escaped;
 use crate::text::markdown::compose::{self, Composed, Document, Refused};
 use crate::text::markdown::find::{self, Name};
 use crate::text::markdown::outline::{self, Heading};
@@ -183,8 +184,8 @@ impl Tool for Section {
                 format!("+{} -{}", response.lines_added, counted(response.lines_removed, "line"))
             }
         };
-        let line = format!("{}: {}: {} ({what})\n", Self::NAME, response.path, response.header);
-        text.out.extend_from_slice(line.as_bytes());
+        let path = escaped::name(&response.path);
+        text.line(&format!("{}: {path}: {} ({what})", Self::NAME, response.header));
         if let Some(diff) = &response.diff {
             text.out.extend_from_slice(diff.as_bytes());
         }

@@ -11,6 +11,7 @@ use crate::engine::state::State;
 use crate::engine::trash::{self, TrashEntry};
 use crate::error::{Error, ErrorKind};
 use crate::text::counted::counted;
+use crate::text::escaped;
 
 /// Entries in an answer, where the request does not say.
 const ENTRIES: usize = 100;
@@ -101,8 +102,8 @@ impl Tool for Trash {
 
     fn text(response: &Response, text: &mut Text) {
         for entry in &response.entries {
-            let files = counted(entry.files, "file");
-            text.entry(&format!("{}\t{}\t{}\t{files}", entry.trash_id, entry.time, entry.path));
+            let (path, files) = (escaped::name(&entry.path), counted(entry.files, "file"));
+            text.entry(&format!("{}\t{}\t{path}\t{files}", entry.trash_id, entry.time));
         }
         if response.truncated {
             let (shown, all) = (response.entries.len(), text.option("limit", 0));

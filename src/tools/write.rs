@@ -15,6 +15,7 @@ use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding, View};
 use crate::text::counted::counted;
 use crate::text::diff;
+use crate::text::escaped;
 use crate::text::lines::{self, LineEnding};
 
 /// Create a file, or replace all of its content
@@ -190,7 +191,7 @@ impl Response {
         } else {
             format!("+{} -{}", self.lines_added, counted(self.lines_removed, "line"))
         };
-        text.out.extend_from_slice(format!("{tool}: {} ({what})\n", self.path).as_bytes());
+        text.line(&format!("{tool}: {} ({what})", escaped::name(&self.path)));
         if let Some(diff) = &self.diff {
             text.out.extend_from_slice(diff.as_bytes());
         }

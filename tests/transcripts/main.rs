@@ -20,6 +20,7 @@ mod edit_property;
 mod errors;
 mod gate_lines;
 mod gc;
+mod names;
 mod patch;
 mod plain_calls;
 mod policy;

@@ -260,6 +260,7 @@ fn limits_stand_in_for_what_a_request_leaves_out() {
     let read = ws.lbx(&["read", "long.txt"]).ok();
     assert_eq!(read["content"].as_str().unwrap().len(), 1024);
     ws.lbx(&["append", "long.txt", "--content", "x"]).error("too_large");
+    ws.write(".lbx/config.toml", "[limits]\nmax_bytes = 1024\n");
     let diff =
         ws.json("write", &json!({"path": "new.txt", "content": "y\n".repeat(2000), "diff": true})).ok();
     assert!(diff["diff"].as_str().unwrap().len() < 1500, "{diff}");

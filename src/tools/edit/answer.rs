@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::apply::Edited;
 use crate::engine::transaction::Current;
 use crate::sha256::Sha256;
+use crate::text::escaped;
 use crate::text::flexible::Tier;
 use crate::text::replace::line_ranges;
 use crate::tools::Text;
@@ -162,7 +163,7 @@ impl FileEdited {
                 format!("{} replaced at {}{more}{}", self.count, places.join(", "), matched.remark())
             }
         };
-        text.out.extend_from_slice(format!("{tool}: {} ({what})\n", self.path).as_bytes());
+        text.line(&format!("{tool}: {} ({what})", escaped::name(&self.path)));
         if let Some(diff) = &self.diff {
             text.out.extend_from_slice(diff.as_bytes());
         }

@@ -15,6 +15,7 @@ use crate::engine::path::WorkspacePath;
 use crate::engine::policy::PatchGate;
 use crate::error::Error;
 use crate::sha256::Sha256;
+use crate::text::escaped;
 use crate::text::patch::{Action, FileOutcome, Format, PlanError, Strip, Whole, compose, parse};
 use files::Files;
 pub use request::{ExpectedByPath, PatchText, Request, StripCount};
@@ -107,7 +108,7 @@ impl Tool for Patch {
 
     fn text(response: &Response, text: &mut Text) {
         for file in &response.files {
-            text.out.extend_from_slice(format!("patch: {file}\n").as_bytes());
+            text.line(&format!("patch: {file}"));
             if let Some(diff) = &file.diff {
                 text.out.extend_from_slice(diff.as_bytes());
             }
@@ -124,9 +125,10 @@ impl std::fmt::Display for FilePatched {
             Done::Rename => "renamed",
             Done::AlreadyApplied => "already applied",
         };
+        let path = escaped::name(&self.path);
         match &self.from {
-            Some(from) => write!(f, "{from} -> {} ({what})", self.path),
-            None => write!(f, "{} ({what})", self.path),
+            Some(from) => write!(f, "{} -> {path} ({what})", escaped::name(from)),
+            None => write!(f, "{path} ({what})"),
         }
     }
 }

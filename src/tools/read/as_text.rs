@@ -2,6 +2,7 @@
 
 use super::answer::{ClippedLine, FileRead, Item, TextRead};
 use crate::text::counted::counted;
+use crate::text::escaped;
 use crate::tools::Text;
 
 /// The bytes of one file, and where to go on.
@@ -65,8 +66,9 @@ pub fn notes_of_part(part: &TextRead, named: &str, text: &mut Text) {
 pub fn several_as_text(item: &Item, text: &mut Text) {
     match item {
         Item::Read(read) => {
-            text.out.extend_from_slice(format!("==> {} <==\n", read.path).as_bytes());
-            one_as_text(read, &format!("{}: ", read.path), text);
+            let path = escaped::name(&read.path);
+            text.line(&format!("==> {path} <=="));
+            one_as_text(read, &format!("{path}: "), text);
             if read.raw.last().is_some_and(|last| *last != b'\n') {
                 text.out.push(b'\n');
             }

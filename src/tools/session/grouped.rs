@@ -1,6 +1,7 @@
 //! Many paths in few bytes: what lies in one folder stands in braces behind it.
 
 use super::items::Item;
+use crate::text::escaped;
 
 /// What stands between two entries in braces; a list of lines holds commas without a blank.
 const SEPARATOR: &str = ", ";
@@ -9,7 +10,8 @@ const SEPARATOR: &str = ", ";
 /// that of their paths. A name with a brace or a comma in it would be misread: then each is named whole.
 #[must_use]
 pub fn entries(items: &[&Item]) -> Vec<String> {
-    if items.iter().any(|item| item.path.contains(['{', '}', ','])) {
+    if items.iter().any(|item| item.path.contains(['{', '}', ',']) || item.path.contains(escaped::is_active))
+    {
         return items.iter().map(ToString::to_string).collect();
     }
     let parts: Vec<Parts<'_>> =

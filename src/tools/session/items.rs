@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::Content;
 use crate::text::diff::{self, Counts};
+use crate::text::escaped;
 use crate::text::lines;
 use crate::tools::common::time_text;
 
@@ -105,7 +106,7 @@ impl Item {
 
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.path)?;
+        f.write_str(&escaped::name(&self.path))?;
         f.write_str(&self.suffix())
     }
 }
@@ -231,7 +232,11 @@ impl Items {
         };
         let records = audit::newest(state, is_wanted)?;
         let line = |record: &audit::Record| {
-            let path = record.files.first().map(|file| format!(" {}", file.path)).unwrap_or_default();
+            let path = record
+                .files
+                .first()
+                .map(|file| format!(" {}", escaped::name(&file.path)))
+                .unwrap_or_default();
             format!("{}{path}: {}", record.tool, record.outcome)
         };
         let last = records.iter().take(REFUSED_NAMED).map(line).collect();

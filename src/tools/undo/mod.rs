@@ -20,6 +20,7 @@ use crate::engine::transaction::replay::{Direction, Misfit, Replay};
 use crate::engine::transaction::{Change, moves};
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
+use crate::text::escaped;
 use files::Planner;
 use folders::{clear_the_way, innermost_first, vacated, without_empty};
 
@@ -99,9 +100,8 @@ pub fn as_text(response: &Response, tool: &str, text: &mut Text) {
     for undone in &response.undone {
         let more = undone.paths.len().saturating_sub(1);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        text.out.extend_from_slice(
-            format!("{tool}: {}: {}{more} (change {})\n", undone.tool, undone.path, undone.seq).as_bytes(),
-        );
+        let path = escaped::name(&undone.path);
+        text.line(&format!("{tool}: {}: {path}{more} (change {})", undone.tool, undone.seq));
     }
 }
 

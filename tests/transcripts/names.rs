@@ -1,0 +1,77 @@
+//! Names that would speak to a terminal.
+
+use std::fs;
+
+use crate::common::Workspace;
+
+/// A name with an escape sequence, a newline and a C1 control, and how it is shown.
+const NAME: &str = "a\u{1b}[31mb\nc\u{9b}d.txt";
+const SHOWN: &str = r#""a\033[31mb\nc\302\233d.txt""#;
+
+/// Checks that a text holds nothing that a terminal would obey.
+#[track_caller]
+fn harmless(text: &str) {
+    let odd = text.chars().find(|character| character.is_control() && !matches!(character, '\n' | '\t'));
+    assert_eq!(odd, None, "{text:?}");
+    assert!(!text.contains("b\nc"), "{text:?}");
+}
+
+#[test]
+fn no_name_reaches_a_terminal_raw() {
+    let ws = Workspace::with(&[(NAME, "one\n"), ("other.txt", "two\n")]);
+    let text = |call: &[&str]| {
+        let answer = ws.call(call).arguments(&["--text"]).run();
+        let (out, err) = (answer.stdout_text(), answer.stderr());
+        harmless(&out);
+        harmless(&err);
+        out + &err
+    };
+    for call in [
+        &["ls"][..],
+        &["glob", "*"],
+        &["grep", "one"],
+        &["grep", "one", "--output-mode", "files"],
+        &["grep", "one", "--output-mode", "count"],
+        &["read", "--paths", NAME, "--paths", "other.txt"],
+        &["edit", NAME, "--old-string", "one", "--new-string", "1", "--diff"],
+        &["write", NAME, "--content", "three\n", "--diff"],
+        &["append", NAME, "--content", "more\n"],
+        &["session"],
+        &["session", "brief"],
+        &["diff"],
+        &["diff", "--stat"],
+        &["log"],
+        &["audit"],
+        &["delete", NAME],
+        &["trash"],
+        &["restore", NAME],
+        &["undo"],
+        &["redo"],
+        &["move", NAME, "x\u{1b}y"],
+        &["move", "x\u{1b}y", NAME],
+    ] {
+        let shown = text(call);
+        // A subject has blanks in their place, and a record is JSON.
+        assert!(shown.contains(r"\033") || ["log", "audit"].contains(&call[0]), "{call:?}: {shown}");
+    }
+    assert!(text(&["ls"]).contains(SHOWN));
+    // Refusals and warnings name them too.
+    for call in [
+        &["read", "no\u{1b}such"][..],
+        &["edit", NAME, "--old-string", "\u{1b}zz", "--new-string", "1"],
+        &["delete", "-r", "no\u{1b}such\n"],
+        &["write", "../\u{1b}out", "--content", "x"],
+        &["read", "x", "--session", "a\u{1b}b"],
+        &["read", "x", "--workspace", "no\u{1b}where"],
+        &["grep", "one", "no\u{1b}such"],
+    ] {
+        text(call);
+    }
+    // Where NUL ends a name, and in JSON, it is whole.
+    assert!(ws.lbx(&["glob", "*", "-t", "-0"]).stdout_text().contains(&format!("{NAME}\0")));
+    assert_eq!(ws.lbx(&["glob", "a*"]).ok()["paths"][0], NAME);
+    // What a file holds is shown as it is.
+    fs::write(ws.path("raw"), "\u{1b}[31mred\n").unwrap();
+    assert_eq!(ws.lbx(&["read", "raw", "-t"]).stdout_text(), "\u{1b}[31mred\n");
+    assert!(ws.lbx(&["grep", "red", "raw", "--text"]).stdout_text().contains("\u{1b}[31mred"));
+}
