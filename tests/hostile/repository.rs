@@ -240,6 +240,7 @@ fn rules_by_the_megabyte_fill_no_memory_and_let_no_secret_in() {
     {
         let ws = Workspace::with(&[("a.txt", "one\n"), ("d/b.txt", "b\n")]);
         fs::create_dir_all(ws.path(".git/info")).unwrap();
+        ws.lbx(&["append", "d/b.txt", "--content", "recorded\n"]).ok();
         ws.write(name, format!("{globs}*.key\n"));
         ws.write("d/x.key", "SECRET KEY\n");
         let call = |arguments: &[&str]| {
@@ -248,6 +249,8 @@ fn rules_by_the_megabyte_fill_no_memory_and_let_no_secret_in() {
         call(&["append", "d/b.txt", "--content", "more\n"]).success();
         let said = call(&["snapshot"]).envelope().to_string();
         assert!(said.contains(name), "{name}: {said}");
+        // What cannot be judged stays as it was recorded.
+        assert_eq!(ws.git(&["show", "lbx-snapshots:d/b.txt"]).trim(), "b\nrecorded", "{name}");
         let objects = ws.git_command(&["cat-file", "--batch-all-objects", "--batch"]).output().unwrap();
         assert!(!String::from_utf8_lossy(&objects.stdout).contains("SECRET KEY"), "{name}");
     }

@@ -221,7 +221,8 @@ impl<'a> Preparer<'_, 'a> {
 
     /// Whether a scan leaves out a file, whatever it has in it.
     pub fn leaves_out(&mut self, path: &[u8], size_bytes: u64) -> Result<bool, SnapshotError> {
-        Ok(size_bytes > self.file_bytes_max || self.rules.program(path)?.is_some())
+        let is_barred = size_bytes > self.file_bytes_max || self.rules.obstacle(path).is_some();
+        Ok(is_barred || self.rules.program(path)?.is_some())
     }
 
     /// What a person should know of the files so far, and the large blobs among them.
