@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::fs;
-use super::state::{State, shown};
+use super::state::{State, shown, unique_name};
 use super::transaction::journal::names_in;
 use crate::error::Error;
 use crate::sha256::Sha256;
@@ -38,8 +38,8 @@ const HEAD_BYTES: usize = 160;
 const LOCK: &str = "lock";
 /// Size at which the file is set aside, in bytes.
 const FILE_BYTES: u64 = 16 << 20;
-/// Size of a file that is read back.
-const FILE_BYTES_MAX: u64 = 256 << 20;
+/// Size of a file that is read back: a full one, and the longest record.
+const FILE_BYTES_MAX: u64 = 48 << 20;
 /// How much of the end of the file is read to find the last record; a longer one reads all of it.
 const TAIL_BYTES: u64 = 64 << 10;
 /// How much of the end of the log is looked at for the newest records, in bytes.
@@ -141,11 +141,19 @@ impl Head {
     }
 }
 
-/// Opens a file of the log for reading and writing, made where it is missing.
+/// Opens a file of the log for reading and writing, made where it is missing. What is no regular file
+/// gets another name first.
 fn open(folder: &OwnedFd, name: &str, flags: OFlags) -> std::io::Result<File> {
-    let flags = flags | OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if fs::stat_at(folder.as_fd(), OsStr::new(name)).is_ok_and(|stat| !fs::is_regular(&stat)) {
+        fs::rename_at(folder, name, folder, unique_name(&format!("{name}.aside")))?;
+    }
+    let flags = flags | OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let open = || rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600));
-    Ok(File::from(rustix::io::retry_on_intr(open)?))
+    let file = File::from(rustix::io::retry_on_intr(open)?);
+    if !fs::is_regular(&rustix::fs::fstat(&file)?) {
+        return Err(rustix::io::Errno::INVAL.into());
+    }
+    Ok(file)
 }
 
 /// Whether a record must be on disk before the call goes on.
@@ -188,7 +196,7 @@ pub fn append(state: &State, record: Record, durable: Durable) -> Result<(), Err
         Some(head) if !end.knows_head => head.hash.clone(),
         _ => end.hash,
     };
-    let records = head.map_or(0, |head| head.records) + 1;
+    let records = head.map_or(0, |head| head.records).saturating_add(1);
     let chained = Chained::new(record, prev)?;
     let line = serde_json::to_string(&chained).map_err(|error| Error::internal(error.to_string()))?;
     let start = if end.is_cut { "\n" } else { "" };
@@ -259,9 +267,14 @@ fn end_of_older(folder: &OwnedFd, head: Option<&Head>) -> Result<End, Error> {
         return Ok(End { knows_head: head.is_none(), ..End::default() });
     };
     let io = |source: std::io::Error| Error::io("read", shown(FOLDER), source);
-    let file =
-        fs::open_at(folder.as_fd(), OsStr::new(&newest), fs::READ).map_err(|errno| io(errno.into()))?;
-    End::of(&File::from(file), head).map_err(io)
+    let file = fs::open_at(folder.as_fd(), OsStr::new(&name_of(newest)), fs::READ);
+    match file.map(File::from) {
+        Ok(file) if rustix::fs::fstat(&file).is_ok_and(|stat| fs::is_regular(&stat)) => {
+            End::of(&file, head).map_err(io)
+        }
+        // The gap shows: the chain goes on from the head.
+        _ => Ok(End::default()),
+    }
 }
 
 /// Whether the log has the record of a change; of one that was made in the last call before this.
@@ -272,11 +285,10 @@ pub fn has_change(state: &State, change: &str) -> Result<bool, Error> {
     let Some(folder) = state.find_folder(FOLDER)? else {
         return Ok(false);
     };
-    let mut names = older(&folder)?.split_off(older(&folder)?.len().saturating_sub(1));
-    names.push(CURRENT.to_owned());
-    for name in names {
-        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX)
-            .map_err(|source| Error::io("read", shown(FOLDER), source))?;
+    let newest = older(&folder)?.pop().map(name_of);
+    for name in newest.into_iter().chain([CURRENT.to_owned()]) {
+        // What cannot be read has no record that could be known.
+        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok().flatten();
         let bytes = bytes.unwrap_or_default();
         let records = bytes.split(|byte| *byte == b'\n').filter_map(parse);
         if records.into_iter().any(|record| record.record.change.as_deref() == Some(change)) {
@@ -286,20 +298,29 @@ pub fn has_change(state: &State, change: &str) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// The files that were set aside, the oldest first.
-fn older(folder: &OwnedFd) -> Result<Vec<String>, Error> {
-    let mut names = names_in(folder)?;
-    names.retain(|name| name.strip_suffix(".jsonl").is_some_and(|number| number.parse::<u64>().is_ok()));
-    names.sort();
-    Ok(names)
+/// The numbers of the files that were set aside, the oldest first.
+fn older(folder: &OwnedFd) -> Result<Vec<u32>, Error> {
+    let names = names_in(folder)?;
+    let numbers = names.iter().filter_map(|name| {
+        let number: u32 = name.strip_suffix(".jsonl")?.parse().ok()?;
+        (name_of(number) == *name).then_some(number)
+    });
+    let mut numbers: Vec<u32> = numbers.collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// The name of a file that was set aside.
+fn name_of(number: u32) -> String {
+    format!("{number:06}.jsonl")
 }
 
 /// Sets the full file aside under the next number.
 fn set_aside(folder: &OwnedFd) -> Result<(), Error> {
-    let last = older(folder)?.pop();
-    let number = last.and_then(|name| name.strip_suffix(".jsonl")?.parse::<u64>().ok()).unwrap_or(0) + 1;
-    fs::rename_at(folder, CURRENT, folder, format!("{number:06}.jsonl"))
-        .map_err(|errno| Error::io("write", shown(FOLDER), errno))
+    let io = |errno| Error::io("write", shown(FOLDER), errno);
+    let last = older(folder)?.pop().unwrap_or(0);
+    let number = last.checked_add(1).ok_or_else(|| io(rustix::io::Errno::OVERFLOW))?;
+    fs::rename_at(folder, CURRENT, folder, name_of(number)).map_err(io)
 }
 
 /// A place where the chain is broken.
@@ -326,15 +347,20 @@ pub fn read(
         return Ok((records, broken));
     };
     let mut prev: Option<String> = None;
-    let mut names = older(&folder)?;
-    names.push(CURRENT.to_owned());
+    let names = older(&folder)?.into_iter().map(name_of).chain([CURRENT.to_owned()]);
     // Read first: what is added meanwhile is no gap.
     let head = Head::read(&folder);
     let (mut knows_head, mut count, mut next) = (head.is_none(), 0, 1);
     for name in names {
-        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX)
-            .map_err(|source| Error::io("read", shown(FOLDER), source))?;
-        let bytes = bytes.unwrap_or_default();
+        let bytes = match fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
+            Ok(bytes) => bytes.unwrap_or_default(),
+            Err(source) => {
+                let (file, message) =
+                    (shown(&format!("{FOLDER}/{name}")), format!("cannot be read: {source}"));
+                broken = broken.or(Some(Broken { file, line: 1, message }));
+                continue;
+            }
+        };
         next = 1;
         for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
             if line.is_empty() {

@@ -6,21 +6,26 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, Stat};
+use rustix::io::Errno;
 
 use super::fs;
 use super::state::{State, shown, unique_name};
-use super::transaction::stage;
+use super::transaction::{FILE_BYTES_MAX, stage};
 use crate::error::Error;
-use crate::sha256::Sha256;
+use crate::sha256::{Hasher, Sha256};
 
 /// Where the backups are, below the state folder.
 pub const FOLDER: &str = "backups";
-/// The largest backup read back.
-const BYTES_MAX: u64 = u64::MAX - 1;
+/// The largest backup read back: no larger file is ever changed.
+const BYTES_MAX: u64 = FILE_BYTES_MAX;
+/// A larger backup is hashed before it is read into memory: a sparse file may claim any size.
+const HASHED_FIRST_BYTES: u64 = 16 << 20;
+/// Bytes looked at at a time.
+const PART_BYTES: usize = 64 << 10;
 
 /// A backup that is written but does not have its name yet.
 #[derive(Debug)]
@@ -65,8 +70,13 @@ impl<'s> Folders<'s> {
         let (folder, name) = place_of(sha256);
         let folder = self.open(folder)?;
         let name = OsString::from(name);
-        if fs::stat_at(folder.as_fd(), &name).is_ok_and(|stat| fs::size_of(&stat) == bytes.len() as u64) {
-            return Ok(None);
+        match open(folder.as_fd(), &name) {
+            Ok(Some((file, stat))) if fs::size_of(&stat) == bytes.len() as u64 && holds(&file, bytes) => {
+                return Ok(None);
+            }
+            // What is no file cannot be replaced by one.
+            Ok(None) => set_aside(folder.as_fd(), &name),
+            _ => {}
         }
         let staging = Arc::clone(&self.staging);
         let temporary = OsString::from(unique_name("backup"));
@@ -120,9 +130,79 @@ pub fn find(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
     let Some(folder) = state.find_folder(&folder)? else {
         return Ok(None);
     };
-    let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), BYTES_MAX)
-        .map_err(|source| Error::io("read", shown(FOLDER), source))?;
-    Ok(bytes.filter(|bytes| Sha256::of(bytes) == sha256))
+    let io = |source: std::io::Error| Error::io("read", shown(FOLDER), source);
+    let (file, stat) = match open(folder.as_fd(), OsStr::new(&name)) {
+        Ok(Some(opened)) => opened,
+        Ok(None) | Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(io(errno.into())),
+    };
+    let size = fs::size_of(&stat);
+    if size > BYTES_MAX || (size > HASHED_FIRST_BYTES && hash(&file).map_err(io)? != sha256) {
+        return Ok(None);
+    }
+    match fs::read_to_end(file, size, BYTES_MAX) {
+        Ok(bytes) => Ok(Some(bytes).filter(|bytes| Sha256::of(bytes) == sha256)),
+        Err(source) if source.raw_os_error() == Some(Errno::FBIG.raw_os_error()) => Ok(None),
+        Err(source) => Err(io(source)),
+    }
+}
+
+/// Opens a backup; `None` where anything but a regular file has its name.
+fn open(folder: BorrowedFd<'_>, name: &OsStr) -> Result<Option<(File, Stat)>, Errno> {
+    let opened = match fs::open_at(folder, name, fs::READ) {
+        Err(Errno::LOOP | Errno::NXIO | Errno::NODEV) => return Ok(None),
+        opened => opened?,
+    };
+    let stat = rustix::fs::fstat(&opened)?;
+    Ok(fs::is_regular(&stat).then(|| (File::from(opened), stat)))
+}
+
+/// Gives another name to what stands in a backup's place.
+fn set_aside(folder: BorrowedFd<'_>, name: &OsStr) {
+    let aside = format!(".{}", unique_name("aside"));
+    // Where that fails, so does giving the backup its name, and that is told.
+    let _ = fs::rename_at(folder, name, folder, aside);
+}
+
+/// Whether a file holds just these bytes; one that cannot be read does not.
+fn holds(file: &File, bytes: &[u8]) -> bool {
+    let mut part = vec![0; PART_BYTES];
+    let mut at = 0;
+    loop {
+        let Ok(count) = read_part(file, &mut part, at as u64) else {
+            return false;
+        };
+        let Some(found) = part.get(..count) else {
+            return false;
+        };
+        if found.is_empty() {
+            return at == bytes.len();
+        }
+        if bytes.get(at..at + count) != Some(found) {
+            return false;
+        }
+        at += count;
+    }
+}
+
+/// The SHA-256 of what is in a file, without holding it.
+fn hash(file: &File) -> std::io::Result<Sha256> {
+    let mut part = vec![0; PART_BYTES];
+    let (mut hasher, mut at) = (Hasher::default(), 0);
+    loop {
+        let count = read_part(file, &mut part, at)?;
+        let found = part.get(..count).unwrap_or_default();
+        if found.is_empty() {
+            return Ok(hasher.finish());
+        }
+        hasher.update(found);
+        at += found.len() as u64;
+    }
+}
+
+/// Reads a part of a file.
+fn read_part(file: &File, part: &mut [u8], at: u64) -> Result<usize, Errno> {
+    rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *part, at))
 }
 
 /// The folder and name of a backup: its first two digits, and the rest.

@@ -143,6 +143,10 @@ pub fn read_at(folder: BorrowedFd<'_>, name: &OsStr, bytes_max: u64) -> io::Resu
     read_to_end(file, size_of(&stat), bytes_max).map(Some)
 }
 
+/// Room for a file at first, in bytes: a sparse one may claim any size, and whether its bytes come is
+/// seen by reading.
+const ROOM_MAX: u64 = 1 << 20;
+
 /// Everything in `file`, which is about `expected` bytes long, up to `bytes_max`.
 ///
 /// # Errors
@@ -151,7 +155,8 @@ pub fn read_to_end(file: File, expected: u64, bytes_max: u64) -> io::Result<Vec<
     if expected > bytes_max {
         return Err(Errno::FBIG.into());
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or(0).saturating_add(1));
+    let room = usize::try_from(expected.min(ROOM_MAX)).unwrap_or(0);
+    let mut bytes = Vec::with_capacity(room.saturating_add(1));
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         return Err(Errno::FBIG.into());

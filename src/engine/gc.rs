@@ -3,7 +3,7 @@
 //! A backup goes with the last history entry that names it, a trash entry with its age. Nothing
 //! that is younger than the bound is touched, whatever it is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -31,14 +31,13 @@ pub struct Tally {
 impl Tally {
     /// Adds one file.
     fn add(&mut self, bytes: u64) {
-        self.files += 1;
-        self.bytes += bytes;
+        self.join(Self { files: 1, bytes });
     }
 
     /// Adds several.
     fn join(&mut self, other: Self) {
-        self.files += other.files;
-        self.bytes += other.bytes;
+        self.files = self.files.saturating_add(other.files);
+        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 
@@ -85,9 +84,9 @@ pub struct Collected {
 ///
 /// # Errors
 /// What the system says.
-pub fn collect(state: &State, root: &Path, before: u64, dry_run: bool) -> Result<Collected, Error> {
+pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, Error> {
     let mut collector =
-        Collector { state, root, before, dry_run, needed: Needed::default(), done: Collected::default() };
+        Collector { state, before, dry_run, needed: Needed::default(), done: Collected::default() };
     collector.history()?;
     let open = journal::open_entries(state)?;
     if let Some(name) = open.newer.first() {
@@ -112,8 +111,8 @@ pub fn collect(state: &State, root: &Path, before: u64, dry_run: bool) -> Result
 ///
 /// # Errors
 /// What the system says.
-pub fn bound_for(state: &State, root: &Path, range: Range<u64>, bytes_max: u64) -> Result<u64, Error> {
-    let fits = |before| Ok::<_, Error>(collect(state, root, before, true)?.kept.bytes <= bytes_max);
+pub fn bound_for(state: &State, range: Range<u64>, bytes_max: u64) -> Result<u64, Error> {
+    let fits = |before| Ok::<_, Error>(collect(state, before, true)?.kept.bytes <= bytes_max);
     let (mut too_much, mut enough) = (range.start, range.end.max(range.start));
     if fits(too_much)? {
         return Ok(too_much);
@@ -154,12 +153,42 @@ impl Needed {
     }
 }
 
+/// A change of the history, and those that it takes back or does again.
+struct Linked {
+    /// Its number; 0 for a file that is none.
+    seq: u64,
+    /// Theirs.
+    reverts: Vec<u64>,
+    /// Whether it stays.
+    stays: bool,
+}
+
+/// Lets all changes stay that one which stays belongs to: a redo needs the change that an undo took
+/// back, and what stands is known only by those that took it back and did it again.
+fn keep_what_belongs_together(changes: &mut [Linked]) {
+    let mut neighbours: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for change in changes.iter() {
+        for other in &change.reverts {
+            neighbours.entry(change.seq).or_default().push(*other);
+            neighbours.entry(*other).or_default().push(change.seq);
+        }
+    }
+    let mut stay: BTreeSet<u64> = BTreeSet::new();
+    let mut waiting: Vec<u64> = changes.iter().filter(|one| one.stays).map(|one| one.seq).collect();
+    while let Some(seq) = waiting.pop() {
+        if stay.insert(seq) {
+            waiting.extend(neighbours.get(&seq).into_iter().flatten());
+        }
+    }
+    for change in changes.iter_mut().filter(|change| change.seq != 0) {
+        change.stays |= stay.contains(&change.seq);
+    }
+}
+
 /// A collection at work.
 struct Collector<'a> {
     /// What is looked through.
     state: &'a State,
-    /// The workspace root.
-    root: &'a Path,
     /// What is younger stays.
     before: u64,
     /// Whether to count only.
@@ -199,31 +228,51 @@ impl Collector<'_> {
         stat.is_ok_and(|stat| u64::try_from(stat.st_mtime).is_ok_and(|seconds| self.is_old(seconds)))
     }
 
-    /// The history: what is old goes, what stays tells what is needed.
+    /// The history: what is old goes, unless something younger needs it; what stays tells what else is
+    /// needed.
     fn history(&mut self) -> Result<(), Error> {
         let Some(done) = self.state.find_folder(DONE_FOLDER)? else {
             return Ok(());
         };
         for session in names_in(&done)? {
-            let Some(folder) = self.state.find_folder(&format!("{DONE_FOLDER}/{session}"))? else {
-                continue;
-            };
-            let mut names = names_in(&folder)?;
-            names.retain(|name| Path::new(name).extension() == Some(OsStr::new("json")));
-            if !self.dry_run {
-                journal::keep_numbers(&folder)?;
+            if let Some(folder) = self.state.find_folder(&format!("{DONE_FOLDER}/{session}"))? {
+                self.history_of(&folder)?;
             }
-            for name in names {
-                let entry = journal::read_entry(self.state, &folder, &name)?;
-                let may_go = match &entry {
-                    Some(entry) => self.is_old(entry.time),
-                    None => self.is_old_file(&folder, &name),
-                };
-                let gone = self.file(&folder, &name, may_go);
-                if let Some(entry) = entry.as_ref().filter(|_| gone.files == 0) {
-                    self.needed.add(&self.state.path_of(trash::FOLDER), entry);
+        }
+        Ok(())
+    }
+
+    /// The history of one session.
+    fn history_of(&mut self, folder: &OwnedFd) -> Result<(), Error> {
+        let trash = self.state.path_of(trash::FOLDER);
+        let mut names = names_in(folder)?;
+        names.retain(|name| Path::new(name).extension() == Some(OsStr::new("json")));
+        if !self.dry_run {
+            journal::keep_numbers(folder)?;
+        }
+        let mut changes = Vec::new();
+        for name in &names {
+            if let Some(entry) = journal::read_entry(self.state, folder, name)? {
+                let is_young = !self.is_old(entry.time);
+                if is_young {
+                    self.needed.add(&trash, &entry);
                 }
-                self.done.removed.history.join(gone);
+                changes.push(Linked { seq: entry.seq, reverts: entry.reverts, stays: is_young });
+            } else {
+                let is_old = self.is_old_file(folder, name);
+                changes.push(Linked { seq: 0, reverts: Vec::new(), stays: !is_old });
+            }
+        }
+        let young: Vec<bool> = changes.iter().map(|change| change.stays).collect();
+        keep_what_belongs_together(&mut changes);
+        for ((name, change), is_young) in names.iter().zip(&changes).zip(young) {
+            let gone = self.file(folder, name, !change.stays);
+            self.done.removed.history.join(gone);
+            if gone.files == 0
+                && !is_young
+                && let Some(entry) = journal::read_entry(self.state, folder, name)?
+            {
+                self.needed.add(&trash, &entry);
             }
         }
         Ok(())
@@ -284,11 +333,17 @@ impl Collector<'_> {
                 entry.map_or_else(Tally::default, |entry| Tally { files: entry.files, bytes: entry.bytes });
             if !is_old || self.needed.trash.contains(&id) || (entry.is_none() && has_content) {
                 self.done.kept.join(tally);
-            } else if self.dry_run || trash::purge(self.state, self.root, &id) {
+            } else if self.dry_run {
                 self.done.removed.trash.join(tally);
             } else {
-                self.done.kept.join(tally);
-                self.done.failed.push(id);
+                let removed = trash::purge(self.state, &id)?;
+                let gone = if removed.is_partial {
+                    Tally { files: removed.files, bytes: removed.bytes }
+                } else {
+                    tally
+                };
+                self.done.removed.trash.join(gone);
+                self.done.failed.extend(removed.left);
             }
         }
         Ok(())

@@ -18,6 +18,7 @@ pub mod own;
 pub mod path;
 pub mod policy;
 pub mod protect;
+pub mod removal;
 pub mod resolve;
 pub mod rule_bounds;
 pub mod session;

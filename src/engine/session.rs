@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use super::fs;
 use super::path::WorkspacePath;
 use super::state::{State, shown, unique_name};
-use super::transaction::journal::names_in;
+use super::transaction::journal::{SEQ_MAX, names_in};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
@@ -27,8 +27,8 @@ use crate::sha256::Sha256;
 const ID_CHARACTERS_MAX: usize = 100;
 /// Version of the state file that this code writes.
 const VERSION: u32 = 1;
-/// Size of a state file: some 100,000 marks.
-const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Size of a state file: some 100,000 marks; beyond it the oldest are dropped.
+const FILE_BYTES_MAX: u64 = 32 << 20;
 /// Paths that are remembered beyond a compaction.
 const COMPACTED_MAX: usize = 1000;
 /// So many marks are put among the others one by one.
@@ -350,6 +350,21 @@ impl SessionState {
         forgotten.into_iter().collect()
     }
 
+    /// Drops the older half of the marks, which are more than a state file holds; whether there were any.
+    fn drop_oldest(&mut self) -> bool {
+        let mut times: Vec<u64> = self.marks.iter().map(|mark| mark.time).collect();
+        times.sort_unstable();
+        let before = self.marks.len();
+        let mut room = before / 2;
+        let newest = times.get(before.saturating_sub(room)).copied().unwrap_or(u64::MAX);
+        self.marks.retain(|mark| {
+            let stays = mark.time >= newest && room > 0;
+            room -= usize::from(stays);
+            stays
+        });
+        self.marks.len() < before
+    }
+
     /// Drops the mark for `path`; whether there was one.
     pub fn forget(&mut self, path: &WorkspacePath) -> bool {
         let before = self.marks.len();
@@ -402,9 +417,13 @@ pub fn update(
     let (mut session, warning) = load(state, id)?;
     session.ended = false;
     change(&mut session);
-    let bytes = serde_json::to_vec(&session).map_err(|error| Error::internal(error.to_string()))?;
+    let internal = |error: serde_json::Error| Error::internal(error.to_string());
+    let mut bytes = serde_json::to_vec(&session).map_err(internal)?;
+    while bytes.len() as u64 > FILE_BYTES_MAX && session.drop_oldest() {
+        bytes = serde_json::to_vec(&session).map_err(internal)?;
+    }
     let aside = format!("{ASIDE_PREFIX}{id}.{}", unique_name("new"));
-    state.replace(folder.as_fd(), OsStr::new(&format!("{id}.json")), &bytes, 0o600, &aside)?;
+    state.replace(folder.as_fd(), OsStr::new(&format!("{id}.json")), &bytes, &aside)?;
     Ok(warning)
 }
 
@@ -488,7 +507,14 @@ fn parse(bytes: &[u8], name: &str) -> Result<Option<SessionState>, Error> {
     let Ok(mut session) = serde_json::from_slice::<SessionState>(bytes) else {
         return Ok(None);
     };
+    if session.seq > SEQ_MAX || session.after.is_some_and(|ended| ended.seq > SEQ_MAX) {
+        return Ok(None);
+    }
+    for mark in &mut session.marks {
+        mark.lines = Lines::from_ranges(std::mem::take(&mut mark.lines.0), usize::MAX);
+    }
     session.marks.sort_by(|one, other| one.path.cmp(&other.path));
+    session.marks.dedup_by(|one, other| one.path == other.path);
     Ok(Some(session))
 }
 
@@ -565,5 +591,20 @@ mod tests {
         assert!(parse(b"{\"version\":2}", "s").is_err());
         assert!(parse(b"{\"version\":1,\"marks\":7}", "s").unwrap().is_none());
         assert!(parse(b"", "s").unwrap().is_none());
+        assert!(parse(br#"{"version":1,"seq":18446744073709551615}"#, "s").unwrap().is_none());
+    }
+
+    #[test]
+    fn what_no_longer_fits_is_the_oldest() {
+        let mut session = SessionState::default();
+        for time in 0..10 {
+            let path = WorkspacePath::new(format!("{}", 9 - time).as_ref()).unwrap();
+            session.set_mark(Mark { time, ..Mark::of_everything(path, Sha256::of(b""), 0, 1) });
+        }
+        assert!(session.drop_oldest());
+        let times: Vec<u64> = session.marks().iter().map(|mark| mark.time).collect();
+        assert_eq!(times, [9, 8, 7, 6, 5]);
+        while session.drop_oldest() {}
+        assert!(session.marks().is_empty());
     }
 }

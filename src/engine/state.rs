@@ -57,7 +57,7 @@ impl State {
         let Some(shared) = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)? else {
             return Ok(None);
         };
-        let Some(known) = id::of(workspace.root_fd(), shared.as_fd(), false)? else {
+        let Some(known) = id::find(workspace.root_fd(), shared.as_fd())? else {
             return Ok(None);
         };
         Self::opened(workspace, shared, &known.id)
@@ -76,7 +76,7 @@ impl State {
         let missing = || make(Errno::NOENT);
         let is_new = make_folder(workspace.root_fd(), OsStr::new(STATE_FOLDER), 0o777).map_err(make)?;
         let shared = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)?.ok_or_else(missing)?;
-        let new = id::of(workspace.root_fd(), shared.as_fd(), true)?.ok_or_else(missing)?;
+        let new = id::make(workspace.root_fd(), shared.as_fd())?;
         make_folder(shared.as_fd(), OsStr::new(new.id.as_str()), 0o700).map_err(make)?;
         let state = Self::opened(workspace, shared, &new.id)?.ok_or_else(missing)?;
         if is_new {
@@ -96,6 +96,16 @@ impl State {
         let path = WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(id.as_str().as_ref());
         let lock_wait = workspace.lock_wait();
         Ok(Some(Self { shared, folder, path, lock_wait, grown: RefCell::default() }))
+    }
+
+    /// Where the id of this account's state comes from, or will come from, and the id itself where it is
+    /// known; `None` where there can be none.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn source(workspace: &Workspace) -> Result<Option<(id::Origin, Option<id::StateId>)>, Error> {
+        let shared = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)?;
+        id::source(workspace.root_fd(), shared.as_ref().map(AsFd::as_fd))
     }
 
     /// Where the state is, from the workspace root.
@@ -125,11 +135,9 @@ impl State {
             fs::rename_at(&self.shared, name, &self.shared, unique_name("gitignore.aside"))
                 .map_err(|errno| Error::io("set aside", shown(IGNORE_NAME), errno))?;
         }
-        match self.replace(self.shared.as_fd(), name, IGNORE_FILE, 0o666, &unique_name("gitignore")) {
-            // Whoever had the lock swept the staging folder, and had written the file before that.
-            Err(_) if is_right() => Ok(()),
-            outcome => outcome,
-        }
+        // Not in the staging folder, which another call may be sweeping: this one has no lock yet.
+        let aside = unique_name(".tmp-gitignore");
+        replace_by_way_of(self.fd(), &aside, self.shared.as_fd(), name, IGNORE_FILE, 0o666)
     }
 
     /// Notes that a folder got a new one.
@@ -152,7 +160,7 @@ impl State {
         self.folder.as_fd()
     }
 
-    /// The folder of that path below it, if there is one.
+    /// The folder of that path below it, if there is one; what is no folder of its own counts as none.
     ///
     /// # Errors
     /// What the system says.
@@ -162,12 +170,13 @@ impl State {
         };
         match fs::open_beneath(self.fd(), &path, fs::FOLDER) {
             Ok(folder) => Ok(Some(folder)),
-            Err(Errno::NOENT) => Ok(None),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
             Err(errno) => Err(Error::io("open", shown(&path.to_string()), errno)),
         }
     }
 
-    /// The folder of that path below it, made where it is missing; for this user's eyes alone.
+    /// The folder of that path below it, made where it is missing; for this user's eyes alone. What
+    /// stands there and is no folder gets another name.
     ///
     /// # Errors
     /// What the system says.
@@ -179,9 +188,9 @@ impl State {
         for name in path.split('/') {
             let parent = if made.is_empty() { None } else { self.find_folder(&made)? };
             let parent = parent.as_ref().map_or(self.fd(), AsFd::as_fd);
-            if make_folder(parent, OsStr::new(name), 0o700)
-                .map_err(|errno| Error::io("make", shown(path), errno))?
-            {
+            let is_new = clear_for_folder(parent, OsStr::new(name))
+                .and_then(|()| make_folder(parent, OsStr::new(name), 0o700));
+            if is_new.map_err(|errno| Error::io("make", shown(path), errno))? {
                 self.has_grown(parent);
             }
             made = if made.is_empty() { name.to_owned() } else { format!("{made}/{name}") };
@@ -202,20 +211,10 @@ impl State {
         folder: BorrowedFd<'_>,
         name: &OsStr,
         bytes: &[u8],
-        mode: u32,
         aside: &str,
     ) -> Result<(), Error> {
         let staging = self.folder(stage::FOLDER)?;
-        let aside = OsStr::new(aside);
-        let written = fs::create_at(staging.as_fd(), aside, mode)
-            .map_err(std::io::Error::from)
-            .and_then(|mut file| file.write_all(bytes))
-            .and_then(|()| Ok(fs::rename_at(&staging, aside, folder, name)?));
-        written.map_err(|source| {
-            // The temporary file is of no use to anyone; that it could not be removed changes nothing.
-            let _ = fs::unlink_at(&staging, aside, AtFlags::empty());
-            Error::io("write", shown(&name.to_string_lossy()), source)
-        })
+        replace_by_way_of(staging.as_fd(), aside, folder, name, bytes, 0o600)
     }
 
     /// Takes the exclusive lock `name` in `folder` if it is free at once.
@@ -275,6 +274,26 @@ impl State {
     }
 }
 
+/// Replaces a file at once, whose new bytes wait under the name `aside` in another folder meanwhile.
+fn replace_by_way_of(
+    waiting: BorrowedFd<'_>,
+    aside: &str,
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+    bytes: &[u8],
+    mode: u32,
+) -> Result<(), Error> {
+    let written = fs::create_at(waiting, OsStr::new(aside), mode)
+        .map_err(std::io::Error::from)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| Ok(fs::rename_at(waiting, aside, folder, name)?));
+    written.map_err(|source| {
+        // The temporary file is of no use to anyone; that it could not be removed changes nothing.
+        let _ = fs::unlink_at(waiting, aside, AtFlags::empty());
+        Error::io("write", shown(&name.to_string_lossy()), source)
+    })
+}
+
 /// Opens a folder of lbx's own; `None` where there is none yet.
 fn open_own(parent: BorrowedFd<'_>, name: &str, shown: &str) -> Result<Option<OwnedFd>, Error> {
     match fs::open_at(parent, OsStr::new(name), fs::FOLDER) {
@@ -300,6 +319,21 @@ pub fn path_in(state: Option<&State>, below: &str) -> WorkspacePath {
     )
 }
 
+/// Gives another name to what stands in the place of a folder of the state and is none.
+fn clear_for_folder(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
+    match fs::stat_at(parent, name) {
+        Ok(stat) if !fs::is_folder(&stat) => {
+            let aside = unique_name(&format!(".tmp-{}", name.to_string_lossy()));
+            match fs::rename_at(parent, name, parent, aside) {
+                // Another call was faster.
+                Err(Errno::NOENT) => Ok(()),
+                outcome => outcome,
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Makes a folder, where there is none yet; whether there was none.
 ///
 /// # Errors
@@ -321,6 +355,19 @@ pub fn unique_name(prefix: &str) -> String {
         .map_or(0, |since| since.as_nanos() & 0xffff_ffff_ffff);
     let count = NAMES.fetch_add(1, Ordering::Relaxed);
     format!("{prefix}-{nanos:012x}-{:x}-{count:x}", std::process::id())
+}
+
+/// Whether a name is one that [`unique_name`] makes, after its prefix.
+#[must_use]
+pub fn is_unique(name: &str) -> bool {
+    let is_hex = |part: &str| {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        (1..=16).contains(&part.len()) && part.bytes().all(is_digit)
+    };
+    let parts: Vec<&str> = name.split('-').collect();
+    parts.len() == 3
+        && parts.iter().all(|part| is_hex(part))
+        && parts.first().is_some_and(|nanos| nanos.len() == 12)
 }
 
 /// A state file as messages name it.

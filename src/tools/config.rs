@@ -7,9 +7,12 @@ use serde_json::Value as Json;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
-use crate::engine::policy::layers::{self, Held, Origin, Sourced};
+use crate::engine::policy::layers::{self, Held, Origin as SettingOrigin, Sourced};
 use crate::engine::policy::parse;
 use crate::engine::policy::settings::{ByWorkspace, SETTINGS, Setting, Value};
+use crate::engine::state::id::Origin;
+use crate::engine::state::{STATE_FOLDER, State};
+use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 
 /// Show every setting of the policy and where its value came from
@@ -42,9 +45,46 @@ pub struct Response {
     /// Every setting
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<Shown>,
+    /// The state of this account in the workspace
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateShown>,
     /// A policy file with every setting
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
+}
+
+/// The state of this account in the workspace.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StateShown {
+    /// Where its id comes from: `environment`, `user` (a file), or `derived` (from machine and user)
+    pub from: &'static str,
+    /// The user's file with the id
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Its folder; absent before the first change, where the id is still to be made
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+}
+
+impl StateShown {
+    /// That of a workspace; `None` where there can be none.
+    fn of(workspace: &Workspace) -> Result<Option<Self>, Error> {
+        let found = State::source(workspace)?;
+        Ok(found.map(|(origin, id)| {
+            let (from, file) = match origin {
+                Origin::Environment => ("environment", None),
+                Origin::User(file) => ("user", Some(file.display().to_string())),
+                Origin::Derived => ("derived", None),
+            };
+            Self { from, file, folder: id.map(|id| format!("{STATE_FOLDER}/{id}")) }
+        }))
+    }
+
+    /// The same in words.
+    fn words(&self) -> String {
+        let folder = self.folder.as_deref().unwrap_or("none yet");
+        format!("state: {folder} (id: {})", self.file.as_deref().unwrap_or(self.from))
+    }
 }
 
 /// A file that may hold a part of the policy.
@@ -133,7 +173,8 @@ impl Tool for Config {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         if request.example {
-            return Ok(Response { files: Vec::new(), settings: Vec::new(), example: Some(example()) });
+            let (files, settings) = (Vec::new(), Vec::new());
+            return Ok(Response { files, settings, state: None, example: Some(example()) });
         }
         for key in &request.keys {
             if !SETTINGS.iter().any(|setting| is_wanted(setting.name, key)) {
@@ -144,6 +185,13 @@ impl Tool for Config {
         }
         let unknown = unknown_variables(engine.policy());
         unknown.into_iter().for_each(|warning| engine.warn(warning));
+        let state = match StateShown::of(&engine.workspace) {
+            Ok(state) => state.filter(|_| request.keys.is_empty()),
+            Err(error) => {
+                engine.warn(format!("the state cannot be used: {}", error.message()));
+                None
+            }
+        };
         let policy = engine.policy();
         let wanted = |held: &&Held| {
             request.keys.is_empty() || request.keys.iter().any(|key| is_wanted(held.setting.name, key))
@@ -156,6 +204,7 @@ impl Tool for Config {
                 .filter(wanted)
                 .map(|held| shown(policy, held, request.explain))
                 .collect(),
+            state,
             example: None,
         })
     }
@@ -167,6 +216,7 @@ impl Tool for Config {
         for shown in &response.settings {
             text.entry(&shown.line());
         }
+        response.state.iter().for_each(|state| text.note(state.words()));
         for file in response.files.iter().filter(|file| !file.exists) {
             text.note(format!("there is no {}", file.path));
         }
@@ -194,21 +244,21 @@ impl Shown {
 
 impl Source {
     /// Where it came from.
-    fn of(policy: &Policy, origin: &Origin) -> Self {
+    fn of(policy: &Policy, origin: &SettingOrigin) -> Self {
         let at = |from, file: Option<String>, line| Self { from, file, line, variable: None };
         match origin {
-            Origin::Default => at("default", None, None),
-            Origin::User(place) => {
+            SettingOrigin::Default => at("default", None, None),
+            SettingOrigin::User(place) => {
                 at("user", policy.user_file().map(|file| file.path.clone()), Some(place.line))
             }
-            Origin::Workspace(place) => {
+            SettingOrigin::Workspace(place) => {
                 at("workspace", Some(policy.workspace_file().path.clone()), Some(place.line))
             }
-            Origin::Outer(file, place) => at("outer", Some(file.clone()), Some(place.line)),
-            Origin::Environment(name) => {
+            SettingOrigin::Outer(file, place) => at("outer", Some(file.clone()), Some(place.line)),
+            SettingOrigin::Environment(name) => {
                 Self { variable: Some(name.clone()), ..at("environment", None, None) }
             }
-            Origin::Flag => at("flag", None, None),
+            SettingOrigin::Flag => at("flag", None, None),
         }
     }
 
@@ -243,7 +293,7 @@ fn shown(policy: &Policy, held: &Held, explain: bool) -> Shown {
         source: Source::of(policy, &sourced.origin),
     };
     let setting = held.setting;
-    let last = held.sources.last().map_or(&Origin::Default, |source| &source.origin);
+    let last = held.sources.last().map_or(&SettingOrigin::Default, |source| &source.origin);
     Shown {
         key: setting.name,
         value: json_of(&held.value),

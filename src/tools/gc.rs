@@ -76,15 +76,14 @@ impl Tool for Gc {
         let keep_days = request.keep_days.unwrap_or(engine.policy().number(Key::KeepDays));
         let keep_bytes = request.keep_bytes.unwrap_or(engine.policy().number(Key::KeepBytes));
         let before = now.saturating_sub(keep_days.saturating_mul(DAY));
-        let root = engine.workspace.root().to_owned();
         let mut change = engine.begin(Self::NAME, request.dry_run)?;
         let collected = match change.state() {
             Some(state) => {
                 let before = match keep_bytes {
                     0 => before,
-                    most => gc::bound_for(state, &root, before..now.saturating_sub(DAY), most)?,
+                    most => gc::bound_for(state, before..now.saturating_sub(DAY), most)?,
                 };
-                gc::collect(state, &root, before, request.dry_run)?
+                gc::collect(state, before, request.dry_run)?
             }
             None => Collected::default(),
         };

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::audit::AuditFile;
+use crate::engine::removal::Removed;
 use crate::engine::state::State;
 use crate::engine::trash::{self, TrashEntry};
 use crate::error::{Error, ErrorKind};
@@ -57,7 +58,9 @@ pub struct Response {
     pub entries: Vec<Listed>,
     /// How many there are, or were purged
     pub total: usize,
-    /// Bytes in all of them
+    /// Files in all of them; of a purge, those that were removed
+    pub files: u64,
+    /// Bytes in all of them; of a purge, those that were removed
     pub bytes: u64,
     /// Whether more are there than are shown
     pub truncated: bool,
@@ -125,7 +128,8 @@ fn list(engine: &Engine, request: &Request) -> Result<Response, Error> {
     Ok(Response {
         entries: entries.iter().take(limit).map(|entry| listed(engine, entry)).collect(),
         total: entries.len(),
-        bytes: entries.iter().map(|entry| entry.bytes).sum(),
+        files: sum(&entries, |entry| entry.files),
+        bytes: sum(&entries, |entry| entry.bytes),
         truncated: entries.len() > limit,
     })
 }
@@ -145,12 +149,25 @@ fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
             );
         }
     }
-    let root = change.engine().workspace.root().to_owned();
-    for entry in entries.iter().filter(|_| !request.dry_run) {
-        let is_gone = change.state().is_some_and(|state| trash::purge(state, &root, &entry.id));
-        if !is_gone {
-            change.engine().warn(format!("not all of trash entry {} could be removed", entry.id));
+    let mut removed = Removed {
+        files: sum(&entries, |entry| entry.files),
+        bytes: sum(&entries, |entry| entry.bytes),
+        ..Removed::default()
+    };
+    if let Some(state) = change.state().filter(|_| !request.dry_run) {
+        removed = Removed::default();
+        for entry in &entries {
+            removed.join(trash::purge(state, &entry.id)?);
         }
+        if request.trash_id.is_none() {
+            for id in trash::half_purged(state)? {
+                removed.join(trash::purge(state, &id)?);
+            }
+        }
+    }
+    if removed.is_partial {
+        let warning = format!("not everything could be removed: {}", removed.left.join(", "));
+        change.engine().warn(warning);
     }
     drop(change);
     if !request.dry_run {
@@ -163,10 +180,16 @@ fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     }
     Ok(Response {
         total: entries.len(),
-        bytes: entries.iter().map(|entry| entry.bytes).sum(),
+        files: removed.files,
+        bytes: removed.bytes,
         entries: entries.iter().map(|entry| listed(engine, entry)).collect(),
         truncated: false,
     })
+}
+
+/// A sum over entries, whose numbers are only what a file says.
+fn sum(entries: &[TrashEntry], of: impl Fn(&TrashEntry) -> u64) -> u64 {
+    entries.iter().fold(0, |sum, entry| sum.saturating_add(of(entry)))
 }
 
 /// One entry as answers show it.

@@ -8,8 +8,13 @@
 )]
 
 #[path = "../common/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "each test crate uses a part of it")]
+#[allow(dead_code, unused_imports, reason = "each test crate uses a part of it")]
 mod common;
 
+mod common_ground;
+mod id;
+mod removal;
 mod repository;
+mod shipped;
+mod tampered;
 mod workspaces;

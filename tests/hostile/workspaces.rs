@@ -379,8 +379,12 @@ fn try_case(ws: &Workspace, case: &Case) -> Result<(), String> {
 /// Whether a call that needs the damaged file may say so instead of going on.
 fn may_refuse(case: &Case) -> bool {
     let name = case.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    // What a newer lbx wrote is not guessed at; a policy that cannot be read stops every tool.
-    case.damage == Damage::NewerVersion || (name == "config.toml" && case.damage != Damage::Gone)
+    // What a newer lbx wrote is not guessed at; a policy that cannot be read stops every tool; where
+    // `.lbx` is no folder, the user may have put it elsewhere, and is told.
+    let is_elsewhere = case.path == Path::new(".lbx");
+    is_elsewhere
+        || case.damage == Damage::NewerVersion
+        || (name == "config.toml" && case.damage != Damage::Gone)
 }
 
 /// A small generator of numbers; the same seed gives the same numbers.

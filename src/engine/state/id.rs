@@ -100,45 +100,90 @@ enum OfUser {
     NoPlace,
 }
 
-/// The id of the state in `lbx`, the opened `.lbx/` of the workspace at `root`.
+/// What is known of the id before anything is made.
+enum Choice {
+    /// It is settled, and may have a state already.
+    Settled(Identity),
+    /// The user's file is to be made; else the derived id serves, where there is one.
+    New(PathBuf, Option<Identity>),
+    /// There is neither a place for an id nor anything to derive it from.
+    Impossible,
+}
+
+/// Chooses the id for a workspace at `root`, whose opened `.lbx/` is `lbx`, where there is one.
+fn choose(root: BorrowedFd<'_>, lbx: Option<BorrowedFd<'_>>) -> Result<Choice, Error> {
+    if let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) {
+        return of_environment(&text).map(Choice::Settled);
+    }
+    let exists = |known: &Identity| {
+        let stat = lbx.map(|lbx| fs::stat_at(lbx, OsStr::new(known.id.as_str())));
+        stat.is_some_and(|stat| stat.is_ok_and(|stat| fs::is_folder(&stat)))
+    };
+    let of_user = of_user(root)?;
+    if let OfUser::Known(known) = &of_user
+        && exists(known)
+    {
+        return Ok(Choice::Settled(known.clone()));
+    }
+    let derived = derived().map(|id| Identity { id, origin: Origin::Derived });
+    if let Some(derived) = derived.as_ref().filter(|derived| exists(derived)) {
+        return Ok(Choice::Settled(derived.clone()));
+    }
+    Ok(match (of_user, derived) {
+        (OfUser::Known(known), _) => Choice::Settled(known),
+        (OfUser::None(folder), derived) => Choice::New(folder, derived),
+        (OfUser::NoPlace, Some(derived)) => Choice::Settled(derived),
+        (OfUser::NoPlace, None) => Choice::Impossible,
+    })
+}
+
+/// The id of this account's state in the workspace at `root`, whose opened `.lbx/` is `lbx`; nothing is
+/// made, and `None` means that there is no such state yet.
 ///
 /// The user's id comes first. A derived one is kept where this workspace has a state of that name
-/// and none of the user's: it was made when there was no place for an id. Without `make` nothing is
-/// written, and `None` means that this workspace has no state of this account.
+/// and none of the user's: it was made when there was no place for an id.
 ///
 /// # Errors
 /// `invalid_request` where the environment's id has another form, `io_error` where the user's file
 /// holds something else, or the system's.
-pub fn of(root: BorrowedFd<'_>, lbx: BorrowedFd<'_>, make: bool) -> Result<Option<Identity>, Error> {
-    if let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) {
-        return of_environment(&text).map(Some);
-    }
-    let exists =
-        |id: &StateId| fs::stat_at(lbx, OsStr::new(id.as_str())).is_ok_and(|stat| fs::is_folder(&stat));
-    let of_user = of_user(root)?;
-    if let OfUser::Known(known) = &of_user
-        && exists(&known.id)
-    {
-        return Ok(Some(known.clone()));
-    }
-    let derived = derived().map(|id| Identity { id, origin: Origin::Derived });
-    if let Some(derived) = derived.as_ref().filter(|derived| exists(&derived.id)) {
-        return Ok(Some(derived.clone()));
-    }
-    if !make {
-        return Ok(None);
-    }
-    let new = match of_user {
-        OfUser::Known(known) => Some(known),
-        OfUser::None(folder) => make_file(root, &folder)?,
-        OfUser::NoPlace => None,
+pub fn find(root: BorrowedFd<'_>, lbx: BorrowedFd<'_>) -> Result<Option<Identity>, Error> {
+    Ok(match choose(root, Some(lbx))? {
+        Choice::Settled(known) => Some(known),
+        Choice::New(..) | Choice::Impossible => None,
+    })
+}
+
+/// The same for a state that is about to be made: the user's file is made where it is missing.
+///
+/// # Errors
+/// As [`find`], and `io_error` where there is neither a place for an id nor anything to derive it from.
+pub fn make(root: BorrowedFd<'_>, lbx: BorrowedFd<'_>) -> Result<Identity, Error> {
+    let made = match choose(root, Some(lbx))? {
+        Choice::Settled(known) => Some(known),
+        Choice::New(folder, derived) => make_file(root, &folder)?.or(derived),
+        Choice::Impossible => None,
     };
-    new.or(derived).map(Some).ok_or_else(|| {
+    made.ok_or_else(|| {
         Error::new(
             ErrorKind::IoError,
             "there is no place to keep the id of lbx's state, and nothing to derive it from",
         )
         .suggest(format!("Set {VARIABLE} to {DIGITS} random hexadecimal digits, the same at every call."))
+    })
+}
+
+/// Where the id comes from, or will come from, and the id itself where it is known.
+///
+/// # Errors
+/// As [`make`].
+pub fn source(
+    root: BorrowedFd<'_>,
+    lbx: Option<BorrowedFd<'_>>,
+) -> Result<Option<(Origin, Option<StateId>)>, Error> {
+    Ok(match choose(root, lbx)? {
+        Choice::Settled(known) => Some((known.origin, Some(known.id))),
+        Choice::New(folder, _) => Some((Origin::User(folder.join(NAME)), None)),
+        Choice::Impossible => None,
     })
 }
 

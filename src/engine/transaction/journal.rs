@@ -28,7 +28,7 @@ const VERSION: u32 = 2;
 /// Size of an entry: a patch over some 100,000 files.
 const ENTRY_BYTES_MAX: u64 = 64 << 20;
 /// The largest number of a change: whatever names a larger one was not written by lbx.
-const SEQ_MAX: u64 = 1 << 48;
+pub const SEQ_MAX: u64 = 1 << 48;
 /// How the name of a number ends that was given, though its change is not in the history.
 const GIVEN: &str = ".given";
 /// Where the entries of unfinished changes are.
@@ -428,9 +428,10 @@ pub fn history(state: &State, session: &str) -> Result<Vec<u64>, Error> {
         return Ok(Vec::new());
     };
     let names = names_in(&folder)?;
-    let mut numbers: Vec<u64> =
-        names.iter().filter_map(|name| name.strip_suffix(".json")?.parse().ok()).collect();
-    numbers.retain(|seq| *seq < SEQ_MAX);
+    let is_number = |seq: &u64, name: &str| *seq < SEQ_MAX && history_name(*seq) == name;
+    let number_of =
+        |name: &String| name.strip_suffix(".json")?.parse().ok().filter(|seq| is_number(seq, name));
+    let mut numbers: Vec<u64> = names.iter().filter_map(number_of).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }

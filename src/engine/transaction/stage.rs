@@ -183,7 +183,7 @@ impl<'e> Stage<'e> {
             folders.push(folder.clone());
             let bytes = serde_json::to_vec(&folders).map_err(|error| Error::internal(error.to_string()))?;
             let name = note_name(self.id);
-            self.state.replace(staging.as_fd(), name.as_ref(), &bytes, 0o600, &format!("{name}.new"))?;
+            self.state.replace(staging.as_fd(), name.as_ref(), &bytes, &format!("{name}.new"))?;
         }
         Ok(())
     }

@@ -1,0 +1,267 @@
+//! Removing a file or folder with all that it holds, from opened folders only.
+//!
+//! No path leads the way, no symlink is followed, and nothing is removed on another mount: a folder
+//! that was swapped for a link meanwhile stays, and so does what is mounted. One folder is open at a
+//! time, however deep the tree is.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat, StatxFlags};
+use rustix::io::Errno;
+
+use super::fs;
+
+/// Names of what stays that a caller is told of.
+const LEFT_NAMED_MAX: usize = 3;
+/// Times that a folder is looked through which was not empty in the end: some file systems pass over
+/// names while others are removed.
+const PASSES_MAX: usize = 3;
+
+/// What a removal came to.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Removed {
+    /// Files that are gone, symlinks and the like among them.
+    pub files: u64,
+    /// Bytes that were in them.
+    pub bytes: u64,
+    /// What stays, and why; the first few.
+    pub left: Vec<String>,
+    /// Whether anything stays.
+    pub is_partial: bool,
+}
+
+impl Removed {
+    /// Adds what another removal came to.
+    pub fn join(&mut self, other: Self) {
+        self.files = self.files.saturating_add(other.files);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.is_partial |= other.is_partial;
+        let room = LEFT_NAMED_MAX.saturating_sub(self.left.len());
+        self.left.extend(other.left.into_iter().take(room));
+    }
+
+    /// Notes that something stays.
+    fn leave(&mut self, name: &OsStr, why: impl std::fmt::Display) {
+        self.is_partial = true;
+        if self.left.len() < LEFT_NAMED_MAX {
+            self.left.push(format!("{} ({why})", name.to_string_lossy()));
+        }
+    }
+
+    /// Notes that a name could not be removed; one that is gone already is no failure.
+    fn failed(&mut self, name: &OsStr, errno: Errno) {
+        match errno {
+            Errno::NOENT => {}
+            Errno::BUSY | Errno::XDEV => self.leave(name, "something is mounted there"),
+            // What stays in it is named already.
+            Errno::NOTEMPTY | Errno::EXIST if self.is_partial => {}
+            Errno::NOTEMPTY | Errno::EXIST => self.leave(name, "it is not empty"),
+            errno => self.leave(name, std::io::Error::from(errno)),
+        }
+    }
+}
+
+/// A folder on the way down.
+struct Level {
+    /// Its name in the folder above.
+    name: OsString,
+    /// Which folder it is.
+    stat: Stat,
+    /// Folders in it that are still to be removed.
+    below: Vec<OsString>,
+    /// Times that it was looked through.
+    passes: usize,
+}
+
+/// Removes `name` in `folder` with all that it holds.
+#[must_use]
+pub fn remove(folder: BorrowedFd<'_>, name: &OsStr) -> Removed {
+    let mut removed = Removed::default();
+    match remove_file(folder, name, &mut removed) {
+        Ok(true) => {}
+        Ok(false) => remove_folder(folder, name, &mut removed),
+        Err(errno) => removed.failed(name, errno),
+    }
+    removed
+}
+
+/// Removes whatever is no folder; `false` where it is one.
+fn remove_file(folder: BorrowedFd<'_>, name: &OsStr, removed: &mut Removed) -> Result<bool, Errno> {
+    let stat = fs::stat_at(folder, name)?;
+    if fs::is_folder(&stat) {
+        return Ok(false);
+    }
+    fs::unlink_at(folder, name, AtFlags::empty())?;
+    removed.files += 1;
+    removed.bytes = removed.bytes.saturating_add(fs::size_of(&stat));
+    Ok(true)
+}
+
+/// Removes a folder: down to where no folder is left, and up again.
+fn remove_folder(top: BorrowedFd<'_>, name: &OsStr, removed: &mut Removed) {
+    let (mut at, first) = match enter(top, name) {
+        Ok(entered) => entered,
+        Err(errno) => return removed.failed(name, errno),
+    };
+    let mut levels = vec![first];
+    while let Some(level) = levels.last_mut() {
+        if level.passes == 0 {
+            empty(&at, level, removed);
+        }
+        if let Some(name) = level.below.pop() {
+            match enter(at.as_fd(), &name) {
+                Ok((folder, level)) => {
+                    at = folder;
+                    levels.push(level);
+                }
+                Err(errno) => removed.failed(&name, errno),
+            }
+            continue;
+        }
+        let (name, passes) = (std::mem::take(&mut level.name), level.passes);
+        let above = levels.len().checked_sub(2).and_then(|above| levels.get(above));
+        let parent = match above {
+            Some(above) => match leave(&at, &above.stat) {
+                Ok(parent) => Some(parent),
+                // Someone has moved it meanwhile: what is above it now is none of ours.
+                Err(errno) => return removed.failed(&name, errno),
+            },
+            None => None,
+        };
+        let holder = parent.as_ref().map_or(top, AsFd::as_fd);
+        match fs::unlink_at(holder, &name, AtFlags::REMOVEDIR) {
+            Err(Errno::NOTEMPTY | Errno::EXIST) if passes < PASSES_MAX && !removed.is_partial => {
+                if let Some(level) = levels.last_mut() {
+                    level.name = name;
+                    empty(&at, level, removed);
+                }
+                continue;
+            }
+            Err(errno) => removed.failed(&name, errno),
+            Ok(()) => {}
+        }
+        levels.pop();
+        if let Some(parent) = parent {
+            at = parent;
+        }
+    }
+}
+
+/// Removes what is no folder from an opened one, and notes the folders.
+fn empty(folder: &OwnedFd, level: &mut Level, removed: &mut Removed) {
+    level.passes += 1;
+    let mut entries = match rustix::io::retry_on_intr(|| rustix::fs::Dir::read_from(folder)) {
+        Ok(entries) => entries,
+        Err(errno) => return removed.failed(&level.name, errno),
+    };
+    // Names are removed while they are listed: a folder of millions need not be held.
+    while let Some(entry) = entries.read() {
+        let Ok(entry) = entry else { break };
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        match remove_file(folder.as_fd(), name, removed) {
+            Ok(true) => {}
+            Ok(false) => level.below.push(name.to_owned()),
+            Err(errno) => removed.failed(name, errno),
+        }
+    }
+}
+
+/// Opens a folder below another one, on the same mount.
+fn enter(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(OwnedFd, Level), Errno> {
+    let resolve = ResolveFlags::BENEATH
+        | ResolveFlags::NO_XDEV
+        | ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_MAGICLINKS;
+    let opened = loop {
+        match rustix::fs::openat2(folder, name, fs::FOLDER, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(Errno::NOSYS | Errno::PERM) => break enter_by_look(folder, name)?,
+            outcome => break outcome?,
+        }
+    };
+    let stat = rustix::fs::fstat(&opened)?;
+    Ok((opened, Level { name: name.to_owned(), stat, below: Vec::new(), passes: 0 }))
+}
+
+/// The same where the kernel does not tell (before Linux 5.6, under a system call filter).
+fn enter_by_look(folder: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let opened = fs::open_at(folder, name, fs::FOLDER)?;
+    let is_same_device = rustix::fs::fstat(folder)?.st_dev == rustix::fs::fstat(&opened)?.st_dev;
+    if is_same_device && mount_of(folder) == mount_of(opened.as_fd()) { Ok(opened) } else { Err(Errno::XDEV) }
+}
+
+/// The mount that an opened folder is on, where the kernel tells (from Linux 5.8 on).
+#[cfg(target_os = "linux")]
+fn mount_of(folder: BorrowedFd<'_>) -> Option<u64> {
+    let flags = AtFlags::EMPTY_PATH;
+    let found = rustix::fs::statx(folder, "", flags, StatxFlags::MNT_ID).ok()?;
+    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
+}
+
+/// Elsewhere the device has to do.
+#[cfg(not(target_os = "linux"))]
+fn mount_of(_: BorrowedFd<'_>) -> Option<u64> {
+    None
+}
+
+/// Opens the folder above, if it is still the one that led here.
+fn leave(folder: &OwnedFd, above: &Stat) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let parent = fs::open_at(folder.as_fd(), OsStr::new(".."), flags)?;
+    if fs::is_same_file(&rustix::fs::fstat(&parent)?, above) { Ok(parent) } else { Err(Errno::STALE) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs as disk;
+
+    /// The opened folder at a path.
+    fn opened(path: &std::path::Path) -> OwnedFd {
+        disk::File::open(path).unwrap().into()
+    }
+
+    #[test]
+    fn a_tree_goes_and_links_are_not_followed() {
+        let outer = tempfile::tempdir().unwrap();
+        let at = |path: &str| outer.path().join(path);
+        disk::create_dir_all(at("outside")).unwrap();
+        disk::write(at("outside/precious"), "1").unwrap();
+        disk::create_dir_all(at("tree/a/b")).unwrap();
+        disk::write(at("tree/a/b/c"), "22").unwrap();
+        disk::write(at("tree/d"), "333").unwrap();
+        std::os::unix::fs::symlink(at("outside"), at("tree/a/link")).unwrap();
+        std::os::unix::fs::symlink(at("outside"), at("link")).unwrap();
+        let folder = opened(outer.path());
+        let removed = remove(folder.as_fd(), OsStr::new("tree"));
+        assert!(!removed.is_partial && removed.files == 3, "{removed:?}");
+        assert!(!at("tree").exists());
+        // A link goes itself.
+        assert_eq!(remove(folder.as_fd(), OsStr::new("link")).files, 1);
+        assert!(at("outside/precious").exists());
+        // What is not there is gone.
+        assert_eq!(remove(folder.as_fd(), OsStr::new("tree")), Removed::default());
+    }
+
+    #[test]
+    fn a_tree_of_any_depth_goes() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = opened(outer.path());
+        let mode = Mode::from_raw_mode(0o755);
+        rustix::fs::mkdirat(&folder, "tree", mode).unwrap();
+        let mut at = fs::open_at(folder.as_fd(), OsStr::new("tree"), fs::FOLDER).unwrap();
+        for _ in 0..5000 {
+            rustix::fs::mkdirat(&at, "d", mode).unwrap();
+            fs::create_at(at.as_fd(), OsStr::new("f"), 0o644).unwrap();
+            at = fs::open_at(at.as_fd(), OsStr::new("d"), fs::FOLDER).unwrap();
+        }
+        let removed = remove(folder.as_fd(), OsStr::new("tree"));
+        assert!(!removed.is_partial && removed.files == 5000, "{removed:?}");
+        assert!(!outer.path().join("tree").exists());
+    }
+}

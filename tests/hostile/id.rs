@@ -1,0 +1,186 @@
+//! Which state is this account's: the id that nobody else knows.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::common::{Call, STATE_ID, Workspace, make_fifo};
+use crate::common_ground::names_in;
+
+/// The variable that names the id; empty it counts as unset.
+const VARIABLE: &str = "LBX_STATE_ID";
+
+/// A workspace whose user has no id yet.
+fn without_id(files: &[(&str, &str)]) -> Workspace {
+    let ws = Workspace::bare(files);
+    fs::remove_dir_all(ws.outside.join("home/.local")).unwrap();
+    ws
+}
+
+/// A call whose environment names no id.
+fn call(ws: &Workspace, arguments: &[&str]) -> Call {
+    ws.call(arguments).env(VARIABLE, "")
+}
+
+/// What `config` shows of the state.
+#[track_caller]
+fn shown(call: Call) -> Value {
+    call.run().ok()["state"].take()
+}
+
+/// The user's file.
+fn id_file(ws: &Workspace) -> PathBuf {
+    ws.outside.join("home/.local/state/lbx/id")
+}
+
+/// The states in a workspace.
+fn states(ws: &Workspace) -> Vec<String> {
+    names_in(&ws.path(".lbx")).into_iter().filter(|name| name.len() == 32).collect()
+}
+
+#[test]
+fn the_id_is_made_at_first_use_and_for_this_account_alone() {
+    let ws = without_id(&[("a.txt", "a\n")]);
+    // What only looks makes nothing.
+    for look in [&["ls"][..], &["glob", "*"], &["grep", "a"], &["log"], &["session"], &["trash"], &["config"]]
+    {
+        let _ = call(&ws, look).run().success();
+    }
+    assert!(!ws.outside.join("home/.local").exists() && !ws.path(".lbx").exists());
+    let file = id_file(&ws).display().to_string();
+    assert_eq!(shown(call(&ws, &["config"])), json!({"from": "user", "file": file}));
+    call(&ws, &["append", "a.txt", "--content", "b\n"]).run().ok();
+    let id = fs::read_to_string(id_file(&ws)).unwrap();
+    let id = id.strip_suffix('\n').unwrap();
+    assert_eq!(states(&ws), [id]);
+    let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(id_file(&ws)), 0o600);
+    assert_eq!(mode(ws.outside.join("home/.local/state/lbx")), 0o700);
+    assert_eq!(mode(ws.path(".lbx").join(id)), 0o700);
+    assert_eq!(names_in(&ws.outside.join("home/.local/state/lbx")), ["id"]);
+    let folder = format!(".lbx/{id}");
+    assert_eq!(shown(call(&ws, &["config"])), json!({"from": "user", "file": file, "folder": folder}));
+    call(&ws, &["undo"]).run().ok();
+    ws.holds("a.txt", "a\n");
+}
+
+#[test]
+fn of_many_first_calls_all_agree() {
+    let ws = without_id(&[("a.txt", "")]);
+    let calls: Vec<_> = (0..12)
+        .map(|number| {
+            let session = number.to_string();
+            call(&ws, &["append", "a.txt", "--content", "x\n", "--session", &session]).spawn()
+        })
+        .collect();
+    for call in calls {
+        let output = call.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+    assert_eq!(states(&ws).len(), 1);
+    ws.holds("a.txt", "x\n".repeat(12));
+    assert_eq!(names_in(&ws.outside.join("home/.local/state/lbx")), ["id"]);
+}
+
+#[test]
+fn the_environment_says_which_state_is_shared() {
+    let ws = without_id(&[("a.txt", "a\n")]);
+    let id = "00112233445566778899aabbccddeeff";
+    ws.call(&["append", "a.txt", "--content", "b\n"]).env(VARIABLE, id).run().ok();
+    assert_eq!(states(&ws), [id]);
+    assert!(!id_file(&ws).exists());
+    let folder = format!(".lbx/{id}");
+    assert_eq!(
+        shown(ws.call(&["config"]).env(VARIABLE, id)),
+        json!({"from": "environment", "folder": folder})
+    );
+    for bad in ["x", "../../../../../../../../../../etc", &id.to_uppercase(), &format!("{id}0")] {
+        let error = ws.call(&["undo"]).env(VARIABLE, bad).run().error("invalid_request");
+        assert!(error["message"].as_str().unwrap().contains(VARIABLE), "{error}");
+    }
+    ws.holds("a.txt", "a\nb\n");
+}
+
+#[test]
+fn where_there_is_no_place_for_an_id_it_is_derived_and_then_kept() {
+    let nowhere = |ws: &Workspace| ws.outside.join("nowhere").into_os_string();
+    let ws = without_id(&[("a.txt", "a\n")]);
+    let derived = shown(call(&ws, &["config"]).env("HOME", nowhere(&ws)));
+    assert_eq!(derived["from"], "derived");
+    call(&ws, &["append", "a.txt", "--content", "b\n"]).env("HOME", nowhere(&ws)).run().ok();
+    assert!(!ws.outside.join("nowhere").exists());
+    assert_eq!(shown(call(&ws, &["config"]).env("HOME", nowhere(&ws))), derived);
+    // The home is there again: this workspace keeps what it has, others begin with the user's own.
+    assert_eq!(shown(call(&ws, &["config"])), derived);
+    call(&ws, &["undo"]).run().ok();
+    ws.holds("a.txt", "a\n");
+    assert!(!id_file(&ws).exists());
+    assert_eq!(states(&ws).len(), 1);
+    let other = ws.outside.join("other");
+    fs::create_dir(&other).unwrap();
+    let there = |arguments: &[&str]| {
+        Call::new(&other, &ws.outside.join("home")).env(VARIABLE, "").arguments(arguments)
+    };
+    there(&["write", "x", "--content", "x"]).run().ok();
+    assert!(id_file(&ws).exists());
+    assert_eq!(there(&["config"]).run().ok()["state"]["from"], "user");
+    assert_eq!(shown(call(&ws, &["config"])), derived);
+}
+
+#[test]
+fn a_home_that_cannot_be_written_is_no_place() {
+    let ws = without_id(&[("a.txt", "a\n")]);
+    fs::set_permissions(ws.outside.join("home"), fs::Permissions::from_mode(0o555)).unwrap();
+    let Some(append) = ws.call_unprivileged(&["append", "a.txt", "--content", "b\n"]) else { return };
+    append.env(VARIABLE, "").run().ok();
+    let config = ws.call_unprivileged(&["config"]).unwrap().env(VARIABLE, "");
+    assert_eq!(shown(config)["from"], "derived");
+    fs::set_permissions(ws.outside.join("home"), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn an_id_that_lies_in_the_workspace_is_not_believed() {
+    let ws = without_id(&[("a.txt", "a\n"), ("sub/b.txt", "b\n")]);
+    let id = "00112233445566778899aabbccddeeff";
+    ws.write(".local/state/lbx/id", format!("{id}\n"));
+    ws.write("state/lbx/id", format!("{id}\n"));
+    symlink(ws.path("state"), ws.outside.join("state")).unwrap();
+    fs::create_dir_all(ws.path(".lbx").join(id)).unwrap();
+    let homes = [("HOME", ws.root.clone()), ("XDG_STATE_HOME", ws.outside.join("state"))];
+    for (variable, folder) in homes {
+        let config = call(&ws, &["config"]).env(variable, folder);
+        assert_eq!(shown(config)["from"], "derived", "{variable}");
+    }
+    // Nor is one made there.
+    fs::remove_dir_all(ws.path(".local")).unwrap();
+    call(&ws, &["append", "a.txt", "--content", "b\n"]).env("HOME", &ws.root).run().warned("home folder");
+    assert!(!ws.path(".local").exists());
+}
+
+#[test]
+fn a_file_that_holds_no_id_is_named_and_stays() {
+    let ws = Workspace::bare(&[("a.txt", "a\n")]);
+    let file = id_file(&ws);
+    let shown = file.display().to_string();
+    let set: [(&str, &dyn Fn()); 5] = [
+        ("garbage", &|| fs::write(&file, "../../../../../../../../../../x\n").unwrap()),
+        ("empty", &|| fs::write(&file, "").unwrap()),
+        ("a FIFO", &|| make_fifo(&file)),
+        ("a link", &|| symlink("/dev/zero", &file).unwrap()),
+        ("a folder", &|| fs::create_dir(&file).unwrap()),
+    ];
+    for (what, set) in set {
+        let _ = fs::remove_file(&file);
+        set();
+        let error = call(&ws, &["append", "a.txt", "--content", "b\n"]).run().error("io_error");
+        assert_eq!(error["path"], shown.as_str(), "{what}");
+        call(&ws, &["config"]).run().warned(&shown);
+        let read = call(&ws, &["read", "a.txt"]).run().warned("could not be noted");
+        assert_eq!(read["content"], "a\n", "{what}");
+    }
+    fs::remove_dir(&file).unwrap();
+    call(&ws, &["append", "a.txt", "--content", "b\n"]).run().ok();
+    assert_ne!(states(&ws), [STATE_ID]);
+}

@@ -1,0 +1,172 @@
+//! What a clone or an archive brings in `.lbx/`.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::common::{STATE_ID, Workspace};
+use crate::common_ground::{SPARSE_BYTES, Trap, names_in, nothing_outside};
+
+/// The id of whoever prepared the workspace.
+const THEIRS: &str = "00112233445566778899aabbccddeeff";
+
+/// A workspace with a state of someone else: history, trash, backups, a session that has read all, an
+/// open entry, and the same where older versions kept it.
+fn shipped() -> Workspace {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("build.sh", "evil\n"), ("gone.txt", "gone\n")]);
+    let theirs = |arguments: &[&str]| ws.call(arguments).env("LBX_STATE_ID", THEIRS).run();
+    theirs(&["read", "a.txt"]).ok();
+    theirs(&["write", "a.txt", "--content", "changed\n"]).ok();
+    theirs(&["append", "a.txt", "--content", "more\n"]).ok();
+    theirs(&["delete", "gone.txt"]).ok();
+    theirs(&["undo"]).ok();
+    theirs(&["delete", "gone.txt"]).ok();
+    let entry = json!({
+        "version": 1, "id": "change-000000000000-1-0", "session": "../../x", "tool": "delete", "seq": 1,
+        "time": 1, "subject": "x", "folders": [],
+        "files": [{"path": ".git/HEAD", "before": null, "after": null, "staged": null}],
+        "moves": [{"from": "build.sh", "to": ".git/hooks/pre-commit"}],
+    });
+    let open = format!(".lbx/{THEIRS}/journal/open/change-000000000000-1-0.json");
+    ws.write(&open, entry.to_string());
+    let copied =
+        Command::new("cp").args(["-a", ".", ".."]).current_dir(ws.path(".lbx").join(THEIRS)).status();
+    assert!(copied.unwrap().success());
+    ws
+}
+
+/// All that is in `.lbx/` and not in the account's own state.
+fn theirs(ws: &Workspace) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut folders = vec![ws.path(".lbx")];
+    while let Some(folder) = folders.pop() {
+        for name in names_in(&folder) {
+            let path = folder.join(&name);
+            if path.is_dir() && name != STATE_ID {
+                folders.push(path);
+            } else if path.is_file() && name != "lock" {
+                found.push((path.display().to_string(), fs::read(&path).unwrap()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_state_that_came_with_the_workspace_is_not_looked_at() {
+    let ws = shipped();
+    let head = fs::read(ws.path(".git/HEAD")).unwrap();
+    let before = theirs(&ws);
+    assert!(before.len() > 20, "{}", before.len());
+    nothing_outside(&ws, "all tools", || {
+        ws.lbx(&["undo"]).error("not_found");
+        ws.lbx(&["redo"]).error("not_found");
+        ws.lbx(&["restore", "gone.txt"]).error("not_found");
+        assert_eq!(ws.lbx(&["trash"]).ok()["total"], 0);
+        let records = ws.lbx(&["audit"]).ok()["records"].take();
+        assert!(records.as_array().unwrap().iter().all(|record| record["outcome"] != "ok"), "{records}");
+        // Their session has read it; this one has not.
+        ws.lbx(&["write", "a.txt", "--content", "x"]).error("not_read");
+        ws.lbx(&["append", "a.txt", "--content", "innocent\n"]).ok();
+        ws.lbx(&["undo"]).ok();
+        ws.lbx(&["trash", "purge"]).ok();
+        ws.lbx(&["gc", "--keep-days", "0"]).ok();
+        ws.lbx(&["snapshot"]).ok();
+    });
+    ws.holds("a.txt", "changed\nmore\n");
+    assert_eq!(fs::read(ws.path(".git/HEAD")).unwrap(), head);
+    assert!(!ws.path(".git/hooks/pre-commit").exists());
+    assert_eq!(theirs(&ws), before);
+}
+
+#[test]
+fn links_in_place_of_folders_of_the_state_lead_nowhere() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    for name in ["scan", "trash", "backups", "journal", "sessions", "audit", "staging", "repo.git", THEIRS] {
+        Trap::LinkToFolder.set(&ws, &format!(".lbx/{name}"));
+    }
+    nothing_outside(&ws, "links", || {
+        ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
+        ws.lbx(&["snapshot"]).ok();
+        ws.lbx(&["delete", "a.txt"]).ok();
+        ws.lbx(&["trash", "purge"]).ok();
+        ws.lbx(&["gc", "--keep-days", "0"]).ok();
+    });
+}
+
+#[test]
+fn whatever_stands_in_the_locks_place_is_set_aside() {
+    for trap in Trap::ALL {
+        let ws = Workspace::with(&[("a.txt", "a\n")]);
+        trap.set(&ws, ".lbx/lock");
+        let what = format!("{trap:?}");
+        nothing_outside(&ws, &what, || {
+            ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
+            ws.lbx(&["undo"]).ok();
+        });
+        let stat = fs::symlink_metadata(ws.path(".lbx/lock")).unwrap();
+        assert!(stat.is_file(), "{what}");
+        let aside =
+            names_in(&ws.path(".lbx")).into_iter().filter(|name| name.starts_with("lock.aside-")).count();
+        match trap {
+            // A file's content is never read, and stays.
+            Trap::Sparse => assert_eq!((stat.len(), aside), (SPARSE_BYTES, 0)),
+            Trap::Garbage => {
+                assert_eq!(aside, 0);
+                assert!(ws.read_bytes(".lbx/lock").starts_with(b"\xff"));
+            }
+            Trap::Empty => assert_eq!(aside, 0),
+            _ => assert_eq!(aside, 1, "{what}"),
+        }
+    }
+}
+
+#[test]
+fn many_calls_that_find_a_trap_for_a_lock_still_take_turns() {
+    let ws = Workspace::with(&[("a.txt", "")]);
+    Trap::LinkToFile.set(&ws, ".lbx/lock");
+    nothing_outside(&ws, "many calls", || {
+        let calls: Vec<_> = (0..12)
+            .map(|number| {
+                let session = number.to_string();
+                ws.call(&["append", "a.txt", "--content", "x\n", "--session", &session]).spawn()
+            })
+            .collect();
+        for call in calls {
+            assert!(call.wait_with_output().unwrap().status.success());
+        }
+    });
+    ws.holds("a.txt", "x\n".repeat(12));
+    assert_eq!(ws.snapshots().len(), 12);
+}
+
+#[test]
+fn a_lock_that_this_account_may_not_write_is_taken_all_the_same() {
+    let ws = Workspace::bare(&[("a.txt", "a\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
+    ws.chmod(".lbx/lock", 0o444);
+    let Some(append) = ws.call_unprivileged(&["append", "a.txt", "--content", "c\n"]) else { return };
+    append.run().ok();
+    ws.holds("a.txt", "a\nb\nc\n");
+}
+
+#[test]
+fn a_shipped_gitignore_shows_git_no_backup() {
+    let ours = b"# lbx keeps its own state here.\n*\n!/config.toml\n";
+    let shipped = |ws: &Workspace| ws.write(".lbx/.gitignore", "!*\n!**/*\n");
+    let traps = Trap::ALL.map(|trap| move |ws: &Workspace| trap.set(ws, ".lbx/.gitignore"));
+    let all: Vec<&dyn Fn(&Workspace)> =
+        std::iter::once(&shipped as &dyn Fn(&Workspace)).chain(traps.iter().map(|trap| trap as _)).collect();
+    for (number, set) in all.into_iter().enumerate() {
+        let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", "*.key\n"), ("x.key", "SECRET\n")]);
+        set(&ws);
+        nothing_outside(&ws, &number.to_string(), || {
+            ws.lbx(&["append", "x.key", "--content", "SECRET2\n"]).warned("git ignores it");
+        });
+        assert_eq!(ws.read_bytes(".lbx/.gitignore"), ours, "{number}");
+        let listed = ws.git(&["status", "--porcelain", "-uall", ".lbx"]);
+        assert_eq!(listed, "", "{number}");
+    }
+}

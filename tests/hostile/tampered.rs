@@ -1,0 +1,167 @@
+//! The account's own state, tampered with: parsed as hostile input all the same.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::common::{Workspace, sha256, state};
+use crate::common_ground::{SPARSE_BYTES, Trap, nothing_outside};
+
+/// Where the backup of some bytes is.
+fn backup_of(bytes: &[u8]) -> String {
+    let name = sha256(bytes);
+    state(&format!("backups/{}/{}", &name[..2], &name[2..]))
+}
+
+#[test]
+fn a_backup_counts_only_if_its_bytes_have_its_name() {
+    // Git ignores it, so that no snapshot has the old bytes too.
+    let ws = Workspace::with(&[("a.txt", "old\n"), (".gitignore", "*\n")]);
+    let _ = ws.lbx(&["append", "a.txt", "--content", "new\n"]).success();
+    let backup = backup_of(b"old\n");
+    ws.holds(&backup, "old\n");
+    // Of the right size.
+    ws.write(&backup, "bad\n");
+    ws.unchanged(|| assert_eq!(ws.lbx(&["undo"]).envelope()["ok"], false));
+    for trap in Trap::ALL {
+        trap.set(&ws, &backup);
+        nothing_outside(&ws, &format!("{trap:?}"), || {
+            ws.unchanged(|| assert_eq!(ws.lbx(&["undo"]).envelope()["ok"], false, "{trap:?}"));
+        });
+    }
+    fs::remove_dir_all(ws.path(&backup)).or_else(|_| fs::remove_file(ws.path(&backup))).unwrap();
+    ws.write(&backup, "old\n");
+    let _ = ws.lbx(&["undo"]).success();
+    ws.holds("a.txt", "old\n");
+}
+
+#[test]
+fn a_backup_that_is_false_is_made_anew_by_the_next_change() {
+    for trap in [None].into_iter().chain(Trap::ALL.map(Some)) {
+        let ws = Workspace::with(&[("a.txt", "old\n")]);
+        ws.lbx(&["append", "a.txt", "--content", "new\n"]).ok();
+        ws.lbx(&["undo"]).ok();
+        let backup = backup_of(b"old\n");
+        match trap {
+            None => ws.write(&backup, "bad\n"),
+            Some(trap) => trap.set(&ws, &backup),
+        }
+        nothing_outside(&ws, &format!("{trap:?}"), || {
+            ws.lbx(&["append", "a.txt", "--content", "other\n"]).ok();
+            ws.holds(&backup, "old\n");
+            ws.lbx(&["undo"]).ok();
+        });
+        ws.holds("a.txt", "old\n");
+    }
+}
+
+#[test]
+fn a_number_that_no_change_can_follow_overwrites_nothing() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    for text in ["b\n", "c\n"] {
+        ws.lbx(&["append", "a.txt", "--content", text]).ok();
+    }
+    let file = state("sessions/default.json");
+    let history = ws.path(&state("journal/done/default"));
+    let count = || fs::read_dir(&history).unwrap().count();
+    for (seq, warns) in [(u64::MAX, true), (u64::MAX - 1, true), (1, false), (0, false)] {
+        let mut session: Value = serde_json::from_slice(&ws.read_bytes(&file)).unwrap();
+        session["seq"] = json!(seq);
+        ws.write(&file, session.to_string());
+        let before = count();
+        let answer = ws.lbx(&["append", "a.txt", "--content", "d\n"]).success();
+        assert_eq!(answer.get("warnings").is_some(), warns, "{seq}: {answer}");
+        assert_eq!(count(), before + 1, "{seq}");
+    }
+    // A history that claims such a number is not believed either.
+    fs::copy(history.join("00000001.json"), history.join(format!("{}.json", u64::MAX))).unwrap();
+    fs::write(ws.path(&file), "{}").unwrap();
+    let _ = ws.lbx(&["append", "a.txt", "--content", "e\n"]).success();
+    ws.lbx(&["undo"]).ok();
+    ws.holds("a.txt", format!("a\nb\nc\n{}", "d\n".repeat(4)));
+}
+
+/// Every file and folder of a state, from the workspace root.
+fn everything_in(ws: &Workspace) -> Vec<String> {
+    let (mut found, mut folders) = (Vec::new(), vec![ws.path(&state(""))]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("content") && !path.ends_with("repo.git") {
+                folders.push(path.clone());
+            }
+            found.push(path.strip_prefix(&ws.root).unwrap().to_str().unwrap().to_owned());
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A workspace with something in every part of its state.
+fn lived_in() -> Workspace {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n"), ("d/e.txt", "e\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "a", "--new-string", "A"]).ok();
+    ws.lbx(&["delete", "b.txt"]).ok();
+    ws.lbx(&["move", "d", "f"]).ok();
+    ws.lbx(&["snapshot"]).ok();
+    ws.lbx(&["undo"]).ok();
+    ws
+}
+
+/// Tools that look into the state.
+const CALLS: &[&[&str]] = &[
+    &["read", "a.txt"],
+    &["session"],
+    &["session", "list"],
+    &["audit", "--verify"],
+    &["trash"],
+    &["log"],
+    &["diff"],
+    &["redo"],
+    &["undo"],
+    &["restore", "b.txt"],
+    &["gc"],
+    &["trash", "purge"],
+    &["snapshot"],
+];
+
+#[test]
+fn whatever_stands_in_a_state_files_place_hurts_nobody() {
+    let model = lived_in();
+    let all = everything_in(&model);
+    assert!(all.len() > 20, "{all:?}");
+    // Each path with one trap, so that the traps are spread over all of them, the folders too.
+    for (number, path) in all.iter().enumerate() {
+        let trap = Trap::ALL[number % Trap::ALL.len()];
+        let what = format!("{trap:?} at {path}");
+        let ws = model.copy();
+        trap.set(&ws, path);
+        nothing_outside(&ws, &what, || {
+            for call in CALLS {
+                let answer = ws.lbx(call).envelope();
+                let kind = answer["error"]["kind"].as_str().unwrap_or_default();
+                assert!(!["internal", "timeout"].contains(&kind), "{what}: {call:?}: {answer}");
+                assert!(!answer.to_string().contains("SECRET"), "{what}: {call:?}: {answer}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_terabyte_in_place_of_a_state_file_is_not_read() {
+    let model = lived_in();
+    let files: Vec<String> =
+        everything_in(&model).into_iter().filter(|path| model.path(path).is_file()).collect();
+    for path in files {
+        let ws = model.copy();
+        Trap::Sparse.set(&ws, &path);
+        for call in [&["append", "a.txt", "--content", "x\n"][..], &["session"], &["audit"], &["undo"]] {
+            let answer = ws.lbx(call).envelope();
+            let is_internal = answer["error"]["kind"] == "internal";
+            assert!(!is_internal, "{path}: {call:?}: {answer}");
+        }
+        let is_sparse = fs::metadata(ws.path(&path)).is_ok_and(|stat| stat.len() == SPARSE_BYTES);
+        assert!(!is_sparse || !path.contains("/sessions/default.json"), "{path}");
+    }
+}
