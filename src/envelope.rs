@@ -57,6 +57,9 @@ struct Envelope<'a, D> {
     /// The refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Refusal<'a>>,
+    /// True where nothing was changed because that was asked for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    dry_run: bool,
     /// What the caller should know though the call succeeded.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     warnings: &'a [String],
@@ -107,6 +110,7 @@ impl<'a> Frame<'a> {
             id: self.id,
             data: None,
             error: None,
+            dry_run: self.outcome.dry_run,
             warnings: &self.outcome.warnings,
             snapshot: self.outcome.snapshot.as_deref(),
         }

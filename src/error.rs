@@ -185,7 +185,7 @@ impl ErrorKind {
             Self::StaleFile => "Re-read the file to obtain the current sha256 and re-apply your edit.",
             Self::NoMatch => "Read the file and copy old_string from it exactly, whitespace included.",
             Self::AmbiguousMatch => {
-                "Include more surrounding lines in old_string, or set replace_all to change every place."
+                "Include more surrounding lines in old_string; where every match is meant, set replace_all."
             }
             Self::PatchInvalid => "Correct the patch at the line named and send it again.",
             Self::PatchConflict => "Read the file and make the patch anew against what is there.",
@@ -202,9 +202,9 @@ impl ErrorKind {
             Self::PermissionDenied => "Ask the owner of the file for access, or work on another path.",
             Self::CommandDenied => "Use a command that the policy allows.",
             Self::SandboxNotFound => "List the sandboxes, or leave the sandbox out.",
-            Self::LockTimeout => "Another lbx call holds the workspace: try again.",
+            Self::LockTimeout => "Another lbx call is at work: try again.",
             Self::Timeout => "Narrow the path or the pattern and try again.",
-            Self::NoSpace => "Free some disk space and repeat the call.",
+            Self::NoSpace => "Tell the user that the disk is full; repeat the call once there is room.",
             Self::IoError => "Look at the disk; nothing was half-written, so the call can be repeated.",
             Self::SnapshotFailed => {
                 "The change is on disk: repair what the message names, or go on without require_snapshot."

@@ -104,7 +104,7 @@ pub fn first_of(one: u8, other: u8) -> u8 {
 
 /// Prints the payload alone, and the rest on stderr.
 fn answer_as_text(reply: &dyn Reply, options: &Options, outcome: &Outcome) -> u8 {
-    let mut text = Text::new(options.null);
+    let mut text = Text::new(options.null).of_a_dry_run(outcome.dry_run);
     reply.text(&mut text);
     let printed = print(&text.out);
     for note in text.notes {

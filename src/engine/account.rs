@@ -174,7 +174,8 @@ fn carried(path: &WorkspacePath, from: &WorkspacePath, to: &WorkspacePath) -> Op
 }
 
 /// Whether a path lies in lbx's own folder, as the trash does.
-fn is_own(path: &WorkspacePath) -> bool {
+#[must_use]
+pub fn is_own(path: &WorkspacePath) -> bool {
     path.components().next().is_some_and(|name| protected_component(name.as_ref()).is_some())
 }
 

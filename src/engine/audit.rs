@@ -171,7 +171,7 @@ pub enum Durable {
 /// `lock_timeout`, or the system's; then the log is as it was.
 pub fn append(state: &State, record: Record, durable: Durable) -> Result<(), Error> {
     let folder = state.folder(FOLDER)?;
-    let _lock = state.lock(folder.as_fd(), LOCK)?;
+    let _lock = state.lock(folder.as_fd(), LOCK, "the audit log")?;
     let io = |source: std::io::Error| Error::io("write", shown(FOLDER), source);
     let head = Head::read(&folder);
     let mut file = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;

@@ -85,6 +85,8 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// The commit that holds what the call changed.
     pub snapshot: Option<String>,
+    /// Whether the call only tried, so that what it answers did not happen.
+    pub dry_run: bool,
 }
 
 impl Engine {
@@ -143,6 +145,12 @@ impl Engine {
     /// Notes that the call only tries.
     pub fn set_dry_run(&mut self, dry_run: bool) {
         self.dry_run = dry_run;
+    }
+
+    /// Whether the call only tries.
+    #[must_use]
+    pub const fn is_dry_run(&self) -> bool {
+        self.dry_run
     }
 
     /// Notes what the call has changed, and the change's own name where it has one.
@@ -247,7 +255,7 @@ impl Engine {
                 self.warn(format!("what was read could not be noted for this session: {}", error.message()));
             }
         }
-        Outcome { warnings: self.warnings, snapshot: self.snapshot }
+        Outcome { warnings: self.warnings, snapshot: self.snapshot, dry_run: self.dry_run }
     }
 
     /// Puts what was seen into the state file, where it is news.

@@ -23,9 +23,9 @@ impl Workspace {
             Error::new(ErrorKind::NotFound, format!("no such file: {}", place.shown())).at(place.shown());
         match near.as_slice() {
             [] => error,
-            [first, ..] => {
-                let suggestion = format!("Did you mean {}? Repeat the call with {first}.", near.join(", "));
-                error.suggest(suggestion).detail("near", near)
+            // A question and no order: a guess may be a file that nobody meant.
+            near_ones => {
+                error.suggest(format!("Did you mean {}?", near_ones.join(", "))).detail("near", near)
             }
         }
     }

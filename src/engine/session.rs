@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fmt;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -378,6 +378,25 @@ impl SessionState {
 /// # Errors
 /// `io_error` where a newer version wrote it, or the system's.
 pub fn load(state: &State, id: &SessionId) -> Result<(SessionState, Option<String>), Error> {
+    load_or(state, id, &set_aside)
+}
+
+/// The same without touching the file.
+///
+/// # Errors
+/// As [`load`].
+pub fn look_at(state: &State, id: &SessionId) -> Result<(SessionState, Option<String>), Error> {
+    let say =
+        |_: &OwnedFd, _: &str| "the session's state file is damaged, so nothing counts as read".to_owned();
+    load_or(state, id, &say)
+}
+
+/// The session `id` as its file has it; what `damaged` says of a damaged one is the warning.
+fn load_or(
+    state: &State,
+    id: &SessionId,
+    damaged: &dyn Fn(&OwnedFd, &str) -> String,
+) -> Result<(SessionState, Option<String>), Error> {
     let Some(folder) = state.find_folder(FOLDER)? else {
         return Ok((SessionState::default(), None));
     };
@@ -391,15 +410,14 @@ pub fn load(state: &State, id: &SessionId) -> Result<(SessionState, Option<Strin
         }
         Ok(Some(bytes)) => bytes,
         Err(source) if is_no_state_file(&source) => {
-            return Ok((SessionState::default(), Some(set_aside(&folder, &name))));
+            return Ok((SessionState::default(), Some(damaged(&folder, &name))));
         }
         Err(source) => return Err(Error::io("read", shown(&format!("{FOLDER}/{name}")), source)),
     };
     if let Some(session) = parse(&bytes, &name)? {
         Ok((session, None))
     } else {
-        let aside = set_aside(&folder, &name);
-        Ok((SessionState::default(), Some(aside)))
+        Ok((SessionState::default(), Some(damaged(&folder, &name))))
     }
 }
 
@@ -413,7 +431,7 @@ pub fn update(
     change: impl FnOnce(&mut SessionState),
 ) -> Result<Option<String>, Error> {
     let folder = state.folder(FOLDER)?;
-    let _lock = state.lock(folder.as_fd(), &lock_name(id.as_str()))?;
+    let _lock = state.lock(folder.as_fd(), &lock_name(id.as_str()), &format!("session {id}"))?;
     let (mut session, warning) = load(state, id)?;
     session.ended = false;
     change(&mut session);
@@ -526,7 +544,7 @@ pub fn is_no_state_file(source: &std::io::Error) -> bool {
 }
 
 /// Puts a damaged file aside, and says so.
-fn set_aside(folder: &impl AsFd, name: &str) -> String {
+fn set_aside(folder: &OwnedFd, name: &str) -> String {
     let damaged = format!("{name}.damaged-{}", seconds_now());
     let where_to = match fs::rename_at(folder, name, folder, damaged.as_str()) {
         Ok(()) => format!("it was set aside as {}", shown(&format!("{FOLDER}/{damaged}"))),

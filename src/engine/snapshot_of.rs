@@ -4,6 +4,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Engine;
+use super::account::is_own;
 use super::path::WorkspacePath;
 use super::policy::settings::Key;
 use super::snapshot::{
@@ -68,7 +69,7 @@ pub fn record(engine: &mut Engine, record: &Record<'_>) -> Result<(), Error> {
     }
     let ahead = || AllAhead::clone(&record.ahead);
     match uninterrupted(|| open(engine)?.knowing(ahead()).record(&change_of(record))) {
-        Ok(recorded) => take(engine, recorded),
+        Ok(recorded) => take(engine, recorded, record.entry),
         Err(error) => engine.snapshot_failed(&error.to_string()),
     }
 }
@@ -289,12 +290,12 @@ fn change_of<'a>(record: &'a Record<'_>) -> Change<'a> {
 }
 
 /// Takes over what a snapshot has to say.
-fn take(engine: &mut Engine, recorded: Recorded) -> Result<(), Error> {
+fn take(engine: &mut Engine, recorded: Recorded, entry: &Entry) -> Result<(), Error> {
     for warning in recorded.warnings {
         engine.warn(warning);
     }
-    let left_out = listed(&recorded.left_out)
-        .map(|list| format!("not in the snapshot: {list}; the old bytes are in the backup"));
+    let left_out =
+        listed(&recorded.left_out).map(|list| format!("not in the snapshot: {list}{}", kept(entry)));
     match (recorded.id, left_out) {
         (Some(id), left_out) => {
             engine.set_snapshot(id);
@@ -306,6 +307,19 @@ fn take(engine: &mut Engine, recorded: Recorded) -> Result<(), Error> {
             engine.warn_if(left_out);
             Ok(())
         }
+    }
+}
+
+/// Where the old bytes of a change are, beside the snapshot.
+fn kept(entry: &Entry) -> &'static str {
+    let is_trashed = entry.moves.iter().any(|moved| is_own(&moved.to));
+    let is_backed_up = entry.files.iter().any(|file| file.before.is_some());
+    match (is_trashed, is_backed_up) {
+        (true, false) => "; what was deleted is in the trash",
+        (true, true) => "; what was deleted is in the trash, the old bytes of the others are in the backup",
+        (false, true) => "; the old bytes are in the backup",
+        // What moves or is new has no old bytes that could be lost.
+        (false, false) => "",
     }
 }
 

@@ -229,7 +229,7 @@ impl State {
         }
     }
 
-    /// Takes the exclusive lock `name` in `folder`, waiting until it is free.
+    /// Takes the exclusive lock `name` in `folder`, that of `what`, waiting until it is free.
     ///
     /// The lock is advisory (`flock`) and dies with its holder. It is handed on in the order of
     /// waiting, so a long queue is no reason to give up; one holder that keeps it for too long is
@@ -237,8 +237,8 @@ impl State {
     ///
     /// # Errors
     /// `lock_timeout`, or the system's.
-    pub fn lock(&self, folder: BorrowedFd<'_>, name: &str) -> Result<Lock, Error> {
-        self.wait_for(folder, name, 0o600)
+    pub fn lock(&self, folder: BorrowedFd<'_>, name: &str, what: &str) -> Result<Lock, Error> {
+        self.wait_for((folder, name), 0o600, what)
     }
 
     /// Takes the lock that every change in the workspace holds, whichever account makes it.
@@ -246,7 +246,7 @@ impl State {
     /// # Errors
     /// As [`Self::lock`].
     pub fn lock_workspace(&self) -> Result<Lock, Error> {
-        self.wait_for(self.shared.as_fd(), WORKSPACE_LOCK, 0o666)
+        self.wait_for((self.shared.as_fd(), WORKSPACE_LOCK), 0o666, "the workspace")
     }
 
     /// Takes the same lock if it is free at once.
@@ -261,13 +261,13 @@ impl State {
         }
     }
 
-    /// Takes a lock, whose file gets `mode` less the umask.
-    fn wait_for(&self, folder: BorrowedFd<'_>, name: &str, mode: u32) -> Result<Lock, Error> {
+    /// Takes the lock of `what`, whose file gets `mode` less the umask.
+    fn wait_for(&self, (folder, name): (BorrowedFd<'_>, &str), mode: u32, what: &str) -> Result<Lock, Error> {
         match lock::take(folder, name, mode, Some(self.lock_wait)) {
             Ok(Asked::Held(lock)) => Ok(lock),
             Ok(Asked::Busy) => Err(Error::new(
                 ErrorKind::LockTimeout,
-                format!("another lbx call held {} for {} s", shown(name), self.lock_wait.as_secs()),
+                format!("another lbx call held the lock of {what} for {} s", self.lock_wait.as_secs()),
             )),
             Err(source) => Err(Error::io("lock", shown(name), source)),
         }

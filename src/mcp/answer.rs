@@ -59,7 +59,7 @@ fn structured(reply: &dyn Reply, outcome: &Outcome) -> Result<CallToolResult, Er
 
 /// The payload as text, and in a block of its own what a person would read on stderr.
 fn text(reply: &dyn Reply, outcome: &Outcome) -> CallToolResult {
-    let mut text = Text::of_fields();
+    let mut text = Text::of_fields().of_a_dry_run(outcome.dry_run);
     reply.text(&mut text);
     let mut notes = text.notes;
     notes.extend(outcome.warnings.iter().map(|warning| format!("warning: {}", escaped::line(warning))));
@@ -105,6 +105,9 @@ fn warnings(outcome: &Outcome) -> Option<ContentBlock> {
 /// An object with warnings and snapshot among its fields.
 fn with_outcome(mut value: Value, outcome: &Outcome) -> Value {
     if let Some(object) = value.as_object_mut() {
+        if outcome.dry_run {
+            object.insert("dry_run".to_owned(), true.into());
+        }
         if !outcome.warnings.is_empty() {
             object.insert("warnings".to_owned(), outcome.warnings.clone().into());
         }

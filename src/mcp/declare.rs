@@ -121,6 +121,7 @@ fn output_schema(tool: &Entry) -> JsonObject {
     }
     fields.insert("warnings".to_owned(), json!({ "type": "array" }));
     if tool.effect != Effect::Reads {
+        fields.insert("dry_run".to_owned(), json!({ "type": "boolean" }));
         fields.insert("snapshot".to_owned(), json!({ "type": "string" }));
     }
     let mut schema =

@@ -60,8 +60,9 @@ pub enum Response {
 pub struct Deleted {
     /// Where it was
     pub path: String,
-    /// Its name in the trash; restore takes it
-    pub trash_id: String,
+    /// Its name in the trash; restore takes it. Absent in a dry run
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trash_id: Option<String>,
     /// Files in it
     pub files: u64,
     /// Bytes in them
@@ -113,7 +114,8 @@ impl Tool for Delete {
         for one in deleted {
             let (path, files) = (escaped::name(&one.path), counted(one.files, "file"));
             let bytes = counted(one.bytes, "byte");
-            text.line(&format!("delete: {path} ({files}, {bytes}; trash {})", one.trash_id));
+            let trash = one.trash_id.as_ref().map(|id| format!("; trash {id}")).unwrap_or_default();
+            text.change(&format!("delete: {path} ({files}, {bytes}{trash})"));
         }
     }
 }
@@ -129,7 +131,7 @@ fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Dele
     if is_folder && !request.recursive {
         return Err(Error::new(ErrorKind::IsADirectory, format!("{shown} is a directory"))
             .at(shown)
-            .suggest("Set recursive to delete it with all that it holds; restore brings it back."));
+            .suggest("Where the folder with all that it holds is meant, set recursive; else name a file."));
     }
     change.must_have_sha256(&place, request.expected_sha256)?;
     let session = change.engine().session().as_str().to_owned();
@@ -137,7 +139,8 @@ fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Dele
     let content = entry.content(change.state());
     let sum = change.move_whole(place.path(), &content)?;
     (entry.files, entry.bytes) = (sum.files, sum.bytes);
-    let answer = Deleted { path: shown, trash_id: entry.id.clone(), files: sum.files, bytes: sum.bytes };
+    let trash_id = (!request.trial.dry_run).then(|| entry.id.clone());
+    let answer = Deleted { path: shown, trash_id, files: sum.files, bytes: sum.bytes };
     change.describe(entry);
     Ok((answer, place))
 }

@@ -105,12 +105,12 @@ impl Tool for Gc {
 
     fn text(response: &Response, text: &mut Text) {
         let line = format!(
-            "gc: {} of {} removed, {} of {} kept\n",
+            "gc: {} of {} removed, {} of {} kept",
             counted(response.removed.files, "file"),
             counted(response.removed.bytes, "byte"),
             counted(response.kept.files, "file"),
             counted(response.kept.bytes, "byte")
         );
-        text.out.extend_from_slice(line.as_bytes());
+        text.change(&line);
     }
 }

@@ -154,6 +154,8 @@ pub struct Text {
     pub separator: u8,
     /// Whether the reader gives fields in JSON, rather than flags.
     names_fields: bool,
+    /// Whether what it says did not happen.
+    dry_run: bool,
 }
 
 impl Text {
@@ -167,6 +169,18 @@ impl Text {
     #[must_use]
     pub fn of_fields() -> Self {
         Self { names_fields: true, ..Self::new(false) }
+    }
+
+    /// The same, of a call that only tried where `dry_run` is set.
+    #[must_use]
+    pub fn of_a_dry_run(self, dry_run: bool) -> Self {
+        Self { dry_run, ..self }
+    }
+
+    /// Adds a line about a change: what the call did, or would do.
+    pub fn change(&mut self, line: &str) {
+        let would = if self.dry_run { "would " } else { "" };
+        self.line(&format!("{would}{line}"));
     }
 
     /// A field with a value, as the reader gives it in the next request.

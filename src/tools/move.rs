@@ -72,7 +72,7 @@ impl Tool for Move {
                 format!("{} exists already, and move never overwrites", to.shown()),
             )
             .at(to.shown())
-            .suggest("Choose another name, or delete what stands there first (it can be restored)."));
+            .suggest("Choose another name in `to`."));
         }
         change.must_have_sha256(&from, request.expected_sha256)?;
         change.move_whole(from.path(), to.path())?;
@@ -82,6 +82,6 @@ impl Tool for Move {
 
     fn text(response: &Response, text: &mut Text) {
         let (from, to) = (escaped::name(&response.from), escaped::name(&response.to));
-        text.line(&format!("move: {from} -> {to}"));
+        text.change(&format!("move: {from} -> {to}"));
     }
 }

@@ -1,6 +1,9 @@
 //! `redo`: what undo took back, done again.
 
-use super::undo::{self, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::undo::{self, Undone};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::transaction::replay::Direction;
@@ -19,6 +22,13 @@ pub struct Request {
     request: undo::Request,
 }
 
+/// What was done again.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// The changes, in the order in which they were done again
+    pub redone: Vec<Undone>,
+}
+
 /// The tool.
 pub struct Redo;
 
@@ -30,10 +40,11 @@ impl Tool for Redo {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        undo::run(engine, &request.request, Direction::Redo)
+        let undo::Response { undone: redone } = undo::run(engine, &request.request, Direction::Redo)?;
+        Ok(Response { redone })
     }
 
     fn text(response: &Response, text: &mut Text) {
-        undo::as_text(response, Self::NAME, text);
+        undo::as_text(&response.redone, Self::NAME, text);
     }
 }

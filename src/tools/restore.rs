@@ -75,7 +75,7 @@ impl Tool for Restore {
                 format!("{shown} exists already, and restore never overwrites"),
             )
             .at(shown)
-            .suggest("Name another place with `to`, or move what stands there out of the way."));
+            .suggest("Name another place with `to`."));
         }
         let content = entry.content(change.state());
         let stored = change.engine().workspace.root().join(content.as_path());
@@ -88,7 +88,7 @@ impl Tool for Restore {
 
     fn text(response: &Response, text: &mut Text) {
         let (path, files) = (escaped::name(&response.path), counted(response.files, "file"));
-        text.line(&format!("restore: {path} ({files})"));
+        text.change(&format!("restore: {path} ({files})"));
     }
 }
 

@@ -185,7 +185,7 @@ impl Tool for Section {
             }
         };
         let path = escaped::name(&response.path);
-        text.line(&format!("{}: {path}: {} ({what})", Self::NAME, response.header));
+        text.change(&format!("{}: {path}: {} ({what})", Self::NAME, response.header));
         if let Some(diff) = &response.diff {
             text.out.extend_from_slice(diff.as_bytes());
         }
@@ -492,7 +492,7 @@ fn no_match(shown: &str, document: &Document<'_>, header: &str) -> Error {
         .suggest(if listed.is_empty() {
             "Set create to true, with a level, to add the section."
         } else {
-            "Repeat the call with one of these headers; or set create to true, with a level, to add it."
+            "Did you mean one of the headers in details? Where the section is new, set create to true, with a level."
         })
 }
 

@@ -191,7 +191,7 @@ impl Response {
         } else {
             format!("+{} -{}", self.lines_added, counted(self.lines_removed, "line"))
         };
-        text.line(&format!("{tool}: {} ({what})", escaped::name(&self.path)));
+        text.change(&format!("{tool}: {} ({what})", escaped::name(&self.path)));
         if let Some(diff) = &self.diff {
             text.out.extend_from_slice(diff.as_bytes());
         }

@@ -130,6 +130,7 @@ fn a_lock_that_is_never_given_up_times_out() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     let error = ws.unchanged(|| ws.lbx(&["append", "a.txt", "--content", "x\n"]).error("lock_timeout"));
     assert!(error["suggested_action"].as_str().unwrap().contains("again"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("the lock of the workspace"), "{error}");
     // Reading needs no lock of the workspace.
     ws.lbx(&["read", "a.txt"]).ok();
     kill(holder.id());

@@ -28,6 +28,7 @@ mod protection;
 mod read;
 mod repeated;
 mod requests;
+mod said;
 mod section;
 mod session;
 mod session_on_a_real_repository;

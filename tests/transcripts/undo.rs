@@ -127,7 +127,7 @@ fn steps_takes_several_changes_back_as_one() {
     assert_eq!(ws.snapshots().len(), 5);
     // Redo goes by the same steps, the oldest change first.
     let data = ws.lbx(&["redo"]).ok();
-    assert_eq!(data["undone"], json!([{"seq": 1, "tool": "append", "path": "a.txt"}]));
+    assert_eq!(data["redone"], json!([{"seq": 1, "tool": "append", "path": "a.txt"}]));
     ws.holds("a.txt", "one\ntwo\n1\n");
     ws.lbx(&["redo", "--steps", "3"]).ok();
     assert_eq!(ws.tree(), after);
@@ -457,7 +457,7 @@ fn redo_goes_by_the_steps_that_undo_went() {
     holds("1\n2\n");
     // More steps than there are: all there are.
     let redone = ws.lbx(&["redo", "--steps", "9"]).ok();
-    assert_eq!(redone["undone"].as_array().unwrap().len(), 2);
+    assert_eq!(redone["redone"].as_array().unwrap().len(), 2);
     holds("1\n2\n3\n4\n");
     // A new change ends the chain of redo; undo goes on below it.
     ws.lbx(&["undo", "--steps", "2"]).ok();

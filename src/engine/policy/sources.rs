@@ -278,6 +278,6 @@ pub(super) fn no_regular_file(shown: &str, what: &str) -> Error {
 /// The refusal where a file is there and cannot be read.
 pub(super) fn unreadable(shown: &str, source: impl Into<std::io::Error>) -> Error {
     Error::io("read the policy file", shown, source).suggest(format!(
-        "Make {shown} readable, or remove it: no tool works before, since the policy that was meant is not known."
+        "Have {shown} made readable by whoever keeps it: no tool works before, since the policy that was meant is not known."
     ))
 }

@@ -1,5 +1,6 @@
 //! The snapshots so far, newest first.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gix::ObjectId;
@@ -236,7 +237,13 @@ impl Store {
     /// Adds what a snapshot changed; its lines are counted only until `count_until`.
     fn with_files(&self, found: Read, count_until: Instant) -> Result<Snapshot, SnapshotError> {
         let changes = compare::trees(&self.repo, found.tree_before, found.tree, PATHS_MAX)?;
-        let files = changes.paths.into_iter().map(|change| self.stat(change, count_until));
+        let is_renamed = renamed(&changes.paths);
+        let files = changes.paths.into_iter().map(|change| {
+            if is_renamed(&change) {
+                return Ok(FileStat { path: change.path, insertions: Some(0), deletions: Some(0) });
+            }
+            self.stat(change, count_until)
+        });
         let files = files.collect::<Result<_, _>>()?;
         Ok(Snapshot { files, truncated: changes.truncated, ..found.snapshot })
     }
@@ -254,6 +261,19 @@ impl Store {
         let counted = count(&read(change.before)?, &read(change.after)?);
         let (insertions, deletions) = counted.map_or((None, None), |(came, went)| (Some(came), Some(went)));
         Ok(FileStat { path: change.path, insertions, deletions })
+    }
+}
+
+/// Whether a change is a side of a rename that keeps the content: no line comes or goes.
+fn renamed(changes: &[PathChange]) -> impl Fn(&PathChange) -> bool + use<> {
+    let ids =
+        |side: fn(&PathChange) -> Option<ObjectId>| changes.iter().filter_map(side).collect::<HashSet<_>>();
+    let gone = ids(|change| change.before.filter(|_| change.after.is_none()).map(|version| version.id));
+    let come = ids(|change| change.after.filter(|_| change.before.is_none()).map(|version| version.id));
+    move |change| match (change.before, change.after) {
+        (Some(before), None) => come.contains(&before.id),
+        (None, Some(after)) => gone.contains(&after.id),
+        _ => false,
     }
 }
 

@@ -15,7 +15,7 @@ use super::run::Ground;
 use super::stage::{New, Stage, Staged};
 use super::steps::Location;
 use super::sync::sync_many;
-use super::{Change, Current, Planned, gate, marks, recover};
+use super::{Change, Current, Planned, marks, recover};
 use crate::engine::audit::AuditFile;
 use crate::engine::backup;
 use crate::engine::fs;
@@ -129,8 +129,7 @@ impl Change<'_> {
                     "{shown} has several hard links, and the policy refuses to change such a file (hard_links = \"refuse\", {source})"
                 );
                 Err(Error::new(ErrorKind::ProtectedPath, message).at(shown).suggest(format!(
-                    "Leave it as it is, or have the user give it bytes of its own (cp -p {0} {0}.new && mv {0}.new {0}).",
-                    gate::quoted(shown)
+                    "Leave {shown} as it is, and tell the user: only a copy of its own may be changed."
                 )))
             }
         }

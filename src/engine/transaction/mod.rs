@@ -199,7 +199,8 @@ impl Engine {
         };
         let session = match &state {
             Some(state) => {
-                let (session, warning) = session::load(state, self.session())?;
+                let load = if dry_run { session::look_at } else { session::load };
+                let (session, warning) = load(state, self.session())?;
                 self.warn_if(warning);
                 session
             }

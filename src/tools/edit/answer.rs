@@ -163,7 +163,7 @@ impl FileEdited {
                 format!("{} replaced at {}{more}{}", self.count, places.join(", "), matched.remark())
             }
         };
-        text.line(&format!("{tool}: {} ({what})", escaped::name(&self.path)));
+        text.change(&format!("{tool}: {} ({what})", escaped::name(&self.path)));
         if let Some(diff) = &self.diff {
             text.out.extend_from_slice(diff.as_bytes());
         }

@@ -41,7 +41,7 @@ pub fn explained(change: &mut Change<'_>, current: &Current, steps: &[Step], err
         None => error,
         Some(first) => {
             let suggestion =
-                format!("{first} has just this text: it may be the file meant. {}", error.suggested_action());
+                format!("{first} has just this text: is it the file you mean? {}", error.suggested_action());
             error.suggest(suggestion).detail("elsewhere", elsewhere)
         }
     }

@@ -210,10 +210,10 @@ fn ambiguous(
             tier.difference()
         ),
         (None, Count::Exactly(_)) => format!(
-            "Set expected_replacements to {count} to replace all of them ({lines}), or include more of the lines around the one meant."
+            "Include more of the lines around the one meant ({lines}); where all are meant, set expected_replacements to {count}."
         ),
         (None, Count::One | Count::All | Count::Nth(_)) => format!(
-            "It stands at {lines}: include more of the lines around the one meant, name it by occurrence or start_line, or set replace_all to change all {count}."
+            "It stands at {lines}: include more of the lines around the one meant, or name it by occurrence or start_line; where all {count} are meant, set replace_all."
         ),
     };
     let error = step

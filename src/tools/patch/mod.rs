@@ -108,7 +108,7 @@ impl Tool for Patch {
 
     fn text(response: &Response, text: &mut Text) {
         for file in &response.files {
-            text.line(&format!("patch: {file}"));
+            text.change(&format!("patch: {file}"));
             if let Some(diff) = &file.diff {
                 text.out.extend_from_slice(diff.as_bytes());
             }

@@ -175,6 +175,7 @@ impl Tool for Session {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         request.check()?;
         let state = State::find(&engine.workspace)?;
+        engine.set_dry_run(request.dry_run);
         let session = engine.session().to_string();
         let answer = Response { session, action: request.action, ..Response::default() };
         match request.action {
@@ -267,7 +268,8 @@ impl Response {
         if let Some(refused) = &self.refused {
             refused.last.iter().for_each(|call| text.entry(&format!("refused {call}")));
             if refused.count > refused.last.len() {
-                text.note(format!("{} calls were refused; lbx audit lists them", refused.count));
+                let calls = counted(refused.count as u64, "call");
+                text.note(format!("refused: {calls}; lbx audit lists them"));
             }
         }
     }
@@ -290,7 +292,8 @@ fn load(engine: &mut Engine, state: Option<&State>) -> Result<SessionState, Erro
     let Some(state) = state else {
         return Ok(SessionState::default());
     };
-    let (session, warning) = session::load(state, engine.session())?;
+    let load = if engine.is_dry_run() { session::look_at } else { session::load };
+    let (session, warning) = load(state, engine.session())?;
     engine.warn_if(warning);
     Ok(session)
 }
@@ -417,7 +420,8 @@ fn forget(
         Action::Forget => paths.iter().map(|path| session.forget_below(path).len()).sum(),
         Action::End => {
             let read = session.marks().len();
-            session.end(last.unwrap_or_default().max(session.seq));
+            let ended = session.after().map_or(0, |ended| ended.seq);
+            session.end(last.unwrap_or_default().max(session.seq).max(ended));
             read
         }
         _ => {

@@ -91,17 +91,17 @@ impl Tool for Undo {
     }
 
     fn text(response: &Response, text: &mut Text) {
-        as_text(response, Self::NAME, text);
+        as_text(&response.undone, Self::NAME, text);
     }
 }
 
 /// One line a change.
-pub fn as_text(response: &Response, tool: &str, text: &mut Text) {
-    for undone in &response.undone {
+pub fn as_text(changes: &[Undone], tool: &str, text: &mut Text) {
+    for undone in changes {
         let more = undone.paths.len().saturating_sub(1);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let path = escaped::name(&undone.path);
-        text.line(&format!("{tool}: {}: {path}{more} (change {})", undone.tool, undone.seq));
+        text.change(&format!("{tool}: {}: {path}{more} (change {})", undone.tool, undone.seq));
     }
 }
 

@@ -1,0 +1,139 @@
+//! What is said is so: dry runs, hints, numbers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::common::{Workspace, state};
+
+#[test]
+fn a_dry_run_reads_like_one() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\n"), ("b.md", "# B\n\nb\n"), ("c.txt", "c\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["append", "c.txt", "--content", "more\n"]).ok();
+    let calls: &[&[&str]] = &[
+        &["write", "a.txt", "--content", "new\n"],
+        &["edit", "a.txt", "--old-string", "one", "--new-string", "1"],
+        &["append", "a.txt", "--content", "x\n"],
+        &["prepend", "a.txt", "--content", "x\n"],
+        &["insert", "a.txt", "1", "--content", "x\n"],
+        &["section", "b.md", "# B", "--content", "new\n"],
+        &["delete", "a.txt"],
+        &["move", "a.txt", "d/e.txt"],
+        &["undo"],
+    ];
+    let before = ws.lbx(&["session", "status"]).ok();
+    for call in calls {
+        let call = [call, &["--dry-run"][..]].concat();
+        let envelope = ws.unchanged(|| ws.lbx(&call).success());
+        assert_eq!(envelope["dry_run"], true, "{call:?}");
+        assert_eq!(envelope["data"].get("trash_id"), None, "{call:?}");
+        let text = ws.lbx(&[&call[..], &["-t"]].concat()).stdout_text();
+        assert!(text.starts_with(&format!("would {}: ", call[0])), "{call:?}: {text}");
+    }
+    assert_eq!(ws.lbx(&["session", "status"]).ok(), before, "marks and changes are as they were");
+    // A refusal is one of a dry run as well; a call that is none says nothing of it.
+    let refused = ws.lbx(&["write", "b.md", "--content", "x\n", "--dry-run"]).envelope();
+    assert_eq!((&refused["error"]["kind"], &refused["dry_run"]), (&json!("not_read"), &json!(true)));
+    assert_eq!(ws.lbx(&["append", "a.txt", "--content", "x\n"]).success().get("dry_run"), None);
+    let text = ws.lbx(&["delete", "a.txt", "-t"]).stdout_text();
+    assert!(text.starts_with("delete: a.txt (1 file, 10 bytes; trash "), "{text}");
+}
+
+#[test]
+fn a_dry_run_leaves_a_damaged_session_where_it_is() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    let path = state("sessions/default.json");
+    ws.write(&path, "{");
+    for call in [&["append", "a.txt", "--content", "x", "--dry-run"][..], &["session", "end", "--dry-run"]] {
+        let envelope = ws.lbx(call).success();
+        assert!(envelope["warnings"][0].as_str().unwrap().contains("damaged"), "{envelope}");
+        assert_eq!(ws.read_bytes(&path), b"{");
+    }
+}
+
+#[test]
+fn a_guess_is_a_question_and_never_an_order() {
+    let ws = Workspace::with(&[("src/enclosure.rs", "x\n"), ("docs/new", "x\n"), ("crates/a", "a\n")]);
+    let advice = |call: &[&str], kind: &str| {
+        ws.unchanged(|| ws.lbx(call).error(kind))["suggested_action"].as_str().unwrap().to_owned()
+    };
+    for call in
+        [&["delete", "src/enclosur.rs"][..], &["read", "src/enclosur.rs"], &["move", "src/enclosur.rs", "x"]]
+    {
+        assert_eq!(advice(call, "not_found"), "Did you mean src/enclosure.rs?");
+    }
+    for call in [&["move", "docs/new", "crates"][..], &["move", "docs/new", "crates/a"]] {
+        let said = advice(call, "already_exists");
+        assert!(!said.contains("delete") && said.contains("another name"), "{said}");
+    }
+    let said = advice(&["delete", "src"], "is_a_directory");
+    assert!(said.starts_with("Where the folder"), "{said}");
+}
+
+/// The source files below a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn no_advice_destroys() {
+    const NEVER: [&str; 7] = [
+        "Repeat the call with",
+        "delete what",
+        "remove what",
+        "or remove it",
+        "or delete it",
+        "rm -",
+        "Free some",
+    ];
+    let mut wrong = Vec::new();
+    for path in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+        let text = fs::read_to_string(&path).unwrap();
+        let code = text.lines().zip(1..).filter(|(line, _)| !line.trim_start().starts_with("//"));
+        for (line, number) in code {
+            if let Some(order) = NEVER.iter().find(|order| line.contains(**order)) {
+                wrong.push(format!("{}:{number}: {order}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn what_a_snapshot_leaves_out_is_said_to_be_where_it_is() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), (".gitignore", ".env*\n")]);
+    ws.write(".env", "secret\n");
+    let said = |call: &[&str]| {
+        let warnings = ws.lbx(call).success()["warnings"].clone();
+        let all: Vec<Value> = warnings.as_array().cloned().unwrap_or_default();
+        let of_it = |warning: &&Value| warning.as_str().unwrap().starts_with("not in the snapshot");
+        all.iter().find(of_it).unwrap_or_else(|| panic!("{call:?}: {warnings}")).as_str().unwrap().to_owned()
+    };
+    assert!(said(&["append", ".env", "--content", "x\n"]).ends_with("the old bytes are in the backup"));
+    assert!(!said(&["move", ".env", ".env.local"]).contains("backup"));
+    assert!(said(&["delete", ".env.local"]).ends_with("what was deleted is in the trash"));
+    assert!(!said(&["write", ".env.new", "--content", "x\n"]).contains("backup"), "there was nothing before");
+}
+
+#[test]
+fn redo_answers_what_was_redone_and_a_rename_changes_no_line() {
+    let ws = Workspace::with(&[("a.txt", &"line\n".repeat(253))]);
+    ws.lbx(&["move", "a.txt", "b.txt"]).ok();
+    let entry = ws.lbx(&["log", "-n", "1"]).ok()["snapshots"][0].clone();
+    assert_eq!((&entry["insertions"], &entry["deletions"]), (&json!(0), &json!(0)), "{entry}");
+    ws.lbx(&["undo"]).ok();
+    let data = ws.lbx(&["redo"]).ok();
+    assert_eq!((&data["redone"][0]["tool"], data.get("undone")), (&json!("move"), None));
+}
