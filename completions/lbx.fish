@@ -48,6 +48,7 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "section" -d 'Replace a sect
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "grep" -d 'Search the contents of files for a pattern'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "glob" -d 'Find files by name'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "ls" -d 'List what folders hold'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "bash" -d 'Run a shell command, confined to the workspace'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "delete" -d 'Delete files and folders, which can be restored'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "restore" -d 'Bring back what was deleted'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "move" -d 'Move or rename a file or folder'
@@ -353,6 +354,27 @@ complete -c lbx -n "__fish_lbx_using_subcommand ls" -s t -l text -d 'Print the p
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -s C -l workdir -d 'Folder to run in' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l timeout-ms -d 'Time limit in milliseconds [default: 120000]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l env -d 'Environment variables; on the command line NAME=VALUE, separated by commas, or a JSON object' -r
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l stdin -d 'Text for its standard input' -r
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l network -d 'Use the network, if the policy allows it' -r -f -a "true\t''
+false\t''"
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l max-bytes -d 'Bytes of output to show: beginning and end; 0 for no limit' -r
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l why -d 'Reason, recorded in the snapshot' -r
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l dialect -d 'Tools of a model family instead of lbx\'s own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, q [env: `LBX_DIALECT`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l backends -d 'List the ways to confine a command, and why one does not work here'
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l expected-sha256 -d 'Refuse where the SHA-256 of the file\'s bytes is another' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F

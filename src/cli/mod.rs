@@ -36,6 +36,9 @@ const QUIET: &str = "quiet";
 /// status.
 #[must_use]
 pub fn main(arguments: Vec<OsString>) -> u8 {
+    if let Some(status) = crate::engine::sandbox::run_internal(&arguments) {
+        return status;
+    }
     // A panic is answered as `internal`; its own words are of no use to the caller.
     std::panic::set_hook(Box::new(|_| {}));
     outlive_size_limits();

@@ -167,7 +167,8 @@ impl Options {
     pub fn from_arguments(arguments: &[OsString]) -> Self {
         let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
         let text = has("--text") || has("-t");
-        Self::from_flags(Flags { text, pretty: has("--pretty"), ..Flags::default() })
+        let exit_status = has("--exit-status");
+        Self::from_flags(Flags { text, pretty: has("--pretty"), exit_status, ..Flags::default() })
     }
 
     /// The options for a tool, which may have a form of answer of its own.

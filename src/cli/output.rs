@@ -8,7 +8,7 @@ use crate::engine::Outcome;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
-use crate::tools::{Reply, Text};
+use crate::tools::{self, Reply, Text};
 
 /// Bytes printed at once.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -107,6 +107,8 @@ fn answer_as_text(reply: &dyn Reply, options: &Options, outcome: &Outcome) -> u8
     let mut text = Text::new(options.null).of_a_dry_run(outcome.dry_run);
     reply.text(&mut text);
     let printed = print(&text.out);
+    // As with stdout: nobody can be told.
+    let _ = std::io::stderr().lock().write_all(&text.err);
     for note in text.notes {
         say(&note);
     }
@@ -127,7 +129,8 @@ fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &Outcome) 
         // The refusal's own status says more than that it could not be printed.
         let _ = print_line(&frame(tool, options, outcome).failure(error));
     }
-    error.kind().exit_code()
+    let of_tool = tools::find(tool).filter(|_| options.exit_status).and_then(|tool| tool.refused);
+    of_tool.unwrap_or_else(|| error.kind().exit_code())
 }
 
 /// Says what the caller should know though the call succeeded.

@@ -3,7 +3,7 @@
 //! Its layers, each using only those before it: [`path`] and [`protect`] (names), [`fs`] (calls
 //! on opened folders), [`workspace`] and [`resolve`] (what lies inside), [`policy`] (what its
 //! owner has settled), [`state`] (`.lbx/`),
-//! [`session`] (what was seen), [`backup`], [`transaction`] (changes), [`snapshot_of`] (commits).
+//! [`sandbox`] (commands), [`session`] (what was seen), [`backup`], [`transaction`] (changes), [`snapshot_of`] (commits).
 
 pub mod account;
 pub mod audit;
@@ -21,6 +21,7 @@ pub mod protect;
 pub mod removal;
 pub mod resolve;
 pub mod rule_bounds;
+pub mod sandbox;
 pub mod session;
 pub mod snapshot;
 pub mod snapshot_of;

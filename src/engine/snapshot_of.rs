@@ -8,8 +8,8 @@ use super::account::is_own;
 use super::path::WorkspacePath;
 use super::policy::settings::Key;
 use super::snapshot::{
-    AllAhead, AtHand, BASELINE, Bounds, Change, FileChange, FileState, FolderChange, LeftOut, Place, Reason,
-    Recorded, Scan, SnapshotError, Store,
+    AllAhead, AtHand, BASELINE, Bounds, Change, EXTERNAL, FileChange, FileState, FolderChange, LeftOut,
+    Place, Reason, Recorded, Scan, SnapshotError, Store,
 };
 use super::state::{STATE_FOLDER, State};
 use super::transaction::journal::Entry;
@@ -156,6 +156,18 @@ pub fn scan(
     let control = engine.control.clone().within(scan_time(engine));
     let scanned = uninterrupted(|| with_place(engine, |place| open(engine)?.scan(place, &scan, &control)));
     scanned.map_err(|error| refused(ErrorKind::SnapshotFailed, &error))
+}
+
+/// Scans the whole work tree for what others have changed, and commits that as theirs: in front of
+/// the first change of a session as its baseline.
+///
+/// The caller holds the lock.
+///
+/// # Errors
+/// As [`scan`].
+pub fn scan_others(engine: &mut Engine, is_first: bool) -> Result<Recorded, Error> {
+    let (subject, tool) = if is_first { (Some(BASELINE), BASELINE) } else { (None, EXTERNAL) };
+    scan(engine, subject.map(str::to_owned), None, tool)
 }
 
 /// Packs the objects of the private repository, where there is one; answers how many were loose.

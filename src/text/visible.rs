@@ -31,6 +31,25 @@ pub fn blanks(line: &[u8]) -> String {
     marked(line, is_unseen)
 }
 
+/// A line of a program's output in which a terminal finds no orders: control characters, save for
+/// tabs and the line's ending, and those that change the direction of text are their number.
+#[must_use]
+pub fn controls(line: &str) -> String {
+    let body = line.trim_end_matches(['\r', '\n']);
+    let ending = line.get(body.len()..).unwrap_or_default();
+    let mut seen = String::with_capacity(line.len());
+    for character in body.chars() {
+        let is_direction = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if character != '\t' && (character.is_control() || is_direction) {
+            let _ = write!(seen, "‹U+{:04X}›", u32::from(character));
+        } else {
+            seen.push(character);
+        }
+    }
+    seen.push_str(ending);
+    seen
+}
+
 /// A line with its blanks, and the characters that are odd, marked.
 fn marked(line: &[u8], is_odd: impl Fn(char) -> bool) -> String {
     let body = line.strip_suffix(b"\n").unwrap_or(line);

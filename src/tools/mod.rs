@@ -3,6 +3,7 @@
 pub mod append;
 pub mod apply_patch;
 pub mod audit;
+pub mod bash;
 pub mod common;
 pub mod config;
 pub mod delete;
@@ -108,6 +109,8 @@ pub trait Tool {
     const SERVED: bool = true;
     /// Whether it works only where the policy is as it should be.
     const NEEDS_POLICY: bool = true;
+    /// The exit status of a refusal under `--exit-status`, where it is not that of its kind.
+    const REFUSED: Option<u8> = None;
     /// The request: flags, JSON and schema derive from it.
     type Request: Args + DeserializeOwned + JsonSchema;
     /// The answer.
@@ -148,6 +151,8 @@ pub struct Image {
 pub struct Text {
     /// The payload.
     pub out: Vec<u8>,
+    /// What goes to stderr as it is.
+    pub err: Vec<u8>,
     /// Lines for the reader, such as where to go on.
     pub notes: Vec<String>,
     /// What ends an entry of a list: LF, or NUL under `--null`.
@@ -293,6 +298,8 @@ pub struct Entry {
     pub served: bool,
     /// Whether it works only where the policy is as it should be.
     pub needs_policy: bool,
+    /// The exit status of a refusal under `--exit-status`, where it is not that of its kind.
+    pub refused: Option<u8>,
     /// Its flags.
     pub command: fn() -> Command,
     /// The schema of its request, with aliases.
@@ -333,6 +340,7 @@ const fn entry<T: Tool + 'static>() -> Entry {
         text_by_default: T::TEXT_BY_DEFAULT,
         served: T::SERVED,
         needs_policy: T::NEEDS_POLICY,
+        refused: T::REFUSED,
         command: || T::Request::augment_args(Command::new(T::NAME)),
         request_schema: request::schema_of::<T::Request>,
         response_schema: request::answer_schema_of::<T::Response>,
@@ -366,6 +374,7 @@ pub const TOOLS: &[Entry] = &[
     entry::<grep::Grep>(),
     entry::<glob::Glob>(),
     entry::<ls::Ls>(),
+    entry::<bash::Bash>(),
     entry::<delete::Delete>(),
     entry::<restore::Restore>(),
     entry::<r#move::Move>(),

@@ -58,6 +58,8 @@ fn each_tool_does_its_work() {
     assert_eq!(session["fresh"], json!(["greet.txt +4 -1"]), "{session}");
     let section = json!({ "path": "notes.md", "header": "# Notes", "create": true, "content": "one\n" });
     assert_eq!(client.ok("section", &section)["match"], "created");
+    let ran = client.ok("bash", &json!({ "command": "cat notes.md >&2; exit 3" }));
+    assert_eq!((&ran["exit_code"], &ran["changed"]), (&json!(3), &json!([])), "{ran}");
     // A tool that is new to the list needs its line here.
     let served = TOOLS.iter().filter(|tool| tool.served).map(|tool| tool.name);
     assert_eq!(client.succeeded, served.map(str::to_owned).collect());

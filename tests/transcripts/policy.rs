@@ -410,29 +410,30 @@ fn every_setting_can_be_set_from_every_source() {
             "patch_gate" => json!("context"),
             "match" => json!("flexible"),
             "hard_links" => json!("refuse"),
-            "protect" => json!(["x"]),
             "snapshot.git_dirs" => json!(["/x"]),
             "snapshot.branch" => json!("lbx-other"),
             "snapshot.enabled" | "snapshot.require" => json!(true),
             "gc.keep_bytes" => json!(0),
+            "bash.backend" => json!("namespaces"),
+            "bash.network" => json!("request"),
+            "protect" | "bash.writable" | "bash.hidden" | "bash.env" => json!(["x"]),
             _ => json!(known["default"].as_u64().unwrap() + 1),
         };
         let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let plain = match key {
-            "protect" => "x".to_owned(),
-            "snapshot.git_dirs" => "/x".to_owned(),
-            _ => plain,
-        };
-        let is = |from: &str, answer: Answer| {
+        let plain = value.as_array().map_or(plain, |list| list[0].as_str().unwrap().to_owned());
+        // Of the network, nothing is stricter than the default.
+        let by_workspace = if key == "bash.network" { json!("deny") } else { value.clone() };
+        let holds = |value: &Value, from: &str, answer: Answer| {
             let found = setting(&answer, key);
-            assert_eq!((&found["value"], found["from"].as_str().unwrap()), (&value, from), "{key}");
+            assert_eq!((&found["value"], found["from"].as_str().unwrap()), (value, from), "{key}");
         };
+        let is = |from: &str, answer: Answer| holds(&value, from, answer);
         user_policy(&ws, &format!("{key} = {value}\n"));
         is("user", ws.lbx(&["config", key]));
         user_policy(&ws, "");
-        ws.write(".lbx/config.toml", format!("{key} = {value}\n"));
+        ws.write(".lbx/config.toml", format!("{key} = {by_workspace}\n"));
         if known["workspace"] != "never" {
-            is("workspace", ws.lbx(&["config", key]));
+            holds(&by_workspace, "workspace", ws.lbx(&["config", key]));
         }
         ws.write(".lbx/config.toml", "");
         let variable = known["environment"].as_str().unwrap();
@@ -468,6 +469,14 @@ fn a_workspace_loosens_gate_matching_and_limits_only() {
         ("snapshot.scan_bytes = 1", false),
         ("gc.keep_days = 1", false),
         ("gc.keep_bytes = 1", false),
+        ("bash.timeout_ms = 1000000", true),
+        ("bash.memory_bytes = 0", false),
+        ("bash.network = 'allow'", false),
+        ("bash.network = 'request'", false),
+        ("bash.backend = 'none'", false),
+        ("bash.backend = 'namespaces'", false),
+        ("bash.writable = ['/etc']", false),
+        ("bash.env = ['TOKEN']", false),
     ] {
         let ws = with_policy(&format!("# by the workspace\n{line}\n"));
         let answer = ws.lbx(&["ls"]);

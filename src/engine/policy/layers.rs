@@ -99,7 +99,7 @@ impl Held {
         let is_ordered = match self.setting.form {
             Form::Choice(_) | Form::Switch | Form::Globs | Form::Settings => true,
             Form::Number { .. } => self.setting.workspace.is_strict(),
-            Form::Branch | Form::Folders => false,
+            Form::Branch | Form::Folders | Form::Items(_) => false,
         };
         if is_ordered { is_looser(self.setting.form, value, &self.value) } else { *value != self.value }
     }

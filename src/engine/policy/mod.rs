@@ -245,6 +245,21 @@ impl Policy {
         self.text(Key::SnapshotBranch)
     }
 
+    /// The items of a list.
+    #[must_use]
+    pub fn list(&self, key: Key) -> &[String] {
+        match self.value(key) {
+            Some(Value::List(items)) => items,
+            _ => &[],
+        }
+    }
+
+    /// A word or a name.
+    #[must_use]
+    pub fn word(&self, key: Key) -> &str {
+        self.text(key)
+    }
+
     /// The git folders elsewhere that `.git` may lead to.
     #[must_use]
     pub fn git_dirs(&self) -> Vec<PathBuf> {

@@ -93,7 +93,7 @@ pub fn parse_text(setting: &Setting, text: &str) -> Result<Value, String> {
             "false" | "0" => Ok(Value::Switch(false)),
             _ => Err(wrong()),
         },
-        Form::Globs | Form::Folders | Form::Settings => {
+        Form::Globs | Form::Folders | Form::Settings | Form::Items(_) => {
             let list = text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect();
             checked(setting, Value::List(list))
         }
@@ -159,7 +159,7 @@ impl Reader<'_> {
                 Value::Number(parsed.map_err(|_| wrong())?)
             }
             (Form::Switch, DeValue::Boolean(switch)) => Value::Switch(*switch),
-            (Form::Globs | Form::Folders | Form::Settings, DeValue::Array(items)) => {
+            (Form::Globs | Form::Folders | Form::Settings | Form::Items(_), DeValue::Array(items)) => {
                 let fault_of = item_fault(setting.form);
                 let mut list = Vec::with_capacity(items.len());
                 for item in items {
@@ -212,6 +212,9 @@ fn checked(setting: &Setting, value: Value) -> Result<Value, String> {
                 None => Ok(value),
             }
         }
+        (Form::Items(_), Value::List(items)) if items.len() > GLOBS_MAX => {
+            Err(format!("`{}` has {} items, more than {GLOBS_MAX}", setting.name, items.len()))
+        }
         (Form::Globs, Value::List(globs)) if globs.len() > GLOBS_MAX => {
             Err(format!("`{}` has {} globs, more than {GLOBS_MAX}", setting.name, globs.len()))
         }
@@ -244,6 +247,7 @@ pub fn expected(form: Form) -> String {
         Form::Globs => "a list of globs".to_owned(),
         Form::Folders => "a list of absolute paths".to_owned(),
         Form::Settings => "a list of settings".to_owned(),
+        Form::Items(what) => format!("a list of {what}"),
         Form::Branch => "the name of a branch".to_owned(),
     }
 }
@@ -294,7 +298,7 @@ fn item_fault(form: Form) -> fn(&str) -> Option<String> {
     match form {
         Form::Globs => glob_fault,
         Form::Settings => name_fault,
-        // A folder is looked at with the whole value.
+        // A folder is looked at with the whole value; other items may be anything.
         _ => |_| None,
     }
 }

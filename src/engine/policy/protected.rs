@@ -48,6 +48,15 @@ impl Policy {
         Some(format!("the policy protects {glob:?} ({source})"))
     }
 
+    /// The folder of the user's own file, where it is in the workspace: what programs write there
+    /// could loosen the policy.
+    #[must_use]
+    pub fn own_folder(&self, workspace: &Workspace) -> Option<PathBuf> {
+        let folder = canonical(self.user_path.as_deref()?.parent()?);
+        let within = folder.strip_prefix(workspace.root()).ok()?;
+        (!within.as_os_str().is_empty()).then(|| within.to_owned())
+    }
+
     /// The globs of `protect`.
     fn protect_globs(&self) -> &[String] {
         match self.value(Key::Protect) {

@@ -62,6 +62,26 @@ pub enum Key {
     KeepDays,
     /// How much is kept.
     KeepBytes,
+    /// What confines commands.
+    BashBackend,
+    /// Whether commands have the network.
+    BashNetwork,
+    /// Folders outside the workspace that commands may write.
+    BashWritable,
+    /// Paths that commands do not see.
+    BashHidden,
+    /// Variables that commands get from the caller's environment.
+    BashEnv,
+    /// The default of `timeout_ms` of `bash`.
+    BashMs,
+    /// Memory of each process of a command.
+    BashMemory,
+    /// Processes of a command.
+    BashProcesses,
+    /// The largest file that a command writes.
+    BashFileBytes,
+    /// The most output of a command that is kept.
+    BashOutputBytes,
 }
 
 /// The form of a value.
@@ -88,6 +108,8 @@ pub enum Form {
     Folders,
     /// A list of the names of settings.
     Settings,
+    /// A list of these, which may be anything.
+    Items(&'static str),
     /// The short name of a branch.
     Branch,
 }
@@ -219,13 +241,18 @@ const fn strict(key: Key, name: &'static str, form: Form, default: Value, about:
     Setting { key, name, form, default, workspace: ByWorkspace::MoreStrictly, about }
 }
 
+/// One setting that a workspace may not set.
+const fn own(key: Key, name: &'static str, form: Form, default: Value, about: &'static str) -> Setting {
+    Setting { key, name, form, default, workspace: ByWorkspace::Never, about }
+}
+
 /// A word as a default.
 const fn word(text: &'static str) -> Value {
     Value::Text(Cow::Borrowed(text))
 }
 
 /// Every setting, in the order in which `config` and the documentation show them.
-pub static SETTINGS: [Setting; 27] = [
+pub static SETTINGS: [Setting; 37] = [
     free(
         Key::Gate,
         "gate",
@@ -431,6 +458,86 @@ pub static SETTINGS: [Setting; 27] = [
         Form::Number { min: 0, max: 1 << 50, unit: "bytes", zero: Some("no bound") },
         Value::Number(0),
         "Size beyond which gc removes the oldest even if younger, but nothing younger than a day.",
+    ),
+    own(
+        Key::BashBackend,
+        "bash.backend",
+        Form::Choice(&["auto", "bubblewrap", "namespaces", "none"]),
+        word("auto"),
+        "What confines the commands of bash: auto takes the first of the others that works, and never \
+         none, which confines nothing.",
+    ),
+    strict(
+        Key::BashNetwork,
+        "bash.network",
+        Form::Choice(&["deny", "request", "allow"]),
+        word("deny"),
+        "Whether commands have the network: never, where the request asks for it, or unless the \
+         request says no.",
+    ),
+    own(
+        Key::BashWritable,
+        "bash.writable",
+        Form::Items("folders"),
+        Value::List(Vec::new()),
+        "Folders outside the workspace that commands may write, such as ~/.cargo/registry. The lists of \
+         all sources count together.",
+    ),
+    strict(
+        Key::BashHidden,
+        "bash.hidden",
+        Form::Items("paths"),
+        Value::List(Vec::new()),
+        "Paths that commands do not see, beside those where programs are known to keep secrets, such as \
+         ~/.ssh. The lists of all sources count together.",
+    ),
+    own(
+        Key::BashEnv,
+        "bash.env",
+        Form::Items("names of variables"),
+        Value::List(Vec::new()),
+        "Variables that commands get from the caller's environment, beside those that every program \
+         needs. The lists of all sources count together.",
+    ),
+    up_to(
+        3_600_000,
+        Key::BashMs,
+        "bash.timeout_ms",
+        number(1, 86_400_000, "milliseconds"),
+        Value::Number(120_000),
+        "Time limit of a command where the request does not say.",
+    ),
+    up_to(
+        64 << 30,
+        Key::BashMemory,
+        "bash.memory_bytes",
+        Form::Number { min: 0, max: 1 << 50, unit: "bytes", zero: Some("no limit") },
+        Value::Number(16 << 30),
+        "Memory that each process of a command may fill.",
+    ),
+    up_to(
+        65_536,
+        Key::BashProcesses,
+        "bash.processes",
+        Form::Number { min: 0, max: 1 << 22, unit: "processes and threads", zero: Some("no limit") },
+        Value::Number(4096),
+        "Processes and threads of a command at once.",
+    ),
+    up_to(
+        64 << 30,
+        Key::BashFileBytes,
+        "bash.file_bytes",
+        Form::Number { min: 0, max: 1 << 50, unit: "bytes", zero: Some("no limit") },
+        Value::Number(8 << 30),
+        "The largest file that a command may write.",
+    ),
+    up_to(
+        1 << 30,
+        Key::BashOutputBytes,
+        "bash.output_bytes",
+        number(1 << 20, 16 << 30, "bytes"),
+        Value::Number(64 << 20),
+        "Output of a command that is kept in a file where the answer does not hold it all.",
     ),
 ];
 

@@ -1,0 +1,132 @@
+//! The backend that leaves the namespaces to `bwrap`, which systems that restrict user namespaces
+//! often let through.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::mounts::{RUNTIME_KEPT, STATE_SHOWN, TEMPORARY};
+use super::plan::{Hidden, Reach};
+use super::{Backend, INTERNAL, SELF};
+
+/// Its program.
+const PROGRAM: &str = "bwrap";
+/// Where lbx itself is in the sandbox.
+const OWN_PLACE: &str = "/run/lbx";
+/// What root keeps, as the other backend has it.
+const KEPT_BY_ROOT: [&str; 6] =
+    ["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_SETGID", "CAP_SETUID"];
+/// What of `/proc` tells of or changes the whole machine, and only root could write.
+const PROC_READ_ONLY: [&str; 3] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq"];
+
+/// The backend.
+pub struct Bubblewrap;
+
+impl Backend for Bubblewrap {
+    fn name(&self) -> &'static str {
+        "bubblewrap"
+    }
+
+    fn about(&self) -> &'static str {
+        "the same by the program bwrap, where it is installed"
+    }
+
+    fn command(&self, reach: &Reach) -> Result<Command, String> {
+        let program = program(Path::new(&reach.root)).ok_or("bwrap is not installed")?;
+        let own = fs::canonicalize(SELF).map_err(|error| format!("lbx does not find itself: {error}"))?;
+        let mut command = Command::new(program);
+        command.args(arguments(reach, &own)).env_clear();
+        Ok(command)
+    }
+}
+
+/// The program, from a folder of `PATH` that the workspace cannot write.
+fn program(root: &Path) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let is_program = |path: &PathBuf| {
+        fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    std::env::split_paths(&path)
+        .filter(|folder| folder.is_absolute() && !folder.starts_with(root))
+        .map(|folder| folder.join(PROGRAM))
+        .find(is_program)
+}
+
+/// Its arguments, in the order in which it mounts.
+fn arguments(reach: &Reach, own: &Path) -> Vec<OsString> {
+    let mut list = Arguments(Vec::new());
+    list.words(&["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1"]);
+    list.words(&["--die-with-parent", "--new-session"]);
+    if rustix::process::geteuid().is_root() {
+        list.words(&["--cap-drop", "ALL"]);
+        KEPT_BY_ROOT.iter().for_each(|capability| list.words(&["--cap-add", capability]));
+    } else {
+        list.words(&["--unshare-user"]);
+    }
+    if !reach.network {
+        list.words(&["--unshare-net"]);
+    }
+    list.paths("--ro-bind", &["/", "/"]);
+    list.words(&["--proc", "/proc", "--dev", "/dev"]);
+    for path in PROC_READ_ONLY.iter().filter(|path| Path::new(path).exists()) {
+        list.paths("--ro-bind", &[path, path]);
+    }
+    let is_folder = |path: &&&str| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    for path in TEMPORARY.iter().chain(&["/run"]).filter(is_folder) {
+        list.words(&["--tmpfs", path]);
+    }
+    for path in RUNTIME_KEPT {
+        list.paths("--ro-bind-try", &[path, path]);
+    }
+    list.0.extend(["--ro-bind".into(), own.into(), OWN_PLACE.into()]);
+    let (above, others): (Vec<&Hidden>, Vec<&Hidden>) =
+        reach.hidden.iter().partition(|hidden| reach.is_above_writable(Path::new(&hidden.path)));
+    above.iter().for_each(|hidden| list.paths("--tmpfs", &[&hidden.path]));
+    for folder in reach.writable_folders() {
+        list.paths("--bind", &[&folder, &folder]);
+    }
+    others.into_iter().for_each(|hidden| list.hide(hidden));
+    for path in &reach.protected {
+        let path = Path::new(&reach.root).join(path);
+        list.paths("--ro-bind-try", &[&path, &path]);
+    }
+    for path in &reach.states {
+        let path = Path::new(&reach.root).join(path);
+        list.paths("--tmpfs", &[&path]);
+        for name in STATE_SHOWN {
+            let file = path.join(name);
+            list.paths("--ro-bind-try", &[&file, &file]);
+        }
+        list.paths("--remount-ro", &[&path]);
+    }
+    list.words(&["--chdir", "/", "--", OWN_PLACE, INTERNAL, "prepared"]);
+    list.0
+}
+
+/// Arguments that grow.
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    /// Adds words.
+    fn words(&mut self, words: &[&str]) {
+        self.0.extend(words.iter().map(OsString::from));
+    }
+
+    /// Adds an option with its paths.
+    fn paths<P: AsRef<OsStr>>(&mut self, option: &str, paths: &[P]) {
+        self.0.push(option.into());
+        self.0.extend(paths.iter().map(|path| path.as_ref().to_owned()));
+    }
+
+    /// Adds what makes a path appear empty.
+    fn hide(&mut self, hidden: &Hidden) {
+        if hidden.is_folder {
+            self.paths("--tmpfs", &[&hidden.path]);
+            self.paths("--remount-ro", &[&hidden.path]);
+        } else {
+            self.0.extend(["--ro-bind".into(), "/dev/null".into(), hidden.path.clone()]);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The output of a command in little memory: the beginning and the end of each stream, and all of it
+//! in a file as soon as that is more than an answer holds.
+
+use std::fs::File;
+use std::io::Write;
+use std::mem;
+
+use super::run::{Sink, Stream};
+
+/// Bytes that are kept in memory where an answer is to hold all.
+const KEPT_BYTES_MAX: usize = 16 << 20;
+/// The tail is cut when it is so many times as long as it needs to be.
+const TAIL_SLACK: usize = 2;
+
+/// Where the whole output goes.
+pub trait Log {
+    /// Begins the file; called at most once.
+    ///
+    /// # Errors
+    /// Why there can be none, in words.
+    fn begin(&mut self) -> Result<(File, String), String>;
+}
+
+/// Takes in the output of a command.
+pub struct Capture<'a> {
+    /// What an answer shows of both streams, in bytes.
+    shown_max: usize,
+    /// Stdout and stderr.
+    streams: [Kept; 2],
+    /// Where the whole goes.
+    whole: Whole<'a>,
+}
+
+/// The output as an answer shows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Output {
+    /// What came on stdout.
+    pub stdout: String,
+    /// What came on stderr.
+    pub stderr: String,
+    /// Whether a part of it is left out.
+    pub truncated: bool,
+    /// Bytes of both.
+    pub bytes: u64,
+    /// The file with all of it, where a part is left out.
+    pub file: Option<String>,
+    /// What the caller should know.
+    pub warnings: Vec<String>,
+}
+
+impl<'a> Capture<'a> {
+    /// Takes in the output for an answer of `shown_max` bytes (0: as many as there is memory for),
+    /// and the whole in a file of at most `file_max` bytes.
+    pub fn new(shown_max: usize, file_max: u64, log: &'a mut dyn Log) -> Self {
+        let shown_max = if shown_max == 0 { KEPT_BYTES_MAX } else { shown_max.min(KEPT_BYTES_MAX) };
+        let whole = Whole::Memory { bytes: Vec::new(), bytes_max: shown_max, file_max, log };
+        Self { shown_max, streams: [Kept::new(shown_max), Kept::new(shown_max)], whole }
+    }
+
+    /// The output.
+    #[must_use]
+    pub fn finish(self) -> Output {
+        let [stdout, stderr] = &self.streams;
+        let half = (self.shown_max / 2) as u64;
+        let for_stderr = stderr.total.min(half.max((self.shown_max as u64).saturating_sub(stdout.total)));
+        let for_stdout = (self.shown_max as u64).saturating_sub(for_stderr);
+        let bytes = stdout.total + stderr.total;
+        let truncated = stdout.total > for_stdout || stderr.total > for_stderr;
+        let mut warnings = Vec::new();
+        let file = match self.whole {
+            Whole::Memory { .. } => None,
+            Whole::File { name, written, left_out, .. } => {
+                if left_out > 0 {
+                    warnings.push(format!(
+                        "the output file {name} holds the first {written} of {bytes} bytes of output"
+                    ));
+                }
+                Some(name)
+            }
+            Whole::Failed(reason) => {
+                warnings.push(format!("the whole output was not kept: {reason}"));
+                None
+            }
+        };
+        let (stdout, is_text) = stdout.shown(for_stdout);
+        let (stderr, is_text_too) = stderr.shown(for_stderr);
+        if !(is_text && is_text_too) {
+            warnings.push("the output is not UTF-8; bytes that are not are shown as U+FFFD".to_owned());
+        }
+        Output { stdout, stderr, truncated, bytes, file: file.filter(|_| truncated), warnings }
+    }
+}
+
+impl Sink for Capture<'_> {
+    fn take(&mut self, stream: Stream, bytes: &[u8]) {
+        let [stdout, stderr] = &mut self.streams;
+        match stream {
+            Stream::Stdout => stdout.add(bytes),
+            Stream::Stderr => stderr.add(bytes),
+        }
+        self.whole.add(bytes);
+    }
+}
+
+/// The beginning and the end of a stream.
+struct Kept {
+    /// The beginning.
+    head: Vec<u8>,
+    /// Bytes that the beginning may have.
+    head_max: usize,
+    /// The end of what came after it, and perhaps a little more.
+    tail: Vec<u8>,
+    /// Bytes that the end must have.
+    tail_max: usize,
+    /// Bytes in all.
+    total: u64,
+}
+
+impl Kept {
+    /// Nothing yet.
+    fn new(shown_max: usize) -> Self {
+        let head_max = shown_max.div_ceil(2);
+        Self { head: Vec::new(), head_max, tail: Vec::new(), tail_max: shown_max - head_max, total: 0 }
+    }
+
+    /// Adds bytes.
+    fn add(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let room = self.head_max.saturating_sub(self.head.len()).min(bytes.len());
+        let (head, rest) = bytes.split_at(room);
+        self.head.extend_from_slice(head);
+        // Of much at once only the end can matter.
+        let rest = rest.get(rest.len().saturating_sub(self.tail_max)..).unwrap_or_default();
+        self.tail.extend_from_slice(rest);
+        if self.tail.len() > self.tail_max * TAIL_SLACK {
+            self.tail.drain(..self.tail.len() - self.tail_max);
+        }
+    }
+
+    /// What is shown in so many bytes, and whether it is UTF-8.
+    fn shown(&self, bytes_max: u64) -> (String, bool) {
+        if self.total <= bytes_max {
+            return text_of([self.head.as_slice(), self.tail.as_slice()].concat());
+        }
+        let half = usize::try_from(bytes_max / 2).unwrap_or(usize::MAX);
+        let head = whole_lines_before(self.head.get(..half).unwrap_or(&self.head));
+        let start = self.tail.len().saturating_sub(half);
+        let tail = whole_lines_after(self.tail.get(start..).unwrap_or(&self.tail));
+        let left_out = self.total - (head.len() + tail.len()) as u64;
+        let newline = if head.ends_with(b"\n") || head.is_empty() { "" } else { "\n" };
+        let note = format!("{newline}[... {left_out} bytes left out ...]\n");
+        text_of([head, note.as_bytes(), tail].concat())
+    }
+}
+
+/// Bytes as text, and whether they are UTF-8.
+fn text_of(bytes: Vec<u8>) -> (String, bool) {
+    match String::from_utf8(bytes) {
+        Ok(text) => (text, true),
+        Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), false),
+    }
+}
+
+/// The lines that end in `bytes`; all of it where none does. No character is cut.
+fn whole_lines_before(bytes: &[u8]) -> &[u8] {
+    let end = memchr::memrchr(b'\n', bytes).map_or_else(|| whole_characters(bytes), |at| at + 1);
+    bytes.get(..end).unwrap_or(bytes)
+}
+
+/// The lines that begin in `bytes`; all of it where none does. No character is cut.
+fn whole_lines_after(bytes: &[u8]) -> &[u8] {
+    let is_inner = |byte: &u8| byte & 0xc0 == 0x80;
+    let start = match memchr::memchr(b'\n', bytes) {
+        Some(at) if at + 1 < bytes.len() => at + 1,
+        _ => bytes.iter().take(3).take_while(|byte| is_inner(byte)).count(),
+    };
+    bytes.get(start..).unwrap_or(bytes)
+}
+
+/// How many of the bytes are whole characters, where they are text that was cut.
+fn whole_characters(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => bytes.len(),
+    }
+}
+
+/// All of the output.
+enum Whole<'a> {
+    /// So little that it is shown whole.
+    Memory {
+        /// It, in the order in which it came.
+        bytes: Vec<u8>,
+        /// More than so many bytes go into a file.
+        bytes_max: usize,
+        /// Bytes that the file may have.
+        file_max: u64,
+        /// Who makes the file.
+        log: &'a mut dyn Log,
+    },
+    /// In a file.
+    File {
+        /// It.
+        file: File,
+        /// Its name, as `read` takes it.
+        name: String,
+        /// Bytes in it.
+        written: u64,
+        /// Bytes that it may have.
+        file_max: u64,
+        /// Bytes that came after those.
+        left_out: u64,
+    },
+    /// There is no file: why.
+    Failed(String),
+}
+
+impl Whole<'_> {
+    /// Adds bytes.
+    fn add(&mut self, more: &[u8]) {
+        match self {
+            Self::Memory { bytes, bytes_max, file_max, log } => {
+                bytes.extend_from_slice(more);
+                if bytes.len() <= *bytes_max {
+                    return;
+                }
+                let (held, file_max) = (mem::take(bytes), *file_max);
+                *self = match log.begin() {
+                    Ok((file, name)) => Self::File { file, name, written: 0, file_max, left_out: 0 },
+                    Err(reason) => Self::Failed(reason),
+                };
+                self.add(&held);
+            }
+            Self::File { file, written, file_max, left_out, .. } => {
+                let room = usize::try_from(file_max.saturating_sub(*written)).unwrap_or(usize::MAX);
+                let (kept, rest) = more.split_at(room.min(more.len()));
+                *left_out += rest.len() as u64;
+                match file.write_all(kept) {
+                    Ok(()) => *written += kept.len() as u64,
+                    Err(error) => *self = Self::Failed(error.to_string()),
+                }
+            }
+            Self::Failed(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log in a temporary file.
+    struct Temporary(Option<File>);
+
+    impl Log for Temporary {
+        fn begin(&mut self) -> Result<(File, String), String> {
+            let file = tempfile::tempfile().map_err(|error| error.to_string())?;
+            self.0 = file.try_clone().ok();
+            Ok((file, "log".to_owned()))
+        }
+    }
+
+    /// What is shown of pieces, and what the file holds.
+    fn captured(pieces: &[(Stream, &[u8])], shown_max: usize) -> (Output, Option<Vec<u8>>) {
+        use std::io::{Read, Seek};
+        let mut log = Temporary(None);
+        let mut capture = Capture::new(shown_max, 100, &mut log);
+        pieces.iter().for_each(|(stream, bytes)| capture.take(*stream, bytes));
+        let output = capture.finish();
+        let held = log.0.map(|mut file| {
+            let mut bytes = Vec::new();
+            file.rewind().unwrap();
+            file.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        (output, held)
+    }
+
+    #[test]
+    fn a_little_is_shown_whole_and_much_by_its_ends() {
+        let (output, held) = captured(&[(Stream::Stdout, b"ab\n"), (Stream::Stderr, b"c\n")], 20);
+        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("ab\n", "c\n"));
+        assert!(!output.truncated && held.is_none() && output.file.is_none());
+        let lines: Vec<u8> = (0..20).flat_map(|number| format!("{number:02}\n").into_bytes()).collect();
+        for piece in [1, 7, 60] {
+            let pieces: Vec<(Stream, &[u8])> =
+                lines.chunks(piece).map(|piece| (Stream::Stdout, piece)).collect();
+            let (output, held) = captured(&pieces, 20);
+            assert_eq!(output.stdout, "00\n01\n02\n[... 42 bytes left out ...]\n17\n18\n19\n", "{piece}");
+            assert!(output.truncated && output.file.is_some());
+            assert_eq!(held.unwrap(), lines);
+        }
+    }
+
+    #[test]
+    fn the_file_is_bounded_and_says_so() {
+        let much = vec![b'x'; 1000];
+        let (output, held) = captured(&[(Stream::Stdout, &much)], 10);
+        assert_eq!(held.unwrap().len(), 100);
+        assert_eq!(output.warnings, ["the output file log holds the first 100 of 1000 bytes of output"]);
+        assert_eq!(output.stdout, "xxxxx\n[... 990 bytes left out ...]\nxxxxx");
+    }
+
+    #[test]
+    fn both_streams_have_their_share() {
+        let much = b"0123456\n".repeat(100);
+        let (output, _) = captured(&[(Stream::Stdout, &much), (Stream::Stderr, b"error\n")], 64);
+        assert_eq!(output.stderr, "error\n");
+        assert!(output.stdout.len() < 100 && output.stdout.ends_with("0123456\n"));
+        let (output, _) = captured(&[(Stream::Stdout, &much), (Stream::Stderr, &much)], 64);
+        assert!(output.stderr.contains("left out") && output.stdout.contains("left out"));
+    }
+}

@@ -1,0 +1,114 @@
+//! Confined commands: what `bash` runs can reach the workspace and little else, and nothing of it
+//! outlives the call.
+//!
+//! A call starts lbx itself again (`/proc/self/exe`) as the first process of a sandbox ([`init`]),
+//! by way of one of the [`BACKENDS`], and talks with it over a socket ([`link`]). The first process
+//! starts the command, takes in all that come of it, and ends with them; where the call dies, the
+//! socket closes, and so does the sandbox. [`run`] is the call's side of it.
+
+mod bubblewrap;
+pub mod capture;
+pub mod environment;
+pub mod hidden;
+mod init;
+mod link;
+mod mounts;
+mod namespaces;
+mod network;
+pub mod plan;
+mod privileges;
+pub mod repositories;
+pub mod run;
+mod unconfined;
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+
+use plan::{Limits, Plan, Reach};
+
+/// The first word of the arguments with which lbx starts itself. It is no command of its users.
+const INTERNAL: &str = "__sandbox";
+/// The program that a call starts again: itself, even where its file has been replaced meanwhile.
+const SELF: &str = "/proc/self/exe";
+/// The name of the backend that confines nothing.
+pub const NONE: &str = "none";
+/// The exit status of a first process that could not tell why it failed.
+const FAILED: u8 = 125;
+
+/// A way to confine a command.
+pub trait Backend: Sync {
+    /// Its name in answers and in the policy.
+    fn name(&self) -> &'static str;
+
+    /// What it promises, in a sentence.
+    fn about(&self) -> &'static str;
+
+    /// The process that makes the sandbox, without its descriptors.
+    ///
+    /// # Errors
+    /// Why there can be none.
+    fn command(&self, reach: &Reach) -> Result<Command, String>;
+}
+
+/// Every backend, the one that is tried first at the beginning.
+pub static BACKENDS: [&dyn Backend; 3] =
+    [&bubblewrap::Bubblewrap, &namespaces::Namespaces, &unconfined::Unconfined];
+
+/// The backend of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static dyn Backend> {
+    BACKENDS.iter().copied().find(|backend| backend.name() == name)
+}
+
+/// Why a backend does not work here; `None` where it does. It runs `true` to find out.
+#[must_use]
+pub fn probe(backend: &dyn Backend, reach: Reach) -> Option<String> {
+    let plan = Plan {
+        program: vec![OsString::from("true")],
+        workdir: reach.root.clone(),
+        environment: vec![(OsString::from("PATH"), OsString::from(environment::PATH_DEFAULT))],
+        reach,
+        limits: Limits { memory_bytes: 0, processes: 0, file_bytes: 0 },
+        grace_ms: 0,
+    };
+    let mut sink = run::Discard;
+    let probed = run::run(backend, &plan, None, &run::Bounds::probe(), &mut sink);
+    match probed {
+        Ok(run::Ran { ended, .. }) if ended.exit_code == Some(0) => None,
+        Ok(_) => Some("a command that should succeed failed in it".to_owned()),
+        Err(run::Failure::Backend(reason)) => Some(reason),
+        Err(run::Failure::Call(error)) => Some(error.message().to_owned()),
+    }
+}
+
+/// Runs as a part of a sandbox where the arguments say so; answers the exit status. `None` for the
+/// arguments of a user.
+#[must_use]
+pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
+    let [_, word, part] = arguments else { return None };
+    if word != INTERNAL {
+        return None;
+    }
+    let ran = match part.to_str() {
+        Some("namespaces") => namespaces::run(),
+        Some("init") => init::run(init::Kind::Namespaces),
+        Some("prepared") => init::run(init::Kind::Prepared),
+        Some("unconfined") => init::run(init::Kind::Unconfined),
+        _ => Err("no part of a sandbox has this name".to_owned()),
+    };
+    Some(ran.map_or(FAILED, |()| 0))
+}
+
+/// A process that runs a part of a sandbox.
+fn part(program: impl AsRef<OsStr>, part: &str) -> Command {
+    let mut command = Command::new(program);
+    command.args([INTERNAL, part]).env_clear();
+    command
+}
+
+/// The same process, with one end of the socket as its stdin.
+fn with_link(mut command: Command, link: OwnedFd) -> Command {
+    command.stdin(Stdio::from(link)).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}

@@ -1,0 +1,326 @@
+//! The file system as a confined command sees it, put together in a mount namespace of its own.
+//!
+//! Everything is read-only first. Then come an empty `/tmp`, `/run` and `/dev`, the workspace and
+//! the other writable folders on top, and on top of those what is hidden or protected. Folders that
+//! stay writable are taken as trees of their own before everything becomes read-only.
+
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::fmt::Display;
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
+
+use super::plan::{Hidden, Reach};
+
+/// What could not be done, for the answer.
+pub type Outcome<T> = Result<T, String>;
+
+/// Devices that a command has.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+/// Links in `/dev`, with what they lead to.
+const DEVICE_LINKS: [(&str, &str); 5] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+/// Folders that are empty and writable.
+pub const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+/// Folders that are empty, since the sockets of the system's services are there.
+const RUNTIME: [&str; 2] = ["/run", "/var/run"];
+/// What a command needs of them all the same.
+pub const RUNTIME_KEPT: [&str; 4] =
+    ["/run/current-system", "/run/opengl-driver", "/run/booted-system", "/run/systemd/resolve"];
+/// What of `/proc` changes or tells of the whole machine.
+const PROC_READ_ONLY: [&str; 6] = ["sys", "sysrq-trigger", "irq", "bus", "fs", "acpi"];
+/// Permissions of folders that everyone may write.
+const SHARED_MODE: u32 = 0o1777;
+/// Permissions of other folders.
+const FOLDER_MODE: u32 = 0o755;
+/// What of lbx's own folder is seen: git may track it.
+pub const STATE_SHOWN: [&str; 2] = [".gitignore", "config.toml"];
+/// Bytes of such a file.
+const STATE_FILE_BYTES_MAX: u64 = 1 << 20;
+/// Flags of what a sandbox mounts itself.
+const OWN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
+
+/// Says what failed.
+pub fn doing<T, E: Display>(result: Result<T, E>, what: impl Display) -> Outcome<T> {
+    result.map_err(|error| format!("{what}: {error}"))
+}
+
+/// Gives this mount namespace its form. The caller is in a new one, and in a new PID namespace.
+///
+/// # Errors
+/// The step that failed; nothing may run then.
+pub fn confine(reach: &Reach) -> Outcome<()> {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    doing(rustix::mount::mount_change("/", private), "cannot part the mounts")?;
+    let writable: Vec<(PathBuf, OwnedFd)> =
+        reach.writable_folders().map(|path| Ok((path.clone(), tree(&path)?))).collect::<Outcome<_>>()?;
+    let devices: Vec<(&str, OwnedFd)> =
+        DEVICES.iter().filter_map(|name| Some((*name, tree(&Path::new("/dev").join(name)).ok()?))).collect();
+    mount_proc()?;
+    make_all_read_only()?;
+    let kept: Vec<(&str, OwnedFd)> =
+        RUNTIME_KEPT.iter().filter_map(|path| Some((*path, tree(Path::new(path)).ok()?))).collect();
+    mount_temporary()?;
+    for (path, kept) in kept {
+        attach(&kept, Path::new(path))?;
+    }
+    make_devices(devices)?;
+    let (above, others): (Vec<&Hidden>, Vec<&Hidden>) =
+        reach.hidden.iter().partition(|hidden| reach.is_above_writable(Path::new(&hidden.path)));
+    for hidden in above {
+        mount_tmpfs(Path::new(&hidden.path), FOLDER_MODE)?;
+    }
+    for (path, tree) in &writable {
+        attach(tree, path)?;
+    }
+    others.into_iter().try_for_each(hide)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = doing(rustix::fs::open(&reach.root, flags, Mode::empty()), "cannot open the workspace")?;
+    reach.protected.iter().try_for_each(|path| protect(&root, path))?;
+    reach.states.iter().try_for_each(|path| veil(&root, path))
+}
+
+/// The mounts at and below a path as a tree of their own, which stays as it is now.
+fn tree(path: &Path) -> Outcome<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    doing(rustix::mount::open_tree(CWD, path, flags), format_args!("cannot take {}", path.display()))
+}
+
+/// Puts a tree at a path, which is made where it is missing.
+fn attach(tree: &OwnedFd, path: &Path) -> Outcome<()> {
+    let what = format!("cannot put {} in its place", path.display());
+    if rustix::fs::stat(path).is_err() {
+        let is_folder = rustix::fs::fstat(tree).is_ok_and(|stat| crate::engine::fs::is_folder(&stat));
+        if is_folder {
+            doing(fs::create_dir_all(path), &what)?;
+        } else {
+            doing(path.parent().map_or(Ok(()), fs::create_dir_all), &what)?;
+            doing(fs::File::create(path), &what)?;
+        }
+    }
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    doing(rustix::mount::move_mount(tree, "", CWD, path, flags), what)
+}
+
+/// A `/proc` of the new PID namespace, in which nothing of the machine can be changed.
+fn mount_proc() -> Outcome<()> {
+    let flags = OWN | MountFlags::NOEXEC;
+    doing(rustix::mount::mount("proc", "/proc", "proc", flags, None), "cannot mount a /proc of its own")?;
+    for name in PROC_READ_ONLY {
+        let path = Path::new("/proc").join(name);
+        if path.exists() {
+            let what = format!("cannot protect {}", path.display());
+            doing(rustix::mount::mount_bind_recursive(&path, &path), what)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes every mount that a path leads to read-only, save for `/proc` itself.
+fn make_all_read_only() -> Outcome<()> {
+    let mounts = doing(fs::read("/proc/self/mountinfo"), "cannot list the mounts")?;
+    for line in mounts.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        let mut fields = line.split(|&byte| byte == b' ');
+        let id = fields.next().and_then(|id| std::str::from_utf8(id).ok()?.parse::<u64>().ok());
+        let (Some(id), Some(point)) = (id, fields.nth(3)) else {
+            return Err("the list of mounts is not as it should be".to_owned());
+        };
+        let path = PathBuf::from(OsStr::from_bytes(&unescaped(point)));
+        if path.as_os_str() != "/proc" && leads_to(&path, id)? {
+            make_read_only(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a path leads to that mount, rather than to one on top of it or to nothing.
+fn leads_to(path: &Path, id: u64) -> Outcome<bool> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    match rustix::fs::statx(CWD, path, flags, StatxFlags::MNT_ID) {
+        Ok(found) => Ok(found.stx_mnt_id == id),
+        // What cannot be reached now cannot be reached by the command either.
+        Err(Errno::NOENT | Errno::ACCESS | Errno::NOTDIR | Errno::NOTCONN) => Ok(false),
+        Err(errno) => Err(format!("cannot look at the mount {}: {errno}", path.display())),
+    }
+}
+
+/// Makes the mount at a path read-only, keeping its other restrictions.
+fn make_read_only(path: &Path) -> Outcome<()> {
+    let what = format!("cannot make {} read-only", path.display());
+    let flags = restrictions(path).map_err(|errno| format!("{what}: {errno}"))?;
+    let flags = flags | OWN | MountFlags::RDONLY | MountFlags::BIND;
+    doing(rustix::mount::mount_remount(path, flags, c""), what)
+}
+
+/// The restrictions of the mount at a path, which a sandbox may not lift.
+fn restrictions(path: &Path) -> Result<MountFlags, Errno> {
+    let known = [
+        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
+        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+    ];
+    let flags = rustix::fs::statvfs(path)?.f_flag;
+    let kept = known.iter().filter(|(there, _)| flags.contains(*there)).map(|(_, kept)| *kept);
+    Ok(kept.fold(MountFlags::empty(), MountFlags::union))
+}
+
+/// An empty file system at a path.
+fn mount_tmpfs(path: &Path, mode: u32) -> Outcome<()> {
+    let options = CString::new(format!("mode={mode:o}")).unwrap_or_default();
+    let options: &CStr = &options;
+    let mounted = rustix::mount::mount("tmpfs", path, "tmpfs", OWN, options);
+    doing(mounted, format_args!("cannot mount an empty {}", path.display()))
+}
+
+/// Empty folders for temporary files, and in the place of those of the system's services.
+fn mount_temporary() -> Outcome<()> {
+    let is_folder = |path: &&&str| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    for path in TEMPORARY.iter().filter(is_folder) {
+        mount_tmpfs(Path::new(path), SHARED_MODE)?;
+    }
+    for path in RUNTIME.iter().filter(is_folder) {
+        mount_tmpfs(Path::new(path), FOLDER_MODE)?;
+    }
+    Ok(())
+}
+
+/// A `/dev` with the devices that every program expects.
+fn make_devices(devices: Vec<(&str, OwnedFd)>) -> Outcome<()> {
+    let dev = Path::new("/dev");
+    mount_tmpfs(dev, FOLDER_MODE)?;
+    for (name, device) in devices {
+        attach(&device, &dev.join(name))?;
+    }
+    for (name, target) in DEVICE_LINKS {
+        doing(std::os::unix::fs::symlink(target, dev.join(name)), format_args!("cannot make /dev/{name}"))?;
+    }
+    for name in ["pts", "shm"] {
+        doing(fs::create_dir(dev.join(name)), format_args!("cannot make /dev/{name}"))?;
+    }
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    let options = c"newinstance,ptmxmode=0666,mode=620";
+    let terminals = rustix::mount::mount("devpts", dev.join("pts"), "devpts", flags, options);
+    doing(terminals, "cannot mount /dev/pts")?;
+    mount_tmpfs(&dev.join("shm"), SHARED_MODE)?;
+    make_read_only(dev)
+}
+
+/// Makes a path appear empty.
+fn hide(hidden: &Hidden) -> Outcome<()> {
+    let path = Path::new(&hidden.path);
+    match fs::symlink_metadata(path) {
+        // Something above it is hidden, or it is gone.
+        Err(_) => Ok(()),
+        Ok(_) if hidden.is_folder => {
+            mount_tmpfs(path, FOLDER_MODE)?;
+            make_read_only(path)
+        }
+        Ok(_) => {
+            let what = format!("cannot hide {}", path.display());
+            doing(rustix::mount::mount_bind("/dev/null", path), &what)?;
+            make_read_only(path)
+        }
+    }
+}
+
+/// Opens a path below the root, through no link; `None` where it is not there any more.
+fn open_below(root: &OwnedFd, path: &OsStr) -> Outcome<Option<OwnedFd>> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    match rustix::fs::openat2(root, path, flags, Mode::empty(), within) {
+        Ok(found) => Ok(Some(found)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(errno) => Err(format!("cannot open {}: {errno}", path.display())),
+    }
+}
+
+/// The path by which this process reaches what it has opened.
+fn path_of(opened: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()))
+}
+
+/// Makes a path below the root read-only.
+fn protect(root: &OwnedFd, path: &OsString) -> Outcome<()> {
+    let Some(found) = open_below(root, path)? else { return Ok(()) };
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let what = format!("cannot protect {}", path.display());
+    let tree = doing(rustix::mount::open_tree(&found, "", flags), &what)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    doing(rustix::mount::move_mount(&tree, "", &found, "", flags), &what)?;
+    make_read_only(&path_of(&tree))
+}
+
+/// Puts an empty folder in the place of one of lbx's own, with copies of what git may track of it.
+fn veil(root: &OwnedFd, path: &OsString) -> Outcome<()> {
+    let Some(found) = open_below(root, path)? else { return Ok(()) };
+    let shown = STATE_SHOWN.map(|name| (name, small_file(&path_of(&found).join(name))));
+    mount_tmpfs(&path_of(&found), FOLDER_MODE)?;
+    // Opened anew: what was opened before is what lies below.
+    let Some(veil) = open_below(root, path)? else {
+        return Err(format!("{} was moved away", path.display()));
+    };
+    for (name, bytes) in shown {
+        if let Some(bytes) = bytes {
+            doing(fs::write(path_of(&veil).join(name), bytes), format_args!("cannot copy {name}"))?;
+        }
+    }
+    make_read_only(&path_of(&veil))
+}
+
+/// The bytes of a small regular file.
+fn small_file(path: &Path) -> Option<Vec<u8>> {
+    let found = fs::symlink_metadata(path).ok()?;
+    (found.is_file() && found.len() <= STATE_FILE_BYTES_MAX).then(|| fs::read(path).ok()).flatten()
+}
+
+/// A path as the list of mounts has it, with its escapes undone.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut path = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, tail)) = rest.split_first() {
+        let escape = tail
+            .get(..3)
+            .filter(|_| byte == b'\\')
+            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        path.push(escape.unwrap_or(byte));
+        rest = if escape.is_some() { tail.get(3..).unwrap_or_default() } else { tail };
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_of_the_list_of_mounts_are_undone() {
+        for (field, path) in [
+            ("/a\\040b", "/a b"),
+            ("/x\\134y", "/x\\y"),
+            ("/a\\0", "/a\\0"),
+            ("/\\011\\012", "/\t\n"),
+            ("", ""),
+        ] {
+            assert_eq!(unescaped(field.as_bytes()), path.as_bytes(), "{field}");
+        }
+    }
+}

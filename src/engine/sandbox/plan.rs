@@ -1,0 +1,126 @@
+//! What a confined command is: what to run, what it may reach, how much it may use.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that the first process of a sandbox needs to know.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Plan {
+    /// The program to run, with its arguments.
+    pub program: Vec<OsString>,
+    /// The folder that it runs in, absolute.
+    pub workdir: OsString,
+    /// Its whole environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// What it may reach.
+    pub reach: Reach,
+    /// How much it may use.
+    pub limits: Limits,
+    /// Milliseconds between TERM and KILL.
+    pub grace_ms: u64,
+}
+
+/// What a command may reach.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Reach {
+    /// The workspace root, canonical: writable, save for what is `protected`.
+    pub root: OsString,
+    /// Paths below the root, relative to it, that are read-only.
+    pub protected: Vec<OsString>,
+    /// lbx's own folders below the root, relative to it: what they hold is not there.
+    pub states: Vec<OsString>,
+    /// Canonical folders elsewhere that are writable.
+    pub writable: Vec<OsString>,
+    /// Canonical paths that appear empty.
+    pub hidden: Vec<Hidden>,
+    /// Whether it shares the network of the machine.
+    pub network: bool,
+}
+
+/// A path that appears empty.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Hidden {
+    /// The path.
+    pub path: OsString,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+}
+
+/// How much a command may use; 0 is no limit of its own.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Limits {
+    /// Bytes of memory of each process.
+    pub memory_bytes: u64,
+    /// Processes and threads at once.
+    pub processes: u64,
+    /// Bytes of each file that it writes.
+    pub file_bytes: u64,
+}
+
+impl Plan {
+    /// Time between TERM and KILL.
+    #[must_use]
+    pub fn grace(&self) -> Duration {
+        Duration::from_millis(self.grace_ms)
+    }
+}
+
+impl Reach {
+    /// Every folder that is writable; one that holds another comes before it.
+    pub fn writable_folders(&self) -> impl Iterator<Item = PathBuf> {
+        let all: BTreeSet<PathBuf> =
+            std::iter::once(&self.root).chain(&self.writable).map(PathBuf::from).collect();
+        all.into_iter()
+    }
+
+    /// Whether a path lies above a writable folder, or is one.
+    #[must_use]
+    pub fn is_above_writable(&self, path: &std::path::Path) -> bool {
+        self.writable_folders().any(|folder| folder.starts_with(path))
+    }
+}
+
+/// What the first process of a sandbox tells the call.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Report {
+    /// It has namespaces of its own and waits for its user ids.
+    Unshared,
+    /// It waits for its plan.
+    Ready,
+    /// The command runs.
+    Started,
+    /// The sandbox cannot be made: why.
+    Failed(String),
+    /// The command and all that it started have ended.
+    Ended(Ended),
+}
+
+/// What the call tells the first process of a sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Order {
+    /// The user ids are there.
+    Mapped,
+    /// Run this.
+    Run(Box<Plan>),
+    /// End everything.
+    End,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Its exit status, unless a signal ended it.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Processes that it left behind, which were ended.
+    pub left_running: u32,
+    /// Milliseconds of CPU time of all its processes.
+    pub cpu_ms: u64,
+    /// Memory of the largest of them, in bytes.
+    pub peak_memory_bytes: u64,
+}

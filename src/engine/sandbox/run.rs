@@ -1,0 +1,434 @@
+//! One command in a sandbox, as the call sees it: started, listened to, ended.
+
+use std::io::{self, PipeWriter, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStderr, ChildStdout};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use super::link::{Link, read_now};
+use super::plan::{Ended, Order, Plan, Report};
+use super::{Backend, namespaces, with_link};
+use crate::control::Control;
+use crate::error::Error;
+
+/// Longest time between two looks at whether the call was cancelled.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Time in which a sandbox must stand.
+const START_TIME_MAX: Duration = Duration::from_secs(10);
+/// Time that a sandbox has to end by itself, beyond what its processes are given.
+const END_TIME_MAX: Duration = Duration::from_secs(4);
+/// Time in which output must come to its end once nobody is left who writes.
+const DRAIN_TIME_MAX: Duration = Duration::from_millis(500);
+/// Time between two looks at a process that is about to end.
+const NAP: Duration = Duration::from_millis(2);
+/// Bytes read at once.
+const PIECE_BYTES: usize = 64 * 1024;
+/// Bytes of what a backend says of its failure.
+const REASON_BYTES_MAX: usize = 500;
+
+/// Which output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Stdout.
+    Stdout,
+    /// Stderr.
+    Stderr,
+}
+
+/// Takes in output.
+pub trait Sink {
+    /// Takes in what came.
+    fn take(&mut self, stream: Stream, bytes: &[u8]);
+}
+
+/// Takes in output of which nobody wants anything.
+pub struct Discard;
+
+impl Sink for Discard {
+    fn take(&mut self, _stream: Stream, _bytes: &[u8]) {}
+}
+
+/// How long a command may run.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    /// Its time limit.
+    pub time: Duration,
+    /// Whether anyone still wants it.
+    pub control: Control,
+}
+
+impl Bounds {
+    /// For a command that does nothing.
+    #[must_use]
+    pub fn probe() -> Self {
+        Self { time: START_TIME_MAX, control: Control::default() }
+    }
+}
+
+/// A command that ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ran {
+    /// How it ended.
+    pub ended: Ended,
+    /// Whether the time limit ended it.
+    pub timed_out: bool,
+    /// How long it ran.
+    pub duration: Duration,
+}
+
+/// Why a command did not run, or not to its end.
+#[derive(Debug)]
+pub enum Failure {
+    /// The backend does not work here: nothing has run.
+    Backend(String),
+    /// The call was cancelled, or the system failed.
+    Call(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Call(error)
+    }
+}
+
+/// Runs a command by that backend; `stdin` is what it reads.
+///
+/// # Errors
+/// See [`Failure`]. Whatever it is, no process is left.
+pub fn run(
+    backend: &dyn Backend,
+    plan: &Plan,
+    stdin: Option<&[u8]>,
+    bounds: &Bounds,
+    sink: &mut dyn Sink,
+) -> Result<Ran, Failure> {
+    let mut running = Running::start(backend, plan, stdin)?;
+    let ended = running.follow(plan, bounds, sink)?;
+    running.drain(sink);
+    Ok(ended)
+}
+
+/// A sandbox that stands or is about to.
+struct Running<'a> {
+    /// The process that makes it.
+    child: Child,
+    /// The link to its first process; closed, it ends.
+    link: Option<Link>,
+    /// The output, each until its end.
+    stdout: Option<ChildStdout>,
+    /// Likewise.
+    stderr: Option<ChildStderr>,
+    /// What the command is still to read.
+    stdin: Option<Feed<'a>>,
+    /// When the process was started.
+    begun: Instant,
+    /// When the command was.
+    started: Option<Instant>,
+    /// How it ended.
+    ended: Option<Ended>,
+    /// Room for what is read at once.
+    piece: Vec<u8>,
+}
+
+/// What a command reads.
+struct Feed<'a> {
+    /// What is still to be written.
+    rest: &'a [u8],
+    /// Where to.
+    writer: PipeWriter,
+    /// The other end, until the sandbox has it.
+    reader: Option<io::PipeReader>,
+}
+
+impl<'a> Running<'a> {
+    /// Starts the process that makes the sandbox.
+    fn start(backend: &dyn Backend, plan: &Plan, stdin: Option<&'a [u8]>) -> Result<Self, Failure> {
+        let system = |source: io::Error| Failure::Call(Error::io("start", "a sandbox", source));
+        let command = backend.command(&plan.reach).map_err(Failure::Backend)?;
+        let (ours, theirs) = UnixStream::pair().map_err(system)?;
+        let stdin = stdin.map(Feed::new).transpose().map_err(system)?;
+        let mut child = with_link(command, theirs.into()).spawn().map_err(system)?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let running = Self {
+            child,
+            link: Some(Link::new(ours)),
+            stdout,
+            stderr,
+            stdin,
+            begun: Instant::now(),
+            started: None,
+            ended: None,
+            piece: vec![0; PIECE_BYTES],
+        };
+        running.stdout.iter().try_for_each(never_block).map_err(system)?;
+        running.stderr.iter().try_for_each(never_block).map_err(system)?;
+        Ok(running)
+    }
+
+    /// Follows the command to its end.
+    fn follow(&mut self, plan: &Plan, bounds: &Bounds, sink: &mut dyn Sink) -> Result<Ran, Failure> {
+        let mut ending = Ending::NotYet;
+        loop {
+            self.wait(ending.next(self.started, bounds))?;
+            let is_over = self.listen(plan)?;
+            if self.started.is_some() {
+                self.feed();
+                self.take_output(sink);
+            }
+            if is_over {
+                return self.outcome(&ending, bounds);
+            }
+            self.look_at_clock(&mut ending, plan, bounds)?;
+        }
+    }
+
+    /// Waits until something is to be done, for at most so long.
+    fn wait(&self, time: Duration) -> Result<(), Failure> {
+        let mut fds = Vec::with_capacity(4);
+        let link = self.link.as_ref().map(Link::fd);
+        fds.extend(link.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        if self.started.is_some() {
+            let outputs = [self.stdout.as_ref().map(AsFd::as_fd), self.stderr.as_ref().map(AsFd::as_fd)];
+            fds.extend(outputs.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            fds.extend(self.stdin.iter().map(|feed| PollFd::new(&feed.writer, PollFlags::OUT)));
+        }
+        let timeout = Timespec::try_from(time).ok();
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(errno) => Err(Error::io("wait for", "the command", errno).into()),
+        }
+    }
+
+    /// Hears what the sandbox says; whether it is over.
+    fn listen(&mut self, plan: &Plan) -> Result<bool, Failure> {
+        let system = |source: io::Error| Failure::Call(Error::io("talk to", "the sandbox", source));
+        while let Some(link) = &mut self.link {
+            let Some(report) = link.try_receive::<Report>().map_err(system)? else {
+                return if link.is_closed() { self.closed().map(|()| true) } else { Ok(false) };
+            };
+            match report {
+                Report::Unshared => {
+                    namespaces::map_ids(self.child.id()).map_err(Failure::Backend)?;
+                    link.send(&Order::Mapped, None).map_err(system)?;
+                }
+                Report::Ready => {
+                    let reader = self.stdin.as_mut().and_then(|feed| feed.reader.take());
+                    let order = Order::Run(Box::new(plan.clone()));
+                    link.send(&order, reader.as_ref().map(AsFd::as_fd)).map_err(system)?;
+                }
+                Report::Started => self.started = Some(Instant::now()),
+                Report::Failed(reason) => return Err(Failure::Backend(reason)),
+                Report::Ended(ended) => self.ended = Some(ended),
+            }
+        }
+        Ok(true)
+    }
+
+    /// What it means that the sandbox is gone.
+    fn closed(&mut self) -> Result<(), Failure> {
+        if self.started.is_none() {
+            return Err(Failure::Backend(self.last_words()));
+        }
+        if self.ended.is_none() {
+            let message = "the sandbox was ended from outside before its command was; the system may have run out of memory";
+            return Err(Error::new(crate::error::ErrorKind::IoError, message).into());
+        }
+        Ok(())
+    }
+
+    /// What a backend said that failed before the command was started.
+    fn last_words(&mut self) -> String {
+        let mut words = Vec::new();
+        let mut piece = [0; REASON_BYTES_MAX];
+        let deadline = Instant::now() + DRAIN_TIME_MAX;
+        while let Some(stderr) = &mut self.stderr {
+            match read_now(stderr, &mut piece) {
+                Ok(Some(bytes)) if bytes > 0 && words.len() < REASON_BYTES_MAX => {
+                    words.extend_from_slice(piece.get(..bytes).unwrap_or_default());
+                }
+                Ok(None) if Instant::now() < deadline => std::thread::sleep(NAP),
+                _ => break,
+            }
+        }
+        let words = String::from_utf8_lossy(&words).trim().to_owned();
+        if words.is_empty() { "its first process ended without a word".to_owned() } else { words }
+    }
+
+    /// Writes what the command takes of its stdin now.
+    fn feed(&mut self) {
+        let Some(feed) = &mut self.stdin else { return };
+        loop {
+            match feed.writer.write(feed.rest) {
+                Ok(0) => break,
+                Ok(bytes) => feed.rest = feed.rest.get(bytes..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // It reads no more.
+                Err(_) => break,
+            }
+        }
+        self.stdin = None;
+    }
+
+    /// Takes in the output that is there.
+    fn take_output(&mut self, sink: &mut dyn Sink) {
+        let mut piece = std::mem::take(&mut self.piece);
+        if let Some(stdout) = &mut self.stdout
+            && !take_piece(stdout, Stream::Stdout, &mut piece, sink)
+        {
+            self.stdout = None;
+        }
+        if let Some(stderr) = &mut self.stderr
+            && !take_piece(stderr, Stream::Stderr, &mut piece, sink)
+        {
+            self.stderr = None;
+        }
+        self.piece = piece;
+    }
+
+    /// Takes in what is left of the output once nobody is left who writes it.
+    fn drain(&mut self, sink: &mut dyn Sink) {
+        self.link = None;
+        let deadline = Instant::now() + DRAIN_TIME_MAX;
+        while (self.stdout.is_some() || self.stderr.is_some()) && Instant::now() < deadline {
+            if self.wait(LOOK_INTERVAL).is_err() {
+                return;
+            }
+            self.take_output(sink);
+        }
+    }
+
+    /// Ends what has run for too long or is wanted no more.
+    fn look_at_clock(&mut self, ending: &mut Ending, plan: &Plan, bounds: &Bounds) -> Result<(), Failure> {
+        let now = Instant::now();
+        let is_wanted = !bounds.control.should_stop();
+        let Some(started) = self.started else {
+            if !is_wanted {
+                return Err(bounds.control.check().err().unwrap_or_else(cancelled).into());
+            }
+            if now.duration_since(self.begun) > START_TIME_MAX {
+                return Err(Failure::Backend(format!(
+                    "it did not start within {} s",
+                    START_TIME_MAX.as_secs()
+                )));
+            }
+            return Ok(());
+        };
+        match *ending {
+            Ending::NotYet if !is_wanted || now.duration_since(started) >= bounds.time => {
+                let cause = if is_wanted { Cause::Time } else { Cause::Cancelled };
+                // Where it is gone already, the next look at the link tells.
+                let _ = self.link.as_mut().map(|link| link.send(&Order::End, None));
+                *ending = Ending::Since { cause, until: now + plan.grace() + END_TIME_MAX };
+                Ok(())
+            }
+            Ending::Since { until, .. } if now >= until => {
+                Err(Error::new(crate::error::ErrorKind::IoError, "the command could not be ended").into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What came of the command.
+    fn outcome(&self, ending: &Ending, bounds: &Bounds) -> Result<Ran, Failure> {
+        let cause = match ending {
+            Ending::NotYet => None,
+            Ending::Since { cause, .. } => Some(*cause),
+        };
+        if cause == Some(Cause::Cancelled) {
+            return Err(bounds.control.check().err().unwrap_or_else(cancelled).into());
+        }
+        let duration = self.started.map_or(Duration::ZERO, |started| started.elapsed());
+        Ok(Ran { ended: self.ended.unwrap_or_default(), timed_out: cause == Some(Cause::Time), duration })
+    }
+}
+
+impl Drop for Running<'_> {
+    /// Ends the sandbox: by closing the link, since its first process then ends all others; by force
+    /// where that takes too long.
+    fn drop(&mut self) {
+        self.link = None;
+        let deadline = Instant::now() + END_TIME_MAX;
+        while Instant::now() < deadline {
+            match self.child.try_wait() {
+                Ok(None) => std::thread::sleep(NAP),
+                Ok(Some(_)) | Err(_) => return,
+            }
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The refusal of a call that nobody wants any more.
+fn cancelled() -> Error {
+    Error::new(crate::error::ErrorKind::Timeout, "the call was cancelled")
+}
+
+/// Why a command is ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// Its time is over.
+    Time,
+    /// Nobody wants it any more.
+    Cancelled,
+}
+
+/// Whether a command is being ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// It is not.
+    NotYet,
+    /// It is.
+    Since {
+        /// Why.
+        cause: Cause,
+        /// When it must have ended.
+        until: Instant,
+    },
+}
+
+impl Ending {
+    /// How long nothing need be looked at.
+    fn next(&self, started: Option<Instant>, bounds: &Bounds) -> Duration {
+        let now = Instant::now();
+        let left = match (self, started) {
+            (Self::NotYet, Some(started)) => bounds.time.saturating_sub(now.duration_since(started)),
+            (Self::NotYet, None) => LOOK_INTERVAL,
+            (Self::Since { until, .. }, _) => until.saturating_duration_since(now),
+        };
+        // A moment more, so that the time is over then.
+        left.min(LOOK_INTERVAL) + Duration::from_micros(100)
+    }
+}
+
+impl<'a> Feed<'a> {
+    /// A pipe for what is to be read.
+    fn new(bytes: &'a [u8]) -> io::Result<Self> {
+        let (reader, writer) = io::pipe()?;
+        never_block(&writer)?;
+        Ok(Self { rest: bytes, writer, reader: Some(reader) })
+    }
+}
+
+/// Takes in one piece of a stream; whether more may come.
+fn take_piece(from: impl io::Read, stream: Stream, piece: &mut [u8], sink: &mut dyn Sink) -> bool {
+    match read_now(from, piece) {
+        Ok(Some(0)) | Err(_) => false,
+        Ok(Some(bytes)) => {
+            sink.take(stream, piece.get(..bytes).unwrap_or_default());
+            true
+        }
+        Ok(None) => true,
+    }
+}
+
+/// Lets calls on a descriptor return at once.
+fn never_block(fd: &impl AsFd) -> io::Result<()> {
+    let fd: BorrowedFd<'_> = fd.as_fd();
+    let flags = rustix::fs::fcntl_getfl(fd)?;
+    Ok(rustix::fs::fcntl_setfl(fd, flags | rustix::fs::OFlags::NONBLOCK)?)
+}

@@ -1,0 +1,186 @@
+//! What `bash` answers.
+
+use std::io::IsTerminal as _;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::sha256::Sha256;
+use crate::text::visible;
+use crate::tools::Text;
+
+/// What `bash` answers: how a command ended, or what can confine one.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(extend("type" = "object"))]
+pub enum Response {
+    /// A command ran.
+    Ran(Box<Ran>),
+    /// What there is to confine commands.
+    Backends(Backends),
+}
+
+/// How a command ended, and what it changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Ran {
+    /// What it wrote to stdout; bytes that are not UTF-8 are replaced
+    pub stdout: String,
+    /// The same of stderr
+    pub stderr: String,
+    /// Its exit status; 128 + signal where a signal ended it, 124 where the time limit did
+    pub exit_code: i32,
+    /// The signal that ended it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// Whether it ran into the time limit
+    pub timed_out: bool,
+    /// How long it ran
+    pub duration_ms: u64,
+    /// CPU time of all its processes
+    pub cpu_ms: u64,
+    /// Memory of the largest of its processes
+    pub peak_memory_bytes: u64,
+    /// Whether a part of the output is left out
+    pub truncated: bool,
+    /// Bytes of the whole output, where a part is left out
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_bytes: Option<u64>,
+    /// The file with the whole output, where a part is left out; `read` opens it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_file: Option<String>,
+    /// Files that changed meanwhile, without those that git ignores; absent where that is not known
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Vec<Changed>>,
+    /// How many changed, where not all are listed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed_total: Option<usize>,
+    /// Files that this session has read and that are different now
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stale: Vec<String>,
+    /// Processes that the command left behind; they were ended
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_running: Option<u32>,
+    /// What confined it
+    pub sandbox: &'static str,
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// It is new.
+    Create,
+    /// It is different.
+    Modify,
+    /// It is gone.
+    Delete,
+}
+
+/// A file that changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Changed {
+    /// Its path
+    pub path: String,
+    /// What became of it
+    pub action: Action,
+    /// SHA-256 of its bytes now, where it is a regular file
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<Sha256>,
+}
+
+/// What there is to confine commands.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Backends {
+    /// In the order in which they are tried
+    pub backends: Vec<BackendShown>,
+}
+
+/// A way to confine commands.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BackendShown {
+    /// Its name
+    pub name: &'static str,
+    /// Whether it works here
+    pub works: bool,
+    /// Whether the policy allows it
+    pub allowed: bool,
+    /// Why it does not work
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What it promises
+    pub about: &'static str,
+}
+
+impl Response {
+    /// The output of the command as it is, and a line a backend.
+    pub fn text(&self, text: &mut Text) {
+        match self {
+            Self::Ran(ran) => ran.text(text),
+            Self::Backends(all) => {
+                for backend in &all.backends {
+                    let state = match (&backend.reason, backend.allowed) {
+                        (Some(reason), _) => reason.as_str(),
+                        (None, true) => "works",
+                        (None, false) => "works; not allowed by the policy",
+                    };
+                    text.entry(&format!("{}: {state}", backend.name));
+                }
+            }
+        }
+    }
+}
+
+impl Ran {
+    /// The output as it is, and on stderr what else a person should know.
+    fn text(&self, text: &mut Text) {
+        text.out.extend(shown(&self.stdout, std::io::stdout().is_terminal()));
+        text.err.extend(shown(&self.stderr, std::io::stderr().is_terminal()));
+        if self.timed_out {
+            text.note(format!("the command ran out of time after {} ms", self.duration_ms));
+        } else if let Some(signal) = self.signal {
+            text.note(format!("signal {signal} ended the command"));
+        } else if self.exit_code != 0 {
+            text.note(format!("the command exited with status {}", self.exit_code));
+        }
+        if let Some(file) = &self.output_file {
+            text.note(format!("the whole output is in {file}"));
+        }
+        for changed in self.changed.iter().flatten() {
+            let action = match changed.action {
+                Action::Create => "created",
+                Action::Modify => "changed",
+                Action::Delete => "deleted",
+            };
+            text.note(format!("{action}: {}", changed.path));
+        }
+        if !self.stale.is_empty() {
+            text.note(format!("read again before a change: {}", self.stale.join(", ")));
+        }
+    }
+
+    /// The exit status under `--exit-status`.
+    pub fn status(&self) -> u8 {
+        u8::try_from(self.exit_code).unwrap_or(u8::MAX)
+    }
+}
+
+/// Output for a reader: to a terminal no control characters go but those of plain text.
+fn shown(output: &str, is_terminal: bool) -> Vec<u8> {
+    if !is_terminal {
+        return output.as_bytes().to_vec();
+    }
+    output.split_inclusive('\n').map(visible::controls).collect::<String>().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_escape_reaches_a_terminal() {
+        let output = "a\tb\u{1b}[31mred\u{7}\r\n\u{9b}2J ä \n";
+        assert_eq!(shown(output, false), output.as_bytes());
+        let seen = String::from_utf8(shown(output, true)).unwrap();
+        assert_eq!(seen, "a\tb‹U+001B›[31mred‹U+0007›\r\n‹U+009B›2J ä \n");
+    }
+}

@@ -1,0 +1,189 @@
+//! From the policy and the request to what a command may reach and use.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::request::Request;
+use crate::engine::Engine;
+use crate::engine::path::WorkspacePath;
+use crate::engine::policy::settings::Key;
+use crate::engine::sandbox::plan::{Limits, Reach};
+use crate::engine::sandbox::{environment, hidden, repositories};
+use crate::engine::state::STATE_FOLDER;
+use crate::error::{Error, ErrorKind};
+
+/// The folder that a command could make to turn the workspace into a repository of its own.
+const GIT_FOLDER: &str = ".git";
+
+/// What a command may reach and use.
+pub struct Prepared {
+    /// What it may reach.
+    pub reach: Reach,
+    /// How much it may use.
+    pub limits: Limits,
+    /// Its environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// What stands in the place of a repository that there is not.
+    pub placeholder: Placeholder,
+}
+
+/// An empty `.git` at the root of a workspace that has none: without it there would be nothing to
+/// protect, and the command could make one, whose hooks would run later and unconfined.
+pub struct Placeholder(Option<PathBuf>);
+
+impl Placeholder {
+    /// Makes it, where the workspace has no `.git`.
+    fn make(root: &Path) -> Self {
+        let path = root.join(GIT_FOLDER);
+        Self(fs::create_dir(&path).is_ok().then_some(path))
+    }
+
+    /// Removes it; nothing but an empty folder ever is.
+    pub fn remove(&self) {
+        if let Some(path) = &self.0 {
+            let _ = fs::remove_dir(path);
+        }
+    }
+}
+
+impl Drop for Placeholder {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// Puts together what a command may reach and use.
+///
+/// # Errors
+/// `command_denied` where the request wants more than the policy allows, or the workspace is the
+/// whole disk.
+pub fn prepare(engine: &mut Engine, request: &Request) -> Result<Prepared, Error> {
+    let root = engine.workspace.root().to_owned();
+    if root.parent().is_none() {
+        return Err(Error::new(
+            ErrorKind::CommandDenied,
+            "the workspace is the whole disk, so nothing would be confined",
+        )
+        .suggest("Name a smaller workspace with --workspace."));
+    }
+    let network = network(engine, request.network)?;
+    let placeholder = Placeholder::make(&root);
+    let home = hidden::home();
+    let (protected, states) = protected(engine, &root);
+    let reach = Reach {
+        protected,
+        states,
+        writable: writable(engine, home.as_deref()),
+        hidden: hidden::find(home.as_deref(), engine.policy().list(Key::BashHidden)),
+        network,
+        root: root.into_os_string(),
+    };
+    let given = request.env.clone().unwrap_or_default().0;
+    if let Some(name) = given.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+        return Err(Error::invalid(format!("env: {name:?} is not a variable's name")).detail("field", "env"));
+    }
+    if let Some((name, _)) = given.iter().find(|(_, value)| value.contains('\0')) {
+        return Err(Error::invalid(format!("env: the value of {name} holds a NUL")).detail("field", "env"));
+    }
+    let names = engine.policy().list(Key::BashEnv);
+    let environment = environment::of_command(std::env::vars_os(), names, &given);
+    Ok(Prepared { reach, limits: limits(engine), environment, placeholder })
+}
+
+/// What a command reaches that only tries a backend out.
+pub fn reach_of_probe(engine: &Engine) -> Reach {
+    let home = hidden::home();
+    Reach {
+        root: engine.workspace.root().as_os_str().to_owned(),
+        protected: vec![OsString::from(GIT_FOLDER)],
+        states: vec![OsString::from(STATE_FOLDER)],
+        writable: Vec::new(),
+        hidden: hidden::find(home.as_deref(), &[]),
+        network: false,
+    }
+}
+
+/// The policy's word for the backend.
+pub fn backend(engine: &Engine) -> &str {
+    engine.policy().word(Key::BashBackend)
+}
+
+/// The time limit where the request does not say, in milliseconds.
+pub fn time_ms(engine: &Engine) -> u64 {
+    engine.policy().number(Key::BashMs)
+}
+
+/// Bytes of output that are kept.
+pub fn output_bytes_max(engine: &Engine) -> u64 {
+    engine.policy().number(Key::BashOutputBytes)
+}
+
+/// Whether the command has the network.
+fn network(engine: &Engine, wanted: Option<bool>) -> Result<bool, Error> {
+    match engine.policy().word(Key::BashNetwork) {
+        "allow" => Ok(wanted.unwrap_or(true)),
+        "request" => Ok(wanted.unwrap_or(false)),
+        _ if wanted == Some(true) => Err(Error::new(
+            ErrorKind::CommandDenied,
+            format!(
+                "the policy gives commands no network: bash.network is deny ({})",
+                engine.policy().source_of(Key::BashNetwork)
+            ),
+        )
+        .suggest("Work without the network, or ask the user to allow it: bash.network = \"request\".")
+        .detail("field", "network")),
+        _ => Ok(false),
+    }
+}
+
+/// What each process may use.
+fn limits(engine: &Engine) -> Limits {
+    let number = |key| engine.policy().number(key);
+    Limits {
+        memory_bytes: number(Key::BashMemory),
+        processes: number(Key::BashProcesses),
+        file_bytes: number(Key::BashFileBytes),
+    }
+}
+
+/// Folders elsewhere that the policy lets a command write.
+fn writable(engine: &mut Engine, home: Option<&Path>) -> Vec<OsString> {
+    let mut folders = BTreeSet::new();
+    let mut missing = Vec::new();
+    for wanted in engine.policy().list(Key::BashWritable) {
+        let path = hidden::expanded(home, wanted);
+        match fs::canonicalize(&path) {
+            Ok(folder) if path.is_absolute() && folder.is_dir() && folder.parent().is_some() => {
+                folders.insert(folder.into_os_string());
+            }
+            _ => missing.push(wanted.clone()),
+        }
+    }
+    for wanted in missing {
+        engine.warn(format!(
+            "bash.writable names {wanted:?}, which is not an existing folder by its absolute path"
+        ));
+    }
+    folders.into_iter().collect()
+}
+
+/// What of the workspace a command may not write, and which states of lbx it does not see.
+fn protected(engine: &mut Engine, root: &Path) -> (Vec<OsString>, Vec<OsString>) {
+    let policy = engine.policy();
+    let has_globs = !policy.list(Key::Protect).is_empty();
+    let by_policy = |path: &Path| {
+        has_globs
+            && WorkspacePath::new(path)
+                .is_some_and(|path| policy.protects(&engine.workspace, &path).is_some())
+    };
+    let found = repositories::find(root, &engine.control, &by_policy);
+    let own = policy.own_folder(&engine.workspace);
+    let all: BTreeSet<PathBuf> = found.protected.into_iter().chain(own).collect();
+    if found.is_partial {
+        engine.warn("not every folder was looked at: repositories deep in the workspace may not be protected from this command");
+    }
+    let list = |paths: Vec<PathBuf>| paths.into_iter().map(PathBuf::into_os_string).collect();
+    (list(all.into_iter().collect()), list(found.states))
+}

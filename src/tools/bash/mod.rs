@@ -1,0 +1,241 @@
+//! `bash`: a shell command, confined to the workspace.
+
+mod answer;
+mod changes;
+mod limits;
+mod marks;
+mod output;
+mod request;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use answer::{BackendShown, Backends, Ran, Response};
+use request::Request;
+
+use super::{Effect, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::fs;
+use crate::engine::sandbox::capture::{Capture, Output};
+use crate::engine::sandbox::plan::{Ended, Plan};
+use crate::engine::sandbox::{self, BACKENDS, Backend, run};
+use crate::error::{Error, ErrorKind};
+
+/// Longest command: the system takes no longer argument.
+const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
+/// Longest time limit.
+const TIME_MS_MAX: u64 = 86_400_000;
+/// Time between TERM and KILL where the time limit ends a command.
+const GRACE_MS: u64 = 1000;
+/// Exit status of a command that ran out of time.
+const TIMED_OUT: i32 = 124;
+/// What is added to a signal for an exit status.
+const SIGNALLED: i32 = 128;
+/// Exit status where lbx itself failed.
+const LBX_FAILED: u8 = 125;
+/// Shells, the first that is there runs the command.
+const SHELLS: [&str; 5] =
+    ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash", "/bin/sh"];
+
+/// The tool.
+pub struct Bash;
+
+impl Tool for Bash {
+    const NAME: &'static str = "bash";
+    const EFFECT: Effect = Effect::Writes;
+    const REFUSED: Option<u8> = Some(LBX_FAILED);
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        if request.backends {
+            return Ok(Response::Backends(list_backends(engine)));
+        }
+        let command = request
+            .command
+            .as_deref()
+            .ok_or_else(|| Error::invalid("field `command` is missing").detail("field", "command"))?;
+        let before = changes::Before::look(engine)?;
+        let marks = marks::Marks::of_session(engine)?;
+        let prepared = limits::prepare(engine, &request)?;
+        let plan = Plan {
+            program: shell(command)?,
+            workdir: workdir(engine, request.workdir.as_deref())?,
+            environment: prepared.environment,
+            reach: prepared.reach,
+            limits: prepared.limits,
+            grace_ms: GRACE_MS,
+        };
+        let bounds = run::Bounds { time: time_limit(engine, &request)?, control: engine.control.clone() };
+        let shown_max = request.max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
+        let ran = run_confined(engine, &plan, request.stdin.as_deref(), &bounds, shown_max);
+        prepared.placeholder.remove();
+        // A command that was cancelled may have changed files all the same.
+        let changed = before.compare(engine, command, request.why.as_deref());
+        let Confined { ran, output, sandbox } = ran?;
+        let changed = changed?;
+        let stale = marks.stale(engine);
+        output.warnings.iter().for_each(|warning| engine.warn(warning.clone()));
+        let Ended { cpu_ms, peak_memory_bytes, left_running, .. } = ran.ended;
+        Ok(Response::Ran(Box::new(Ran {
+            stdout: output.stdout,
+            stderr: output.stderr,
+            exit_code: exit_code(&ran),
+            signal: ran.ended.signal.filter(|_| !ran.timed_out),
+            timed_out: ran.timed_out,
+            duration_ms: u64::try_from(ran.duration.as_millis()).unwrap_or(u64::MAX),
+            cpu_ms,
+            peak_memory_bytes,
+            truncated: output.truncated,
+            output_bytes: output.truncated.then_some(output.bytes),
+            output_file: output.file,
+            changed_total: changed.total.filter(|total| *total > changed.listed()),
+            changed: changed.list,
+            stale,
+            left_running: Some(left_running).filter(|count| *count > 0),
+            sandbox,
+        })))
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        response.text(text);
+    }
+
+    fn status(response: &Response) -> u8 {
+        match response {
+            Response::Ran(ran) => ran.status(),
+            Response::Backends(_) => 0,
+        }
+    }
+}
+
+/// A command that ran, with its output.
+struct Confined {
+    /// How it ended.
+    ran: run::Ran,
+    /// Its output.
+    output: Output,
+    /// What confined it.
+    sandbox: &'static str,
+}
+
+/// Runs a plan by the first backend that works and is allowed.
+fn run_confined(
+    engine: &mut Engine,
+    plan: &Plan,
+    stdin: Option<&str>,
+    bounds: &run::Bounds,
+    shown_max: usize,
+) -> Result<Confined, Error> {
+    let mut reasons = Vec::new();
+    for backend in allowed(engine) {
+        let mut log = output::OutputFile::new(engine);
+        let mut capture = Capture::new(shown_max, limits::output_bytes_max(engine), &mut log);
+        match run::run(backend, plan, stdin.map(str::as_bytes), bounds, &mut capture) {
+            Ok(ran) => return Ok(Confined { ran, output: capture.finish(), sandbox: backend.name() }),
+            Err(run::Failure::Backend(reason)) => reasons.push((backend.name(), reason)),
+            Err(run::Failure::Call(error)) => return Err(error),
+        }
+    }
+    Err(not_confined(&reasons))
+}
+
+/// The backends that the policy allows.
+fn allowed(engine: &Engine) -> Vec<&'static dyn Backend> {
+    let name = limits::backend(engine);
+    BACKENDS.iter().copied().filter(|backend| is_allowed(name, *backend)).collect()
+}
+
+/// Whether the policy's word allows a backend: what confines nothing only by its own name.
+fn is_allowed(word: &str, backend: &dyn Backend) -> bool {
+    word == backend.name() || (word == "auto" && backend.name() != sandbox::NONE)
+}
+
+/// The refusal where nothing can confine a command.
+fn not_confined(reasons: &[(&'static str, String)]) -> Error {
+    let list: Vec<String> = reasons.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
+    let error = Error::new(
+        ErrorKind::CommandDenied,
+        format!("no backend can confine a command here ({})", list.join("; ")),
+    );
+    error.suggest(
+        "Use the file tools instead. The user can install bubblewrap, or allow commands without confinement in their own policy: bash.backend = \"none\".",
+    )
+}
+
+/// What there is to confine commands, tried out.
+fn list_backends(engine: &Engine) -> Backends {
+    let word = limits::backend(engine).to_owned();
+    let reach = limits::reach_of_probe(engine);
+    let shown = |backend: &'static dyn Backend| {
+        let reason = sandbox::probe(backend, reach.clone());
+        BackendShown {
+            name: backend.name(),
+            works: reason.is_none(),
+            allowed: is_allowed(&word, backend),
+            reason,
+            about: backend.about(),
+        }
+    };
+    Backends { backends: BACKENDS.iter().copied().map(shown).collect() }
+}
+
+/// The program that runs a command.
+fn shell(command: &str) -> Result<Vec<OsString>, Error> {
+    let refused = |what: String| Err(Error::invalid(what).detail("field", "command"));
+    if command.trim().is_empty() {
+        return refused("command is empty".to_owned());
+    }
+    if command.contains('\0') {
+        return refused("command holds a NUL".to_owned());
+    }
+    if command.len() > COMMAND_BYTES_MAX {
+        return refused(format!(
+            "command has {} bytes, more than {COMMAND_BYTES_MAX}: write it into a file and run that",
+            command.len()
+        ));
+    }
+    let shell = SHELLS.iter().find(|shell| Path::new(shell).exists());
+    let shell = shell.ok_or_else(|| Error::new(ErrorKind::CommandDenied, "there is no shell here"))?;
+    Ok([shell, "-c", "--", command].map(OsString::from).into())
+}
+
+/// The folder that a command runs in.
+fn workdir(engine: &Engine, wanted: Option<&Path>) -> Result<OsString, Error> {
+    let workspace = &engine.workspace;
+    let Some(wanted) = wanted else {
+        return Ok(workspace.root().join(workspace.base().as_path()).into_os_string());
+    };
+    let place = workspace.resolve(wanted)?;
+    match place.stat() {
+        None => Err(workspace.not_found(&place)),
+        Some(stat) if fs::is_folder(stat) => {
+            Ok(workspace.root().join(place.path().as_path()).into_os_string())
+        }
+        Some(_) => {
+            let message = format!("workdir {} is not a directory", place.shown());
+            Err(Error::new(ErrorKind::NotADirectory, message).at(place.shown()))
+        }
+    }
+}
+
+/// The time limit of a command.
+fn time_limit(engine: &Engine, request: &Request) -> Result<Duration, Error> {
+    match request.timeout_ms.unwrap_or_else(|| limits::time_ms(engine)) {
+        ms @ 1..=TIME_MS_MAX => Ok(Duration::from_millis(ms)),
+        ms => Err(Error::invalid(format!(
+            "timeout_ms is {ms}: expected a number of milliseconds from 1 to {TIME_MS_MAX}"
+        ))
+        .detail("field", "timeout_ms")),
+    }
+}
+
+/// The exit status of a command that ran.
+fn exit_code(ran: &run::Ran) -> i32 {
+    let of_signal = |signal| SIGNALLED + signal;
+    if ran.timed_out {
+        return TIMED_OUT;
+    }
+    ran.ended.exit_code.or(ran.ended.signal.map(of_signal)).unwrap_or(i32::from(LBX_FAILED))
+}

@@ -1,0 +1,352 @@
+//! What a command cannot reach, under every backend that works here.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::common::{LBX, PATH_FIXED, Workspace, kill};
+use crate::support::{backends, bash, output};
+
+/// A workspace beside a file that must stay as it is, with secrets in the home folder.
+///
+/// It is not in `/tmp`, where a command has a folder of its own.
+fn guarded() -> Workspace {
+    let parent = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let ws = Workspace::within(parent, &[("a.txt", "one\n"), ("sub/b.txt", "two\n")]);
+    fs::write(ws.outside.join("guarded"), "untouched\n").unwrap();
+    fs::set_permissions(ws.outside.join("guarded"), fs::Permissions::from_mode(0o666)).unwrap();
+    fs::create_dir(ws.outside.join("home/.ssh")).unwrap();
+    fs::write(ws.outside.join("home/.ssh/id_ed25519"), "SECRET\n").unwrap();
+    fs::write(ws.outside.join("home/.netrc"), "SECRET\n").unwrap();
+    ws
+}
+
+/// Everything that a command could change of a file outside.
+fn standing(path: &Path) -> (Vec<u8>, u32, i64, u64) {
+    let stat = fs::metadata(path).unwrap();
+    (fs::read(path).unwrap(), stat.mode(), stat.mtime_nsec() + stat.mtime(), stat.nlink())
+}
+
+#[test]
+fn nothing_outside_is_written() {
+    for backend in backends() {
+        let ws = guarded();
+        let guarded = ws.outside.join("guarded");
+        let before = standing(&guarded);
+        ws.link(&guarded, "link");
+        ws.link(&ws.outside, "folder");
+        for command in [
+            "echo x >> ../guarded",
+            "echo x >> link",
+            "echo x > folder/new",
+            "rm ../guarded",
+            "mv ../guarded .",
+            "truncate -s 0 ../guarded",
+            "dd if=/dev/zero of=../guarded count=1",
+            "chmod 777 ../guarded",
+            "touch -d 2000-01-01 ../guarded",
+            "ln ../guarded hard && echo x >> hard",
+            "mkdir ../new",
+            "echo x > /proc/1/root/etc/evil",
+            "echo x > \"/proc/$$/cwd/../guarded\"",
+            "python3 -c 'import os; os.utime(\"../guarded\", (1, 1))'",
+            "python3 -c 'import os; os.setxattr(\"../guarded\", \"user.x\", b\"y\")'",
+            "mount -o remount,rw / && echo x >> ../guarded",
+            "echo 1 > /proc/sys/kernel/panic",
+            "echo x > /etc/lbx-was-here",
+        ] {
+            let answer = bash(&ws, backend, command).success();
+            assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {command}: {answer:#}");
+        }
+        assert_eq!(standing(&guarded), before, "{backend}");
+        let names: Vec<_> =
+            fs::read_dir(&ws.outside).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names.len(), 3, "{backend}: {names:?}");
+        assert!(!Path::new("/etc/lbx-was-here").exists());
+    }
+}
+
+#[test]
+fn the_history_and_the_state_cannot_be_written() {
+    for backend in backends() {
+        let ws = guarded();
+        ws.git(&["init", "-q", "sub/nested"]);
+        ws.git(&["init", "-q", "--bare", "sub/bare"]);
+        ws.lbx(&["read", "a.txt"]).ok();
+        let head = ws.git(&["rev-parse", "HEAD"]);
+        let config = ws.read_bytes(".git/config");
+        for command in [
+            "echo '[core]' >> .git/config",
+            "git -c user.name=x -c user.email=x commit -q --allow-empty -m no",
+            "git update-ref HEAD HEAD~0 && git update-ref refs/heads/new HEAD",
+            "git config core.fsmonitor evil",
+            "rm -rf .git",
+            "mv .git elsewhere",
+            "mkdir -p .git/hooks && echo x > .git/hooks/pre-commit",
+            "chmod 777 .git/config",
+            "rm -rf .lbx",
+            "mv .lbx elsewhere",
+            "echo x > .lbx/config.toml",
+            "echo x >> sub/nested/.git/config",
+            "rm -rf sub/nested/.git",
+            "rm -rf sub",
+            "echo x >> sub/bare/config",
+            "echo x > sub/bare/hooks/post-update",
+            "umount .git && echo x >> .git/config",
+        ] {
+            let answer = bash(&ws, backend, command).success();
+            assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {command}: {answer:#}");
+            assert_ne!(answer["data"]["stderr"], "", "{backend}: {command} fails without a word");
+        }
+        assert_eq!(
+            (ws.git(&["rev-parse", "HEAD"]), ws.read_bytes(".git/config")),
+            (head, config),
+            "{backend}"
+        );
+        assert!(ws.path("sub/nested/.git/HEAD").exists() && ws.path("sub/bare/HEAD").exists());
+        ws.git(&["fsck", "--strict"]);
+        // Nor is it seen by what names a state could be made up elsewhere.
+        let listed = output(&ws, backend, "ls -A .lbx");
+        assert_eq!(listed["stdout"], ".gitignore\n", "{backend}");
+    }
+}
+
+#[test]
+fn a_worktree_and_a_workspace_without_a_repository_are_protected_too() {
+    for backend in backends() {
+        let ws = guarded();
+        ws.git(&["worktree", "add", "-q", "../tree"]);
+        let tree = ws.outside.join("tree");
+        let setting = format!("bash.backend={backend}");
+        let call =
+            |command: &str| ws.call(&["bash", "--set", &setting, command]).in_folder(&tree).run().success();
+        for command in ["rm .git", "echo x > .git", "git commit --allow-empty -m no", "git tag x"] {
+            assert_ne!(call(command)["data"]["exit_code"], 0, "{backend}: {command}");
+        }
+        assert_eq!(call("git status --short")["data"]["stdout"], "", "{backend}");
+
+        let bare = Workspace::bare(&[("a.txt", "one\n")]);
+        for command in ["git init -q .", "mkdir .git/hooks", "ln -s /tmp .git"] {
+            let answer = bash(&bare, backend, command).success();
+            assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {command}: {answer:#}");
+        }
+        assert!(!bare.path(".git").exists(), "{backend}: nothing is left in its place");
+    }
+}
+
+#[test]
+fn what_the_policy_protects_is_read_only() {
+    for backend in backends() {
+        let ws = guarded();
+        ws.write(".lbx/config.toml", "protect = ['/sub', '*.key']\n");
+        ws.write("deep/er/x.key", "key\n");
+        for command in ["echo x > sub/b.txt", "rm -rf sub", "echo x > deep/er/x.key", "echo x > sub/new"] {
+            let answer = bash(&ws, backend, command).success();
+            assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {command}: {answer:#}");
+        }
+        ws.holds("sub/b.txt", "two\n");
+        ws.holds("deep/er/x.key", "key\n");
+    }
+}
+
+#[test]
+fn secrets_are_not_seen() {
+    for backend in backends() {
+        let ws = guarded();
+        fs::create_dir(ws.outside.join("home/mine")).unwrap();
+        fs::write(ws.outside.join("home/mine/key"), "SECRET\n").unwrap();
+        let call = |command: &str| {
+            let settings = [format!("bash.backend={backend}"), "bash.hidden=~/mine".to_owned()];
+            let call = ws.call(&["bash", "--set", &settings[0], "--set", &settings[1], command]);
+            call.env("AWS_SECRET_ACCESS_KEY", "SECRET").env("MY_TOKEN", "SECRET").run().success()
+        };
+        for command in [
+            "cat ~/.ssh/id_ed25519",
+            "cat ~/.ssh/*",
+            "cat ~/.netrc",
+            "cat ~/mine/key",
+            "cat ../home/mine/key ../home/.ssh/id_ed25519",
+            "env; cat /proc/self/environ; false",
+            "cat /proc/1/environ",
+            "cat /proc/*/environ; false",
+        ] {
+            let answer = call(command);
+            assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {command}: {answer:#}");
+            assert!(!answer.to_string().contains("SECRET"), "{backend}: {command}: {answer:#}");
+        }
+    }
+}
+
+#[test]
+fn there_is_no_network() {
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    udp.set_nonblocking(true).unwrap();
+    tcp.set_nonblocking(true).unwrap();
+    let (tcp_port, udp_port) = (tcp.local_addr().unwrap().port(), udp.local_addr().unwrap().port());
+    for backend in backends() {
+        let ws = guarded();
+        let _socket = UnixListener::bind(ws.outside.join("socket")).unwrap();
+        bash(&ws, backend, &format!("echo x > /dev/udp/127.0.0.1/{udp_port}")).success();
+        for command in [
+            format!("echo x > /dev/tcp/127.0.0.1/{tcp_port}"),
+            "echo x > /dev/udp/192.0.2.1/53".to_owned(),
+            "echo x > /dev/tcp/192.0.2.1/53".to_owned(),
+        ] {
+            let answer = bash(&ws, backend, &command).success();
+            assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {command}: {answer:#}");
+        }
+        assert!(tcp.accept().is_err() && udp.recv(&mut [0; 8]).is_err(), "{backend}");
+        // A command reaches its own servers.
+        let own = "python3 -c '
+import socket, threading
+server = socket.create_server((\"127.0.0.1\", 0))
+threading.Thread(target=lambda: server.accept()[0].sendall(b\"hello\")).start()
+print(socket.create_connection(server.getsockname()).recv(9))'";
+        assert_eq!(output(&ws, backend, own)["stdout"], "b'hello'\n", "{backend}");
+        // Only the policy gives it.
+        let asked = ["bash", "--set", &format!("bash.backend={backend}"), "--network=true", "true"];
+        ws.lbx(&asked).error("command_denied");
+        let command = format!("echo x > /dev/tcp/127.0.0.1/{tcp_port}");
+        let allowed = ["bash", "--set", &format!("bash.backend={backend}"), "--set", "bash.network=request"];
+        let call = |more: &[&str]| ws.lbx(&[&allowed, more].concat()).ok()["exit_code"].clone();
+        assert_eq!(call(&["--network=true", &command]), 0, "{backend}");
+        assert_ne!(call(&[&command]), 0, "{backend}");
+        tcp.accept().unwrap();
+    }
+}
+
+#[test]
+fn other_processes_are_out_of_reach() {
+    for backend in backends() {
+        let ws = guarded();
+        let mut other = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
+        let pid = other.id();
+        let seen =
+            output(&ws, backend, "ls -d /proc/[0-9]* | wc -l")["stdout"].as_str().unwrap().trim().to_owned();
+        assert!(seen.parse::<u32>().unwrap() <= 5, "{backend}: {seen}");
+        for command in [format!("kill -9 {pid}"), format!("cat /proc/{pid}/maps"), "strace -p 1".to_owned()] {
+            let answer = bash(&ws, backend, &command).success();
+            assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {command}: {answer:#}");
+        }
+        bash(&ws, backend, "kill -9 -1").success();
+        assert!(other.try_wait().unwrap().is_none(), "{backend}");
+        kill(pid);
+        other.wait().unwrap();
+    }
+}
+
+#[test]
+fn work_inside_goes_on() {
+    for backend in backends() {
+        let ws = guarded();
+        ws.write("Makefile", "all:\n\tcp a.txt made\n");
+        for (command, stdout) in [
+            ("git status --short", "?? Makefile\n"),
+            ("git log --format=%s", "first\n"),
+            ("python3 -c 'print(6*7)'", "42\n"),
+            ("make -s && cat made && rm made", "one\n"),
+            ("cp -r sub s2 && mv s2 s3 && cat s3/b.txt && chmod 700 s3 && rm -rf s3", "two\n"),
+            ("ln -s a.txt l && ln a.txt h && cat l h && rm l h", "one\none\n"),
+            (
+                "echo x > /tmp/t && cat /tmp/t && mktemp -d > /dev/null && echo y > /dev/shm/s && cat /dev/shm/s",
+                "x\ny\n",
+            ),
+            ("tar cf - sub | tar tf - | tail -1", "sub/b.txt\n"),
+            (
+                "stat -c %U . > /dev/null && test -w . && id -u",
+                &format!("{}\n", rustix::process::geteuid().as_raw()),
+            ),
+            ("echo é | tr -d '\\n' | wc -c; tty; true", "2\nnot a tty\n"),
+        ] {
+            let answer = output(&ws, backend, command);
+            assert_eq!(
+                (&answer["stdout"], &answer["exit_code"]),
+                (&stdout.into(), &0.into()),
+                "{command}: {answer:#}"
+            );
+        }
+    }
+}
+
+#[test]
+fn writable_folders_are_those_of_the_users_own_policy() {
+    for backend in backends() {
+        let ws = guarded();
+        let cache = ws.outside.join("cache");
+        fs::create_dir(&cache).unwrap();
+        let settings = [format!("bash.backend={backend}"), format!("bash.writable={}", cache.display())];
+        let arguments = [
+            "bash",
+            "--set",
+            &settings[0],
+            "--set",
+            &settings[1],
+            "echo x > ../cache/new; echo x > ../guarded",
+        ];
+        let answer = ws.lbx(&arguments).ok();
+        assert!(answer["stderr"].as_str().unwrap().contains("guarded"), "{answer:#}");
+        assert!(cache.join("new").exists(), "{backend}");
+        for line in [
+            format!("bash.writable = ['{}']", cache.display()),
+            "bash.env = ['MY_TOKEN']".to_owned(),
+            "bash.backend = 'none'".to_owned(),
+            "bash.network = 'allow'".to_owned(),
+        ] {
+            ws.write(".lbx/config.toml", format!("{line}\n"));
+            let error = ws.lbx(&["bash", "true"]).error("invalid_request");
+            assert!(error["message"].as_str().unwrap().contains("user's own file"), "{error:#}");
+        }
+    }
+}
+
+#[test]
+fn a_user_without_power_is_confined_as_well() {
+    // As root there is a user who is not.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let ws = guarded();
+    let own = Command::new("chown").args(["-R", "65534:65534"]).arg(&ws.outside).status().unwrap();
+    assert!(own.success());
+    let setpriv = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "--", LBX, "bash"];
+    for backend in backends() {
+        let command = "id -u; touch new && ls new; touch .git/x ../x; ls ~/.ssh; rm new";
+        let run = Command::new("setpriv")
+            .args(setpriv)
+            .args(["--set", &format!("bash.backend={backend}"), command])
+            .current_dir(&ws.root)
+            .env_clear()
+            .env("PATH", PATH_FIXED)
+            .env("HOME", ws.outside.join("home"))
+            .output()
+            .unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+        assert_eq!(answer["data"]["stdout"], "65534\nnew\n", "{backend}: {answer:#}");
+        let stderr = answer["data"]["stderr"].as_str().unwrap();
+        assert!(stderr.contains(".git/x") && stderr.contains("../x"), "{backend}: {answer:#}");
+    }
+    let _ = std::io::stderr().flush();
+}
+
+#[test]
+fn limits_hold() {
+    for backend in backends() {
+        let ws = guarded();
+        let call = |setting: &str, command: &str| {
+            let backend = format!("bash.backend={backend}");
+            ws.lbx(&["bash", "--set", &backend, "--set", setting, command]).success()["data"].clone()
+        };
+        let big = call(
+            "bash.file_bytes=1000000",
+            "head -c 2000000 /dev/zero > big; echo $?; stat -c %s big; rm big",
+        );
+        assert!(big["stdout"].as_str().unwrap().ends_with("\n1000000\n"), "{backend}: {big:#}");
+        let memory = call("bash.memory_bytes=200000000", "python3 -c 'bytearray(400000000)'");
+        assert_ne!(memory["exit_code"], 0, "{backend}: {memory:#}");
+    }
+}

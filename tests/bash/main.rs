@@ -1,0 +1,17 @@
+//! `bash`: what a confined command can and cannot do, how it ends, and what the answer says of it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may fail, and its name says what it is about"
+)]
+
+#[path = "../common/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "each test crate uses a part of it")]
+mod common;
+
+mod confined;
+mod ended;
+mod ran;
+mod recorded;
+mod support;

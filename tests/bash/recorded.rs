@@ -1,0 +1,128 @@
+//! What a command changed: in the answer, in the snapshots, and for what the session has read.
+
+use serde_json::{Value, json};
+
+use crate::common::{Workspace, sha256};
+use crate::support::{backends, bash, with};
+
+/// The subjects of the snapshots, the newest first.
+fn subjects(ws: &Workspace) -> Vec<String> {
+    let log = ws.git(&["log", "--first-parent", "--format=%s", "lbx-snapshots", "^HEAD"]);
+    log.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn what_a_command_changed_is_listed_and_recorded() {
+    for backend in backends() {
+        let ws = Workspace::with(&[
+            ("a.txt", "one\n"),
+            ("b.txt", "b\n"),
+            ("gone.txt", "x\n"),
+            (".gitignore", "*.log\n"),
+        ]);
+        let command = "echo two >> a.txt; rm gone.txt; mkdir -p n && echo new > n/new.txt; chmod +x b.txt; echo x > build.log";
+        let answer = bash(&ws, backend, command).success();
+        let changed = json!([
+            { "path": "a.txt", "action": "modify", "sha256": sha256(b"one\ntwo\n") },
+            { "path": "b.txt", "action": "modify", "sha256": sha256(b"b\n") },
+            { "path": "gone.txt", "action": "delete" },
+            { "path": "n/new.txt", "action": "create", "sha256": sha256(b"new\n") },
+        ]);
+        assert_eq!(answer["data"]["changed"], changed, "{backend}: {answer:#}");
+        let id = answer["snapshot"].as_str().unwrap();
+        assert_eq!(ws.git(&["rev-parse", "lbx-snapshots"]).trim(), id);
+        let trailers = ws.git(&["log", "-1", "--format=%B", id]);
+        assert!(trailers.starts_with(&format!("bash: {}", &command[..60])), "{trailers}");
+        assert!(
+            trailers.contains("Lbx-Tool: bash") && trailers.contains("Lbx-Session: default"),
+            "{trailers}"
+        );
+        let files = ws.git(&["diff", "--name-only", &format!("{id}~"), id]);
+        assert_eq!(files.trim(), "a.txt\nb.txt\ngone.txt\nn/new.txt", "{backend}");
+        // Nothing changed: no snapshot.
+        let before = subjects(&ws);
+        assert!(bash(&ws, backend, "cat a.txt").success()["snapshot"].is_null());
+        assert_eq!(subjects(&ws), before, "{backend}");
+        let audited = ws.lbx(&["audit", "--limit", "1"]).ok();
+        let record = &audited["records"][0];
+        assert_eq!((&record["tool"], &record["snapshot"]), (&json!("bash"), &json!(id)), "{audited:#}");
+    }
+}
+
+#[test]
+fn what_others_had_changed_stands_apart() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), ("c.txt", "c\n")]);
+    ws.write("b.txt", "before the session\n");
+    bash(&ws, "auto", "echo two >> a.txt").success();
+    assert_eq!(subjects(&ws), ["bash: echo two >> a.txt", "baseline"]);
+    ws.lbx(&["read", "c.txt"]).ok();
+    ws.lbx(&["append", "c.txt", "--content", "more\n"]).success();
+    ws.write("b.txt", "by someone else\n");
+    let answer = bash(&ws, "auto", "echo three >> a.txt").success();
+    assert_eq!(answer["data"]["changed"].as_array().unwrap().len(), 1);
+    assert_eq!(subjects(&ws)[..2], ["bash: echo three >> a.txt", "external: b.txt"]);
+    // A call of another session, made while the command runs, stays that session's.
+    let call = ws.call(&["bash", "echo four >> a.txt; touch started; sleep 1; rm started"]).spawn();
+    while !ws.path("started").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let other = ["write", "d.txt", "--content", "other\n", "--session", "other"];
+    ws.lbx(&other).success();
+    let ran = call.wait_with_output().unwrap();
+    let answer: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let paths: Vec<&str> =
+        answer["data"]["changed"].as_array().unwrap().iter().map(|it| it["path"].as_str().unwrap()).collect();
+    let theirs = ws.git(&[
+        "log",
+        "-1",
+        "--format=%(trailers:key=Lbx-Session,valueonly)",
+        "lbx-snapshots",
+        "--",
+        "d.txt",
+    ]);
+    assert_eq!((paths, theirs.trim()), (vec!["a.txt"], "other"), "{answer:#}");
+}
+
+#[test]
+fn files_that_were_read_and_changed_are_named() {
+    let ws =
+        Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), ("c.txt", "c\n"), (".gitignore", "*.log\n")]);
+    ws.write("x.log", "log\n");
+    for path in ["a.txt", "b.txt", "c.txt", "x.log"] {
+        ws.lbx(&["read", path]).ok();
+    }
+    let command = "echo two >> a.txt; touch b.txt; rm c.txt; echo more >> x.log";
+    let answer = bash(&ws, "auto", command).success();
+    assert_eq!(answer["data"]["stale"], json!(["a.txt", "c.txt", "x.log"]), "{answer:#}");
+    let edit = ["edit", "a.txt", "--old-string", "one", "--new-string", "1"];
+    ws.lbx(&edit).error("stale_file");
+}
+
+#[test]
+fn a_command_that_fails_or_runs_out_of_time_is_recorded_too() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let failed = bash(&ws, "auto", "echo two >> a.txt; exit 1").success();
+    assert!(failed["snapshot"].is_string() && failed["data"]["exit_code"] == 1);
+    let request = json!({ "command": "echo three >> a.txt; sleep 60", "timeout_ms": 300, "why": "to see" });
+    let ended = with(&ws, "auto", &request).success();
+    assert_eq!(ended["data"]["changed"][0]["path"], "a.txt", "{ended:#}");
+    assert!(ws.git(&["log", "-1", "--format=%b", "lbx-snapshots"]).starts_with("to see\n"));
+}
+
+#[test]
+fn a_repository_that_a_command_makes_is_told() {
+    let ws = Workspace::with(&[("sub/a.txt", "one\n")]);
+    bash(&ws, "auto", "git init -q sub/new && touch sub/new/x && git -C sub/new add x && git -C sub/new -c user.name=x -c user.email=x commit -qm x")
+        .warned("made a repository in sub/new");
+}
+
+#[test]
+fn without_snapshots_a_command_runs_and_says_what_is_not_known() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let answer = ws.lbx(&["bash", "--set", "snapshot.enabled=false", "echo two >> a.txt"]).ok();
+    assert!(answer["changed"].is_null(), "{answer:#}");
+    ws.holds("a.txt", "one\ntwo\n");
+    let required = ["bash", "--set", "snapshot.enabled=false", "--require-snapshot", "echo three >> a.txt"];
+    ws.lbx(&required).error("command_denied");
+    ws.holds("a.txt", "one\ntwo\n");
+}

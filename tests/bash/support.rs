@@ -1,0 +1,46 @@
+//! The backends that work here, and calls of them.
+
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+
+use crate::common::{Answer, Workspace};
+
+/// Backends that confine.
+const CONFINING: [&str; 2] = ["namespaces", "bubblewrap"];
+
+/// The backends that confine and work here.
+#[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
+pub fn backends() -> &'static [&'static str] {
+    static WORKING: OnceLock<Vec<&'static str>> = OnceLock::new();
+    WORKING.get_or_init(|| {
+        let ws = Workspace::with(&[]);
+        let all = ws.lbx(&["bash", "--backends"]).ok();
+        let works = |name: &&str| {
+            let found = all["backends"].as_array().unwrap().iter().find(|it| it["name"] == **name).unwrap();
+            if found["works"] != true {
+                eprintln!("skipped: {name}: {}", found["reason"]);
+            }
+            found["works"] == true
+        };
+        CONFINING.into_iter().filter(works).collect()
+    })
+}
+
+/// What a command answers under that backend.
+pub fn bash(ws: &Workspace, backend: &str, command: &str) -> Answer {
+    with(ws, backend, &json!({ "command": command }))
+}
+
+/// What a request answers under that backend.
+pub fn with(ws: &Workspace, backend: &str, request: &Value) -> Answer {
+    let setting = format!("bash.backend={backend}");
+    ws.lbx_stdin(&["bash", "--set", &setting, "--json", "-"], request.to_string())
+}
+
+/// What a command gives that changes nothing.
+pub fn output(ws: &Workspace, backend: &str, command: &str) -> Value {
+    let answer = bash(ws, backend, command).ok();
+    assert_eq!(answer["sandbox"], backend);
+    answer
+}
