@@ -108,8 +108,11 @@ fn much_output_is_shown_by_its_ends_and_kept_in_a_file() {
         assert_eq!((&answer["stderr"], &answer["truncated"]), (&json!("last\n"), &json!(true)));
         assert_eq!(answer["output_bytes"], 588_895 + 5);
         let file = answer["output_file"].as_str().unwrap();
-        let read = ws.lbx(&["read", file, "--offset", "99998", "--limit", "3"]).ok();
-        assert_eq!(read["content"], "99999\n100000\nlast\n", "{backend}");
+        // Between two streams there is no order: what came on stderr may stand a little earlier.
+        let whole = String::from_utf8(ws.read_bytes(file)).unwrap().replacen("last\n", "", 1);
+        let lines: String = (1..=100_000).map(|number| format!("{number}\n")).collect();
+        assert!(whole == lines, "{backend}: {} bytes", whole.len());
+        assert_eq!(ws.lbx(&["read", file, "--limit", "2"]).ok()["content"], "1\n2\n", "{backend}");
         let little = with(&ws, backend, &json!({ "command": "seq 100000", "max_bytes": 100 })).ok();
         assert!(little["stdout"].as_str().unwrap().len() < 150);
         let all = with(&ws, backend, &json!({ "command": "seq 100000", "max_bytes": 0 })).ok();
