@@ -16,6 +16,23 @@ const LARGE_BYTES: u64 = 1 << 20;
 /// Bytes read at a time.
 const PART_BYTES: usize = 1 << 20;
 
+/// SHA-256 of everything in `file`, of which little is in memory at a time.
+///
+/// # Errors
+/// What the system says.
+pub fn sha256_of(mut file: File) -> io::Result<Sha256> {
+    let mut hasher = Hasher::default();
+    let mut part = vec![0; PART_BYTES];
+    loop {
+        match file.read(&mut part) {
+            Ok(0) => return Ok(hasher.finish()),
+            Ok(count) => hasher.update(part.get(..count).unwrap_or_default()),
+            Err(source) if source.kind() == io::ErrorKind::Interrupted => {}
+            Err(source) => return Err(source),
+        }
+    }
+}
+
 /// Everything in `file`, which is about `expected` bytes long, up to `bytes_max`, and its SHA-256.
 ///
 /// # Errors

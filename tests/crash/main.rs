@@ -22,6 +22,7 @@ mod judge;
 mod killed;
 mod limits;
 mod mix;
+mod mounts;
 mod outsiders;
 mod power;
 mod scenarios;

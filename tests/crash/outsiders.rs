@@ -360,3 +360,27 @@ fn a_change_of_a_newer_version_is_neither_skipped_nor_collected() {
     }
     assert!(all_bytes(&ws).contains(&b"a\n1\n"[..]));
 }
+
+#[test]
+fn two_roots_that_hold_one_file_lose_no_update() {
+    let ws = Workspace::with(&[("sub/log.txt", "start\n"), ("other.txt", "other\n")]);
+    fs::create_dir(ws.path("sub/.lbx")).unwrap();
+    let calls: Vec<_> = (0..30)
+        .map(|number| {
+            let text = format!("line {number}\n");
+            let (root, path) = if number % 2 == 0 { (".", "sub/log.txt") } else { ("sub", "sub/log.txt") };
+            ws.call(&["append", path, "--content", &text, "--workspace", root]).spawn()
+        })
+        .collect();
+    let mut acknowledged = Vec::new();
+    for (number, call) in calls.into_iter().enumerate() {
+        let output = call.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{text}");
+        acknowledged.push(format!("line {number}"));
+    }
+    let log = String::from_utf8(ws.read_bytes("sub/log.txt")).unwrap();
+    for line in &acknowledged {
+        assert_eq!(log.lines().filter(|other| other == line).count(), 1, "{line}: {log}");
+    }
+}

@@ -15,7 +15,7 @@ use super::run::Ground;
 use super::stage::{New, Stage, Staged};
 use super::steps::Location;
 use super::sync::sync_many;
-use super::{Change, Current, Planned, marks, recover};
+use super::{Change, Current, Planned, across, marks, recover, stage};
 use crate::engine::audit::AuditFile;
 use crate::engine::backup;
 use crate::engine::fs;
@@ -97,6 +97,11 @@ impl Change<'_> {
             Ok(marks) => marks,
             Err(error) => {
                 prepared.discard();
+                across::clear(
+                    Ground { workspace: &self.engine.workspace, state: &state },
+                    &self.moves,
+                    false,
+                );
                 return Err(error);
             }
         };
@@ -139,11 +144,12 @@ impl Change<'_> {
     fn prepare(&mut self, state: &State, ways: Ways, prepared: &mut Prepared) -> Result<(), Error> {
         let mut warnings = Vec::new();
         self.write_aside(state, &ways, prepared, &mut warnings)?;
+        self.copy_across(state, &ways)?;
         let mut intent = self.intent(prepared);
         self.prepare_descriptions(state, prepared, &mut intent)?;
         intent.made.extend(ways.made);
         (intent.cleared, intent.vacated) = self.leaving_folders();
-        intent.moves.append(&mut self.moves);
+        intent.moves.clone_from(&self.moves);
         let id = self.entry.id.clone();
         let steps = plan(intent, |number| Location::in_state(HELD_FOLDER, &format!("{id}-held-{number}")));
         self.entry.set_steps(steps, state.path());
@@ -316,7 +322,10 @@ impl Change<'_> {
     /// the next call.
     fn after_failure(&self, state: &State, error: Error) -> Error {
         match recover::take_back(Ground { workspace: &self.engine.workspace, state }, &self.entry) {
-            Ok(()) => error,
+            Ok(()) => {
+                across::clear(Ground { workspace: &self.engine.workspace, state }, &self.moves, false);
+                error
+            }
             Err(_) => error.applied(),
         }
     }
@@ -346,6 +355,9 @@ impl Change<'_> {
                 "the change stands, but its journal entry could not be closed: {}",
                 error.message()
             ));
+        } else {
+            across::clear(Ground { workspace: &self.engine.workspace, state }, &self.moves, true);
+            stage::forget_beside(state, &self.entry.id, &self.entry.steps);
         }
         outcome
     }

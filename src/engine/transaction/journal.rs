@@ -194,7 +194,7 @@ impl Entry {
             && self.name() == name
             && self.session.parse::<SessionId>().is_ok()
             && (1..SEQ_MAX).contains(&self.seq)
-            && self.steps.iter().flat_map(Step::locations).all(is_place)
+            && self.steps.iter().flat_map(Step::locations).all(|at| is_place(at) || waits(at))
             && self.steps.iter().filter_map(Step::staged).all(waits)
     }
 

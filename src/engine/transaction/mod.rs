@@ -7,6 +7,7 @@
 //! Until the journal entry is in force nothing is visible; from then on the change is completed,
 //! or rolled back whole, by this call or by the next one.
 
+mod across;
 mod commit;
 mod folders;
 mod gate;

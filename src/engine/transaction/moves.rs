@@ -76,7 +76,7 @@ impl Change<'_> {
         })?;
         if let Some(thing) = top {
             self.pieces.insert(from, to);
-            self.moves.push(Move { from: self.location(from), to: self.location(to), thing });
+            self.moves.push(Move { from: self.location(from), to: self.location(to), thing, across: None });
         }
         Ok(sum)
     }

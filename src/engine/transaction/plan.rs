@@ -36,6 +36,19 @@ pub struct Move {
     pub to: Location,
     /// What it is.
     pub thing: Thing,
+    /// Where it is copied to, if it moves to another mount.
+    pub across: Option<Across>,
+}
+
+/// A move to another mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Across {
+    /// Where the copy waits.
+    pub copy: Location,
+    /// What the copy is.
+    pub thing: Thing,
+    /// Where what was copied goes, until it is removed.
+    pub gone: Location,
 }
 
 /// New bytes for a file.
@@ -76,15 +89,24 @@ pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
     let (own, files): (Vec<NewFile>, Vec<NewFile>) =
         files.into_iter().partition(|file| matches!(file.at, Location::State(_)));
     coming.extend(own.into_iter().map(put));
+    let mut leaving_mounts: Vec<Step> = Vec::new();
     for (number, moved) in moves.iter().enumerate() {
-        let Move { from, to, thing } = moved.clone();
+        let Move { from, to, thing, across } = moved.clone();
         let over = over(moved);
-        if are_held {
-            let held = held(number);
-            parting.push(Step::Rename { from, to: held.clone(), thing, over: None });
-            coming.push(Step::Rename { from: held, to, thing, over });
-        } else {
-            coming.push(Step::Rename { from, to, thing, over });
+        let rename = |from, to, thing, over| Step::Rename { from, to, thing, over, copy_of: None };
+        match across {
+            Some(Across { copy, thing: copied, gone }) => {
+                let copy_of = Some(from.clone());
+                coming.push(Step::Rename { from: copy, to, thing: copied, over, copy_of });
+                let goes = rename(from, gone, thing, None);
+                if are_held { parting.push(goes) } else { leaving_mounts.push(goes) }
+            }
+            None if are_held => {
+                let held = held(number);
+                parting.push(rename(from, held.clone(), thing, None));
+                coming.push(rename(held, to, thing, over));
+            }
+            None => coming.push(rename(from, to, thing, over)),
         }
     }
     // What lies in others goes before them, and comes after them.
@@ -92,6 +114,7 @@ pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
     coming.sort_by_cached_key(|step| depth(step.locations().last()));
     steps.extend(parting);
     steps.extend(coming);
+    steps.extend(leaving_mounts);
     steps.extend(files.into_iter().map(put));
     steps.extend(vacated.into_iter().map(Step::RemoveFolder));
     steps

@@ -191,7 +191,7 @@ impl Ledger {
                 self.need(done, &folder.path, &Expected::Folder);
                 self.set(done, &folder.path, Expected::NoFile);
             }
-            Step::Rename { from, to, thing, over } => {
+            Step::Rename { from, to, thing, over, .. } => {
                 self.need(done, from, &Expected::Thing(*thing));
                 let before = over.clone().map_or(Expected::Nothing, Expected::Replaced);
                 self.need(done, to, &before);

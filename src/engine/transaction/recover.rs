@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 
-use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
+use super::across::remove_tree;
 use super::commit::audit_files;
 use super::journal::{self, Entry, FileEntry, HELD_FOLDER, OPEN_FOLDER, STUCK_FOLDER, Version};
 use super::moves::{self, ForSnapshot};
@@ -406,11 +406,10 @@ fn sweep(workspace: &Workspace, state: &State, left: &[&str]) -> Result<(), Erro
         }
         if let Some(id) = name.strip_suffix(".beside") {
             for (folder, name) in beside(workspace, state, id) {
-                // Best effort: whatever is left is removed by the next change.
-                let _ = fs::unlink_at(&folder, &name, AtFlags::empty());
+                remove_tree(folder.as_fd(), &name);
             }
         }
-        journal::remove(&staging, &name);
+        remove_tree(staging.as_fd(), name.as_ref());
     }
     Ok(())
 }

@@ -55,7 +55,10 @@ impl Ground<'_> {
     }
 
     /// The folder that holds a location, opened to change names in it, and the name there.
-    fn folder_of<'a>(&self, at: &'a Location) -> Result<(OwnedFd, &'a OsStr), Errno> {
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn folder_of<'a>(&self, at: &'a Location) -> Result<(OwnedFd, &'a OsStr), Errno> {
         let name = at.path().name().ok_or(Errno::INVAL)?;
         let folder = at.parent().ok_or(Errno::INVAL)?;
         Ok((self.open(&folder, BELOW)?, name))
@@ -256,8 +259,8 @@ impl Ground<'_> {
             return Ok(None);
         }
         match self.open(at, fs::READ) {
-            Ok(file) => hashed::read(file.into(), fs::size_of(stat), FILE_BYTES_MAX)
-                .map(|(_, sha256)| Some(sha256))
+            Ok(file) => hashed::sha256_of(file.into())
+                .map(Some)
                 .map_err(|source| Error::io("read", self.shown(at), source)),
             Err(Errno::ACCESS | Errno::PERM | Errno::NOENT | Errno::LOOP | Errno::NXIO) => Ok(None),
             Err(errno) => Err(Error::io("open", self.shown(at), errno)),

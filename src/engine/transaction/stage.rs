@@ -3,13 +3,15 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
 use super::identity::{self, Identity};
-use super::steps::Location;
+use super::journal;
+use super::steps::{Location, Step};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::state::State;
@@ -162,8 +164,28 @@ impl<'e> Stage<'e> {
         }
     }
 
+    /// The folder with the state in which files wait.
+    #[must_use]
+    pub fn own_folder(&self) -> (Location, Arc<OwnedFd>) {
+        (staging_folder(), Arc::clone(&self.staging))
+    }
+
+    /// The location of something that waits in such a folder.
+    #[must_use]
+    pub fn name_in(&self, folder: &Location, name: &str) -> Location {
+        let prefix = if matches!(folder, Location::File(_)) { BESIDE_PREFIX } else { "" };
+        folder.with(folder.path().join(format!("{prefix}{}-{name}", self.id).as_ref()))
+    }
+
     /// The folder in which a file for `nearest` waits: with the state, or the folder itself.
-    fn folder_for(&self, nearest: &WorkspacePath, replaces: bool) -> Result<(Location, Arc<OwnedFd>), Error> {
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn folder_for(
+        &self,
+        nearest: &WorkspacePath,
+        replaces: bool,
+    ) -> Result<(Location, Arc<OwnedFd>), Error> {
         let target = self.workspace.open_folder(nearest)?;
         let io = |errno: Errno| Error::io("look at", self.workspace.shown(nearest), errno);
         let stat = rustix::fs::fstat(&target).map_err(io)?;
@@ -194,6 +216,18 @@ fn staging_folder() -> Location {
     Location::State(WorkspacePath::root().join(FOLDER.as_ref()))
 }
 
+/// Whether a location is one where things wait that belong to no file of the workspace yet, or to none
+/// any more.
+#[must_use]
+pub fn is_waiting(at: &Location) -> bool {
+    match at {
+        Location::State(_) => at.parent() == Some(staging_folder()),
+        Location::File(path) => {
+            path.name().is_some_and(|name| name.as_bytes().starts_with(BESIDE_PREFIX.as_bytes()))
+        }
+    }
+}
+
 /// Whether bytes of the change `id` may wait at a location.
 #[must_use]
 pub fn is_staged_by(at: &Location, id: &str) -> bool {
@@ -212,6 +246,17 @@ pub fn is_staged_by(at: &Location, id: &str) -> bool {
 #[must_use]
 pub fn note_name(id: &str) -> String {
     format!("{id}.beside")
+}
+
+/// Removes the note of a change that stands, where there is one: nothing waits for it any more.
+pub fn forget_beside(state: &State, id: &str, steps: &[Step]) {
+    let waits_beside = |at: &Location| matches!(at, Location::File(_)) && is_waiting(at);
+    let mut places = steps.iter().flat_map(|step| step.locations().chain(step.staged()));
+    if places.any(waits_beside)
+        && let Ok(Some(staging)) = state.find_folder(FOLDER)
+    {
+        journal::remove(&staging, &note_name(id));
+    }
 }
 
 /// The folders in which files of the change `id` may wait beside their targets.

@@ -10,6 +10,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::journal::{FileEntry, FolderEntry, HELD_FOLDER, MoveEntry, Version};
+use super::stage;
 use crate::engine::path::WorkspacePath;
 use crate::engine::state::STATE_FOLDER;
 use crate::engine::trash;
@@ -140,6 +141,9 @@ pub enum Step {
         /// The file in whose place it comes: at one stroke, so that there always is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         over: Option<Version>,
+        /// What it is a copy of, where that is on another mount.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        copy_of: Option<Location>,
     },
     /// Staged bytes come to their place.
     Put {
@@ -209,12 +213,16 @@ impl Outline {
                     outline.folders.extend(of_workspace(folder).map(|folder| folder.path));
                 }
                 Step::RemoveFolder(folder) => outline.removed.extend(of_workspace(folder)),
-                Step::Rename { from, to, over, .. } => {
+                Step::Rename { from, to, over, copy_of, .. } => {
                     outline.files.extend(over.clone().map(|before| FileEntry {
                         path: to.from_root(state),
                         before: Some(before),
                         after: None,
                     }));
+                    if stage::is_waiting(to) {
+                        continue;
+                    }
+                    let from = copy_of.as_ref().unwrap_or(from);
                     if let Some(moved) = held.get(from).and_then(|at| outline.moves.get_mut(*at)) {
                         moved.to = to.from_root(state);
                         continue;

@@ -196,15 +196,20 @@ fn random_intent(random: &mut Random, tree: &mut Tree) -> Intent {
                 if is_apart(&other, &touched) {
                     touched.push(other.clone());
                     let second = thing(tree.get(&other).unwrap());
-                    intent.moves.push(Move { from: at.clone(), to: other.clone(), thing: thing(&node) });
-                    intent.moves.push(Move { from: other, to: at, thing: second });
+                    intent.moves.push(Move {
+                        from: at.clone(),
+                        to: other.clone(),
+                        thing: thing(&node),
+                        across: None,
+                    });
+                    intent.moves.push(Move { from: other, to: at, thing: second, across: None });
                 }
             }
             (3, _) => {
                 let to = file(&format!("new{number}/moved"));
                 let parent = FolderEntry { path: file(&format!("new{number}")), mode: None, identity: None };
                 intent.made.push(parent);
-                intent.moves.push(Move { from: at, to, thing: thing(&node) });
+                intent.moves.push(Move { from: at, to, thing: thing(&node), across: None });
             }
             (_, Node::File { version: before, .. }) => {
                 // A file makes way for another, which comes from elsewhere.
@@ -214,7 +219,7 @@ fn random_intent(random: &mut Random, tree: &mut Tree) -> Intent {
                 if let Some(from) = from {
                     touched.push(from.clone());
                     let thing = thing(tree.get(&from).unwrap());
-                    intent.moves.push(Move { from, to: at, thing });
+                    intent.moves.push(Move { from, to: at, thing, across: None });
                 }
             }
             _ => {

@@ -1,0 +1,127 @@
+//! A workspace that spans mounts: every change works on each, moves and the trash across them, and what is
+//! killed on the way is whole afterwards.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::common::{LBX, PATH_FIXED, STATE_ID, Workspace};
+use crate::judge::{difference, files_below};
+
+/// Runs a script in which `$LBX` is the binary and the folder `vol` of the workspace is another mount of
+/// the same file system; `None` where nobody may mount here.
+fn with_mount(ws: &Workspace, script: &str) -> Option<Output> {
+    let volume = ws.outside.join("volume");
+    let script = format!("mount --bind {} vol || exit 77\n{script}", volume.display());
+    let output = Command::new("unshare")
+        .args(["-rm", "sh", "-c", &script])
+        .current_dir(&ws.root)
+        .env_clear()
+        .env("PATH", PATH_FIXED)
+        .env("HOME", ws.outside.join("home"))
+        .env("LBX_STATE_ID", STATE_ID)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("LBX", LBX)
+        .output();
+    let output = output.ok().filter(|output| output.status.code() != Some(77));
+    let output = output.filter(|output| !String::from_utf8_lossy(&output.stderr).contains("unshare:"));
+    if output.is_none() {
+        eprintln!("skipped: no user namespace with mounts here");
+    }
+    output
+}
+
+/// A workspace with a volume.
+fn workspace() -> Workspace {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("other.txt", "other\n")]);
+    let volume = ws.outside.join("volume");
+    fs::create_dir(ws.path("vol")).unwrap();
+    fs::create_dir_all(volume.join("tree/deep")).unwrap();
+    fs::write(volume.join("in.txt"), "in\n").unwrap();
+    fs::write(volume.join("tree/one.txt"), "one\n").unwrap();
+    fs::write(volume.join("tree/deep/two.txt"), "two\n").unwrap();
+    std::os::unix::fs::symlink("one.txt", volume.join("tree/link")).unwrap();
+    ws
+}
+
+/// The answers of a script's calls.
+fn answers(output: &Output) -> Vec<Value> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Whether anything waits that belongs to nothing any more.
+fn is_tidy(ws: &Workspace) -> bool {
+    let files = files_below(&ws.outside);
+    let waits = |name: &str| {
+        name.contains(".lbx-tmp-") || name.contains("/staging/") || name.contains("journal/open/")
+    };
+    !files.iter().any(|path| waits(&path.display().to_string()))
+}
+
+#[test]
+fn every_change_works_on_each_mount_and_across() {
+    let ws = workspace();
+    let before = ws.tree();
+    let script = r"
+        $LBX write vol/new.txt --content new
+        $LBX read vol/in.txt >/dev/null
+        $LBX edit vol/in.txt --old-string in --new-string IN
+        $LBX append vol/in.txt --content more
+        $LBX move vol/tree here/tree
+        $LBX move a.txt vol/a.txt
+        $LBX delete vol/in.txt
+        $LBX delete vol/new.txt
+        find here vol ! -type d | sort > ../found
+        $LBX undo --steps 4
+        $LBX redo --steps 4
+        $LBX restore vol/in.txt
+        $LBX undo --steps 8
+    ";
+    let Some(output) = with_mount(&ws, script) else { return };
+    for answer in answers(&output) {
+        assert_eq!(answer["ok"], true, "{answer}");
+        assert_eq!(answer["warnings"], Value::Null, "{answer}");
+    }
+    let found = fs::read_to_string(ws.outside.join("found")).unwrap();
+    assert_eq!(found, "here/tree/deep/two.txt\nhere/tree/link\nhere/tree/one.txt\nvol/a.txt\n");
+    assert_eq!(ws.tree(), before, "{}", difference(&before, &ws.tree()));
+    let volume = ws.outside.join("volume");
+    assert_eq!(fs::read_to_string(volume.join("in.txt")).unwrap(), "in\n");
+    assert_eq!(fs::read_to_string(volume.join("tree/deep/two.txt")).unwrap(), "two\n");
+    assert_eq!(fs::read_link(volume.join("tree/link")).unwrap().to_str(), Some("one.txt"));
+    assert!(!volume.join("new.txt").exists() && is_tidy(&ws));
+}
+
+#[test]
+fn a_move_across_mounts_that_is_killed_is_whole() {
+    let mut whole = [0; 2];
+    for (call, count) in [("renameat", 8), ("renameat2", 5), ("unlinkat", 6), ("mkdirat", 8)] {
+        for number in 1..=count {
+            let ws = workspace();
+            let script = format!(
+                "strace -f -qq -o /dev/null -e trace={call} -e inject={call}:signal=SIGKILL:when={number} $LBX move vol/tree here >/dev/null 2>&1\n\
+                 $LBX append other.txt --content more\n\
+                 find here vol -type f | sort > ../found"
+            );
+            let Some(output) = with_mount(&ws, &script) else { return };
+            for answer in answers(&output) {
+                assert_eq!(
+                    (&answer["ok"], &answer["warnings"]),
+                    (&Value::Bool(true), &Value::Null),
+                    "{answer}"
+                );
+            }
+            let found = fs::read_to_string(ws.outside.join("found")).unwrap();
+            let is_done = found == "here/deep/two.txt\nhere/one.txt\nvol/in.txt\n";
+            assert!(
+                is_done || found == "vol/in.txt\nvol/tree/deep/two.txt\nvol/tree/one.txt\n",
+                "{call} {number}: {found}"
+            );
+            assert!(is_tidy(&ws), "{call} {number}: {:?}", files_below(&ws.outside));
+            whole[usize::from(is_done)] += 1;
+        }
+    }
+    assert!(whole.iter().all(|count| *count > 0), "{whole:?}");
+}
