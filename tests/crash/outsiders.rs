@@ -368,7 +368,7 @@ fn two_roots_that_hold_one_file_lose_no_update() {
     let calls: Vec<_> = (0..30)
         .map(|number| {
             let text = format!("line {number}\n");
-            let (root, path) = if number % 2 == 0 { (".", "sub/log.txt") } else { ("sub", "sub/log.txt") };
+            let (root, path) = if number % 2 == 0 { (".", "sub/log.txt") } else { ("sub", "log.txt") };
             ws.call(&["append", path, "--content", &text, "--workspace", root]).spawn()
         })
         .collect();

@@ -181,12 +181,6 @@ impl Pieces {
         self.by_at.contains_key(at.as_path())
     }
 
-    /// Whether something that stands at a path gets another name.
-    #[must_use]
-    pub fn takes(&self, real: &WorkspacePath) -> bool {
-        self.by_real.contains_key(real.as_path())
-    }
-
     /// What stands below a path and goes a way of its own.
     pub fn below<'p>(&'p self, real: &'p WorkspacePath) -> impl Iterator<Item = &'p PathBuf> {
         let inner = self.by_real.range(real.as_path().to_owned()..).map(|(path, _)| path);
