@@ -638,3 +638,16 @@ fn a_patch_that_git_makes_is_applied_as_git_does() {
     ws.lbx_stdin(&["patch", "--reverse"], &patch).ok();
     assert_eq!(ws.git(&["status", "--porcelain"]), "");
 }
+
+#[test]
+fn a_slash_left_after_the_prefix_makes_a_path_absolute() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let root = ws.root.display().to_string();
+    let patch = format!("--- a/{root}/a.txt\n+++ b/{root}/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n");
+    let done = ws.lbx_stdin(&["patch"], &patch).ok();
+    assert_eq!(done["files"][0]["path"], "a.txt");
+    ws.holds("a.txt", "one\n2\n");
+    let outside = "--- /dev/null\n+++ b//etc/lbx-was-here\n@@ -0,0 +1 @@\n+x\n";
+    ws.lbx_stdin(&["patch"], outside).error("outside_workspace");
+}

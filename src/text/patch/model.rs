@@ -246,15 +246,17 @@ impl FilePatch<'_> {
     /// `None` means that a path has fewer components than are to be removed.
     #[must_use]
     pub fn paths(&self, strip: Strip) -> Option<Paths> {
-        let count = match (strip, self.prefix) {
-            (_, Prefix::Unknown) | (Strip::Auto, Prefix::Absent | Prefix::Folders | Prefix::Dropped) => 0,
-            (Strip::Auto, Prefix::Present) => 1,
-            (Strip::Components(count), Prefix::Dropped) => count.saturating_sub(1),
-            (Strip::Components(count), _) => count,
+        let shortened = |path: &[u8]| match (strip, self.prefix) {
+            (_, Prefix::Unknown) | (Strip::Auto, Prefix::Absent | Prefix::Folders | Prefix::Dropped) => {
+                without_components(path, 0)
+            }
+            (Strip::Auto, Prefix::Present) => without_prefix(path),
+            (Strip::Components(count), Prefix::Dropped) => without_components(path, count.saturating_sub(1)),
+            (Strip::Components(count), _) => without_components(path, count),
         };
         let short = |path: &Option<Vec<u8>>| match path {
             None => Some(None),
-            Some(path) => without_components(path, count).map(Some),
+            Some(path) => shortened(path).map(Some),
         };
         Some(Paths { old: short(&self.old_path)?, new: short(&self.new_path)? })
     }
@@ -314,6 +316,13 @@ fn text_of<'l, 'a: 'l>(lines: impl Iterator<Item = &'l HunkLine<'a>>) -> Vec<u8>
     lines.flat_map(|line| [line.text, line.ending.bytes()]).flatten().copied().collect()
 }
 
+/// `path` without `a/` or `b/` before it. A slash that is left makes it absolute: that is how a diff of
+/// absolute paths reads.
+fn without_prefix(path: &[u8]) -> Option<Vec<u8>> {
+    let slash = path.iter().position(|byte| *byte == b'/')?;
+    path.get(slash + 1..).filter(|rest| rest.iter().any(|byte| *byte != b'/')).map(<[u8]>::to_vec)
+}
+
 /// `path` without its first `count` components; runs of slashes count once, as in git.
 fn without_components(path: &[u8], count: usize) -> Option<Vec<u8>> {
     let mut rest = path;
@@ -337,5 +346,8 @@ mod tests {
         assert_eq!(without_components(b"a//b/c", 1).unwrap(), b"b/c");
         assert_eq!(without_components(b"a/b/c", 3), None);
         assert_eq!(without_components(b"a/", 1), None);
+        assert_eq!(without_prefix(b"a/b").unwrap(), b"b");
+        assert_eq!(without_prefix(b"a//b").unwrap(), b"/b");
+        assert_eq!(without_prefix(b"a//"), None);
     }
 }
