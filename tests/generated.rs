@@ -265,22 +265,25 @@ fn every_invariant_names_a_test_that_exists() {
     let mut text = String::new();
     sources(&package.join("src"), &mut text);
     sources(&package.join("tests"), &mut text);
-    let mut count = 0;
-    for invariant in page.lines().filter(|line| line.starts_with("- **") && line.contains(".** ")) {
-        // An invariant has a letter and a number: **W1.**
-        if !invariant.chars().nth(5).is_some_and(|character| character.is_ascii_digit()) {
-            continue;
-        }
-        let tests: Vec<&str> =
-            invariant.split("*`").skip(1).filter_map(|rest| rest.split('`').next()).collect();
-        assert!(!tests.is_empty(), "{invariant}");
-        for test in tests {
-            assert!(text.contains(&format!("fn {test}()")), "there is no test {test}: {invariant}");
-        }
-        count += 1;
+    let tests_in = |part: &str| -> Vec<String> {
+        part.split("*`").skip(1).filter_map(|rest| rest.split("`*").next()).map(str::to_owned).collect()
+    };
+    for test in tests_in(&page) {
+        assert!(text.contains(&format!("fn {test}()")), "there is no test {test}");
     }
-    assert!(count > 20, "{count} invariants");
-    assert!(page.lines().count() < 200);
+    // Of the lines that a list item goes on in, each begins with two blanks.
+    let whole = page.replace("\n  ", " ");
+    // An invariant has a letter and a number: **W1.**
+    let is_invariant = |line: &&str| {
+        line.starts_with("- **") && line.chars().nth(5).is_some_and(|character| character.is_ascii_digit())
+    };
+    let invariants: Vec<&str> = whole.lines().filter(is_invariant).collect();
+    assert!(invariants.len() > 20, "{} invariants", invariants.len());
+    for invariant in invariants {
+        assert!(!tests_in(invariant).is_empty(), "{invariant}");
+    }
+    // With the threat model; what grows beyond that belongs to the code's own documentation.
+    assert!(page.lines().count() < 270);
 }
 
 #[test]
