@@ -42,6 +42,22 @@ impl Drop for OpenFiles {
     }
 }
 
+/// Gives a program that was just started the limit that was set, where it got a raised one: a change may
+/// be at work in another thread.
+#[cfg(target_os = "linux")]
+pub fn lower_for(program: &std::process::Child) {
+    let before = RAISED.lock().unwrap_or_else(PoisonError::into_inner).1;
+    let id = i32::try_from(program.id()).ok().and_then(rustix::process::Pid::from_raw);
+    if let (Some(before), Some(id)) = (before, id) {
+        // One that has ended needs none.
+        let _ = rustix::process::prlimit(Some(id), Resource::Nofile, before);
+    }
+}
+
+/// Elsewhere no limit but one's own can be set.
+#[cfg(not(target_os = "linux"))]
+pub fn lower_for(_: &std::process::Child) {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +68,15 @@ mod tests {
         let (one, other) = (OpenFiles::as_many_as_allowed(), OpenFiles::as_many_as_allowed());
         drop(one);
         assert_eq!(getrlimit(Resource::Nofile).current, before.maximum);
+        // A program that is started meanwhile gets the limit that was set.
+        let (shell, limit) = (std::process::Command::new("sh"), ["-c", "read line; ulimit -n"]);
+        let piped = std::process::Stdio::piped;
+        let mut program = { shell }.args(limit).stdin(piped()).stdout(piped()).spawn().unwrap();
+        lower_for(&program);
+        drop(program.stdin.take());
+        let output = program.wait_with_output().unwrap();
+        let wanted = before.current.map_or("unlimited".to_owned(), |limit| limit.to_string());
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), wanted);
         drop(other);
         assert_eq!(getrlimit(Resource::Nofile), before);
     }

@@ -12,6 +12,7 @@ use super::link::{Link, read_now};
 use super::plan::{Ended, Order, Plan, Report};
 use super::{Backend, namespaces, with_link};
 use crate::control::Control;
+use crate::engine::open_files;
 use crate::error::Error;
 
 /// Longest time between two looks at whether the call was cancelled.
@@ -151,6 +152,8 @@ impl<'a> Running<'a> {
         let (ours, theirs) = UnixStream::pair().map_err(system)?;
         let stdin = stdin.map(Feed::new).transpose().map_err(system)?;
         let mut child = with_link(command, theirs.into()).spawn().map_err(system)?;
+        // The command itself is started by it, once it has the plan.
+        open_files::lower_for(&child);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let running = Self {
             child,
