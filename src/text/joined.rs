@@ -30,7 +30,7 @@ pub fn joined(pieces: &[Cow<'_, [u8]>]) -> Buffer {
 /// Fills `text` with what the pieces have after the first `skipped` bytes.
 fn fill(mut text: &mut [u8], pieces: &[Cow<'_, [u8]>], mut skipped: usize) {
     for piece in pieces {
-        let rest = piece.get(skipped..).unwrap_or_default();
+        let (_, rest) = piece.split_at(skipped.min(piece.len()));
         skipped = skipped.saturating_sub(piece.len());
         let (rest, _) = rest.split_at(rest.len().min(text.len()));
         let (filled, unfilled) = text.split_at_mut(rest.len());

@@ -94,7 +94,7 @@ impl Document<'_> {
         let body = self.body(at, with_subsections);
         let parts = parts(self.text, &body);
         let given = content;
-        let content = trimmed(given);
+        let content = trimmed(given)?;
         let is_last = body.end == self.text.len();
         let blank = |range: Range<usize>| slice(self.text, range).map(<[u8]>::to_vec);
         let (before, mut after) = if parts.start < parts.end {
@@ -148,7 +148,7 @@ impl Document<'_> {
             return self.replace(at, with_subsections, content);
         }
         let given = content;
-        let content = trimmed(given);
+        let content = trimmed(given)?;
         let old = slice(self.text, parts.start..parts.end)?;
         if content.is_empty() {
             let new = parts.end..parts.end;
@@ -185,7 +185,7 @@ impl Document<'_> {
     ) -> Result<Composed, Refused> {
         let end = under.map_or(self.text.len(), |at| end_of(self.headings, at, self.text.len()));
         let parts = parts(self.text, &(0..end));
-        let trimmed = trimmed(content);
+        let trimmed = trimmed(content)?;
         let mut before = Vec::new();
         if parts.start < parts.end {
             before.extend(self.line_closed(parts.end));
@@ -302,11 +302,14 @@ impl Document<'_> {
 }
 
 /// A text without blank lines at its ends, and without the last line's end.
-fn trimmed(text: &[u8]) -> &[u8] {
+///
+/// # Errors
+/// Where its parts lie outside it.
+fn trimmed(text: &[u8]) -> Result<&[u8], Fault> {
     let parts = parts(text, &(0..text.len()));
-    let body = text.get(parts.start..parts.end).unwrap_or_default();
+    let body = slice(text, parts.start..parts.end)?;
     let body = body.strip_suffix(b"\n").unwrap_or(body);
-    body.strip_suffix(b"\r").unwrap_or(body)
+    Ok(body.strip_suffix(b"\r").unwrap_or(body))
 }
 
 /// The content of a part of a text, without the blank lines at its ends.
@@ -341,7 +344,7 @@ pub fn without_own_header<'t>(content: &'t [u8], heading: &Heading) -> Option<&'
     let first = headings.first()?;
     let is_first = content.get(..first.span.start)?.trim_ascii().is_empty();
     let is_own = first.level == heading.level && same(&first.title, &heading.title);
-    (is_first && is_own).then(|| content.get(first.span.end..).unwrap_or_default())
+    (is_first && is_own).then(|| content.get(first.span.end..)).flatten()
 }
 
 /// The headers in a content that end the section they are put into.

@@ -55,7 +55,8 @@ pub fn parts<'a>(sketch: &'a [u8], file: &[&[u8]]) -> Result<Vec<Part<'a>>, Refu
         |lines: Vec<&'a [u8]>, first_line: usize, before: Option<usize>, after: Option<usize>| {
             let skipped = lines.iter().take_while(|line| key(line).is_empty()).count();
             let end = lines.iter().rposition(|line| !key(line).is_empty()).map_or(skipped, |last| last + 1);
-            let lines = lines.get(skipped..end).unwrap_or_default().to_vec();
+            let kept = lines.into_iter().take(end).skip(skipped);
+            let lines: Vec<&[u8]> = kept.collect();
             if !lines.is_empty() {
                 let number = parts.len() + 1;
                 parts.push(Part { lines, first_line: first_line + skipped, number, before, after });
