@@ -155,4 +155,54 @@ mod tests {
         assert_eq!(merge(base, new, new, Alike::Once), Ok(new.to_vec()));
         assert_eq!(merge(base, new, new, Alike::Conflict), Err(Conflict::SameLines));
     }
+
+    /// A small generator of numbers; the same seed gives the same numbers.
+    struct Random(u64);
+
+    impl Random {
+        /// A number below `end`.
+        fn below(&mut self, end: u64) -> u64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 >> 11) % end
+        }
+    }
+
+    /// Some of the lines changed, removed, or followed by new ones; no line twice.
+    fn changed(random: &mut Random, base: &[String], side: char) -> String {
+        let mut text = String::new();
+        for (number, line) in base.iter().enumerate() {
+            match random.below(12) {
+                0 => {}
+                1 => text += &format!("{side}{number}\n"),
+                2 => text += &format!("{line}{side}{number} new\n"),
+                _ => text += line,
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn a_merge_is_the_one_that_diffy_makes() {
+        let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        let (mut merged, mut conflicts) = (0, 0);
+        for _ in 0..2_000 {
+            let base: Vec<String> = (0..14).map(|number| format!("line {number}\n")).collect();
+            let (one, other) = (changed(&mut random, &base, 'a'), changed(&mut random, &base, 'b'));
+            let base = base.concat();
+            let ours = merge(base.as_bytes(), one.as_bytes(), other.as_bytes(), Alike::Once);
+            let theirs = diffy::merge_bytes(base.as_bytes(), one.as_bytes(), other.as_bytes());
+            match (&ours, &theirs) {
+                (Ok(ours), Ok(theirs)) => {
+                    assert_eq!(ours, theirs, "{one:?} {other:?}");
+                    merged += 1;
+                }
+                // Ours may refuse what stands close together; it never merges what diffy would not.
+                (Ok(_), Err(_)) => panic!("merged a conflict: {one:?} {other:?}"),
+                (Err(_), _) => conflicts += 1,
+            }
+        }
+        assert!(merged > 500 && conflicts > 100, "{merged} merged, {conflicts} conflicts");
+    }
 }

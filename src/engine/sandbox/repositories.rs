@@ -126,6 +126,7 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         for path in [
             ".git",
+            ".lbx",
             "a/b/.GIT",
             "a/bare/objects",
             "a/bare/refs",
