@@ -36,7 +36,7 @@ pub fn run(dialect: &'static Dialect, tool: &'static ForeignTool, options: &Opti
         Err(error) if options.json_output || options.pretty => output::refuse(tool.name, options, &error),
         Err(error) => {
             let text = (dialect.error_text)(&Failure { error: &error, request: &request });
-            output::say(&text);
+            output::say_lines(&text);
             error.kind().exit_code()
         }
     }

@@ -140,6 +140,11 @@ pub fn say_warnings(outcome: &Outcome) {
     }
 }
 
+/// Prints a text of several lines on stderr.
+pub fn say_lines(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "lbx: {}", escaped::lines(text));
+}
+
 /// Prints a line on stderr.
 pub fn say(line: &str) {
     // As with stdout: nobody can be told.

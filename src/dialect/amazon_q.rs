@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::native::Native;
-use super::render::{flag, list, native_request, number, text, texts};
+use super::render::{flag, list, native_request, number, shown, text, texts};
 use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::tools::Effect;
@@ -148,7 +148,7 @@ fn entry(entry: &Value) -> String {
         "symlink" => 'l',
         _ => '-',
     };
-    format!("{letter}{} {} {}", text(entry, "mode"), number(entry, "size"), text(entry, "path"))
+    format!("{letter}{} {} {}", text(entry, "mode"), number(entry, "size"), shown(entry))
 }
 
 /// One match with its context.

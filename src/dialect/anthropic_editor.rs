@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::native::Native;
-use super::render::{cat_n, counted, first_replacement, flag, list, number, numbered, snippet, text};
+use super::render::{cat_n, counted, first_replacement, flag, list, number, numbered, shown, snippet};
 use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::tools::Effect;
@@ -215,7 +215,7 @@ fn directory(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
         format!("Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"),
         path.to_owned(),
     ];
-    lines.extend(list(&data, "entries").iter().map(|entry| text(entry, "path").to_owned()));
+    lines.extend(list(&data, "entries").iter().map(|entry| shown(entry).into_owned()));
     if flag(&data, "truncated") {
         let total = counted(number(&data, "total"), "entry", "entries");
         lines.push(format!("[There are {total} in all. View a directory inside to see the rest.]"));

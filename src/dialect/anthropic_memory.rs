@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::native::Native;
-use super::render::{cat_n, first_replacement, list, number, text};
+use super::render::{cat_n, first_replacement, list, number, shown_path, text};
 use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::tools::Effect;
@@ -181,7 +181,7 @@ fn directory(lbx: &mut Native<'_>, path: &str, real: &str) -> Result<Said, Error
     ];
     for entry in list(&data, "entries") {
         let full = base.join(text(entry, "path"));
-        let below = full.strip_prefix(&root).unwrap_or(&full).display().to_string();
+        let below = shown_path(full.strip_prefix(&root).unwrap_or(&full));
         let slash = if text(entry, "type") == "dir" { "/" } else { "" };
         let size = size_text(lbx.size_of(&full.display().to_string())?);
         lines.push(format!("{size}\t{path}/{below}{slash}"));

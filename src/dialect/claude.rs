@@ -3,12 +3,16 @@
 //! Where lbx is stricter: a file changed by others since the read is refused by its bytes, not by its
 //! time; an `Edit` with an empty `old_string` creates a file and never overwrites one.
 
+use std::path::Path;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::native::Native;
-use super::render::{counted, flag, list, native_request, number, numbered, text, texts};
+use super::render::{
+    counted, flag, list, native_request, number, numbered, shown, shown_lines, shown_path, text, texts,
+};
 use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::tools::Effect;
@@ -318,7 +322,7 @@ impl Foreign for Glob {
             return Ok("No files found".into());
         }
         let base = lbx.base()?;
-        let mut lines: Vec<String> = paths.iter().map(|path| base.join(path).display().to_string()).collect();
+        let mut lines: Vec<String> = paths.iter().map(|path| shown_path(&base.join(path))).collect();
         if flag(&data, "truncated") {
             lines.push("(Results are truncated. Consider using a more specific path or pattern.)".to_owned());
         }
@@ -420,8 +424,8 @@ impl Foreign for Grep {
 fn content(data: &Value, with_numbers: bool) -> String {
     let mut lines = Vec::new();
     for found in list(data, "matches") {
-        let (path, line) = (text(found, "path"), number(found, "line"));
-        let shown = |number: u64, mark: char, text: &str| {
+        let (path, line) = (shown(found), number(found, "line"));
+        let written = |number: u64, mark: char, text: &str| {
             if with_numbers {
                 format!("{path}{mark}{number}{mark}{text}")
             } else {
@@ -430,10 +434,10 @@ fn content(data: &Value, with_numbers: bool) -> String {
         };
         let before = texts(found, "before");
         let first = line.saturating_sub(before.len() as u64);
-        lines.extend(before.iter().zip(first..).map(|(text, number)| shown(number, '-', text)));
-        lines.push(shown(line, ':', text(found, "text")));
+        lines.extend(before.iter().zip(first..).map(|(text, number)| written(number, '-', text)));
+        lines.push(written(line, ':', text(found, "text")));
         lines.extend(
-            texts(found, "after").iter().zip(line + 1..).map(|(text, number)| shown(number, '-', text)),
+            texts(found, "after").iter().zip(line + 1..).map(|(text, number)| written(number, '-', text)),
         );
     }
     if lines.is_empty() { "No matches found".to_owned() } else { lines.join("\n") }
@@ -445,7 +449,7 @@ fn files(data: &Value) -> String {
     if files.is_empty() {
         return "No files found".to_owned();
     }
-    format!("Found {}\n{}", counted(files.len() as u64, "file", "files"), files.join("\n"))
+    format!("Found {}\n{}", counted(files.len() as u64, "file", "files"), shown_lines(data, "files"))
 }
 
 /// Matches of each file, and in all.
@@ -456,7 +460,7 @@ fn counts(data: &Value) -> String {
     }
     let total: u64 = counts.iter().map(|count| number(count, "count")).sum();
     let lines: Vec<String> =
-        counts.iter().map(|count| format!("{}:{}", text(count, "path"), number(count, "count"))).collect();
+        counts.iter().map(|count| format!("{}:{}", shown(count), number(count, "count"))).collect();
     let occurrences = counted(total, "total occurrence", "total occurrences");
     let files = counted(counts.len() as u64, "file", "files");
     format!("{}\n\nFound {occurrences} across {files}.", lines.join("\n"))
@@ -486,14 +490,14 @@ impl Foreign for Ls {
         let data = lbx.call("ls", asked)?;
         let root = lbx.absolute(&request.path)?;
         let base = lbx.base()?;
-        let mut lines = vec![format!("- {}/", root.display())];
+        let mut lines = vec![format!("- {}/", shown_path(&root))];
         for entry in list(&data, "entries") {
             let path = base.join(text(entry, "path"));
             let below = path.strip_prefix(&root).unwrap_or(&path);
             if ignored.is_match(below) {
                 continue;
             }
-            let name = below.file_name().unwrap_or_default().to_string_lossy();
+            let name = shown_path(Path::new(below.file_name().unwrap_or_default()));
             let slash = if text(entry, "type") == "dir" { "/" } else { "" };
             lines.push(format!("{}- {name}{slash}", "  ".repeat(below.components().count())));
         }

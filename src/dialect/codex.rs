@@ -3,12 +3,16 @@
 //! Where lbx is stricter: a patch applies whole or not at all, never overwrites a file by `Add` or
 //! `Move to`, and refuses old lines that occur more than once.
 
+use std::path::Path;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::native::Native;
-use super::render::{flag, list, native_request, number, numbered, text, texts};
+use super::render::{
+    flag, list, native_request, number, numbered, shown, shown_lines, shown_path, text, texts,
+};
 use super::{Dialect, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::tools::Effect;
@@ -65,7 +69,7 @@ pub fn apply_patch(lbx: &mut Native<'_>, patch: &str) -> Result<Said, Error> {
             "delete" => 'D',
             _ => 'M',
         };
-        said.extend([format!("{letter} {}\n", text(file, "path"))]);
+        said.extend([format!("{letter} {}\n", shown(file))]);
     }
     Ok(said.into())
 }
@@ -180,11 +184,11 @@ impl Foreign for ListDir {
         });
         let data = lbx.call("ls", asked)?;
         let (root, base) = (lbx.absolute(&request.dir_path)?, lbx.base()?);
-        let mut lines = vec![format!("Absolute path: {}", root.display())];
+        let mut lines = vec![format!("Absolute path: {}", shown_path(&root))];
         for entry in list(&data, "entries") {
             let path = base.join(text(entry, "path"));
             let below = path.strip_prefix(&root).unwrap_or(&path);
-            let name = below.file_name().unwrap_or_default().to_string_lossy();
+            let name = shown_path(Path::new(below.file_name().unwrap_or_default()));
             let mark = match text(entry, "type") {
                 "dir" => "/",
                 "symlink" => "@",
@@ -230,7 +234,7 @@ impl Foreign for GrepFiles {
         };
         let data = lbx.call("grep", asked)?;
         let files = texts(&data, "files");
-        if files.is_empty() { Ok("No matches found.".into()) } else { Ok(files.join("\n").into()) }
+        if files.is_empty() { Ok("No matches found.".into()) } else { Ok(shown_lines(&data, "files").into()) }
     }
 }
 

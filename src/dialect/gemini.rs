@@ -9,10 +9,12 @@ use serde_json::{Value, json};
 
 use super::native::Native;
 use super::render::{
-    counted, first_replacement, flag, globs, list, native_request, number, snippet, text, texts,
+    counted, first_replacement, flag, globs, list, native_request, number, shown, shown_lines, shown_path,
+    snippet, text, texts,
 };
 use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
+use crate::text::escaped;
 use crate::tools::Effect;
 
 /// The dialect.
@@ -174,7 +176,7 @@ impl Foreign for ReadManyFiles {
 
 /// One file of several.
 fn block(file: &Value) -> String {
-    let path = text(file, "path");
+    let path = shown(file);
     if let Some(error) = file.get("error") {
         return format!("--- {path} ---\n\nError: {}", text(error, "message"));
     }
@@ -328,7 +330,7 @@ impl Foreign for GrepSearch {
         if names_only {
             let files = texts(&data, "files");
             let found = counted(files.len() as u64, "file", "files");
-            return Ok(format!("Found {found} with matches {about}:\n{}", files.join("\n")).into());
+            return Ok(format!("Found {found} with matches {about}:\n{}", shown_lines(&data, "files")).into());
         }
         let matches = list(&data, "matches");
         if matches.is_empty() {
@@ -349,7 +351,7 @@ fn by_file(matches: &[Value]) -> String {
             if !file.is_empty() {
                 said += "---\n";
             }
-            said.extend([format!("File: {path}\n")]);
+            said.extend([format!("File: {}\n", shown(found))]);
             file = path;
         }
         let before = texts(found, "before");
@@ -421,7 +423,7 @@ impl Foreign for Glob {
             );
         }
         let base = lbx.base()?;
-        let lines: Vec<String> = paths.iter().map(|path| base.join(path).display().to_string()).collect();
+        let lines: Vec<String> = paths.iter().map(|path| shown_path(&base.join(path))).collect();
         let found = number(&data, "total");
         Ok(format!(
             "Found {found} file(s) matching \"{}\" within {place}, sorted by modification time (newest first):\n{}",
@@ -469,8 +471,8 @@ impl Foreign for ListDirectory {
                 continue;
             }
             match text(entry, "type") {
-                "dir" => folders.push(format!("[DIR] {name}")),
-                _ => files.push(format!("{name} ({} bytes)", number(entry, "size"))),
+                "dir" => folders.push(format!("[DIR] {}", escaped::name(name))),
+                _ => files.push(format!("{} ({} bytes)", escaped::name(name), number(entry, "size"))),
             }
         }
         if folders.is_empty() && files.is_empty() {

@@ -4,15 +4,20 @@
 //! Where lbx is stricter: an empty `oldString` creates a file and never overwrites one, and old text
 //! is matched exactly.
 
+use std::path::Path;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::codex;
 use super::native::Native;
-use super::render::{counted, flag, globs, list, native_request, number, numbered, text, texts};
+use super::render::{
+    counted, flag, globs, list, native_request, number, numbered, shown, shown_path, text, texts,
+};
 use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
+use crate::text::escaped;
 use crate::tools::Effect;
 
 /// The dialect.
@@ -88,7 +93,10 @@ impl Foreign for Read {
             let data = lbx.call("ls", json!({ "path": path, "hidden": true, "no_ignore": true }))?;
             let names = list(&data, "entries").iter().map(|entry| {
                 let slash = if text(entry, "type") == "dir" { "/" } else { "" };
-                format!("{}{slash}", text(entry, "path").rsplit('/').next().unwrap_or_default())
+                format!(
+                    "{}{slash}",
+                    escaped::name(text(entry, "path").rsplit('/').next().unwrap_or_default())
+                )
             });
             let entries = names.collect::<Vec<_>>().join("\n");
             return Ok(framed(path, "directory", "entries", &entries));
@@ -256,7 +264,7 @@ fn lines_by_file(matches: &[Value]) -> String {
     for found in matches {
         let path = text(found, "path");
         if path != file {
-            said.extend([format!("{}\n{path}:", if file.is_empty() { "" } else { "\n" })]);
+            said.extend([format!("{}\n{}:", if file.is_empty() { "" } else { "\n" }, shown(found))]);
             file = path;
         }
         said.extend([format!("\n  Line {}: {}", number(found, "line"), text(found, "text"))]);
@@ -289,7 +297,7 @@ impl Foreign for Glob {
         let data = lbx.call("glob", asked)?;
         let base = lbx.base()?;
         let mut lines: Vec<String> =
-            texts(&data, "paths").iter().map(|path| base.join(path).display().to_string()).collect();
+            texts(&data, "paths").iter().map(|path| shown_path(&base.join(path))).collect();
         if lines.is_empty() {
             return Ok("No files found".into());
         }
@@ -325,7 +333,7 @@ impl Foreign for List {
         let left_out = globs(request.ignore.as_deref().unwrap_or_default())?;
         let data = lbx.call("ls", json!({ "path": path, "recursive": true, "limit": LIMIT }))?;
         let (root, base) = (lbx.absolute(path)?, lbx.base()?);
-        let mut lines = vec![format!("{}/", root.display())];
+        let mut lines = vec![format!("{}/", shown_path(&root))];
         for entry in list(&data, "entries") {
             let full = base.join(text(entry, "path"));
             let below = full.strip_prefix(&root).unwrap_or(&full);
@@ -333,7 +341,7 @@ impl Foreign for List {
                 continue;
             }
             let slash = if text(entry, "type") == "dir" { "/" } else { "" };
-            let name = below.file_name().unwrap_or_default().to_string_lossy();
+            let name = shown_path(Path::new(below.file_name().unwrap_or_default()));
             lines.push(format!("{}{name}{slash}", "  ".repeat(below.components().count())));
         }
         if flag(&data, "truncated") {

@@ -1,9 +1,13 @@
 //! Texts that several families share.
 
+use std::borrow::Cow;
+use std::path::Path;
+
 use serde_json::{Map, Value};
 
 use super::native::Native;
 use crate::error::Error;
+use crate::text::escaped;
 
 /// Lines of context round a change in a snippet.
 const SNIPPET_CONTEXT: u64 = 4;
@@ -31,6 +35,21 @@ pub fn without_nulls(value: Value) -> Value {
 /// A text field of an answer.
 pub fn text<'v>(data: &'v Value, field: &str) -> &'v str {
     data.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The path of an entry, as people see it.
+pub fn shown(entry: &Value) -> Cow<'_, str> {
+    escaped::name(text(entry, "path"))
+}
+
+/// An absolute path, as people see it.
+pub fn shown_path(path: &Path) -> String {
+    escaped::name(&path.to_string_lossy()).into_owned()
+}
+
+/// The paths in a list of an answer, as people see them, one a line.
+pub fn shown_lines(data: &Value, field: &str) -> String {
+    texts(data, field).into_iter().map(escaped::name).collect::<Vec<_>>().join("\n")
 }
 
 /// A number field of an answer.

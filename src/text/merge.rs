@@ -175,8 +175,8 @@ mod tests {
         for (number, line) in base.iter().enumerate() {
             match random.below(12) {
                 0 => {}
-                1 => text += &format!("{side}{number}\n"),
-                2 => text += &format!("{line}{side}{number} new\n"),
+                1 => text.extend([format!("{side}{number}\n")]),
+                2 => text.extend([format!("{line}{side}{number} new\n")]),
                 _ => text += line,
             }
         }

@@ -132,7 +132,7 @@ mod tests {
             usize::try_from(seed % below as u64).unwrap()
         };
         for _ in 0..500 {
-            let old: Vec<u8> = (0..1 + random(40)).map(|at| u8::try_from(at).unwrap()).collect();
+            let old: Vec<u8> = (0..=random(40)).map(|at| u8::try_from(at).unwrap()).collect();
             let (mut pieces, mut text) = (Pieces::of(&old), old.clone());
             for _ in 0..random(12) {
                 if text.is_empty() {
