@@ -86,6 +86,11 @@ pub fn fitted(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<(Ran
     let ((old_lines, old_breaks), (new_lines, new_breaks)) = (split(old), split(new));
     let (old_edges, new_edges) = (Edges::of(&old_lines), Edges::of(&new_lines));
     if old_edges == (Edges { head: 0, tail: 0 }) {
+        // A blank line that the file does not have may be among those that the new text ends in.
+        if new_edges.tail > 0 && place.lines.iter().any(Option::is_none) {
+            let why = "it ends in blank lines, and old_string has blank lines that the file does not have";
+            return Err(Unfit(why.to_owned()));
+        }
         return Ok((place.range.clone(), as_given(text, place, old, new)?));
     }
     let core = |lines: &[&[u8]], edges: Edges, breaks: bool| -> Result<(Vec<u8>, bool), Unfit> {

@@ -34,22 +34,17 @@ struct Edit {
     new: String,
 }
 
-/// The sources that are edited: this repository's, and one of each of several languages.
+/// The sources that are edited: some in each of several languages, and long ones. They are kept apart
+/// from lbx's own, with which the rates would change.
 fn sources() -> Vec<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["src/text", "src/text/flexible", "src/tools", "src/search", "tests/cases/edit/languages"];
-    let mut paths: Vec<_> = folders
-        .iter()
-        .flat_map(|folder| std::fs::read_dir(root.join(folder)).unwrap())
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_file())
-        .collect();
-    paths.sort();
-    let languages = paths.iter().filter(|path| path.extension().is_none_or(|kind| kind != "rs"));
-    let others: Vec<_> = languages.cloned().collect();
-    // Each of the few in other languages is as likely as five of the many.
-    let all = paths.iter().chain((0..8).flat_map(|_| &others));
-    all.map(|path| std::fs::read_to_string(path).unwrap()).collect()
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/edit");
+    let files = |name: &str| {
+        let mut paths: Vec<_> =
+            std::fs::read_dir(folder.join(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        paths.into_iter().map(|path| std::fs::read_to_string(path).unwrap())
+    };
+    files("languages").chain(files("corpus")).collect()
 }
 
 /// An edit of some lines of a text, in which they stand once: a word changed, a line added or removed.

@@ -208,19 +208,25 @@ pub fn compose(
     let brings_blanks = blanks(&new_lines) > blanks(&old_lines);
     let mut composed = Composed { text, place, brings_blanks, bytes: Vec::with_capacity(new.len()) };
     let breaks_after = |index: usize| index + 1 < new_lines.len() || new_breaks;
-    for op in line_diff::diff(&old_lines, &new_lines).ops {
+    let ops = line_diff::diff(&old_lines, &new_lines).ops;
+    for op in &ops {
         let is_kept = matches!(op, DiffOp::Equal { .. });
         let paired = op.old_range().len() == op.new_range().len();
         if !paired {
             let is_end = op.old_range().end == old_lines.len();
-            composed.must_have_no_gap(&op, &new_lines, is_end)?;
+            composed.must_have_no_gap(op, &new_lines, is_end)?;
         }
         for (nth, index) in op.new_range().enumerate() {
             let old_index = op.old_range().start + nth;
             let line = *item(&new_lines, index)?;
             // Blank lines that the new text has here itself are not added once more.
-            let own_blanks =
-                || blanks_around(&new_lines, index).saturating_sub(blanks_around(&old_lines, old_index));
+            let own_blanks = || {
+                let more =
+                    blanks_around(&new_lines, index).saturating_sub(blanks_around(&old_lines, old_index));
+                let next = old_index + 1 + blanks_from(&old_lines, old_index + 1);
+                let is_removed = |op: &DiffOp| op.new_range().is_empty() && op.old_range().contains(&next);
+                if ops.iter().any(is_removed) { OwnBlanks::Elsewhere(more) } else { OwnBlanks::Here(more) }
+            };
             if is_kept {
                 if let Some(found) = composed.line(old_index)? {
                     composed.push(found, breaks_after(index));
@@ -255,6 +261,20 @@ fn blanks_around(lines: &[&[u8]], index: usize) -> usize {
     let is_blank = |at: &usize| lines.get(*at).is_some_and(|line| trimmed(line).is_empty());
     let before = (0..=index).rev().take_while(is_blank).count();
     before + (index + 1..lines.len()).take_while(is_blank).count()
+}
+
+/// How many blank lines there are from an index on.
+fn blanks_from(lines: &[&[u8]], index: usize) -> usize {
+    lines.iter().skip(index).take_while(|line| trimmed(line).is_empty()).count()
+}
+
+/// How many blank lines the new text has after a line that the one looked for has not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OwnBlanks {
+    /// Between lines that stay.
+    Here(usize),
+    /// Before lines that go: they may have come together from two places.
+    Elsewhere(usize),
 }
 
 /// A text in the making.
@@ -308,9 +328,18 @@ impl<'a> Composed<'a> {
         }
     }
 
-    /// Adds the blank lines that the file alone has after a line, but for so many.
-    fn gap(&mut self, old_index: usize, but_for: usize) -> Result<(), Unfit> {
+    /// Adds the blank lines that the file alone has after a line, but for those that the new text has.
+    fn gap(&mut self, old_index: usize, own: OwnBlanks) -> Result<(), Unfit> {
         let gap = slice(self.text, item(&self.place.gaps, old_index)?.clone())?;
+        let but_for = match own {
+            OwnBlanks::Here(lines) => lines,
+            OwnBlanks::Elsewhere(0) => 0,
+            OwnBlanks::Elsewhere(_) if gap.is_empty() => 0,
+            OwnBlanks::Elsewhere(_) => {
+                let why = "it joins blank lines, and the file has others there than old_string";
+                return Err(Unfit(why.to_owned()));
+            }
+        };
         if self.brings_blanks && but_for == 0 && !gap.is_empty() {
             return Err(Unfit("it adds blank lines, and the file has others than old_string".to_owned()));
         }
