@@ -126,3 +126,23 @@ fn without_snapshots_a_command_runs_and_says_what_is_not_known() {
     ws.lbx(&required).error("command_denied");
     ws.holds("a.txt", "one\ntwo\n");
 }
+
+#[test]
+fn a_sessions_own_diff_leaves_out_what_a_command_changed() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    let session = ["--session", "s"];
+    let call = |args: &[&str]| ws.lbx(&[args, &session[..]].concat());
+    call(&["read", "a.txt"]).ok();
+    call(&["write", "a.txt", "--content", "1\n"]).ok();
+    call(&["bash", "echo by the command >> b.txt; echo 2 >> a.txt"]).success();
+    let diff = call(&["diff"]).ok();
+    let text = diff["diff"].as_str().unwrap();
+    assert_eq!((&diff["session"], &diff["files"]), (&json!("s"), &json!(1)), "{diff:#}");
+    assert!(text.contains("-one\n+1\n") && !text.contains("+2") && !text.contains("command"), "{text}");
+    // After its end the session has changed nothing, whatever a command did.
+    call(&["session", "end"]).ok();
+    assert_eq!(call(&["session"]).ok()["changes"], 0);
+    assert_eq!(call(&["diff"]).ok()["files"], 0);
+    call(&["bash", "echo 3 >> a.txt"]).success();
+    assert_eq!(call(&["diff"]).ok()["files"], 0);
+}

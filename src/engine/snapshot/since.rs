@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::Store;
-use super::chain::{BASELINE, EXTERNAL};
 use super::compare::{self, PathChange, Version, VersionKind};
 use super::error::{Doing as _, SnapshotError};
 use crate::engine::own::{self, Before, Own};
@@ -49,7 +48,9 @@ impl Store {
             let Some(found) = self.snapshot(id)? else { break };
             next = found.first_parent;
             let snapshot = &found.snapshot;
-            if snapshot.session != session || [EXTERNAL, BASELINE].contains(&snapshot.tool.as_str()) {
+            // Only what the journal counts is the session's own: what others did and what a command
+            // changed have no number, and `session` and `undo` do not know them either.
+            if snapshot.session != session || snapshot.seq == 0 {
                 continue;
             }
             if (1..=after).contains(&snapshot.seq) {
