@@ -77,6 +77,11 @@ fn tool_named(name: &str, family: Option<&'static Dialect>) -> Named {
 
 /// The model family that the arguments or the environment name.
 fn dialect_in(arguments: &[OsString]) -> Option<&'static Dialect> {
+    dialect::find(&dialect_name(arguments)?)
+}
+
+/// The name of a model family in the arguments or the environment, whether there is one or not.
+pub fn dialect_name(arguments: &[OsString]) -> Option<String> {
     let mut words = arguments.iter().map(|word| word.to_string_lossy());
     let mut name = None;
     while let Some(word) = words.next() {
@@ -86,8 +91,8 @@ fn dialect_in(arguments: &[OsString]) -> Option<&'static Dialect> {
             name = Some(value.to_owned().into());
         }
     }
-    let name = name.map(std::borrow::Cow::into_owned).or_else(|| std::env::var("LBX_DIALECT").ok());
-    dialect::find(&name?)
+    let of_environment = || std::env::var("LBX_DIALECT").ok().filter(|name| !name.is_empty());
+    name.map(std::borrow::Cow::into_owned).or_else(of_environment)
 }
 
 /// The tree for parsing: all of it, or the part that was named.

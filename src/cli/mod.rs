@@ -22,7 +22,7 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::mcp;
 use crate::request;
-use crate::tools::schema::unknown_tool;
+use crate::tools::schema::unknown_beside;
 use crate::tools::{self, Entry, Stdin};
 use call::{Call, Called};
 use commands::Named;
@@ -108,10 +108,19 @@ fn patch_in_file(
     }))
 }
 
-/// The refusal of a word in the place of a tool's name.
+/// The error for a word in the place of a tool's name; a dialect that does not exist comes first.
 fn no_such_tool(arguments: &[OsString]) -> Error {
     let word = words::tool_index(arguments).and_then(|index| arguments.get(index));
-    unknown_tool(&word.map_or_else(String::new, |word| word.to_string_lossy().into_owned()))
+    let name = word.map_or_else(String::new, |word| word.to_string_lossy().into_owned());
+    let dialect = commands::dialect_name(arguments);
+    match (Options { dialect, ..Options::from_arguments(arguments) }).dialect() {
+        Err(error) => error,
+        Ok(family) => {
+            let tools = family.map_or(&[][..], |family| family.tools);
+            let tools: Vec<&str> = tools.iter().map(|tool| tool.name).collect();
+            unknown_beside(&tools, &name)
+        }
+    }
 }
 
 /// The arguments of a link to lbx that bears a tool's name, as if the tool had been named.

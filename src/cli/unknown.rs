@@ -8,7 +8,7 @@ use super::options::Flags;
 use super::words::kebab;
 use crate::error::Error;
 use crate::request;
-use crate::tools::Entry;
+use crate::tools::{Entry, Stdin};
 
 /// Flags of other programs that hands reach for, and what does their work here.
 const ELSEWHERE: [(&str, &str, &str); 16] = [
@@ -61,6 +61,7 @@ fn shown(field: &Arg) -> String {
 /// The refusal of a flag that the tool does not have.
 #[must_use]
 pub fn flag(tool: &Entry, given: &str) -> Error {
+    let text_elsewhere = bulk_advice(tool, given);
     let given = given.split_once('=').map_or(given, |(name, _)| name);
     let given = &*request::quoted(given);
     let name = given.trim_start_matches('-');
@@ -87,13 +88,19 @@ pub fn flag(tool: &Entry, given: &str) -> Error {
     near.truncate(3);
     let hint = ELSEWHERE.iter().find(|(of, flag, _)| *of == tool.name && *flag == given);
     let question = (!near.is_empty()).then(|| format!("Did you mean {}?", near.join(" or ")));
-    let advice = hint.map(|(.., hint)| (*hint).to_owned()).or(question.clone());
+    let advice = text_elsewhere.or(hint.map(|(.., hint)| (*hint).to_owned())).or(question);
     let message = format!("`{}` has no flag `{given}` (flags: {})", tool.name, own.join(", "));
     Error::invalid(message)
         .suggest(advice.unwrap_or_else(|| "Leave it out, or use one of the flags named.".to_owned()))
         .on_command_line(format!("`lbx {} --help` describes them.", tool.name))
         .detail("flag", given)
         .detail("accepted", own)
+}
+
+/// Where a text of several lines belongs that begins like a flag, such as a diff.
+fn bulk_advice(tool: &Entry, given: &str) -> Option<String> {
+    let Stdin::Bulk { field, .. } = tool.stdin else { return None };
+    given.contains('\n').then(|| format!("Give the text on stdin or in --{}.", kebab(field)))
 }
 
 /// An argument as a flag; a positional one can be given so too.

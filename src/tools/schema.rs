@@ -122,10 +122,17 @@ const ELSEWHERE: [(&[&str], &str); 9] = [
     (&["tree"], "`ls` with `recursive` lists folders at every depth."),
 ];
 
-/// The refusal of a tool that there is not.
+/// The error for a tool that does not exist.
 #[must_use]
 pub fn unknown_tool(name: &str) -> Error {
-    let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
+    unknown_beside(&[], name)
+}
+
+/// The same, where a model family's tools were asked for: they are listed before lbx's own.
+#[must_use]
+pub fn unknown_beside(family: &[&str], name: &str) -> Error {
+    let mut names = family.to_vec();
+    names.extend(TOOLS.iter().map(|tool| tool.name).filter(|own| !family.contains(own)));
     let near = similar::get_close_matches(name, &names, 1, 0.7);
     let instead = ELSEWHERE.iter().find(|(others, _)| others.contains(&name)).map(|(_, instead)| *instead);
     let question = near.first().map(|near| format!("Did you mean `{near}`?"));
