@@ -192,7 +192,7 @@ impl ErrorKind {
             Self::OutsideWorkspace => "Use a path inside the workspace, or start lbx in another one.",
             Self::ProtectedPath => "Leave this path alone: git and lbx keep their own state there.",
             Self::IsADirectory => "Name a file; `ls` shows what the folder holds.",
-            Self::NotADirectory => "Name a folder; the path goes through something that is none.",
+            Self::NotADirectory => "Check the path with ls: a file is where a folder is needed.",
             Self::NotARegularFile => "Name a regular file; devices, FIFOs and sockets are never opened.",
             Self::BinaryFile => "Read it with binary set to base64, or leave it alone.",
             Self::UnsupportedEncoding => {

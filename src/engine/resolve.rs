@@ -240,11 +240,10 @@ fn path_error(written: &str, errno: Errno) -> Error {
             Error::new(ErrorKind::OutsideWorkspace, format!("{written} resolves outside the workspace"))
                 .at(written)
         }
-        Errno::NOTDIR => Error::new(
-            ErrorKind::NotADirectory,
-            format!("{written} goes through something that is no directory"),
-        )
-        .at(written),
+        Errno::NOTDIR => {
+            Error::new(ErrorKind::NotADirectory, format!("a parent of {written} is not a directory"))
+                .at(written)
+        }
         _ => Error::io("resolve", written, errno),
     }
 }

@@ -252,3 +252,35 @@ fn a_limit_on_the_size_of_files_is_told() {
     assert!(answer["error"]["suggested_action"].as_str().unwrap().contains("ulimit -f"), "{answer:#}");
     assert_eq!(output.status.code(), Some(exit_status("io_error")));
 }
+
+#[test]
+fn an_unknown_tool_is_told_what_the_dialect_has() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let error = ws.lbx(&["--dialect", "claude", "Reed", "a.txt"]).error("invalid_request");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("unknown tool `Reed` (there are: Read, "), "{message}");
+    assert!(message.contains(", append, "), "{message}");
+    assert!(error["suggested_action"].as_str().unwrap().starts_with("Did you mean `Read`?"), "{error:#}");
+    // A dialect that does not exist is the first thing that is wrong.
+    let error = ws.lbx(&["--dialect", "nosuch", "nosuch"]).error("invalid_request");
+    assert!(error["message"].as_str().unwrap().starts_with("unknown dialect \"nosuch\""), "{error:#}");
+}
+
+#[test]
+fn a_diff_in_the_place_of_its_file_is_told_where_it_belongs() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n+b\n";
+    let error = ws.lbx(&["patch", diff]).error("invalid_request");
+    let advice = error["suggested_action"].as_str().unwrap();
+    assert!(advice.starts_with("Give the text on stdin or in --patch."), "{error:#}");
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["patch", "--patch", diff]).ok();
+    assert_eq!(ws.read_bytes("a.txt"), b"b\n");
+}
+
+#[test]
+fn a_file_in_a_folders_place_is_said_plainly() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let error = ws.lbx(&["write", "a.txt/b", "--content", "x"]).error("not_a_directory");
+    assert_eq!(error["message"], "a parent of a.txt/b is not a directory");
+}

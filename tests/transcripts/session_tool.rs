@@ -300,7 +300,7 @@ fn a_brief_says_in_words_what_a_fresh_context_needs() {
     ws.lbx(&["write", "c.txt", "--content", "x"]).error("stale_file");
     let text = ws.lbx(&["session", "brief", "-t"]).stdout_text();
     for part in [
-        "You go on in the lbx session default, in /",
+        "Resuming lbx session default, in /",
         "It made one change, at ",
         "\n- a.txt +1 -1 (changed by someone else since: read again)\n",
         "\nRead, and unchanged since (lines, where not all were shown):\n- b.txt:1-5\n",
@@ -311,7 +311,7 @@ fn a_brief_says_in_words_what_a_fresh_context_needs() {
     }
     assert_eq!(ws.lbx(&["session", "brief"]).ok()["brief"], text);
     let nothing = ws.lbx(&["session", "brief", "--session", "fresh"]).ok();
-    assert!(nothing["brief"].as_str().unwrap().contains("It has changed nothing."), "{nothing}");
+    assert!(nothing["brief"].as_str().unwrap().contains("It has not changed anything."), "{nothing}");
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn the_hook_of_the_readme_compacts_and_briefs_the_session_of_the_harness() {
     };
     let input = json!({"session_id": "5f0e-1", "hook_event_name": "SessionStart", "source": "compact", "cwd": ws.root});
     let said = hook(&input.to_string());
-    assert!(said.starts_with("You go on in the lbx session 5f0e-1, in "), "{said}");
+    assert!(said.starts_with("Resuming lbx session 5f0e-1, in "), "{said}");
     assert!(
         said.contains("\nRead before the context was compacted; read again before any change:\n- a.txt\n"),
         "{said}"

@@ -48,17 +48,17 @@ pub fn text(engine: &Engine, items: &Items, page: &[Item], refused: Option<&Refu
 /// What a reader has to know.
 fn paragraph(engine: &Engine, items: &Items) -> String {
     let (session, root) = (engine.session(), engine.workspace.root().display());
+    let ways = "the tool diff shows what it changed, undo reverts the last change";
     let changes = match (items.changes(), items.times()) {
-        (1, Some((first, _))) => format!("It made one change, at {first}."),
+        (1, Some((first, _))) => format!("It made one change, at {first}; {ways}."),
         (count, Some((first, last))) => {
-            format!("It made {}, from {first} to {last}.", counted(count, "change"))
+            format!("It made {}, from {first} to {last}; {ways}.", counted(count, "change"))
         }
-        _ => "It has changed nothing.".to_owned(),
+        _ => "It has not changed anything.".to_owned(),
     };
     format!(
-        "You go on in the lbx session {session}, in {root}. {changes} The tool diff shows what it changed, undo takes \
-         back the last change. A file can be changed once this session has read its current bytes; what you no longer \
-         have before you, read again."
+        "Resuming lbx session {session}, in {root}. {changes} Only a file whose current bytes this session has read \
+         can be changed. Re-read anything no longer in your context."
     )
 }
 
