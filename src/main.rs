@@ -1,5 +1,7 @@
 //! The `lbx` binary: hands what the shell gave it to the front end and exits with its status.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -89,6 +89,7 @@ pub fn text_argument(argument: &OsStr) -> Result<OsString, Error> {
 ///
 /// # Errors
 /// `invalid_request` above 256 MiB, or the system's.
+#[expect(clippy::disallowed_methods, reason = "the file that the user names on the command line")]
 pub fn text_in_file(path: &Path) -> Result<Vec<u8>, Error> {
     let shown = path.display().to_string();
     let file = std::fs::File::open(path).map_err(|source| Error::io("read", shown.clone(), source))?;

@@ -41,6 +41,7 @@ impl Workspace {
     /// # Errors
     /// `not_found` or `not_a_directory` where `explicit` is no folder, `protected_path` where the root
     /// would lie in the state of git or lbx.
+    #[expect(clippy::disallowed_methods, reason = "where the caller stands, to count relative paths from")]
     pub fn discover(explicit: Option<&Path>, current: &Path) -> Result<Self, Error> {
         let root = match explicit {
             Some(path) => current.join(path),
@@ -59,6 +60,10 @@ impl Workspace {
     /// # Errors
     /// `not_found` or `not_a_directory` where it is no folder, `protected_path` where it lies in the
     /// state of git or lbx.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the root as the caller names it; all else is reached beneath it"
+    )]
     pub fn open(root: &Path) -> Result<Self, Error> {
         let shown = root.display().to_string();
         let open_error = |source: std::io::Error| {
@@ -184,6 +189,10 @@ fn must_be_outside_git(root: &Path) -> Result<(), Error> {
 }
 
 /// The nearest folder from `current` upwards that is marked as a root.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only whether a mark is there: the root is found before it can be opened"
+)]
 fn nearest_root(current: &Path) -> Option<&Path> {
     current
         .ancestors()

@@ -172,6 +172,10 @@ fn own_paths(workspace: &Workspace, user_file: Option<&Path>) -> Vec<WorkspacePa
 }
 
 /// A path with the links in its existing part followed.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only where the user's own configuration folder leads; nothing is read"
+)]
 fn canonical(path: &Path) -> PathBuf {
     for ancestor in path.ancestors() {
         if let Ok(found) = std::fs::canonicalize(ancestor) {

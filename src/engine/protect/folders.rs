@@ -178,6 +178,10 @@ fn used_by_git(workspace: &Workspace) -> Vec<WorkspacePath> {
     } else {
         dot_git
     };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "git follows the name, and what it leads to is only protected"
+    )]
     let Ok(folder) = std::fs::canonicalize(folder) else {
         return Vec::new();
     };
@@ -188,6 +192,7 @@ fn used_by_git(workspace: &Workspace) -> Vec<WorkspacePath> {
 }
 
 /// The folder that `commondir` in a git folder names.
+#[expect(clippy::disallowed_methods, reason = "git follows the name, and what it leads to is only protected")]
 fn common_of(folder: &Path) -> Option<PathBuf> {
     let flags = fs::LOOK | OFlags::DIRECTORY;
     let opened = rustix::fs::open(folder, flags, rustix::fs::Mode::empty()).ok()?;

@@ -35,6 +35,7 @@ impl Backend for Bubblewrap {
 
     fn command(&self, reach: &Reach) -> Result<Command, String> {
         let program = program(Path::new(&reach.root)).ok_or("bwrap is not installed")?;
+        #[expect(clippy::disallowed_methods, reason = "this program, by its link in /proc")]
         let own = fs::canonicalize(SELF).map_err(|error| format!("lbx does not find itself: {error}"))?;
         let mut command = Command::new(program);
         command.args(arguments(reach, &own)).env_clear();
@@ -43,6 +44,7 @@ impl Backend for Bubblewrap {
 }
 
 /// The program, from a folder of `PATH` that the workspace cannot write.
+#[expect(clippy::disallowed_methods, reason = "programs of PATH outside the workspace")]
 fn program(root: &Path) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let is_program = |path: &PathBuf| {
@@ -55,6 +57,7 @@ fn program(root: &Path) -> Option<PathBuf> {
 }
 
 /// Its arguments, in the order in which it mounts.
+#[expect(clippy::disallowed_methods, reason = "folders of the system, by fixed names")]
 fn arguments(reach: &Reach, own: &Path) -> Vec<OsString> {
     let mut list = Arguments(Vec::new());
     list.words(&["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1"]);

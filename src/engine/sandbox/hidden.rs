@@ -67,6 +67,10 @@ pub const OF_SYSTEM: [&str; 6] = [
 
 /// What of that is there, and of the paths that the policy adds; `~` is the home folder.
 #[must_use]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "where secrets of the user and of the system lie; nothing of them is read"
+)]
 pub fn find(home: Option<&Path>, more: &[String]) -> Vec<Hidden> {
     let in_home = home.into_iter().flat_map(|home| IN_HOME.iter().map(|path| home.join(path)));
     let of_system = OF_SYSTEM.iter().map(PathBuf::from);

@@ -232,6 +232,7 @@ impl Family {
     }
 
     /// The processes that came of the command and still run.
+    #[expect(clippy::disallowed_methods, reason = "/proc")]
     fn others() -> Vec<i32> {
         let own = i32::try_from(std::process::id()).unwrap_or_default();
         let parents: HashMap<i32, i32> = fs::read_dir("/proc")
@@ -293,6 +294,7 @@ fn timeout_of(phase: Phase) -> Option<Duration> {
 }
 
 /// The parent of a process that runs.
+#[expect(clippy::disallowed_methods, reason = "/proc")]
 fn parent_of(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name may hold anything, and ends at the last parenthesis.

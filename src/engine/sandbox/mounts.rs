@@ -7,7 +7,7 @@
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fmt::Display;
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
 
 use super::plan::{Hidden, Reach};
+use crate::engine::fs::{create_at, is_folder, read_at, write_all};
 
 /// What could not be done, for the answer.
 pub type Outcome<T> = Result<T, String>;
@@ -43,6 +44,8 @@ const PROC_READ_ONLY: [&str; 6] = ["sys", "sysrq-trigger", "irq", "bus", "fs", "
 const SHARED_MODE: u32 = 0o1777;
 /// Permissions of other folders.
 const FOLDER_MODE: u32 = 0o755;
+/// The permissions of a copy of what git may track.
+const COPY_MODE: u32 = 0o644;
 /// What of lbx's own folder is seen: git may track it.
 pub const STATE_SHOWN: [&str; 2] = [".gitignore", "config.toml"];
 /// Bytes of such a file.
@@ -100,11 +103,11 @@ fn tree(path: &Path) -> Outcome<OwnedFd> {
 }
 
 /// Puts a tree at a path, which is made where it is missing.
+#[expect(clippy::disallowed_methods, reason = "a file system of its own, in which no command runs yet")]
 fn attach(tree: &OwnedFd, path: &Path) -> Outcome<()> {
     let what = format!("cannot put {} in its place", path.display());
     if rustix::fs::stat(path).is_err() {
-        let is_folder = rustix::fs::fstat(tree).is_ok_and(|stat| crate::engine::fs::is_folder(&stat));
-        if is_folder {
+        if rustix::fs::fstat(tree).is_ok_and(|stat| is_folder(&stat)) {
             doing(fs::create_dir_all(path), &what)?;
         } else {
             doing(path.parent().map_or(Ok(()), fs::create_dir_all), &what)?;
@@ -116,6 +119,7 @@ fn attach(tree: &OwnedFd, path: &Path) -> Outcome<()> {
 }
 
 /// A `/proc` of the new PID namespace, in which nothing of the machine can be changed.
+#[expect(clippy::disallowed_methods, reason = "/proc")]
 fn mount_proc() -> Outcome<()> {
     let flags = OWN | MountFlags::NOEXEC;
     doing(rustix::mount::mount("proc", "/proc", "proc", flags, None), "cannot mount a /proc of its own")?;
@@ -130,6 +134,7 @@ fn mount_proc() -> Outcome<()> {
 }
 
 /// Makes every mount that a path leads to read-only, save for `/proc` itself.
+#[expect(clippy::disallowed_methods, reason = "/proc")]
 fn make_all_read_only() -> Outcome<()> {
     let mounts = doing(fs::read("/proc/self/mountinfo"), "cannot list the mounts")?;
     for line in mounts.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
@@ -189,6 +194,7 @@ fn mount_tmpfs(path: &Path, mode: u32) -> Outcome<()> {
 }
 
 /// Empty folders for temporary files, and in the place of those of the system's services.
+#[expect(clippy::disallowed_methods, reason = "folders of the system, by fixed names")]
 fn mount_temporary() -> Outcome<()> {
     let is_folder = |path: &&&str| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     for path in TEMPORARY.iter().filter(is_folder) {
@@ -201,6 +207,7 @@ fn mount_temporary() -> Outcome<()> {
 }
 
 /// A `/dev` with the devices that every program expects.
+#[expect(clippy::disallowed_methods, reason = "the empty /dev that it has just mounted")]
 fn make_devices(devices: Vec<(&str, OwnedFd)>) -> Outcome<()> {
     let dev = Path::new("/dev");
     mount_tmpfs(dev, FOLDER_MODE)?;
@@ -222,6 +229,10 @@ fn make_devices(devices: Vec<(&str, OwnedFd)>) -> Outcome<()> {
 }
 
 /// Makes a path appear empty.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a canonical path in a file system of its own, in which no command runs yet"
+)]
 fn hide(hidden: &Hidden) -> Outcome<()> {
     let path = Path::new(&hidden.path);
     match fs::symlink_metadata(path) {
@@ -272,7 +283,7 @@ fn protect(root: &OwnedFd, path: &OsString) -> Outcome<()> {
 /// Puts an empty folder in the place of one of lbx's own, with copies of what git may track of it.
 fn veil(root: &OwnedFd, path: &OsString) -> Outcome<()> {
     let Some(found) = open_below(root, path)? else { return Ok(()) };
-    let shown = STATE_SHOWN.map(|name| (name, small_file(&path_of(&found).join(name))));
+    let shown = STATE_SHOWN.map(|name| (name, small_file(&found, name)));
     mount_tmpfs(&path_of(&found), FOLDER_MODE)?;
     // Opened anew: what was opened before is what lies below.
     let Some(veil) = open_below(root, path)? else {
@@ -280,16 +291,17 @@ fn veil(root: &OwnedFd, path: &OsString) -> Outcome<()> {
     };
     for (name, bytes) in shown {
         if let Some(bytes) = bytes {
-            doing(fs::write(path_of(&veil).join(name), bytes), format_args!("cannot copy {name}"))?;
+            let copied = create_at(veil.as_fd(), OsStr::new(name), COPY_MODE).map_err(Into::into);
+            let copied = copied.and_then(|file| write_all(&file, &bytes));
+            doing(copied, format_args!("cannot copy {name}"))?;
         }
     }
     make_read_only(&path_of(&veil))
 }
 
-/// The bytes of a small regular file.
-fn small_file(path: &Path) -> Option<Vec<u8>> {
-    let found = fs::symlink_metadata(path).ok()?;
-    (found.is_file() && found.len() <= STATE_FILE_BYTES_MAX).then(|| fs::read(path).ok()).flatten()
+/// The bytes of a small regular file in an opened folder.
+fn small_file(folder: &OwnedFd, name: &str) -> Option<Vec<u8>> {
+    read_at(folder.as_fd(), OsStr::new(name), STATE_FILE_BYTES_MAX).ok().flatten()
 }
 
 /// A path as the list of mounts has it, with its escapes undone.

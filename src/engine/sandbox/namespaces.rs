@@ -88,6 +88,7 @@ fn run_second() -> Outcome<()> {
 ///
 /// # Errors
 /// What the system says.
+#[expect(clippy::disallowed_methods, reason = "/proc")]
 pub(super) fn map_ids(process: u32) -> Outcome<()> {
     let folder = format!("/proc/{process}");
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());

@@ -91,6 +91,7 @@ pub fn limit(limits: &Limits, counts_processes: bool) -> Outcome<()> {
 
 /// Bounds the processes of a PID namespace of its own, where the kernel can: root is under no limit
 /// by user.
+#[expect(clippy::disallowed_methods, reason = "/proc")]
 pub fn limit_namespace(limits: &Limits) {
     let Some(processes) = above_zero(limits.processes) else { return };
     if kernel_version().is_some_and(|version| version >= OWN_PID_MAX_SINCE) {

@@ -1,14 +1,18 @@
 //! What of a workspace a command may not write: git's folders at any depth, and lbx's own.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{CWD, Dir, DirEntry, FileType, OFlags};
+
 use crate::control::Control;
-use crate::engine::protect;
+use crate::engine::path::WorkspacePath;
 use crate::engine::state::STATE_FOLDER;
+use crate::engine::workspace::Workspace;
+use crate::engine::{fs, protect};
 
 /// Longest time of a search.
 const TIME_MAX: Duration = Duration::from_secs(10);
@@ -30,10 +34,10 @@ pub struct Found {
     pub is_partial: bool,
 }
 
-/// Finds what is protected below a canonical root: `.git` and `.lbx` at any depth, folders that git
-/// would take for a repository, those that a file named `.git` leads to, and what the policy protects.
+/// Finds what is protected in a workspace: `.git` and `.lbx` at any depth, folders that git would
+/// take for a repository, those that a file named `.git` leads to, and what the policy protects.
 #[must_use]
-pub fn find(root: &Path, control: &Control, by_policy: &dyn Fn(&Path) -> bool) -> Found {
+pub fn find(workspace: &Workspace, control: &Control, by_policy: &dyn Fn(&Path) -> bool) -> Found {
     let mut found = Found::default();
     let mut folders = vec![PathBuf::new()];
     let deadline = Instant::now() + TIME_MAX;
@@ -45,17 +49,22 @@ pub fn find(root: &Path, control: &Control, by_policy: &dyn Fn(&Path) -> bool) -
             break;
         }
         // What may not be read may not be entered by the command either.
-        let Ok(entries) = fs::read_dir(root.join(&folder)) else { continue };
+        let Some(opened) = open(workspace, &folder) else { continue };
+        let Ok(entries) = Dir::read_from(&opened) else { continue };
         let mut marks = 0;
         let mut below = Vec::new();
         for entry in entries.flatten() {
-            let (name, path) = (entry.file_name(), folder.join(entry.file_name()));
-            let Ok(kind) = entry.file_type() else { continue };
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            let path = folder.join(name);
+            let Some(kind) = kind_of(&opened, &entry) else { continue };
             marks += usize::from(REPOSITORY_MARKS.iter().any(|mark| name == *mark));
             if name.eq_ignore_ascii_case(STATE_FOLDER) && kind.is_dir() {
                 found.states.push(path);
             } else if protect::is_protected(name.as_bytes()) {
-                found.add(root, path, kind);
+                found.add(workspace.root(), &opened, path, kind);
             } else if by_policy(&path) {
                 found.protected.push(path);
             } else if kind.is_dir() {
@@ -74,15 +83,31 @@ pub fn find(root: &Path, control: &Control, by_policy: &dyn Fn(&Path) -> bool) -
     found
 }
 
+/// Opens a folder of the workspace, through no link.
+fn open(workspace: &Workspace, folder: &Path) -> Option<OwnedFd> {
+    fs::open_beneath(workspace.root_fd(), &WorkspacePath::new(folder)?, fs::FOLDER).ok()
+}
+
+/// What an entry of an opened folder is; not every file system says so in its lists.
+fn kind_of(folder: &OwnedFd, entry: &DirEntry) -> Option<FileType> {
+    let listed = entry.file_type();
+    if listed != FileType::Unknown {
+        return Some(listed);
+    }
+    let name = OsStr::from_bytes(entry.file_name().to_bytes());
+    fs::stat_at(folder.as_fd(), name).ok().map(|stat| fs::type_of(&stat))
+}
+
 impl Found {
-    /// Adds a path with a protected name, and where it leads.
-    fn add(&mut self, root: &Path, path: PathBuf, kind: fs::FileType) {
+    /// Adds a path with a protected name in an opened folder, and where it leads.
+    fn add(&mut self, root: &Path, folder: &OwnedFd, path: PathBuf, kind: FileType) {
+        let place = root.join(&path);
         if kind.is_symlink() {
-            self.add_target(root, fs::canonicalize(root.join(&path)).ok().as_deref());
+            self.add_target(root, led_to(&place).as_deref());
             return;
         }
         if kind.is_file() {
-            let target = git_folder(&root.join(&path));
+            let target = git_folder(folder, &place);
             let common = target.as_deref().and_then(common_folder);
             self.add_target(root, target.as_deref());
             self.add_target(root, common.as_deref());
@@ -97,27 +122,36 @@ impl Found {
     }
 }
 
-/// The folder that a file named `.git` leads to.
-fn git_folder(file: &Path) -> Option<PathBuf> {
-    let text = small_file(file)?;
+/// The folder that a file named `.git` in an opened folder leads to.
+fn git_folder(folder: &OwnedFd, file: &Path) -> Option<PathBuf> {
+    let text = small_file(folder, file.file_name()?)?;
     let target = text.strip_prefix(b"gitdir:")?.trim_ascii();
-    fs::canonicalize(file.parent()?.join(OsStr::from_bytes(target))).ok()
+    led_to(&file.parent()?.join(OsStr::from_bytes(target)))
 }
 
 /// The folder that a worktree's own git folder shares with others.
 fn common_folder(folder: &Path) -> Option<PathBuf> {
-    let text = small_file(&folder.join("commondir"))?;
-    fs::canonicalize(folder.join(OsStr::from_bytes(text.trim_ascii()))).ok()
+    let opened = fs::open_at(CWD, folder.as_os_str(), fs::LOOK | OFlags::DIRECTORY).ok()?;
+    let text = small_file(&opened, OsStr::new("commondir"))?;
+    led_to(&folder.join(OsStr::from_bytes(text.trim_ascii())))
 }
 
-/// The bytes of a small regular file.
-fn small_file(path: &Path) -> Option<Vec<u8>> {
-    let found = fs::symlink_metadata(path).ok()?;
-    (found.is_file() && found.len() <= GITFILE_BYTES_MAX).then(|| fs::read(path).ok()).flatten()
+/// Where a name leads.
+#[expect(clippy::disallowed_methods, reason = "git follows the name, and what it leads to is only protected")]
+fn led_to(name: &Path) -> Option<PathBuf> {
+    std::fs::canonicalize(name).ok()
+}
+
+/// The bytes of a small regular file in an opened folder: what became a FIFO or a link is neither
+/// waited for nor followed.
+fn small_file(folder: &OwnedFd, name: &OsStr) -> Option<Vec<u8>> {
+    fs::read_at(folder.as_fd(), name, GITFILE_BYTES_MAX).ok().flatten()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -141,7 +175,8 @@ mod tests {
         fs::write(root.join("w/.git"), "gitdir: ../real/worktrees/w\n").unwrap();
         fs::write(root.join("real/worktrees/w/commondir"), "../..\n").unwrap();
         std::os::unix::fs::symlink("../real", root.join("plain/.git")).unwrap();
-        let found = find(&root, &Control::default(), &|path| path.ends_with("kept"));
+        let workspace = Workspace::open(&root).unwrap();
+        let found = find(&workspace, &Control::default(), &|path| path.ends_with("kept"));
         let wanted = [".git", "a/b/.GIT", "a/bare", "real", "real/worktrees/w", "w/.git", "x/kept"];
         assert_eq!(found.protected, wanted.map(PathBuf::from));
         assert_eq!(found.states, [PathBuf::from(".lbx")]);

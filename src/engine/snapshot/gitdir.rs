@@ -7,7 +7,6 @@
 //! repository can make the way back.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -52,7 +51,7 @@ pub fn locate(root: &Path, allowed: &[PathBuf]) -> io::Result<GitDir> {
     let Some(stat) = folder.stat(".git")? else { return Ok(GitDir::Absent) };
     let path = root.join(".git");
     if crate::engine::fs::is_folder(&stat) {
-        return Ok(own_folder(path));
+        return Ok(own_folder(&folder, path));
     }
     // A link or a pointer may lead anywhere: what it leads to is then held to the way back.
     let target = if crate::engine::fs::is_symlink(&stat) {
@@ -63,16 +62,16 @@ pub fn locate(root: &Path, allowed: &[PathBuf]) -> io::Result<GitDir> {
         };
         root.join(target)
     };
-    match fs::canonicalize(&target) {
-        Ok(path) if path.is_dir() => folder_elsewhere(root, path, allowed),
-        Ok(file) if crate::engine::fs::is_symlink(&stat) => linked_pointer(root, &file, allowed),
+    match leads_to(&target) {
+        Ok((path, true)) => folder_elsewhere(root, path, allowed),
+        Ok((file, _)) if crate::engine::fs::is_symlink(&stat) => linked_pointer(root, &file, allowed),
         Ok(_) | Err(_) => Ok(GitDir::Odd("`.git` points to a folder that is not there".into())),
     }
 }
 
 /// A real folder `.git`: it must be the whole repository.
-fn own_folder(path: PathBuf) -> GitDir {
-    if fs::symlink_metadata(path.join("commondir")).is_ok() {
+fn own_folder(root: &Held, path: PathBuf) -> GitDir {
+    if root.stat(".git/commondir").is_ok_and(|stat| stat.is_some()) {
         return GitDir::Odd("`.git` takes its objects from another folder".into());
     }
     GitDir::Here(Located { path, common: None, worktree: None })
@@ -84,8 +83,8 @@ fn linked_pointer(root: &Path, file: &Path, allowed: &[PathBuf]) -> io::Result<G
         return Ok(GitDir::Odd("`.git` is a link to nothing".into()));
     };
     let pointer = Held::open(parent).ok().and_then(|folder| read_pointer(&folder, name, b"gitdir:"));
-    match pointer.and_then(|pointer| fs::canonicalize(parent.join(pointer)).ok()) {
-        Some(path) if path.is_dir() => folder_elsewhere(root, path, allowed),
+    match pointer.and_then(|pointer| leads_to(&parent.join(pointer)).ok()) {
+        Some((path, true)) => folder_elsewhere(root, path, allowed),
         _ => Ok(GitDir::Odd("`.git` is neither a folder nor a pointer to one".into())),
     }
 }
@@ -96,7 +95,7 @@ fn folder_elsewhere(root: &Path, path: PathBuf, allowed: &[PathBuf]) -> io::Resu
     if folder.stat("commondir")?.is_some() {
         return Ok(linked_worktree(root, path, &folder));
     }
-    let is_allowed = allowed.iter().any(|allowed| fs::canonicalize(allowed).is_ok_and(|it| it == path));
+    let is_allowed = allowed.iter().any(|allowed| leads_to(allowed).is_ok_and(|(it, _)| it == path));
     if is_allowed || work_tree(&folder).as_deref() == Some(root) {
         return Ok(GitDir::Here(Located { path, common: None, worktree: None }));
     }
@@ -116,15 +115,15 @@ fn work_tree(folder: &Held) -> Option<PathBuf> {
         gix::config::file::init::Options::default(),
     );
     let named = config.ok()?.string("core.worktree")?;
-    fs::canonicalize(folder.path().join(named.to_path().ok()?)).ok()
+    Some(leads_to(&folder.path().join(named.to_path().ok()?)).ok()?.0)
 }
 
 /// The git folder of a linked worktree: it must lie in its repository and point back to `root`.
 fn linked_worktree(root: &Path, path: PathBuf, folder: &Held) -> GitDir {
     let common = read_pointer(folder, "commondir", b"").map(|common| path.join(common));
     let back = read_pointer(folder, "gitdir", b"").map(|back| path.join(back));
-    let common = common.and_then(|common| fs::canonicalize(common).ok());
-    let work_tree = back.and_then(|back| fs::canonicalize(back.parent()?).ok());
+    let common = common.and_then(|common| Some(leads_to(&common).ok()?.0));
+    let work_tree = back.and_then(|back| Some(leads_to(back.parent()?).ok()?.0));
     let worktrees = path.parent();
     let within = worktrees.and_then(Path::file_name) == Some(OsStr::new("worktrees"))
         && common.is_some()
@@ -137,6 +136,17 @@ fn linked_worktree(root: &Path, path: PathBuf, folder: &Held) -> GitDir {
     }
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     GitDir::Here(Located { path, common, worktree: name })
+}
+
+/// Where a name leads, and whether to a folder.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "git follows the name; what it leads to is then opened and must point back"
+)]
+fn leads_to(name: &Path) -> io::Result<(PathBuf, bool)> {
+    let path = std::fs::canonicalize(name)?;
+    let is_folder = path.is_dir();
+    Ok((path, is_folder))
 }
 
 /// The path in a one-line file, after `prefix`; `None` where it is not such a file.

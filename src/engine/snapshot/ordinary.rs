@@ -11,13 +11,14 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use gix::bstr::ByteSlice as _;
+use gix::config::file::init::Options;
 use gix::config::{File, Source};
-use rustix::fs::{AtFlags, Stat};
+use rustix::fs::{AtFlags, CWD, OFlags, Stat};
 
 use super::error::{Doing as _, SnapshotError};
 use super::held::Held;
 use super::refs::REF_BYTES_MAX;
-use crate::engine::fs::{is_folder, is_regular, size_of};
+use crate::engine::fs::{READ, is_folder, is_regular, open_at, read_to_end, size_of};
 use crate::engine::rule_bounds;
 
 /// Largest configuration file, in bytes.
@@ -133,6 +134,10 @@ pub fn check_rules(repo: &gix::Repository) -> Result<(), SnapshotError> {
 
 /// Whether a file that the configuration names can be read as rules: it is missing, or a regular file
 /// within bounds. Where it lies is for whoever wrote the setting to say, as it is for git.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only looked at, as git finds it: what a configuration names may lie anywhere"
+)]
 pub fn may_be_rules(path: &Path) -> bool {
     let Ok(found) = std::fs::metadata(path) else { return true };
     path == Path::new("/dev/null")
@@ -148,16 +153,18 @@ struct Includes {
 
 impl Includes {
     /// Refuses what a configuration file includes, where git could not read it either.
+    #[expect(clippy::disallowed_methods, reason = "as git does: what a configuration names may lie anywhere")]
     fn check(&mut self, path: &Path, depth: usize) -> Result<(), SnapshotError> {
         let is_small = |found: std::fs::Metadata| found.is_file() && found.len() <= CONFIG_BYTES_MAX;
         if !std::fs::metadata(path).is_ok_and(is_small) {
             return Ok(());
         }
-        let bytes = std::fs::read(path).untold(|| format!("`{}` cannot be read", path.display()))?;
+        let bytes = read_followed(path).untold(|| format!("`{}` cannot be read", path.display()))?;
         if !bytes.to_ascii_lowercase().contains_str("include") {
             return Ok(()); // what is wrong with it otherwise, opening will tell
         }
-        let Ok(config) = File::from_path_no_includes(path.to_owned(), Source::Local) else {
+        let metadata = gix::config::file::Metadata::from(Source::Local);
+        let Ok(config) = File::from_bytes_no_includes(&bytes, metadata, Options::default()) else {
             return if depth == 0 { Ok(()) } else { Err(no_configuration(path)) };
         };
         let sections = config.sections().filter(|section| {
@@ -185,6 +192,16 @@ impl Includes {
     }
 }
 
+/// The bytes of a configuration file, links followed; nothing is waited for, should it have become
+/// something else since it was looked at.
+fn read_followed(path: &Path) -> std::io::Result<Vec<u8>> {
+    let file = open_at(CWD, path.as_os_str(), READ - OFlags::NOFOLLOW)?;
+    if !is_regular(&rustix::fs::fstat(&file)?) {
+        return Err(rustix::io::Errno::INVAL.into());
+    }
+    read_to_end(file.into(), 0, CONFIG_BYTES_MAX)
+}
+
 /// Where an included file lies.
 pub fn resolved(from: &Path, named: &Path) -> PathBuf {
     let home =
@@ -193,6 +210,10 @@ pub fn resolved(from: &Path, named: &Path) -> PathBuf {
 }
 
 /// Whether something is there that may block, or never end, when it is read.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only looked at, as git finds it: what a configuration names may lie anywhere"
+)]
 fn is_odd(path: &Path) -> bool {
     let blocks = |kind: FileType| {
         kind.is_fifo() || kind.is_socket() || kind.is_block_device() || kind.is_char_device()

@@ -347,6 +347,7 @@ fn make_file(root: BorrowedFd<'_>, path: &Path) -> Result<Option<Identity>, Erro
 }
 
 /// Makes a folder and those above it, for this user alone.
+#[expect(clippy::disallowed_methods, reason = "the user's own state folder, which no workspace brings")]
 fn make_folders(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode};
 
 use super::request::Request;
 use crate::engine::Engine;
+use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::plan::{Limits, Reach};
@@ -31,19 +34,19 @@ pub struct Prepared {
 
 /// An empty `.git` at the root of a workspace that has none: without it there would be nothing to
 /// protect, and the command could make one, whose hooks would run later and unconfined.
-pub struct Placeholder(Option<PathBuf>);
+pub struct Placeholder(Option<OwnedFd>);
 
 impl Placeholder {
     /// Makes it, where the workspace has no `.git`.
-    fn make(root: &Path) -> Self {
-        let path = root.join(GIT_FOLDER);
-        Self(fs::create_dir(&path).is_ok().then_some(path))
+    fn make(root: BorrowedFd<'_>) -> Self {
+        let made = |root: &OwnedFd| rustix::fs::mkdirat(root, GIT_FOLDER, Mode::from_raw_mode(0o777)).is_ok();
+        Self(root.try_clone_to_owned().ok().filter(made))
     }
 
     /// Removes it; nothing but an empty folder ever is.
     pub fn remove(&self) {
-        if let Some(path) = &self.0 {
-            let _ = fs::remove_dir(path);
+        if let Some(root) = &self.0 {
+            let _ = fs::unlink_at(root, GIT_FOLDER, AtFlags::REMOVEDIR);
         }
     }
 }
@@ -69,9 +72,9 @@ pub fn prepare(engine: &mut Engine, request: &Request) -> Result<Prepared, Error
         .suggest("Name a smaller workspace with --workspace."));
     }
     let network = network(engine, request.network)?;
-    let placeholder = Placeholder::make(&root);
+    let placeholder = Placeholder::make(engine.workspace.root_fd());
     let home = hidden::home();
-    let (protected, states) = protected(engine, &root);
+    let (protected, states) = protected(engine);
     let reach = Reach {
         protected,
         states,
@@ -149,12 +152,13 @@ fn limits(engine: &Engine) -> Limits {
 }
 
 /// Folders elsewhere that the policy lets a command write.
+#[expect(clippy::disallowed_methods, reason = "folders that the user's own policy names")]
 fn writable(engine: &mut Engine, home: Option<&Path>) -> Vec<OsString> {
     let mut folders = BTreeSet::new();
     let mut missing = Vec::new();
     for wanted in engine.policy().list(Key::BashWritable) {
         let path = hidden::expanded(home, wanted);
-        match fs::canonicalize(&path) {
+        match std::fs::canonicalize(&path) {
             Ok(folder) if path.is_absolute() && folder.is_dir() && folder.parent().is_some() => {
                 folders.insert(folder.into_os_string());
             }
@@ -170,7 +174,7 @@ fn writable(engine: &mut Engine, home: Option<&Path>) -> Vec<OsString> {
 }
 
 /// What of the workspace a command may not write, and which states of lbx it does not see.
-fn protected(engine: &mut Engine, root: &Path) -> (Vec<OsString>, Vec<OsString>) {
+fn protected(engine: &mut Engine) -> (Vec<OsString>, Vec<OsString>) {
     let policy = engine.policy();
     let has_globs = !policy.list(Key::Protect).is_empty();
     let by_policy = |path: &Path| {
@@ -178,7 +182,7 @@ fn protected(engine: &mut Engine, root: &Path) -> (Vec<OsString>, Vec<OsString>)
             && WorkspacePath::new(path)
                 .is_some_and(|path| policy.protects(&engine.workspace, &path).is_some())
     };
-    let found = repositories::find(root, &engine.control, &by_policy);
+    let found = repositories::find(&engine.workspace, &engine.control, &by_policy);
     let own = policy.own_folder(&engine.workspace);
     let all: BTreeSet<PathBuf> = found.protected.into_iter().chain(own).collect();
     if found.is_partial {

@@ -196,6 +196,7 @@ fn shell(command: &str) -> Result<Vec<OsString>, Error> {
             command.len()
         ));
     }
+    #[expect(clippy::disallowed_methods, reason = "programs of the system, by fixed names")]
     let shell = SHELLS.iter().find(|shell| Path::new(shell).exists());
     let shell = shell.ok_or_else(|| Error::new(ErrorKind::CommandDenied, "there is no shell here"))?;
     Ok([shell, "-c", "--", command].map(OsString::from).into())
