@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::fs;
-use super::state::{State, shown, unique_name};
+use super::state::{State, unique_name};
 use super::transaction::journal::names_in;
 use crate::error::Error;
 use crate::sha256::Sha256;
@@ -172,17 +172,17 @@ pub enum Durable {
 pub fn append(state: &State, record: Record, durable: Durable) -> Result<(), Error> {
     let folder = state.folder(FOLDER)?;
     let _lock = state.lock(folder.as_fd(), LOCK, "the audit log")?;
-    let io = |source: std::io::Error| Error::io("write", shown(FOLDER), source);
+    let io = |source: std::io::Error| Error::io("write", state.shown(FOLDER), source);
     let head = Head::read(&folder);
     let mut file = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
     let mut end = End::of(&file, head.as_ref()).map_err(io)?;
     if file.metadata().map_err(io)?.len() >= FILE_BYTES {
-        set_aside(&folder)?;
+        set_aside(state, &folder)?;
         file = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
         (end.start, end.is_cut) = (0, false);
     }
     if end.hash.is_empty() {
-        let older = end_of_older(&folder, head.as_ref())?;
+        let older = end_of_older(state, &folder, head.as_ref())?;
         (end.hash, end.knows_head) = (older.hash, end.knows_head || older.knows_head);
     }
     if end.is_cut && end.knows_head {
@@ -262,11 +262,11 @@ fn parse(line: &[u8]) -> Option<Chained> {
 }
 
 /// The end of the newest file that was set aside.
-fn end_of_older(folder: &OwnedFd, head: Option<&Head>) -> Result<End, Error> {
+fn end_of_older(state: &State, folder: &OwnedFd, head: Option<&Head>) -> Result<End, Error> {
     let Some(newest) = older(folder)?.pop() else {
         return Ok(End { knows_head: head.is_none(), ..End::default() });
     };
-    let io = |source: std::io::Error| Error::io("read", shown(FOLDER), source);
+    let io = |source: std::io::Error| Error::io("read", state.shown(FOLDER), source);
     let file = fs::open_at(folder.as_fd(), OsStr::new(&name_of(newest)), fs::READ);
     match file.map(File::from) {
         Ok(file) if rustix::fs::fstat(&file).is_ok_and(|stat| fs::is_regular(&stat)) => {
@@ -316,8 +316,8 @@ fn name_of(number: u32) -> String {
 }
 
 /// Sets the full file aside under the next number.
-fn set_aside(folder: &OwnedFd) -> Result<(), Error> {
-    let io = |errno| Error::io("write", shown(FOLDER), errno);
+fn set_aside(state: &State, folder: &OwnedFd) -> Result<(), Error> {
+    let io = |errno| Error::io("write", state.shown(FOLDER), errno);
     let last = older(folder)?.pop().unwrap_or(0);
     let number = last.checked_add(1).ok_or_else(|| io(rustix::io::Errno::OVERFLOW))?;
     fs::rename_at(folder, CURRENT, folder, name_of(number)).map_err(io)
@@ -356,7 +356,7 @@ pub fn read(
             Ok(bytes) => bytes.unwrap_or_default(),
             Err(source) => {
                 let (file, message) =
-                    (shown(&format!("{FOLDER}/{name}")), format!("cannot be read: {source}"));
+                    (state.shown(&format!("{FOLDER}/{name}")), format!("cannot be read: {source}"));
                 broken = broken.or(Some(Broken { file, line: 1, message }));
                 continue;
             }
@@ -373,7 +373,7 @@ pub fn read(
                 && broken.is_none()
                 && !(is_unfinished && checked.0.is_none())
             {
-                let file = shown(&format!("{FOLDER}/{name}"));
+                let file = state.shown(&format!("{FOLDER}/{name}"));
                 broken = Some(Broken { file, line: number, message: message.clone() });
             }
             if let Some(chained) = checked.0 {
@@ -385,7 +385,7 @@ pub fn read(
         }
     }
     if let Some(head) = head.filter(|_| !knows_head && broken.is_none()) {
-        let file = shown(&format!("{FOLDER}/{CURRENT}"));
+        let file = state.shown(&format!("{FOLDER}/{CURRENT}"));
         let message =
             format!("the newest records are missing: there were {}, and {count} are left", head.records);
         broken = Some(Broken { file, line: next, message });
@@ -399,7 +399,7 @@ pub fn read(
 /// # Errors
 /// What the system says.
 pub fn newest(state: &State, wanted: impl Fn(&Record) -> bool) -> Result<Vec<Record>, Error> {
-    let io = |source: std::io::Error| Error::io("read", shown(FOLDER), source);
+    let io = |source: std::io::Error| Error::io("read", state.shown(FOLDER), source);
     let Some(folder) = state.find_folder(FOLDER)? else {
         return Ok(Vec::new());
     };

@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
 use super::fs;
-use super::state::{State, shown, unique_name};
+use super::state::{STATE_FOLDER, State, unique_name};
 use super::transaction::{FILE_BYTES_MAX, stage};
 use crate::error::Error;
 use crate::sha256::{Hasher, Sha256};
@@ -80,7 +80,7 @@ impl<'s> Folders<'s> {
         }
         let staging = Arc::clone(&self.staging);
         let temporary = OsString::from(unique_name("backup"));
-        let io = |source: std::io::Error| Error::io("back up", shown(FOLDER), source);
+        let io = |source: std::io::Error| Error::io("write a backup in", STATE_FOLDER, source);
         let file = fs::create_at(staging.as_fd(), &temporary, 0o600).map_err(|errno| io(errno.into()))?;
         let written = fs::write_all(&file, bytes);
         let pending = Pending { file, folder, staging, temporary, name };
@@ -111,7 +111,7 @@ impl Pending {
     /// What the system says.
     pub fn publish(&self) -> Result<(), Error> {
         fs::rename_at(&*self.staging, &self.temporary, &*self.folder, &self.name)
-            .map_err(|errno| Error::io("back up", shown(FOLDER), errno))
+            .map_err(|errno| Error::io("write a backup in", STATE_FOLDER, errno))
     }
 
     /// Removes one that is not needed after all.
@@ -130,7 +130,7 @@ pub fn find(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
     let Some(folder) = state.find_folder(&folder)? else {
         return Ok(None);
     };
-    let io = |source: std::io::Error| Error::io("read", shown(FOLDER), source);
+    let io = |source: std::io::Error| Error::io("read", state.shown(FOLDER), source);
     let (file, stat) = match open(folder.as_fd(), OsStr::new(&name)) {
         Ok(Some(opened)) => opened,
         Ok(None) | Err(Errno::NOENT) => return Ok(None),

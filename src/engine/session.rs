@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 use super::fs;
 use super::path::WorkspacePath;
-use super::state::{State, shown, unique_name};
+use super::state::{State, unique_name};
 use super::transaction::journal::{SEQ_MAX, names_in};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
@@ -378,7 +378,7 @@ impl SessionState {
 /// # Errors
 /// `io_error` where a newer version wrote it, or the system's.
 pub fn load(state: &State, id: &SessionId) -> Result<(SessionState, Option<String>), Error> {
-    load_or(state, id, &set_aside)
+    load_or(state, id, &|folder, name| set_aside(state, folder, name))
 }
 
 /// The same without touching the file.
@@ -412,9 +412,9 @@ fn load_or(
         Err(source) if is_no_state_file(&source) => {
             return Ok((SessionState::default(), Some(damaged(&folder, &name))));
         }
-        Err(source) => return Err(Error::io("read", shown(&format!("{FOLDER}/{name}")), source)),
+        Err(source) => return Err(Error::io("read", state.shown(&format!("{FOLDER}/{name}")), source)),
     };
-    if let Some(session) = parse(&bytes, &name)? {
+    if let Some(session) = parse(&bytes, &state.shown(&format!("{FOLDER}/{name}")))? {
         Ok((session, None))
     } else {
         Ok((SessionState::default(), Some(damaged(&folder, &name))))
@@ -482,7 +482,7 @@ pub fn peek(state: &State, id: &SessionId) -> Option<SessionState> {
     let folder = state.find_folder(FOLDER).ok()??;
     let name = format!("{id}.json");
     let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok()??;
-    parse(&bytes, &name).ok()?
+    parse(&bytes, &state.shown(&format!("{FOLDER}/{name}"))).ok()?
 }
 
 /// The name of a session's lock.
@@ -504,8 +504,8 @@ pub fn is_in_use(state: &State, name: &str) -> bool {
     !matches!(state.try_lock(folder.as_fd(), &lock_name(id)), Ok(Some(_)))
 }
 
-/// The state in `bytes`; `None` where they are damaged.
-fn parse(bytes: &[u8], name: &str) -> Result<Option<SessionState>, Error> {
+/// The state in `bytes`, those of the file `shown`; `None` where they are damaged.
+fn parse(bytes: &[u8], shown: &str) -> Result<Option<SessionState>, Error> {
     /// The one field that every version has.
     #[derive(Deserialize)]
     struct Versioned {
@@ -518,7 +518,7 @@ fn parse(bytes: &[u8], name: &str) -> Result<Option<SessionState>, Error> {
     if version > VERSION {
         return Err(Error::new(
             ErrorKind::IoError,
-            format!("{} was written by a newer lbx (version {version})", shown(&format!("{FOLDER}/{name}"))),
+            format!("{shown} was written by a newer lbx (version {version})"),
         )
         .suggest("Use the newer lbx, or another session."));
     }
@@ -544,10 +544,10 @@ pub fn is_no_state_file(source: &std::io::Error) -> bool {
 }
 
 /// Puts a damaged file aside, and says so.
-fn set_aside(folder: &OwnedFd, name: &str) -> String {
+fn set_aside(state: &State, folder: &OwnedFd, name: &str) -> String {
     let damaged = format!("{name}.damaged-{}", seconds_now());
     let where_to = match fs::rename_at(folder, name, folder, damaged.as_str()) {
-        Ok(()) => format!("it was set aside as {}", shown(&format!("{FOLDER}/{damaged}"))),
+        Ok(()) => format!("it was set aside as {}", state.shown(&format!("{FOLDER}/{damaged}"))),
         Err(errno) => format!("it could not be set aside ({errno})"),
     };
     format!("the session's state file was damaged, so nothing counts as read: {where_to}")

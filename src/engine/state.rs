@@ -120,6 +120,12 @@ impl State {
         below.split('/').fold(self.path.clone(), |path, name| path.join(name.as_ref()))
     }
 
+    /// Something of the state as messages name it.
+    #[must_use]
+    pub fn shown(&self, below: &str) -> String {
+        self.path_of(below).to_string()
+    }
+
     /// Writes the file that keeps the state out of git, where it is missing or says anything else: one
     /// that came with a clone could have the backups of secrets committed.
     fn keep_from_git(&self) -> Result<(), Error> {
@@ -171,7 +177,7 @@ impl State {
         match fs::open_beneath(self.fd(), &path, fs::FOLDER) {
             Ok(folder) => Ok(Some(folder)),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
-            Err(errno) => Err(Error::io("open", shown(&path.to_string()), errno)),
+            Err(errno) => Err(Error::io("open", self.shown(&path.to_string()), errno)),
         }
     }
 
@@ -190,13 +196,13 @@ impl State {
             let parent = parent.as_ref().map_or(self.fd(), AsFd::as_fd);
             let is_new = clear_for_folder(parent, OsStr::new(name))
                 .and_then(|()| make_folder(parent, OsStr::new(name), 0o700));
-            if is_new.map_err(|errno| Error::io("make", shown(path), errno))? {
+            if is_new.map_err(|errno| Error::io("make", self.shown(path), errno))? {
                 self.has_grown(parent);
             }
             made = if made.is_empty() { name.to_owned() } else { format!("{made}/{name}") };
         }
         self.find_folder(path)?
-            .ok_or_else(|| Error::io("open", shown(path), std::io::Error::from(Errno::NOENT)))
+            .ok_or_else(|| Error::io("open", self.shown(path), std::io::Error::from(Errno::NOENT)))
     }
 
     /// Replaces a small file at once: whoever reads it sees the old bytes or the new.
@@ -225,7 +231,7 @@ impl State {
         match lock::take(folder, name, 0o600, None) {
             Ok(Asked::Held(lock)) => Ok(Some(lock)),
             Ok(Asked::Busy) => Ok(None),
-            Err(source) => Err(Error::io("lock", shown(name), source)),
+            Err(source) => Err(Error::io(&format!("lock {name} in"), STATE_FOLDER, source)),
         }
     }
 
@@ -269,7 +275,7 @@ impl State {
                 ErrorKind::LockTimeout,
                 format!("another lbx call held the lock of {what} for {} s", self.lock_wait.as_secs()),
             )),
-            Err(source) => Err(Error::io("lock", shown(name), source)),
+            Err(source) => Err(Error::io(&format!("lock {name} in"), STATE_FOLDER, source)),
         }
     }
 }
@@ -290,7 +296,7 @@ fn replace_by_way_of(
     written.map_err(|source| {
         // The temporary file is of no use to anyone; that it could not be removed changes nothing.
         let _ = fs::unlink_at(waiting, aside, AtFlags::empty());
-        Error::io("write", shown(&name.to_string_lossy()), source)
+        Error::io(&format!("write {} in", name.to_string_lossy()), STATE_FOLDER, source)
     })
 }
 
@@ -370,8 +376,7 @@ pub fn is_unique(name: &str) -> bool {
         && parts.first().is_some_and(|nanos| nanos.len() == 12)
 }
 
-/// A state file as messages name it.
-#[must_use]
-pub fn shown(name: &str) -> String {
+/// What lies in `.lbx/` itself as messages name it.
+fn shown(name: &str) -> String {
     format!("{STATE_FOLDER}/{name}")
 }

@@ -327,7 +327,9 @@ fn a_status_of_odd_names_and_odd_states() {
     let data = ws.lbx(&["session"]).warned("damaged");
     assert_eq!(data, json!({"session": "default", "changes": 0}));
     ws.write(&state("sessions/default.json"), "{\"version\":99}");
-    ws.lbx(&["session"]).error("io_error");
+    let error = ws.lbx(&["session"]).error("io_error");
+    let file = state("sessions/default.json");
+    assert!(error["message"].as_str().unwrap().starts_with(&file), "{error}");
     ws.lbx(&["session", "list"]).ok();
 }
 

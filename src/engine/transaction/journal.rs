@@ -18,7 +18,7 @@ use super::steps::{Location, Outline, Step};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
 use crate::engine::session::{self, SessionId};
-use crate::engine::state::{State, shown};
+use crate::engine::state::{STATE_FOLDER, State};
 use crate::engine::trash;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
@@ -219,7 +219,7 @@ impl Entry {
             )
             .suggest("Make it in several changes."));
         }
-        let io = |source: std::io::Error| Error::io("write", shown(OPEN_FOLDER), source);
+        let io = |source: std::io::Error| Error::io("write", state.shown(OPEN_FOLDER), source);
         let mut file =
             fs::create_at(folder.as_fd(), OsStr::new(&temporary), 0o600).map_err(|errno| io(errno.into()))?;
         if let Err(source) = file.write_all(&bytes) {
@@ -236,7 +236,7 @@ impl Entry {
     pub fn close(&self, state: &State) -> Result<(), Error> {
         let (open, done) = (state.folder(OPEN_FOLDER)?, state.folder(&history_folder(&self.session))?);
         rename_new(&open, self.name().as_ref(), &done, history_name(self.seq).as_ref())
-            .map_err(|errno| Error::io("write", shown(DONE_FOLDER), errno))
+            .map_err(|errno| Error::io("write", state.shown(DONE_FOLDER), errno))
     }
 
     /// Sees to it that its number is not given again, though it does not come into the history.
@@ -245,7 +245,7 @@ impl Entry {
     /// What the system says.
     pub fn spend_number(&self, state: &State) -> Result<(), Error> {
         let done = state.folder(&history_folder(&self.session))?;
-        spend(&done, self.seq).map_err(|errno| Error::io("write", shown(DONE_FOLDER), errno))
+        spend(&done, self.seq).map_err(|errno| Error::io("write", state.shown(DONE_FOLDER), errno))
     }
 
     /// Drops it: the change was rolled back.
@@ -256,7 +256,7 @@ impl Entry {
         let folder = state.folder(OPEN_FOLDER)?;
         match fs::unlink_at(&folder, self.name(), rustix::fs::AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(Error::io("remove", shown(OPEN_FOLDER), errno)),
+            Err(errno) => Err(Error::io("remove", state.shown(OPEN_FOLDER), errno)),
         }
     }
 }
@@ -285,7 +285,7 @@ pub fn keep_numbers(done: &OwnedFd) -> Result<(), Error> {
     let Some(last) = last else {
         return Ok(());
     };
-    spend(done, last).map_err(|errno| Error::io("write", shown(DONE_FOLDER), errno))
+    spend(done, last).map_err(|errno| Error::io("write the history in", STATE_FOLDER, errno))
 }
 
 /// The number of the next change of a session, which was never given; `last` is the newest that the
@@ -337,7 +337,7 @@ impl PendingEntry {
     /// What the system says.
     pub fn publish(&self) -> Result<(), Error> {
         fs::rename_at(&self.folder, self.temporary.as_str(), &self.folder, self.name.as_str())
-            .map_err(|errno| Error::io("write", shown(OPEN_FOLDER), errno))
+            .map_err(|errno| Error::io("write the journal in", STATE_FOLDER, errno))
     }
 
     /// Removes one that is not needed after all.
@@ -403,7 +403,7 @@ fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<Found, Error> {
     let bytes = match fs::read_at(folder.as_fd(), OsStr::new(name), ENTRY_BYTES_MAX) {
         Ok(bytes) => bytes.unwrap_or_default(),
         Err(source) if session::is_no_state_file(&source) => Vec::new(),
-        Err(source) => return Err(Error::io("read", shown("journal"), source)),
+        Err(source) => return Err(Error::io("read", state.shown("journal"), source)),
     };
     let version = serde_json::from_slice(&bytes).map(|Versioned { version }| version);
     if version.is_ok_and(|version| version > VERSION) {
@@ -485,7 +485,7 @@ pub fn open_entries(state: &State) -> Result<Unfinished, Error> {
 /// # Errors
 /// What the system says.
 pub fn names_in(folder: &OwnedFd) -> Result<Vec<String>, Error> {
-    let io = |errno| Error::io("list", shown("journal"), errno);
+    let io = |errno| Error::io("list a folder in", STATE_FOLDER, errno);
     let mut names = Vec::new();
     for entry in rustix::io::retry_on_intr(|| rustix::fs::Dir::read_from(folder)).map_err(io)? {
         let entry = entry.map_err(io)?;

@@ -21,7 +21,7 @@ use crate::engine::path::WorkspacePath;
 use crate::engine::protect::{Protection, protected_component};
 use crate::engine::snapshot::AllAhead;
 use crate::engine::snapshot_of::{self, Record};
-use crate::engine::state::{State, shown};
+use crate::engine::state::State;
 use crate::engine::workspace::Workspace;
 use crate::engine::{Engine, audit, backup, fs, session};
 use crate::error::{Error, ErrorKind};
@@ -368,7 +368,7 @@ const PATHS_NAMED: usize = 5;
 /// Moves an entry, and before it all that waits for it, to where nothing is ever removed.
 fn move_aside(workspace: &Workspace, state: &State, name: &str, entry: Option<&Entry>) -> Result<(), Error> {
     let stuck = state.folder(STUCK_FOLDER)?;
-    let io = |errno: Errno| Error::io("put aside", shown(STUCK_FOLDER), errno);
+    let io = |errno: Errno| Error::io("put aside", state.shown(STUCK_FOLDER), errno);
     let prefix = format!("{}-", id_of(name));
     for folder in [stage::FOLDER, HELD_FOLDER] {
         let Some(folder) = state.find_folder(folder)? else { continue };

@@ -37,7 +37,7 @@ impl Ground<'_> {
     fn shown(&self, at: &Location) -> String {
         match at {
             Location::File(path) => self.workspace.shown(path),
-            Location::State(_) => at.to_string(),
+            Location::State(_) => at.from_root(self.state.path()).to_string(),
         }
     }
 
