@@ -1660,7 +1660,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__trash)
-            opts="-t -0 -h --trash-id --limit --dry-run --workspace --session --sandbox --require-snapshot --dialect --set --json --text --null --pretty --exit-status --help list purge"
+            opts="-t -0 -h --trash-id --limit --offset --max-bytes --dry-run --workspace --session --sandbox --require-snapshot --dialect --set --json --text --null --pretty --exit-status --help list purge"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1671,6 +1671,14 @@ _lbx() {
                     return 0
                     ;;
                 --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --offset)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-bytes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -534,6 +534,8 @@ complete -c lbx -n "__fish_lbx_using_subcommand session" -l exit-status -d 'Let 
 complete -c lbx -n "__fish_lbx_using_subcommand session" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l trash-id -d 'Entry to purge; all of them without it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l limit -d 'Entries to show at most; 0 for all' -r
+complete -c lbx -n "__fish_lbx_using_subcommand trash" -l offset -d 'Entries to skip' -r
+complete -c lbx -n "__fish_lbx_using_subcommand trash" -l max-bytes -d 'Bytes of the entries; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand trash" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r

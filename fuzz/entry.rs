@@ -56,7 +56,7 @@ fn with_head(heads: &[&[u8]], data: &[u8]) {
     let Ok(patch) = parse(&text) else { return };
     check(&patch, &text);
     for (fuzz, strict, reverse) in [(0, false, false), (2, false, true), (0, true, false)] {
-        plan(&patch, Options { fuzz, strict, reverse });
+        plan(&patch, Options { fuzz, strict, reverse, bytes_max: None });
     }
 }
 
@@ -113,11 +113,11 @@ fn round_trip(before: &[u8], after: &[u8], context: usize) {
     let patch = parse(&text).expect("a diff can be parsed");
     let file = patch.files.first().expect("of one file");
     for (reverse, from, to) in [(false, before, after), (true, after, before)] {
-        let strict = apply_file(file, from, &Options { reverse, strict: true, fuzz: 0 });
+        let strict = apply_file(file, from, &Options { reverse, strict: true, ..Options::default() });
         let strict = strict.unwrap_or_else(|error| panic!("reverse {reverse}: {error}"));
         assert!(strict.after == to, "strictly, reverse {reverse}");
         for fuzz in [0, 2] {
-            let lenient = apply_file(file, from, &Options { reverse, strict: false, fuzz });
+            let lenient = apply_file(file, from, &Options { reverse, strict: false, fuzz, bytes_max: None });
             assert!(lenient.is_ok_and(|lenient| lenient.after == to), "leniently, reverse {reverse}");
         }
     }
@@ -138,7 +138,8 @@ fn strict_decides(text: &[u8], before: &[u8]) {
             continue;
         }
         for reverse in [false, true] {
-            let run = |strict, fuzz| apply_file(file, before, &Options { reverse, strict, fuzz });
+            let run =
+                |strict, fuzz| apply_file(file, before, &Options { reverse, strict, fuzz, bytes_max: None });
             let (strict, lenient, fuzzy) = (run(true, 0), run(false, 0), run(false, 3));
             if let Ok(strict) = &strict {
                 let lenient = lenient.as_ref().expect("what applies strictly applies leniently");

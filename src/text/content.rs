@@ -107,6 +107,12 @@ pub struct Content {
 }
 
 impl Content {
+    /// How many bytes the file would have, were `body` its text.
+    #[must_use]
+    pub fn bytes_of(&self, body: &[u8]) -> usize {
+        encoded_bytes(self.encoding, self.bom, body)
+    }
+
     /// Decodes a whole file.
     ///
     /// # Errors

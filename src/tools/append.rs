@@ -75,7 +75,7 @@ impl Tool for Append {
 /// # Errors
 /// `stale_file` where `expected_sha256` is not that of the file, and whatever a write can meet.
 pub fn add(engine: &mut Engine, tool: &'static str, request: Request, end: End) -> Result<Response, Error> {
-    let mut change = engine.begin(tool, request.trial.dry_run)?;
+    let mut change = engine.begin(tool, &[&request.path], request.trial.dry_run)?;
     // The same text may well be added twice, unless the request says to which bytes.
     let is_repeated = request.expected_sha256.is_some() && change.is_repeated(request.digest(tool))?;
     let current = change.look_at(&request.path)?;

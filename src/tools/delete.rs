@@ -88,7 +88,8 @@ impl Tool for Delete {
         if request.path.len() > 1 && request.expected_sha256.is_some() {
             return Err(Error::invalid("expected_sha256 is that of one file: delete the files one by one"));
         }
-        let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
+        let named: Vec<&Path> = request.path.iter().map(PathBuf::as_path).collect();
+        let mut change = engine.begin(Self::NAME, &named, request.trial.dry_run)?;
         let (mut deleted, mut paths) = (Vec::new(), Vec::new());
         for path in &request.path {
             let (answer, place) = plan(&mut change, path, &request)?;

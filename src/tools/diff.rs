@@ -165,11 +165,11 @@ impl Tool for Diff {
         }
         let deltas = store.deltas(&span.changes).map_err(|error| unreadable(&error))?;
         let mut response = Response::of(&span, deltas.len());
+        let bytes_max = request.max_bytes.unwrap_or(engine.policy().max_bytes());
         let filled = if request.stat {
-            response.fill_stat(&store, &deltas, request.offset)
+            response.fill_stat(&store, &deltas, request.offset, bytes_max)
         } else {
-            let window =
-                Window::new(request.offset, request.max_bytes.unwrap_or(engine.policy().max_bytes()));
+            let window = Window::new(request.offset, bytes_max);
             response.fill_diff(&store, &deltas, window, request.binary)
         };
         filled.map_err(|error| unreadable(&error))?;
@@ -311,14 +311,27 @@ impl Response {
         Ok(())
     }
 
-    /// Adds the numbers of each file.
-    fn fill_stat(&mut self, store: &Store, deltas: &[Delta], offset: usize) -> Result<(), SnapshotError> {
-        let mut files = Vec::new();
+    /// Adds the numbers of each file, as many as fit into `bytes_max`, and at least one's; 0 is no bound.
+    fn fill_stat(
+        &mut self,
+        store: &Store,
+        deltas: &[Delta],
+        offset: usize,
+        bytes_max: usize,
+    ) -> Result<(), SnapshotError> {
+        /// Bytes of a file's entry beside its names.
+        const SAID_BYTES: usize = 80;
+        let (mut files, mut bytes) = (Vec::new(), 0);
         for delta in deltas.iter().skip(offset).take(FILES_LISTED_MAX) {
             let amount = write(store, delta, false, &mut Vec::new())?;
-            files.push(FileStat::of(delta, amount));
+            let stat = FileStat::of(delta, amount);
+            bytes += stat.path.len() + stat.from.as_ref().map_or(0, String::len) + SAID_BYTES;
+            if bytes_max > 0 && bytes > bytes_max && !files.is_empty() {
+                break;
+            }
+            files.push(stat);
         }
-        let end = offset + files.len();
+        let end = offset.saturating_add(files.len());
         self.truncated = end < deltas.len();
         self.next_offset = self.truncated.then_some(end);
         self.stat = Some(files);

@@ -76,7 +76,7 @@ impl Tool for Gc {
         let keep_days = request.keep_days.unwrap_or(engine.policy().number(Key::KeepDays));
         let keep_bytes = request.keep_bytes.unwrap_or(engine.policy().number(Key::KeepBytes));
         let before = now.saturating_sub(keep_days.saturating_mul(DAY));
-        let mut change = engine.begin(Self::NAME, request.dry_run)?;
+        let mut change = engine.begin(Self::NAME, &[], request.dry_run)?;
         let collected = match change.state() {
             Some(state) => {
                 let before = match keep_bytes {

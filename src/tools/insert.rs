@@ -66,7 +66,7 @@ impl Tool for Insert {
                 Error::invalid("content is empty: there is nothing to insert").detail("field", "content")
             );
         }
-        let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
+        let mut change = engine.begin(Self::NAME, &[&request.path], request.trial.dry_run)?;
         let is_repeated = change.is_repeated(request.digest())?;
         let current = change.look_at(&request.path)?;
         common::must_exist(&mut change, &current)?;

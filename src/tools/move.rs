@@ -53,7 +53,7 @@ impl Tool for Move {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
+        let mut change = engine.begin(Self::NAME, &[&request.from, &request.to], request.trial.dry_run)?;
         let (from, to) = (change.look_at_entry(&request.from)?, change.look_at_entry(&request.to)?);
         if from.stat().is_none() {
             return Err(change.engine().workspace.not_found(&from));

@@ -1,6 +1,6 @@
 //! `restore`: back from the trash.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,8 @@ impl Tool for Restore {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
+        let named: Vec<&Path> = request.path.iter().chain(&request.to).map(PathBuf::as_path).collect();
+        let mut change = engine.begin(Self::NAME, &named, request.trial.dry_run)?;
         let entry = find(&mut change, &request)?;
         let place_of_old = change.engine().workspace.root().join(entry.path.as_path());
         let to = request.to.clone().unwrap_or(place_of_old);

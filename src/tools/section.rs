@@ -137,7 +137,7 @@ impl Tool for Section {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         request.check()?;
-        let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
+        let mut change = engine.begin(Self::NAME, &[&request.path], request.trial.dry_run)?;
         // Only an addition, and a request that names old bytes, differ from one that finds its result.
         let may_repeat = request.append || request.expected_sha256.is_some();
         let is_repeated = may_repeat && change.repeated(request.digest(), LONG_AGO)?.is_some();

@@ -34,6 +34,13 @@ pub struct Request {
     /// Entries to show at most; 0 for all
     #[arg(long, value_name = "COUNT")]
     pub limit: Option<usize>,
+    /// Entries to skip
+    #[arg(long, value_name = "COUNT", default_value_t)]
+    #[serde(default)]
+    pub offset: usize,
+    /// Bytes of the entries; 0 for no bound
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
     /// Only answer what it would do
     #[arg(long)]
     #[serde(default)]
@@ -64,6 +71,9 @@ pub struct Response {
     pub bytes: u64,
     /// Whether more are there than are shown
     pub truncated: bool,
+    /// The offset at which to go on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
 }
 
 /// One entry of the trash.
@@ -108,9 +118,12 @@ impl Tool for Trash {
             let (path, files) = (escaped::name(&entry.path), counted(entry.files, "file"));
             text.entry(&format!("{}\t{}\t{path}\t{files}", entry.trash_id, entry.time));
         }
-        if response.truncated {
-            let (shown, all) = (response.entries.len(), text.option("limit", 0));
-            text.note(format!("{shown} of {}; {all} shows all", counted(response.total, "entry")));
+        let shown = response.entries.len();
+        if let Some(next) = response.next_offset {
+            let more = text.option("offset", next);
+            text.note(format!("{shown} of {}; more: {more}", counted(response.total, "entry")));
+        } else if response.truncated {
+            text.note(format!("{shown} of {} are listed", counted(response.total, "entry")));
         }
     }
 }
@@ -125,18 +138,44 @@ fn list(engine: &Engine, request: &Request) -> Result<Response, Error> {
         0 => usize::MAX,
         limit => limit,
     };
+    let asked_for = entries.iter().skip(request.offset).take(limit);
+    let shown = within(engine, asked_for, request.max_bytes);
+    let next = request.offset.saturating_add(shown.len());
+    let truncated = next < entries.len();
     Ok(Response {
-        entries: entries.iter().take(limit).map(|entry| listed(engine, entry)).collect(),
+        entries: shown,
         total: entries.len(),
         files: sum(&entries, |entry| entry.files),
         bytes: sum(&entries, |entry| entry.bytes),
-        truncated: entries.len() > limit,
+        truncated,
+        next_offset: truncated.then_some(next),
     })
+}
+
+/// The first entries that fit into an answer, and at least one.
+fn within<'e>(
+    engine: &Engine,
+    entries: impl Iterator<Item = &'e TrashEntry>,
+    asked: Option<usize>,
+) -> Vec<Listed> {
+    /// Bytes of an entry beside its path and session.
+    const SAID_BYTES: usize = 160;
+    let bytes_max = asked.unwrap_or(engine.policy().max_bytes());
+    let (mut shown, mut bytes): (Vec<Listed>, usize) = (Vec::new(), 0);
+    for entry in entries {
+        let entry = listed(engine, entry);
+        bytes += entry.path.len() + entry.session.len() + SAID_BYTES;
+        if bytes_max > 0 && bytes > bytes_max && !shown.is_empty() {
+            break;
+        }
+        shown.push(entry);
+    }
+    shown
 }
 
 /// Removes entries for good.
 fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
-    let mut change = engine.begin(Trash::NAME, request.dry_run)?;
+    let mut change = engine.begin(Trash::NAME, &[], request.dry_run)?;
     let mut entries = match change.state() {
         Some(state) => trash::list(state)?,
         None => Vec::new(),
@@ -178,12 +217,14 @@ fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
         };
         engine.note_changed(entries.iter().map(gone), None);
     }
+    let shown = within(engine, entries.iter(), request.max_bytes);
     Ok(Response {
         total: entries.len(),
         files: removed.files,
         bytes: removed.bytes,
-        entries: entries.iter().map(|entry| listed(engine, entry)).collect(),
-        truncated: false,
+        truncated: shown.len() < entries.len(),
+        next_offset: None,
+        entries: shown,
     })
 }
 

@@ -108,7 +108,7 @@ impl Tool for Write {
 
     fn run(engine: &mut Engine, mut request: Request) -> Result<Response, Error> {
         let mode = request.mode.as_deref().map(parse_mode).transpose()?;
-        let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
+        let mut change = engine.begin(Self::NAME, &[&request.path], request.trial.dry_run)?;
         // Only a request that names old bytes can differ from one that finds its result.
         let is_repeated = request.expected_sha256.is_some() && change.is_repeated(request.digest())?;
         let current = change.look_at(&request.path)?;

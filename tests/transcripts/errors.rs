@@ -1,5 +1,6 @@
 //! Every kind of error: how it is provoked, and that following its advice helps.
 
+use std::io::Read as _;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
@@ -119,15 +120,62 @@ fn kinds_that_name_what_stands_there_are_provoked() {
     });
 }
 
+/// Holds the lock of a workspace in another process until it is killed.
+fn hold_lock(ws: &Workspace) -> std::process::Child {
+    let mut command = Command::new("flock");
+    command.arg(ws.path(".lbx/lock")).args(["sh", "-c", "echo held; exec sleep 100"]);
+    let mut holder = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = [0; 5];
+    holder.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    holder
+}
+
+#[test]
+fn a_path_that_is_too_long_is_refused_while_another_process_holds_the_lock() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    let mut holder = hold_lock(&ws);
+    for long in ["n".repeat(256), "d/".repeat(2048)] {
+        let create = format!("--- /dev/null\n+++ b/{long}\n@@ -0,0 +1 @@\n+x\n");
+        let codex = format!("*** Begin Patch\n*** Add File: {long}\n+x\n*** End Patch\n");
+        let rename = format!(
+            "diff --git a/a.txt b/{long}\nsimilarity index 100%\nrename from a.txt\nrename to {long}\n"
+        );
+        for call in [
+            &["write", &long, "--content", "x"][..],
+            &["edit", &long, "--old-string", "a", "--new-string", "b"],
+            &["edit", "a.txt", "--paths", &long, "--old-string", "a", "--new-string", "b"],
+            &["append", &long, "--content", "x"],
+            &["prepend", &long, "--content", "x"],
+            &["insert", &long, "1", "--content", "x"],
+            &["section", &long, "A", "--content", "x"],
+            &["delete", &long],
+            &["delete", "a.txt", &long],
+            &["move", &long, "b"],
+            &["move", "a.txt", &long],
+            &["restore", &long],
+            &["restore", "a.txt", "--to", &long],
+            &["undo", &long],
+            &["patch", "--patch", &create],
+            &["patch", "--patch", &codex],
+            &["patch", "--patch", &rename],
+            &["patch", "--patch", &rename, "--reverse"],
+            &["patch", "--patch", "@@ -1 +1 @@\n-one\n+two\n", "--path", &long],
+        ] {
+            let error = ws.lbx(call).error("invalid_request");
+            assert!(error["message"].as_str().unwrap().contains("bytes long"), "{call:?}: {error}");
+        }
+    }
+    kill(holder.id());
+    holder.wait().unwrap();
+    ws.holds("a.txt", "one\ntwo\n");
+}
+
 #[test]
 fn a_lock_that_is_never_given_up_times_out() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
-    let lock = ws.path(".lbx/lock");
-    assert!(lock.exists());
-    let mut holder =
-        Command::new("flock").arg(&lock).args(["sleep", "100"]).stdin(Stdio::null()).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    let mut holder = hold_lock(&ws);
     let error = ws.unchanged(|| ws.lbx(&["append", "a.txt", "--content", "x\n"]).error("lock_timeout"));
     assert!(error["suggested_action"].as_str().unwrap().contains("again"), "{error}");
     assert!(error["message"].as_str().unwrap().contains("the lock of the workspace"), "{error}");

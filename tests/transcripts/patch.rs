@@ -651,3 +651,59 @@ fn a_slash_left_after_the_prefix_makes_a_path_absolute() {
     let outside = "--- /dev/null\n+++ b//etc/lbx-was-here\n@@ -0,0 +1 @@\n+x\n";
     ws.lbx_stdin(&["patch"], outside).error("outside_workspace");
 }
+
+#[test]
+fn a_result_that_would_be_too_large_is_refused_before_it_is_made() {
+    let bound = ["--set", "limits.file_bytes=10"];
+    let unified = "--- a/f\n+++ b/f\n@@ -1,2 +1,3 @@\n # A\n abc\n+def\n";
+    let reverse = "--- a/f\n+++ b/f\n@@ -1,3 +1,2 @@\n # A\n abc\n-def\n";
+    let codex = "*** Begin Patch\n*** Update File: f\n@@\n abc\n+def\n*** End Patch\n";
+    let blocks = "f\n<<<<<<< SEARCH\nabc\n=======\nabc\ndef\n>>>>>>> REPLACE\n";
+    let rename = format!("diff --git a/f b/g\nrename from f\nrename to g\n{}", unified.replace("b/f", "b/g"));
+    let copy = rename.replace("rename", "copy");
+    let create = "--- /dev/null\n+++ b/new\n@@ -0,0 +1,2 @@\n+12345\n+67890\n";
+    let added = "*** Begin Patch\n*** Add File: new\n+12345\n+67890\n*** End Patch\n";
+    let small = "--- /dev/null\n+++ b/small\n@@ -0,0 +1 @@\n+1\n";
+    let both = format!("{small}{unified}");
+    for (patch, flags, path) in [
+        (unified, &[][..], "f"),
+        (reverse, &["--reverse"], "f"),
+        (codex, &[], "f"),
+        (blocks, &[], "f"),
+        (&rename, &[], "g"),
+        (&copy, &[], "g"),
+        (create, &[], "new"),
+        (added, &[], "new"),
+        (&both, &[], "f"),
+    ] {
+        let ws = Workspace::with(&[("f", "# A\nabc\n")]);
+        ws.lbx(&["read", "f"]).ok();
+        let call = [&["patch", "--patch", patch][..], flags].concat();
+        let bounded = [&call[..], &bound].concat();
+        let error = ws.unchanged(|| ws.lbx(&bounded).error("too_large"));
+        assert_eq!((&error["path"], &error["details"]["limit"]), (&json!(path), &json!(10)), "{patch}");
+        // The bound alone keeps it from being applied.
+        ws.lbx(&call).ok();
+    }
+}
+
+#[test]
+fn the_size_of_a_binary_result_and_of_one_in_utf_16_is_bounded_too() {
+    let ws = Workspace::with(&[]);
+    ws.write("f", [0_u8; 4]);
+    ws.git(&["add", "f"]);
+    ws.write("f", [0_u8; 4000]);
+    let patch = ws.git(&["diff", "--binary"]);
+    ws.write("f", [0_u8; 4]);
+    ws.lbx(&["read", "f", "--binary", "base64"]).ok();
+    ws.unchanged(|| ws.lbx_stdin(&["patch", "--set", "limits.file_bytes=3999"], &patch).error("too_large"));
+    ws.lbx_stdin(&["patch", "--set", "limits.file_bytes=4000"], &patch).ok();
+    assert_eq!(ws.read_bytes("f"), [0_u8; 4000]);
+
+    ws.write("w", b"\xff\xfea\0\n\0");
+    ws.lbx(&["read", "w"]).ok();
+    let patch = "--- a/w\n+++ b/w\n@@ -1 +1,2 @@\n a\n+b\n";
+    ws.unchanged(|| ws.lbx_stdin(&["patch", "--set", "limits.file_bytes=9"], patch).error("too_large"));
+    ws.lbx_stdin(&["patch", "--set", "limits.file_bytes=10"], patch).ok();
+    ws.holds("w", b"\xff\xfea\0\n\0b\0\n\0");
+}

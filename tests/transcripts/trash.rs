@@ -264,3 +264,35 @@ fn a_symlink_is_moved_itself() {
     assert_eq!(fs::read_link(ws.path("other")).unwrap().to_str(), Some("a.txt"));
     ws.holds("a.txt", "a\n");
 }
+
+#[test]
+fn a_list_of_the_trash_and_a_stat_are_bounded_and_say_where_to_go_on() {
+    let names: Vec<String> = (0..150).map(|number| format!("{}{number}", "n".repeat(200))).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x\n")).collect();
+    let ws = Workspace::with(&files);
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    ws.lbx(&[&["delete"][..], &all].concat()).ok();
+    for (tool, list, call) in
+        [("trash", "entries", &["trash", "--limit", "0"][..]), ("diff", "stat", &["diff", "--stat"])]
+    {
+        let (mut found, mut next) = (Vec::new(), Some(0));
+        while let Some(offset) = next {
+            let data = ws.lbx(&[call, &["--offset", &offset.to_string()]].concat()).ok();
+            assert!(data[list].to_string().len() <= 24_576, "{tool}");
+            found.extend(data[list].as_array().unwrap().iter().map(|entry| entry["path"].clone()));
+            next = data["next_offset"].as_u64();
+            assert_eq!(data["truncated"], next.is_some(), "{tool}");
+        }
+        found.sort_by_key(ToString::to_string);
+        found.dedup();
+        assert_eq!(found.len(), names.len(), "{tool}");
+        let whole = ws.lbx(&[call, &["--max-bytes", "0"]].concat()).ok();
+        assert_eq!(
+            (whole[list].as_array().unwrap().len(), &whole["truncated"]),
+            (150, &json!(false)),
+            "{tool}"
+        );
+    }
+    let purged = ws.lbx(&["trash", "purge", "--max-bytes", "1000"]).ok();
+    assert_eq!((&purged["total"], &purged["truncated"]), (&json!(150), &json!(true)));
+}

@@ -32,12 +32,14 @@ mod sync;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::Engine;
 use super::open_files::OpenFiles;
 use super::path::WorkspacePath;
 use super::protect::Protection;
+use super::resolve::must_be_a_path;
 use super::session::{self, SessionState, seconds_now};
 use super::snapshot::{Before, LARGE_BYTES, Worker};
 use super::state::{Lock, STATE_FOLDER, State, unique_name};
@@ -185,11 +187,15 @@ impl Engine {
 
     /// Begins a change by the tool `tool`: takes the lock, and first finishes what a dead call left.
     ///
-    /// A dry run takes no lock and changes nothing.
+    /// `named` holds all paths that the request names. They are checked before the lock is taken, so
+    /// that no caller waits only to hear that its path is too long. A dry run takes no lock and
+    /// changes nothing.
     ///
     /// # Errors
-    /// `lock_timeout`, or the system's where the state cannot be written.
-    pub fn begin(&mut self, tool: &str, dry_run: bool) -> Result<Change<'_>, Error> {
+    /// `invalid_request` for a path that cannot be one, `lock_timeout`, or the system's where the
+    /// state cannot be written.
+    pub fn begin(&mut self, tool: &str, named: &[&Path], dry_run: bool) -> Result<Change<'_>, Error> {
+        named.iter().try_for_each(|path| must_be_a_path(path))?;
         self.set_dry_run(dry_run);
         let (state, lock) = if dry_run {
             self.settle();

@@ -79,9 +79,9 @@ pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &Options) -> Result<A
             exact_and_unique: false,
         }),
         Body::Binary(binary) => {
-            let applied = binary.apply(before);
-            let applied =
-                applied.map_err(|message| Conflict::whole(file.patch_line, Reason::Binary(message)))?;
+            let refused = |reason| Conflict::whole(file.patch_line, reason);
+            options.must_fit(binary.bytes_after()).map_err(|fault| refused(fault.into()))?;
+            let applied = binary.apply(before).map_err(|message| refused(Reason::Binary(message)))?;
             Ok(Applied {
                 after: applied.after,
                 hunks: Vec::new(),
@@ -183,7 +183,7 @@ impl<'f, 'p> Applying<'f, 'p> {
         }
         let patch_line = hunks.first().map_or(1, |hunk| hunk.patch_line);
         let applied = self.finish(hunks, &places.into_iter().flatten().collect::<Vec<_>>());
-        applied.map_err(|_| Conflict::whole(patch_line, Reason::OutOfRange))
+        applied.map_err(|fault| Conflict::whole(patch_line, fault.into()))
     }
 
     /// Places one hunk and notes its changes.
@@ -205,7 +205,7 @@ impl<'f, 'p> Applying<'f, 'p> {
             let edits = if place.is_done {
                 Vec::new()
             } else {
-                edits(&self.text, hunk, index, &place, endings_are_meant).map_err(|_| Reason::OutOfRange)?
+                edits(&self.text, hunk, index, &place, endings_are_meant).map_err(Reason::from)?
             };
             self.refuse_overlap(&edits)?;
             Ok((place, edits))
@@ -244,10 +244,10 @@ impl<'f, 'p> Applying<'f, 'p> {
     /// Writes the result and reports.
     ///
     /// # Errors
-    /// Where a change lies outside the file.
+    /// Where a change lies outside the file, or the result would be too large.
     fn finish(self, hunks: &[Hunk<'_>], places: &[Place]) -> Result<Applied, Fault> {
         let edits: Vec<_> = self.edits.into_values().collect();
-        let (after, changed) = render(&self.text.lines, &edits, hunks.len())?;
+        let (after, changed) = render(&self.text.lines, &edits, hunks.len(), self.options)?;
         let growth = Growth::new(&edits);
         let reports = hunks.iter().zip(places).zip(changed).map(|((hunk, place), changed)| HunkReport {
             line: to_index(to_offset(place.start + 1) + growth.before(place.start)),

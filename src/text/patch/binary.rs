@@ -5,6 +5,9 @@ use zlib_rs::{Inflate, InflateFlush, Status};
 /// The largest content that a binary patch may hold.
 pub const BINARY_BYTES_MAX: usize = 256 << 20;
 
+/// Why a binary change does not apply.
+const OTHER_CONTENT: &str = "the file does not hold the bytes that the binary patch replaces";
+
 /// How much is inflated at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
@@ -46,6 +49,11 @@ impl Binary {
     /// # Errors
     /// Why it does not apply, in words.
     pub fn apply(&self, before: &[u8]) -> Result<BinaryApplied, &'static str> {
+        if self.backward.as_ref().and_then(BinaryData::bytes).is_some_and(|bytes| bytes != before.len())
+            && self.forward.bytes() != Some(before.len())
+        {
+            return Err(OTHER_CONTENT);
+        }
         if self.stands_in(before) {
             return Ok(BinaryApplied { after: before.to_vec(), already_applied: true });
         }
@@ -58,7 +66,13 @@ impl Binary {
         if old.as_deref() == Some(before) {
             return Ok(BinaryApplied { after, already_applied: false });
         }
-        Err("the file does not hold the bytes that the binary patch replaces")
+        Err(OTHER_CONTENT)
+    }
+
+    /// How many bytes the content has after the change, as the patch states it.
+    #[must_use]
+    pub fn bytes_after(&self) -> usize {
+        self.forward.bytes().unwrap_or_default()
     }
 
     /// The change back; `None` where the patch does not have it.
@@ -81,6 +95,18 @@ impl Binary {
 }
 
 impl BinaryData {
+    /// The size of the content that it makes; `None` for a delta that states none.
+    fn bytes(&self) -> Option<usize> {
+        match self {
+            Self::Literal(content) => Some(content.len()),
+            Self::Delta(delta) => {
+                let mut rest = delta.as_slice();
+                delta_size(&mut rest)?;
+                delta_size(&mut rest)
+            }
+        }
+    }
+
     /// The content that it makes of the other side's.
     fn make_from(&self, other: &[u8]) -> Option<Vec<u8>> {
         match self {

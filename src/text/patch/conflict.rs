@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::index::Tier;
+use crate::text::checked::Fault;
 
 /// The fate of every hunk of a file, at least one of which has no place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +87,13 @@ pub enum Reason {
     },
     /// The patch does not hold what undoing it needs.
     Irreversible,
+    /// The result would be larger than a file may be.
+    TooLarge {
+        /// Its size in bytes.
+        bytes: usize,
+        /// The largest size allowed.
+        bytes_max: usize,
+    },
     /// A computed range lies outside the file: a bug in lbx.
     OutOfRange,
 }
@@ -194,15 +202,25 @@ impl fmt::Display for Failure {
     }
 }
 
+impl From<Fault> for Reason {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::OutOfRange => Self::OutOfRange,
+            Fault::TooLarge { bytes, bytes_max } => Self::TooLarge { bytes, bytes_max },
+        }
+    }
+}
+
 impl Conflict {
-    /// Whether lbx itself has erred, so that the patch says nothing of it.
+    /// Why the result is not made although every hunk has its place: it would be too large, or lbx
+    /// itself has erred. The patch says nothing of either.
     #[must_use]
-    pub fn is_internal(&self) -> bool {
-        let reasons = self.hunks.iter().filter_map(|hunk| match &hunk.fate {
-            Fate::Fails(failure) => Some(&failure.reason),
-            Fate::Applies { .. } | Fate::AlreadyApplied { .. } => None,
-        });
-        reasons.into_iter().any(|reason| *reason == Reason::OutOfRange)
+    pub fn fault(&self) -> Option<Fault> {
+        self.failures().find_map(|(_, failure)| match failure.reason {
+            Reason::OutOfRange => Some(Fault::OutOfRange),
+            Reason::TooLarge { bytes, bytes_max } => Some(Fault::TooLarge { bytes, bytes_max }),
+            _ => None,
+        })
     }
 }
 
@@ -230,6 +248,9 @@ impl fmt::Display for Reason {
             }
             Self::Irreversible => {
                 write!(f, "cannot be reversed: the patch does not hold what was there before")
+            }
+            Self::TooLarge { bytes, bytes_max } => {
+                write!(f, "would make a file of {bytes} bytes; the limit is {bytes_max} (limits.file_bytes)")
             }
             Self::OutOfRange => write!(f, "has a computed range outside the file: this is a bug in lbx"),
         }

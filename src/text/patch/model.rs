@@ -195,6 +195,12 @@ impl<'a> Hunk<'a> {
         text_of(self.new_side())
     }
 
+    /// How many bytes that text has.
+    #[must_use]
+    pub fn new_bytes(&self) -> usize {
+        self.new_side().map(|line| line.text.len() + line.ending.bytes().len()).sum()
+    }
+
     /// The text that it expects, as the patch spells it.
     #[must_use]
     pub fn old_text(&self) -> Vec<u8> {

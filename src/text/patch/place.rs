@@ -7,6 +7,7 @@ use super::lines::Ending;
 use super::locate::{Search, Text, Wanted};
 use super::model::{Hunk, HunkLine, Kind};
 use super::nearest::nearest;
+use crate::text::checked::{Fault, must_fit};
 
 /// Where a hunk goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub struct Place {
     pub is_done: bool,
 }
 
-/// The leniency that the caller allows.
+/// What the caller allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
     /// How many context lines at either end of a hunk may be ignored.
@@ -34,6 +35,18 @@ pub struct Options {
     pub strict: bool,
     /// Whether to undo the patch instead.
     pub reverse: bool,
+    /// The largest file that may come of it, in bytes; `None` for no bound.
+    pub bytes_max: Option<usize>,
+}
+
+impl Options {
+    /// Checks the size of a file before it is made.
+    ///
+    /// # Errors
+    /// [`Fault::TooLarge`].
+    pub fn must_fit(&self, bytes: usize) -> Result<(), Fault> {
+        self.bytes_max.map_or(Ok(()), |bytes_max| must_fit(bytes, bytes_max))
+    }
 }
 
 /// One hunk and where it may go.

@@ -3,7 +3,7 @@
 use super::lines::{Ending, Line};
 use super::locate::Text;
 use super::model::{Hunk, HunkLine, Kind};
-use super::place::Place;
+use super::place::{Options, Place};
 use crate::text::checked::{Fault, items};
 
 /// Lines to put in the place of others.
@@ -83,9 +83,30 @@ pub fn edits<'a>(
 /// The file after `edits`, which are in order and do not overlap, and the hunks that changed a byte.
 ///
 /// # Errors
-/// Where an edit lies outside the file.
-pub fn render(lines: &[Line<'_>], edits: &[Edit<'_>], hunks: usize) -> Result<(Vec<u8>, Vec<bool>), Fault> {
-    let mut output = Output { bytes: Vec::new(), is_open: false, filler: filler(lines) };
+/// Where an edit lies outside the file, or the result would be larger than `options` allow: its size
+/// is known before any of it is allocated.
+pub fn render(
+    lines: &[Line<'_>],
+    edits: &[Edit<'_>],
+    hunks: usize,
+    options: Options,
+) -> Result<(Vec<u8>, Vec<bool>), Fault> {
+    let mut size = Size(0);
+    write(lines, edits, hunks, &mut size)?;
+    options.must_fit(size.0)?;
+    let mut bytes = Vec::with_capacity(size.0);
+    let changed = write(lines, edits, hunks, &mut bytes)?;
+    Ok((bytes, changed))
+}
+
+/// Writes the file after `edits` to `sink`, and tells which hunks changed a byte.
+fn write(
+    lines: &[Line<'_>],
+    edits: &[Edit<'_>],
+    hunks: usize,
+    sink: &mut impl Sink,
+) -> Result<Vec<bool>, Fault> {
+    let mut output = Output { sink, is_open: false, filler: filler(lines) };
     let mut changed = vec![false; hunks];
     let mut at = 0;
     for (index, edit) in edits.iter().enumerate() {
@@ -107,27 +128,48 @@ pub fn render(lines: &[Line<'_>], edits: &[Edit<'_>], hunks: usize) -> Result<(V
         at = edit.end;
     }
     output.copy(items(lines, at..lines.len())?);
-    Ok((output.bytes, changed))
+    Ok(changed)
+}
+
+/// What takes a text piece by piece.
+trait Sink {
+    /// Takes the next bytes.
+    fn take(&mut self, bytes: &[u8]);
+}
+
+impl Sink for Vec<u8> {
+    fn take(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// The size of a text that is not kept.
+struct Size(usize);
+
+impl Sink for Size {
+    fn take(&mut self, bytes: &[u8]) {
+        self.0 = self.0.saturating_add(bytes.len());
+    }
 }
 
 /// The text while it is written.
-struct Output {
-    /// What is written so far.
-    bytes: Vec<u8>,
+struct Output<'s, S> {
+    /// What takes it.
+    sink: &'s mut S,
     /// Whether the last line has no ending.
     is_open: bool,
     /// What ends such a line when another follows.
     filler: Ending,
 }
 
-impl Output {
+impl<S: Sink> Output<'_, S> {
     /// Writes one line.
     fn push(&mut self, text: &[u8], ending: Ending) {
         if self.is_open {
-            self.bytes.extend_from_slice(self.filler.bytes());
+            self.sink.take(self.filler.bytes());
         }
-        self.bytes.extend_from_slice(text);
-        self.bytes.extend_from_slice(ending.bytes());
+        self.sink.take(text);
+        self.sink.take(ending.bytes());
         self.is_open = ending == Ending::None;
     }
 

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::apply::{Applied, HunkReport, apply};
 use super::conflict::{Conflict, Reason};
-use super::model::{Body, FilePatch, Operation, SYMLINK_MODE, is_symlink};
+use super::model::{Body, FilePatch, Hunk, Operation, SYMLINK_MODE, is_symlink};
 use super::place::Options;
 use super::plan::{Action, Before, FileOutcome, Look, PlanOptions, Reader, RefusalReason};
 use super::steps::Step;
+use crate::text::checked::Fault;
 
 /// The byte-order mark of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -37,6 +38,11 @@ struct Entry {
     hunks: Vec<HunkReport>,
     /// Whether all changes so far showed what they change.
     exact_and_unique: bool,
+}
+
+/// The refusal of a result that is too large.
+fn too_large(file: &FilePatch<'_>, fault: Fault) -> RefusalReason {
+    RefusalReason::Conflict(Conflict::whole(file.patch_line, fault.into()))
 }
 
 /// Refuses where a symlink stands and the patch speaks of a file, or the other way round.
@@ -233,8 +239,14 @@ impl<'r, E> Tree<'r, E> {
 
     /// Creates a file, unless it is there already.
     fn create(&mut self, file: &FilePatch<'_>, path: &[u8]) -> Result<(), RefusalReason> {
+        let size = match &file.body {
+            Body::Hunks(hunks) => hunks.first().map_or(0, Hunk::new_bytes),
+            Body::Binary(binary) => binary.bytes_after(),
+            Body::Unseen => 0,
+        };
+        self.options.must_fit(size).map_err(|fault| too_large(file, fault))?;
         let bytes = match &file.body {
-            Body::Hunks(hunks) => hunks.first().map(super::model::Hunk::new_text).unwrap_or_default(),
+            Body::Hunks(hunks) => hunks.first().map(Hunk::new_text).unwrap_or_default(),
             Body::Binary(binary) => binary.apply(b"").map(|applied| applied.after).map_err(|message| {
                 RefusalReason::Conflict(Conflict::whole(file.patch_line, Reason::Binary(message)))
             })?,
@@ -362,11 +374,14 @@ impl<'r, E> Tree<'r, E> {
     /// Applies the hunks, a byte-order mark left aside where they do not speak of it.
     fn apply(&self, file: &FilePatch<'_>, bytes: &[u8]) -> Result<Applied, RefusalReason> {
         let applied = match (apply(file, bytes, &self.options), bytes.strip_prefix(BYTE_ORDER_MARK)) {
-            (Err(_), Some(body)) => apply(file, body, &self.options)
+            (Err(conflict), Some(body)) if conflict.fault().is_none() => apply(file, body, &self.options)
                 .map(|applied| Applied { after: [BYTE_ORDER_MARK, &applied.after].concat(), ..applied }),
             (applied, _) => applied,
         };
-        applied.map_err(RefusalReason::Conflict)
+        let applied = applied.map_err(RefusalReason::Conflict)?;
+        // The mark counts, too.
+        self.options.must_fit(applied.after.len()).map_err(|fault| too_large(file, fault))?;
+        Ok(applied)
     }
 
     /// What has become of every path, in the order of the patch.

@@ -42,7 +42,8 @@ impl Tool for Edit {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let steps = request.steps(engine.policy().match_default())?;
         let paths = request.files()?;
-        let mut change = engine.begin(Self::NAME, request.trial.dry_run)?;
+        let named: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
+        let mut change = engine.begin(Self::NAME, &named, request.trial.dry_run)?;
         if change.is_repeated(digest(&paths, &steps, &request))? {
             return repeated(&mut change, &paths, request.paths.is_none());
         }

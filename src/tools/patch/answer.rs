@@ -18,7 +18,7 @@ pub fn invalid(error: &ParseError) -> Error {
 /// Whether a file that has changed since it was read could be the cause.
 #[must_use]
 pub fn may_be_staleness(refusal: &Refusal) -> bool {
-    matches!(refusal.reason, RefusalReason::Conflict(_))
+    matches!(&refusal.reason, RefusalReason::Conflict(conflict) if conflict.fault().is_none())
 }
 
 /// The refusal of a patch, with everything that is wrong with it.
@@ -28,6 +28,11 @@ pub fn refused(refusals: &[Refusal]) -> Error {
         return Error::internal("a patch refused for no reason");
     };
     let path = String::from_utf8_lossy(&first.path).into_owned();
+    if let RefusalReason::Conflict(conflict) = &first.reason
+        && let Some(fault) = conflict.fault()
+    {
+        return fault.error(&path);
+    }
     let (kind, message) = describe(first, &path);
     let listed: Vec<Value> = refusals.iter().take(LISTED).map(refusal_json).collect();
     let more = refusals.len() - 1;
@@ -54,13 +59,13 @@ fn describe(refusal: &Refusal, path: &str) -> (ErrorKind, String) {
         RefusalReason::NotFound => {
             (ErrorKind::NotFound, format!("the patch changes {path}, which does not exist"))
         }
-        RefusalReason::Conflict(conflict) if conflict.is_internal() => (
-            ErrorKind::Internal,
-            format!("a computed range lies outside the text of {path}; nothing was written"),
-        ),
-        RefusalReason::Conflict(conflict) => {
-            (ErrorKind::PatchConflict, format!("the patch does not apply to {path}: {conflict}"))
-        }
+        RefusalReason::Conflict(conflict) => match conflict.fault() {
+            Some(fault) => {
+                let error = fault.error(path);
+                (error.kind(), error.message().to_owned())
+            }
+            None => (ErrorKind::PatchConflict, format!("the patch does not apply to {path}: {conflict}")),
+        },
         RefusalReason::NoPath => {
             (ErrorKind::PatchInvalid, format!("line {line} of the patch: it names no file"))
         }

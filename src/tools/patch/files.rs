@@ -9,6 +9,7 @@ use super::tree::{Outcome, emptied};
 use super::{Done, FilePatched, HunkDone, Proof, answer};
 use crate::engine::fs;
 use crate::engine::path::WorkspacePath;
+use crate::engine::policy::Policy;
 use crate::engine::resolve::Place;
 use crate::engine::transaction::{Change, Current, Known, Needs, Seen};
 use crate::engine::workspace::Workspace;
@@ -378,8 +379,8 @@ impl<'e> Files<'e> {
         let current = self.take(&outcome.path)?;
         let exists = current.exists();
         let seen = self.prove(current, proof, outcome.exact_and_unique, Needs::Any)?;
-        let bytes = encoded(outcome, seen.current())?;
         let shown = seen.current().place().shown().to_owned();
+        let bytes = encoded(outcome, seen.current(), self.change.policy(), &shown)?;
         let before = exists.then(|| seen.current().bytes());
         let diff = wanted.of(&shown, before, Some(&bytes));
         let mode = if exists && !seen.current().is_symlink() {
@@ -407,7 +408,8 @@ impl<'e> Files<'e> {
         wanted: DiffWanted,
     ) -> Result<FilePatched, Error> {
         let source = self.take(from)?;
-        let bytes = encoded(outcome, &source)?;
+        let to = self.shown(&outcome.path)?;
+        let bytes = encoded(outcome, &source, self.change.policy(), &to)?;
         // A new name alone loses nothing that the caller would have had to see.
         let is_pure = bytes == source.bytes();
         let has_expectation =
@@ -507,7 +509,10 @@ fn parse_expected(path: &str, sha256: &str) -> Result<Option<Sha256>, Error> {
 }
 
 /// The new bytes of a file, in the encoding that it has.
-fn encoded(outcome: &FileOutcome, current: &Current) -> Result<Vec<u8>, Error> {
+///
+/// # Errors
+/// `too_large` for the file at `shown`, before it is encoded.
+fn encoded(outcome: &FileOutcome, current: &Current, policy: &Policy, shown: &str) -> Result<Vec<u8>, Error> {
     let after = outcome.after.clone().unwrap_or_default();
     if !current.exists() || current.is_symlink() || outcome.is_symlink() {
         return Ok(after);
@@ -515,7 +520,10 @@ fn encoded(outcome: &FileOutcome, current: &Current) -> Result<Vec<u8>, Error> {
     let content = common::decode(current)?;
     Ok(match content.encoding {
         Encoding::Utf8 | Encoding::Bytes => after,
-        Encoding::Utf16Le | Encoding::Utf16Be => Content { body: after, ..content }.encode(),
+        Encoding::Utf16Le | Encoding::Utf16Be => {
+            common::must_fit(policy, shown, content.bytes_of(&after))?;
+            Content { body: after, ..content }.encode()
+        }
     })
 }
 

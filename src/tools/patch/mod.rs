@@ -5,6 +5,10 @@ mod files;
 mod request;
 mod tree;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,7 +20,9 @@ use crate::engine::policy::PatchGate;
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::escaped;
-use crate::text::patch::{Action, FileOutcome, Format, PlanError, Strip, Whole, compose, parse};
+use crate::text::patch::{
+    Action, FileOutcome, Format, Patch as Patched, PlanError, PlanOptions, Strip, Whole, compose, parse,
+};
 use files::Files;
 pub use request::{ExpectedByPath, PatchText, Request, StripCount};
 
@@ -150,12 +156,14 @@ pub fn run(
     };
     let text = request.patch.0.clone();
     let mut patch = parse(&text).map_err(|error| answer::invalid(&error))?;
-    let mut options = request.plan_options()?;
+    let mut options = request.plan_options(engine.policy().file_bytes())?;
     if options.strip == Strip::Auto {
         patch.settle(&|path| files::stands(&engine.workspace, path));
     }
     let wanted = DiffWanted::by(&request.trial, &request.shown).within(engine.policy());
-    let change = engine.begin(tool, request.trial.dry_run)?;
+    let named = names(&patch, &options, &request);
+    let named: Vec<&Path> = named.iter().map(|name| Path::new(OsStr::from_bytes(name))).collect();
+    let change = engine.begin(tool, &named, request.trial.dry_run)?;
     let whole = Whole::of(&patch, &options);
     let leaving = whole.leaving.clone();
     let mut files = Files::new(change, whole, request.expected_sha256_by_path.as_ref())?;
@@ -181,6 +189,17 @@ pub fn run(
     let vacates = matches!(patch.format, Format::Git | Format::Unified);
     files.commit(subject(tool, &changed), request.trial.why, vacates)?;
     Ok(Response { files: done })
+}
+
+/// Every path that a request names, in its patch and beside it.
+fn names(patch: &Patched<'_>, options: &PlanOptions, request: &Request) -> Vec<Vec<u8>> {
+    let in_patch = patch.files.iter().filter_map(|file| file.paths(options.strip));
+    let in_patch = in_patch.flat_map(|paths| [paths.old, paths.new]).flatten();
+    let expected = request.expected_sha256_by_path.iter().flat_map(|expected| expected.0.keys());
+    let expected = expected.map(|path| path.as_bytes().to_vec());
+    // A change without a name is refused later, with the line of the patch.
+    let named = in_patch.filter(|path| !path.is_empty());
+    named.chain(options.target.clone()).chain(expected).collect()
 }
 
 /// An outcome of a patch that this session has applied before, and after which nothing has changed.

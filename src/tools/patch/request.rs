@@ -68,8 +68,8 @@ impl Request {
         Sha256::of(&text)
     }
 
-    /// How the patch is to be understood.
-    pub(super) fn plan_options(&self) -> Result<PlanOptions, Error> {
+    /// How the patch is to be understood; no file may come to more than `bytes_max` bytes.
+    pub(super) fn plan_options(&self, bytes_max: usize) -> Result<PlanOptions, Error> {
         let target = match &self.path {
             Some(path) if path.as_os_str().is_empty() => {
                 return Err(Error::invalid("path is empty").detail("field", "path"));
@@ -77,7 +77,12 @@ impl Request {
             path => path.as_ref().map(|path| path.as_os_str().as_bytes().to_vec()),
         };
         let strip = self.strip.map_or(Strip::Auto, |count| count.0);
-        let apply = Options { fuzz: self.fuzz, strict: self.strict, reverse: self.reverse };
+        let apply = Options {
+            fuzz: self.fuzz,
+            strict: self.strict,
+            reverse: self.reverse,
+            bytes_max: Some(bytes_max),
+        };
         Ok(PlanOptions { strip, target, apply, removed: BTreeSet::new() })
     }
 }

@@ -117,7 +117,7 @@ pub fn run(engine: &mut Engine, request: &Request, direction: Direction) -> Resu
         Some(path) => Some(engine.workspace.resolve_entry(path)?.path().clone()),
         None => None,
     };
-    let mut change = engine.begin(direction.name(), request.trial.dry_run)?;
+    let mut change = engine.begin(direction.name(), &[], request.trial.dry_run)?;
     let (history, entries) = entries(&mut change, request.steps, direction, path.as_ref())?;
     let listed = entries.iter().map(|entry| listed(change.engine(), entry)).collect();
     change.set_reverts(entries.iter().map(|entry| entry.seq).collect());

@@ -264,8 +264,12 @@ fn arbitrary_bytes_never_panic() {
         }
         drop(search_replace_blocks(&text));
         let Ok(patch) = parse(&text) else { continue };
-        let options =
-            Options { fuzz: random.below(3), strict: random.below(4) == 0, reverse: random.below(4) == 0 };
+        let options = Options {
+            fuzz: random.below(3),
+            strict: random.below(4) == 0,
+            reverse: random.below(4) == 0,
+            bytes_max: None,
+        };
         let plan = PlanOptions { apply: options, target: Some(b"f".to_vec()), ..PlanOptions::default() };
         let before = Before { bytes: random.text(6, 3), mode: None };
         drop(compose::<()>(&patch, &plan, &mut |path, _| Ok((path == b"f").then(|| before.clone()))));
