@@ -77,6 +77,7 @@ impl State {
         let is_new = make_folder(workspace.root_fd(), OsStr::new(STATE_FOLDER), 0o777).map_err(make)?;
         let shared = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)?.ok_or_else(missing)?;
         let new = id::make(workspace.root_fd(), shared.as_fd())?;
+        clear_for_folder(shared.as_fd(), OsStr::new(new.id.as_str())).map_err(make)?;
         make_folder(shared.as_fd(), OsStr::new(new.id.as_str()), 0o700).map_err(make)?;
         let state = Self::opened(workspace, shared, &new.id)?.ok_or_else(missing)?;
         if is_new {
@@ -89,9 +90,11 @@ impl State {
 
     /// Opens the state `id` in the opened `.lbx/`, if it is there.
     fn opened(workspace: &Workspace, shared: OwnedFd, id: &id::StateId) -> Result<Option<Self>, Error> {
-        let shown = shown(id.as_str());
-        let Some(folder) = open_own(shared.as_fd(), id.as_str(), &shown)? else {
-            return Ok(None);
+        let folder = match fs::open_at(shared.as_fd(), OsStr::new(id.as_str()), fs::FOLDER) {
+            Ok(folder) => folder,
+            // Something else in its place is no state; whoever begins one sets it aside.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+            Err(errno) => return Err(Error::io("open", shown(id.as_str()), errno)),
         };
         let path = WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(id.as_str().as_ref());
         let lock_wait = workspace.lock_wait();
