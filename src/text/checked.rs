@@ -6,8 +6,6 @@
 use std::ops::RangeBounds;
 use std::slice::SliceIndex;
 
-use crate::error::{Error, ErrorKind};
-
 /// Why a new text is not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -57,39 +55,17 @@ pub const fn must_fit(bytes: usize, bytes_max: usize) -> Result<(), Fault> {
     if bytes > bytes_max { Err(Fault::TooLarge { bytes, bytes_max }) } else { Ok(()) }
 }
 
-impl Fault {
-    /// The error for the file at `shown`.
-    #[must_use]
-    pub fn error(self, shown: &str) -> Error {
-        match self {
-            Self::OutOfRange => Error::internal(format!(
-                "a computed range lies outside the text of {shown}; nothing was written"
-            )),
-            Self::TooLarge { bytes, bytes_max } => Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "{shown} would have at least {bytes} bytes; the limit is {bytes_max} (limits.file_bytes)"
-                ),
-            )
-            .detail("size", bytes)
-            .detail("limit", bytes_max)
-            .suggest("Make the change smaller, or split the file."),
-        }
-        .at(shown)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_impossible_range_is_an_internal_error() {
+    fn an_impossible_range_is_a_fault() {
         assert_eq!(slice(b"abc", 1..3), Ok(&b"bc"[..]));
         assert_eq!(slice(b"abc", 3..), Ok(&b""[..]));
         assert_eq!(slice(b"abc", 2..4), Err(Fault::OutOfRange));
         assert_eq!(slice(b"abc", 4..), Err(Fault::OutOfRange));
-        assert_eq!(Fault::OutOfRange.error("f").kind(), ErrorKind::Internal);
-        assert_eq!(must_fit(5, 4).map_err(|fault| fault.error("f").kind()), Err(ErrorKind::TooLarge));
+        assert!(must_fit(4, 4).is_ok());
+        assert_eq!(must_fit(5, 4), Err(Fault::TooLarge { bytes: 5, bytes_max: 4 }));
     }
 }

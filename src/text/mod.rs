@@ -6,6 +6,7 @@ pub mod content;
 pub mod counted;
 pub mod diff;
 pub mod escaped;
+mod fault;
 pub mod flexible;
 pub mod git_binary;
 pub mod git_diff;
