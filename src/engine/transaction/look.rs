@@ -193,8 +193,10 @@ impl Change<'_> {
             return Err(names_what_a_link_leads_to(&place));
         }
         if place.path().is_root() {
-            return Err(Error::new(ErrorKind::ProtectedPath, "the workspace root stays where it is")
-                .at(place.shown()));
+            let message = "the workspace root is neither deleted nor moved";
+            return Err(Error::new(ErrorKind::ProtectedPath, message)
+                .at(place.shown())
+                .suggest("Name a file or folder inside it; ls shows what there is."));
         }
         Ok(place)
     }
