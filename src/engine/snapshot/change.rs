@@ -122,6 +122,17 @@ pub enum Reason {
     Rules(String),
     /// The system does not let it be read.
     Unreadable,
+    /// It lies in more folders than a snapshot goes down.
+    Depth,
+}
+
+/// Folders that a file of a snapshot may lie in: the cost of each level grows with its depth.
+pub const DEPTH_MAX: usize = 256;
+
+/// Whether a path lies deeper than a snapshot goes.
+#[must_use]
+pub fn is_too_deep(path: &[u8]) -> bool {
+    memchr::memchr_iter(b'/', path).nth(DEPTH_MAX).is_some()
 }
 
 impl fmt::Display for Reason {
@@ -136,6 +147,7 @@ impl fmt::Display for Reason {
             Self::Name => f.write_str("git or lbx keeps such a name for itself"),
             Self::NestedRepository(path) => write!(f, "it belongs to the repository in `{path}`"),
             Self::Unreadable => f.write_str("it may not be read"),
+            Self::Depth => write!(f, "it lies in more than {DEPTH_MAX} folders"),
             Self::Rules(path) => {
                 write!(f, "`{path}` is not a regular file of as many rules as are read")
             }

@@ -7,7 +7,7 @@ use gix::bstr::{BString, ByteSlice as _};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::change::{FileState, FolderChange, LeftOut, Reason};
+use super::change::{FileState, FolderChange, LeftOut, Reason, is_too_deep};
 use super::disk::{AtHand, Folder, Listing, OnDisk, Root};
 use super::error::{Doing as _, SnapshotError};
 use super::prepare::{Preparer, is_name};
@@ -109,6 +109,10 @@ impl Taker<'_, '_, '_, '_> {
 
     /// Looks into one folder.
     fn folder(&mut self, below: &BString) -> Result<(), SnapshotError> {
+        if is_too_deep(&self.names.path(below)) {
+            self.leave_out(below, Reason::Depth);
+            return Ok(());
+        }
         if !self.is_of_note(below)? {
             return Ok(());
         }

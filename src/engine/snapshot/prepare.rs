@@ -12,7 +12,7 @@ use gix::validate::path::component;
 
 use super::ahead::{AllAhead, LARGE_BYTES};
 use super::chain::Chain;
-use super::change::{FileChange, FileState, FolderChange, LeftOut, Reason};
+use super::change::{FileChange, FileState, FolderChange, LeftOut, Reason, is_too_deep};
 use super::disk::OnDisk;
 use super::error::{Doing as _, SnapshotError};
 use super::folder;
@@ -132,6 +132,9 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(None);
         }
         let is_link = matches!(file.after, Some(FileState::Symlink { .. }));
+        if is_too_deep(file.path) {
+            return Ok(Some(Reason::Depth));
+        }
         if !is_name(file.path, is_link) {
             return Ok(Some(Reason::Name));
         }
