@@ -32,7 +32,7 @@ pub fn run(dialect: &'static Dialect, tool: &'static ForeignTool, options: &Opti
         Ok((said, lbx.outcome))
     });
     match called {
-        Ok((said, outcome)) => print(tool, options, &said, &outcome),
+        Ok((said, outcome)) => print(tool, options, &text_of(&said), &outcome),
         Err(error) if options.json_output || options.pretty => output::refuse(tool.name, options, &error),
         Err(error) => {
             let text = (dialect.error_text)(&Failure { error: &error, request: &request });
@@ -56,17 +56,24 @@ fn request_of(tool: &ForeignTool, options: &Options) -> Result<Value, Error> {
     }
 }
 
+/// What a tool says, with a line for each image: only an MCP client can be shown one.
+fn text_of(said: &Said) -> String {
+    let images = said.images.iter().map(|image| format!("[{} image, shown over MCP only]", image.mime));
+    let text = Some(said.text.clone()).filter(|text| !text.is_empty());
+    text.into_iter().chain(images).collect::<Vec<_>>().join("\n")
+}
+
 /// Prints what the tool says.
-fn print(tool: &ForeignTool, options: &Options, said: &Said, outcome: &Outcome) -> u8 {
+fn print(tool: &ForeignTool, options: &Options, text: &str, outcome: &Outcome) -> u8 {
     if options.json_output || options.pretty {
         let frame = Frame { tool: tool.name, id: None, outcome, pretty: options.pretty };
         let mut json = Vec::new();
         // A text is always JSON.
-        let _ = frame.success(&json!({ "text": said.text }), &mut json);
+        let _ = frame.success(&json!({ "text": text }), &mut json);
         return output::print_line(&json);
     }
-    let newline = if said.text.is_empty() || said.text.ends_with('\n') { "" } else { "\n" };
-    let status = output::print(format!("{}{newline}", said.text).as_bytes());
+    let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let status = output::print(format!("{text}{newline}").as_bytes());
     output::say_warnings(outcome);
     status
 }

@@ -11,7 +11,7 @@ use super::native::Native;
 use super::render::{flag, list, native_request, number, shown, text, texts};
 use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
-use crate::tools::Effect;
+use crate::tools::{Effect, Image};
 
 /// The dialect.
 pub const Q: Dialect = Dialect { name: "q", tools: &[foreign::<FsRead>(), foreign::<FsWrite>()], error_text };
@@ -90,20 +90,19 @@ impl Foreign for FsRead {
                 Error::invalid("At least one operation must be provided").detail("field", "operations")
             );
         }
-        let mut texts = Vec::new();
+        let (mut texts, mut images) = (Vec::new(), Vec::new());
         for operation in &request.operations {
-            texts.push(read(lbx, operation)?);
+            texts.push(read(lbx, operation, &mut images)?);
         }
-        let images = std::mem::take(&mut lbx.images);
         Ok(Said { text: texts.join("\n\n"), images })
     }
 }
 
 /// Carries out one operation.
-fn read(lbx: &mut Native<'_>, operation: &Operation) -> Result<String, Error> {
+fn read(lbx: &mut Native<'_>, operation: &Operation, images: &mut Vec<Image>) -> Result<String, Error> {
     if operation.mode == Mode::Image {
         for path in operation.image_paths.iter().flatten() {
-            lbx.call("read", json!({ "path": path, "binary": "base64", "max_bytes": 0 }))?;
+            images.extend(lbx.image(path)?);
         }
         return Ok(String::new());
     }

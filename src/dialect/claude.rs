@@ -147,15 +147,10 @@ impl Foreign for Read {
 
 /// An image as a block of its own; other binaries are refused.
 fn image(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
-    let data = lbx.call("read", json!({ "path": path, "binary": "base64", "max_bytes": 0 }))?;
-    let images = std::mem::take(&mut lbx.images);
+    let images = lbx.image(path)?;
     if images.is_empty() {
-        let mime = text(&data, "mime");
-        return Err(Error::new(
-            ErrorKind::BinaryFile,
-            format!("This tool cannot read binary files. The file appears to be a binary {mime} file"),
-        )
-        .at(path));
+        let message = "This tool cannot read binary files, images excepted";
+        return Err(Error::new(ErrorKind::BinaryFile, message).at(path));
     }
     Ok(Said { text: String::new(), images })
 }

@@ -10,9 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::native::Native;
-use super::render::{
-    flag, list, native_request, number, numbered, shown, shown_lines, shown_path, text, texts,
-};
+use super::render::{flag, list, native_request, numbered, shown, shown_lines, shown_path, text, texts};
 use super::{Dialect, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::tools::Effect;
@@ -259,15 +257,10 @@ impl Foreign for ViewImage {
     type Request = ViewImageRequest;
 
     fn run(lbx: &mut Native<'_>, request: ViewImageRequest) -> Result<Said, Error> {
-        let data = lbx.call("read", json!({ "path": request.path, "binary": "base64", "max_bytes": 0 }))?;
-        let images = std::mem::take(&mut lbx.images);
+        let images = lbx.image(&request.path)?;
         if images.is_empty() {
-            let lines = number(&data, "total_lines");
-            return Err(Error::new(
-                ErrorKind::InvalidRequest,
-                format!("{} is not an image ({lines} lines of text)", request.path),
-            )
-            .at(request.path));
+            return Err(Error::new(ErrorKind::InvalidRequest, format!("{} is not an image", request.path))
+                .at(request.path));
         }
         Ok(Said { text: "attached local image path".to_owned(), images })
     }

@@ -84,9 +84,7 @@ impl Foreign for ReadFile {
         };
         let data = match lbx.call("read", asked) {
             Err(error) if error.kind() == ErrorKind::BinaryFile => {
-                let asked = json!({ "path": request.file_path, "binary": "base64", "max_bytes": 0 });
-                lbx.call("read", asked)?;
-                let images = std::mem::take(&mut lbx.images);
+                let images = lbx.image(&request.file_path)?;
                 return if images.is_empty() { Err(error) } else { Ok(Said { text: String::new(), images }) };
             }
             data => data?,

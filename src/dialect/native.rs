@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli::call::Call;
 use crate::cli::options::Options;
@@ -26,7 +26,7 @@ pub struct Native<'a> {
     /// Warnings and the newest snapshot of the native calls so far.
     pub outcome: Outcome,
     /// Images of the native calls so far.
-    pub images: Vec<Image>,
+    images: Vec<Image>,
 }
 
 impl<'a> Native<'a> {
@@ -49,6 +49,15 @@ impl<'a> Native<'a> {
         let mut reply = called.answered?;
         self.images.extend(reply.take_images());
         reply.value()
+    }
+
+    /// The image in a file, as a block of its own; none where the file is something else.
+    ///
+    /// # Errors
+    /// What `read` refuses.
+    pub fn image(&mut self, path: &str) -> Result<Vec<Image>, Error> {
+        self.call("read", json!({ "path": path, "binary": "base64", "max_bytes": 0 }))?;
+        Ok(std::mem::take(&mut self.images))
     }
 
     /// `path` as an absolute path, from where relative paths count.

@@ -105,8 +105,7 @@ impl Foreign for Read {
         let asked = native_request! { "path": path, "start_line": start, "limit": request.limit };
         let data = match lbx.call("read", asked) {
             Err(error) if error.kind() == ErrorKind::BinaryFile => {
-                lbx.call("read", json!({ "path": path, "binary": "base64", "max_bytes": 0 }))?;
-                let images = std::mem::take(&mut lbx.images);
+                let images = lbx.image(path)?;
                 return if images.is_empty() {
                     Err(error)
                 } else {

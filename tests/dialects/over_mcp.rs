@@ -88,3 +88,31 @@ fn the_tools_listed_are_those_of_the_family() {
         }
     }
 }
+
+#[test]
+fn an_image_is_a_block_of_its_own() {
+    let ws = Workspace::with(FILES);
+    // The signature and the header of a PNG of one pixel.
+    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
+    ws.write("dot.png", png);
+    ws.write("odd.bin", b"\0\x01\x02\xff\0");
+    for (name, tool, request) in [
+        ("claude", "Read", json!({ "file_path": "dot.png" })),
+        ("gemini", "read_file", json!({ "file_path": "dot.png" })),
+        ("opencode", "read", json!({ "filePath": "dot.png" })),
+        ("codex", "view_image", json!({ "path": "dot.png" })),
+        ("q", "fs_read", json!({ "operations": [{ "mode": "Image", "image_paths": ["dot.png"] }] })),
+    ] {
+        let ask = |request: &Value| {
+            Client::serve(&ws, name).ask("tools/call", &json!({ "name": tool, "arguments": request }))
+        };
+        let shown = ask(&request);
+        let blocks = shown["content"].as_array().unwrap();
+        assert!(blocks.iter().any(|block| block["mimeType"] == "image/png"), "{name}: {shown}");
+        let said = ws.lbx(&["--dialect", name, tool, "--json", &request.to_string()]).stdout_text();
+        assert!(said.contains("[image/png image, shown over MCP only]"), "{name}: {said}");
+    }
+    let odd = json!({ "name": "Read", "arguments": { "file_path": "odd.bin" } });
+    let refused = Client::serve(&ws, "claude").ask("tools/call", &odd);
+    assert_eq!(refused["isError"], true, "{refused}");
+}
