@@ -121,3 +121,12 @@ fn a_document_of_too_many_parts_is_refused() {
     ws.write("f.md", "# x\n".repeat(1_000_000));
     ws.lbx(&["section", "f.md", "Nope", "--content", "x"]).error("too_large");
 }
+
+#[test]
+fn a_miss_of_a_text_of_megabytes_says_how_to_go_on_instead_of_comparing_it() {
+    let ws = Workspace::bare(&[]);
+    let old = "some line that is not there\n".repeat(50_000);
+    let error = edit(&ws, "one\ntwo\n", json!({ "old_string": old, "new_string": "x" })).error("no_match");
+    assert!(error["suggested_action"].as_str().unwrap().contains("range_sha256"), "{error}");
+    assert!(error.to_string().len() < 2000, "{error}");
+}

@@ -4,6 +4,8 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::time::SystemTime;
 
+use super::tree::DEPTH_MAX;
+
 /// One change that a tool made, to become one commit.
 #[derive(Debug, Clone)]
 pub struct Change<'a> {
@@ -125,9 +127,6 @@ pub enum Reason {
     /// It lies in more folders than a snapshot goes down.
     Depth,
 }
-
-/// Folders that a file of a snapshot may lie in: the cost of each level grows with its depth.
-pub const DEPTH_MAX: usize = 256;
 
 /// Whether a path lies deeper than a snapshot goes.
 #[must_use]

@@ -10,9 +10,6 @@ use super::error::SnapshotError;
 use super::repo::Repo;
 use super::tree;
 
-/// Deepest nesting of folders that is compared.
-const DEPTH_MAX: usize = 256;
-
 /// Most folders that are opened: a tree may name one folder a thousand times, on each of ten levels.
 const FOLDERS_MAX: usize = 500_000;
 
@@ -105,7 +102,11 @@ impl Comparison<'_> {
         new: Option<ObjectId>,
         depth: usize,
     ) -> Result<(), SnapshotError> {
-        if old == new || depth > DEPTH_MAX {
+        if old == new {
+            return Ok(());
+        }
+        if depth > tree::DEPTH_MAX {
+            self.found.truncated = true;
             return Ok(());
         }
         let Some(left) = self.folders_left.checked_sub(1) else {

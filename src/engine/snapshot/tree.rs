@@ -12,8 +12,9 @@ use gix::objs::{Tree, TreeRef};
 use super::error::{Doing as _, SnapshotError};
 use super::repo::Repo;
 
-/// Deepest nesting of trees that is followed.
-const DEPTH_MAX: usize = 256;
+/// Deepest nesting of trees that is written and followed, in folders: the cost of each level grows
+/// with its depth, and git itself stops at 2,048.
+pub const DEPTH_MAX: usize = 1024;
 /// Most folders that are opened to carry a moved HEAD over: a tree may name one folder a thousand
 /// times, on each of ten levels.
 const FOLDERS_MAX: usize = 500_000;

@@ -26,6 +26,10 @@ const LINE_CHARACTERS: usize = 80;
 /// Bytes of the lines shown that stand where others were expected.
 const THERE_BYTES: usize = 2000;
 
+/// Longest text whose nearest place is looked for, in bytes: more tells nobody what differs, and takes
+/// many times its size in memory.
+const DIAGNOSED_BYTES_MAX: usize = 1 << 20;
+
 /// The refusal of a text that was not found as it may be.
 pub fn not_found(
     body: &[u8],
@@ -58,8 +62,15 @@ fn no_match(body: &[u8], step: &Step, wanted: &Wanted, scope: &Range<usize>, sho
     if let Some((hint, places)) = outside(body, step, wanted, scope) {
         return error.suggest(hint).detail("outside", places);
     }
-    let flexible = would_match(body, wanted, scope);
     let old = wanted.old.as_bytes();
+    if old.len() > DIAGNOSED_BYTES_MAX {
+        let size = old.len();
+        hints.push(format!(
+            "An old_string of {size} bytes is not compared with {shown}: replace less text at once, or name the lines by start_line, end_line and range_sha256."
+        ));
+        return error.suggest(hints.join(" "));
+    }
+    let flexible = would_match(body, wanted, scope);
     let near = match &flexible {
         Some(WouldMatch { only: Some((first, last)), .. }) => nearest::at_lines(body, old, *first, *last),
         Some(_) | None => nearest::nearest(body, old),
