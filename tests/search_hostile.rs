@@ -226,7 +226,7 @@ fn marks_name_the_files_and_their_bytes() {
 /// The lines of `path` that count as read after a marking search.
 fn marked_lines(tree: &Tree, args: &[&str], path: &str) -> Option<Vec<(u64, u64)>> {
     let workspace = lbx::engine::workspace::Workspace::open(tree.path()).unwrap();
-    let state = lbx::engine::state::State::open(&workspace).unwrap();
+    let state = lbx::engine::store::state::State::open(&workspace).unwrap();
     let state = tree.path().join(state.path_of("sessions/test.json").as_path());
     let _ = std::fs::remove_file(&state);
     tree.grep(&[&["--mark"], args].concat());
@@ -416,11 +416,16 @@ fn a_million_matches_and_a_line_of_64_megabytes() {
 fn a_tree_of_1500_levels_is_walked() {
     let tree = Tree::new();
     let mut folder =
-        rustix::fs::open(tree.path(), lbx::engine::fs::FOLDER, rustix::fs::Mode::empty()).unwrap();
+        rustix::fs::open(tree.path(), lbx::engine::workspace::fs::FOLDER, rustix::fs::Mode::empty()).unwrap();
     for _ in 0..1500 {
         rustix::fs::mkdirat(&folder, "deeper", rustix::fs::Mode::RWXU).unwrap();
-        folder = rustix::fs::openat(&folder, "deeper", lbx::engine::fs::FOLDER, rustix::fs::Mode::empty())
-            .unwrap();
+        folder = rustix::fs::openat(
+            &folder,
+            "deeper",
+            lbx::engine::workspace::fs::FOLDER,
+            rustix::fs::Mode::empty(),
+        )
+        .unwrap();
         let flags = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY;
         let file = rustix::fs::openat(&folder, "z", flags, rustix::fs::Mode::RUSR).unwrap();
         rustix::io::write(&file, b"foo\n").unwrap();

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::dialect::{self, DIALECTS, Dialect};
 use crate::engine::policy::sources::Sources;
-use crate::engine::session::SessionId;
+use crate::engine::store::session::SessionId;
 use crate::error::{Error, ErrorKind};
 use crate::request;
 use crate::tools::{Effect, Entry};

@@ -93,7 +93,7 @@ impl<'a> Native<'a> {
     /// Where the path cannot be resolved.
     pub fn size_of(&self, path: &str) -> Result<u64, Error> {
         let place = (self.open)()?.resolve(Path::new(path))?;
-        Ok(place.stat().map_or(0, crate::engine::fs::size_of))
+        Ok(place.stat().map_or(0, crate::engine::workspace::fs::size_of))
     }
 
     /// Whether anything stands at `path`.
@@ -110,6 +110,6 @@ impl<'a> Native<'a> {
     /// Where the path cannot be resolved.
     pub fn is_folder(&self, path: &str) -> Result<bool, Error> {
         let place = (self.open)()?.resolve(Path::new(path))?;
-        Ok(place.stat().is_some_and(crate::engine::fs::is_folder))
+        Ok(place.stat().is_some_and(crate::engine::workspace::fs::is_folder))
     }
 }

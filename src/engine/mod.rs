@@ -1,33 +1,17 @@
 //! The engine: everything that knows the workspace, and nothing of who calls it.
 //!
-//! Its layers, each using only those before it: [`path`] and [`protect`] (names), [`fs`] (calls
-//! on opened folders), [`workspace`] and [`resolve`] (what lies inside), [`policy`] (what its
-//! owner has settled), [`state`] (`.lbx/`),
-//! [`sandbox`] (commands), [`session`] (what was seen), [`backup`], [`transaction`] (changes), [`snapshot_of`] (commits).
+//! Its layers, each using only those before it: [`workspace`] (what lies inside, reached from opened
+//! folders), [`policy`] (what its owner has settled), [`store`] (what lbx remembers), [`journal`] (the
+//! steps of a change, and recovery), [`snapshot`] (commits), [`change`] (a change, whole or not at all),
+//! [`history`] (what changes come to), [`sandbox`] (commands).
 
-pub mod account;
-pub mod audit;
-pub mod backup;
-pub mod fs;
-pub mod gc;
-mod hashed;
+pub mod change;
 pub mod history;
-mod near;
-mod open_files;
-pub mod own;
-pub mod path;
+pub mod journal;
 pub mod policy;
-pub mod protect;
-pub mod removal;
-pub mod resolve;
-pub mod rule_bounds;
 pub mod sandbox;
-pub mod session;
 pub mod snapshot;
-pub mod snapshot_of;
-pub mod state;
-pub mod transaction;
-pub mod trash;
+pub mod store;
 pub mod workspace;
 
 use std::time::Instant;
@@ -37,12 +21,15 @@ use rustix::fs::Stat;
 use crate::control::Control;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-use audit::{AuditFile, Durable};
-use path::WorkspacePath;
+use change::record;
 use policy::Policy;
-use session::{Lines, Mark, SessionId};
-use state::State;
+use store::audit::{AuditFile, Durable};
+use store::session::{Lines, Mark, SessionId};
+use store::state::State;
+use store::{audit, backup, session};
 use workspace::Workspace;
+use workspace::fs;
+use workspace::path::WorkspacePath;
 
 /// One call's view of a workspace: synchronous, cancellable, silent.
 #[derive(Debug)]
@@ -286,7 +273,7 @@ impl Engine {
     #[must_use]
     pub fn find_version(&self, state: &State, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
         let backup = backup::find(state, sha256).ok().flatten();
-        backup.or_else(|| snapshot_of::find_version(self, path, |bytes| Sha256::of(bytes) == sha256))
+        backup.or_else(|| record::find_version(self, path, |bytes| Sha256::of(bytes) == sha256))
     }
 
     /// Refuses to go on with a snapshot that the caller required and that failed.

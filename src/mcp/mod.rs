@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::options::Options;
 use crate::cli::output;
-use crate::engine::session::SessionId;
+use crate::engine::store::session::SessionId;
 use crate::engine::workspace::Workspace;
 use crate::error::Error;
 use server::Server;

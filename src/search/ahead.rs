@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use super::listing::{BUFFER_BYTES, Listing};
 use super::walk::Folder;
 use crate::control::Control;
-use crate::engine::fs;
-use crate::engine::path::WorkspacePath;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
 
 /// Folders that the walk enters before a thread is started: below that, starting one costs more.
 const ENTERED_MIN: usize = 48;

@@ -15,9 +15,9 @@ use super::page::Window;
 use super::results::{Outcome, Results};
 use super::walk::Found;
 use crate::control::{Control, Progress};
-use crate::engine::fs;
-use crate::engine::path::WorkspacePath;
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
 
 /// Files handed to a thread at once.

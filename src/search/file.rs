@@ -10,7 +10,7 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use rustix::fs::Stat;
 
 use super::collect::{Collector, Gathered, Style};
-use crate::engine::fs;
+use crate::engine::workspace::fs;
 use crate::sha256::{Hasher, Sha256};
 
 /// Files up to this many bytes are read at once; it is the searcher's own buffer, so that the same

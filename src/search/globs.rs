@@ -8,7 +8,7 @@ use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
 
-use crate::engine::path::WorkspacePath;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 
 /// Bytes of one glob.

@@ -6,8 +6,8 @@
 use super::selection::{Selection, Why};
 use super::walk::{Found, LeftOut, Root, Walk};
 use crate::control::Control;
-use crate::engine::fs;
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs;
 use crate::text::counted::counted;
 
 /// Entries that the second walk looks at.

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::fs;
+use crate::engine::workspace::fs;
 
 /// Bytes of directory entries taken from the system at once.
 pub const BUFFER_BYTES: usize = 32 * 1024;

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use rustix::fs::Stat;
 
 use super::walk::{Found, Walk};
-use crate::engine::fs;
-use crate::engine::path::WorkspacePath;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 
 /// Entries that can be put in order: about 100 MB of paths.

@@ -10,7 +10,7 @@ use super::lines::{Count, FileMatches, Marked, Match};
 use super::notes::Notes;
 use super::packed::{Context, Entries, Head, Packer, Piece};
 use super::page::{Budget, Offered, Page, json_bytes};
-use crate::engine::path::WorkspacePath;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::sha256::Sha256;
 
 /// What came of a search.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 use super::walk::Root;
-use crate::engine::fs;
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use crate::text::counted::counted;
 

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use super::listing::RuleFiles;
 use super::notes::Notes;
-use crate::engine::fs;
+use crate::engine::workspace::fs;
 
 /// Bytes of one file of rules; a larger one is not used.
 const RULE_FILE_BYTES_MAX: u64 = 1024 * 1024;

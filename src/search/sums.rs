@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::walk::Found;
-use crate::engine::fs;
-use crate::engine::path::WorkspacePath;
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
 
 /// Folders named as the largest.
 const LARGEST_FOLDERS: usize = 10;

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use super::listing::Kind;
 use super::notes::Notes;
 use super::rules::{git_folder, read_regular};
-use crate::engine::fs;
+use crate::engine::workspace::fs;
 
 /// Bytes of a repository's settings.
 const CONFIG_BYTES_MAX: u64 = 1024 * 1024;

@@ -22,9 +22,9 @@ use super::rules::{Place, Rules, Verdict};
 use super::selection::{Admission, Selection};
 use super::tracked::Tracked;
 use crate::control::Control;
-use crate::engine::fs;
-use crate::engine::path::WorkspacePath;
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
 
 /// Folders kept open at once on the way down; the others are opened anew when needed.
 const FOLDERS_OPEN_MAX: usize = 64;

@@ -9,7 +9,7 @@ use super::common::{self, DiffWanted, Shown, Trial, subject};
 use super::write::Response;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::transaction::{Change, Current, Known, Needs, Seen};
+use crate::engine::change::{Change, Current, Known, Needs, Seen};
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::content::Content;

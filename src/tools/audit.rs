@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use super::diff::known;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::audit::{self, Broken, Record};
+use crate::engine::change::record;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
-use crate::engine::snapshot_of;
-use crate::engine::state::State;
+use crate::engine::store::audit;
+use crate::engine::store::audit::{Broken, Record};
+use crate::engine::store::state::State;
 use crate::error::{Error, ErrorKind};
 use crate::text::counted::counted;
 
@@ -93,7 +94,7 @@ impl Tool for Audit {
             return Err(not_whole(&broken));
         }
         if let Some(written) = request.path.as_ref().filter(|_| records.is_empty()) {
-            let store = snapshot_of::find(engine)?;
+            let store = record::find(engine)?;
             known::must_be_there(engine, store.as_ref(), written)?;
         }
         Ok(page(engine.policy(), &records, &request))

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::engine::path::WorkspacePath;
+use crate::engine::change::{Change, Current};
 use crate::engine::policy::Policy;
-use crate::engine::transaction::{Change, Current};
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::text::content::{Content, Unsupported, View};
 use crate::text::counted::counted;

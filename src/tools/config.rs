@@ -10,8 +10,8 @@ use crate::engine::policy::Policy;
 use crate::engine::policy::layers::{self, Held, Origin as SettingOrigin, Sourced};
 use crate::engine::policy::parse;
 use crate::engine::policy::settings::{ByWorkspace, SETTINGS, Setting, Value};
-use crate::engine::state::id::Origin;
-use crate::engine::state::{STATE_FOLDER, State};
+use crate::engine::store::id::Origin;
+use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 

@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 use super::log::{commit, no_snapshot};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::path::WorkspacePath;
-use crate::engine::session;
+use crate::engine::change::record;
+use crate::engine::change::record::unreadable;
 use crate::engine::snapshot::{Delta, PathChange, SnapshotError, Store, Version};
-use crate::engine::snapshot_of::{self, unreadable};
-use crate::engine::state::State;
+use crate::engine::store::session;
+use crate::engine::store::state::State;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 use crate::text::escaped;
 use crate::text::git_diff::{Amount, FileDiff, Side};
@@ -146,7 +147,7 @@ impl Tool for Diff {
                 Error::invalid("field `of` stands alone: leave `from` and `to` out").detail("field", "of")
             );
         }
-        let Some(store) = snapshot_of::find(engine)? else {
+        let Some(store) = record::find(engine)? else {
             let named = request.of.as_ref().or(request.from.as_ref()).or(request.to.as_ref());
             return match (named, &request.path) {
                 (Some(name), _) => Err(no_snapshot(name, "from", &[])),

@@ -5,11 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::gc::{self, ByKind, Collected, Tally};
+use crate::engine::change::record;
 use crate::engine::policy::settings::Key;
-use crate::engine::session::seconds_now;
-use crate::engine::snapshot_of;
-use crate::engine::state::unique_name;
+use crate::engine::store::gc;
+use crate::engine::store::gc::{ByKind, Collected, Tally};
+use crate::engine::store::session::seconds_now;
+use crate::engine::store::state::unique_name;
 use crate::error::Error;
 use crate::text::counted::counted;
 
@@ -95,7 +96,7 @@ impl Tool for Gc {
                 named.join(", ")
             ));
         }
-        let packed = if request.dry_run { 0 } else { snapshot_of::pack(change.engine()) };
+        let packed = if request.dry_run { 0 } else { record::pack(change.engine()) };
         let (kept, removed, by_kind) = (collected.kept, collected.removed.sum(), collected.removed);
         if removed.files > 0 {
             change.engine().note_changed([], Some(&unique_name(Self::NAME)));

@@ -10,10 +10,11 @@ use super::diff::known::{self, Named, Revisions};
 use super::snapshot::Stat;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
+use crate::engine::change::record;
+use crate::engine::change::record::unreadable;
 use crate::engine::policy::settings::Key;
-use crate::engine::session::SessionId;
 use crate::engine::snapshot::{Query, Snapshot, Store};
-use crate::engine::snapshot_of::{self, unreadable};
+use crate::engine::store::session::SessionId;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
 
@@ -108,7 +109,7 @@ impl Tool for Log {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let Some(store) = snapshot_of::find(engine)? else {
+        let Some(store) = record::find(engine)? else {
             request.path.map(|path| known::must_be_there(engine, None, &path)).transpose()?;
             return Ok(Response { snapshots: Vec::new(), truncated: false, next_offset: None });
         };

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use super::{Effect, Image, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
-use crate::engine::resolve::Place;
+use crate::engine::workspace::resolve::Place;
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::content::{self, Content, Encoding};

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::undo::{self, Undone};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::transaction::replay::Direction;
+use crate::engine::history::replay::Direction;
 use crate::error::Error;
 
 /// Do again what undo took back, the oldest change first

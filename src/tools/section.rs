@@ -11,7 +11,7 @@ use super::common::{self, DiffWanted, Shown, Trial, subject};
 use super::edit::LineRange;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::transaction::{Change, Current, Known, LONG_AGO, Needs};
+use crate::engine::change::{Change, Current, Known, LONG_AGO, Needs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::Content;

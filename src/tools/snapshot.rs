@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
+use crate::engine::change::record;
 use crate::engine::snapshot::EXTERNAL;
-use crate::engine::snapshot_of;
 use crate::error::Error;
 use crate::text::counted::counted;
 
@@ -68,7 +68,7 @@ impl Tool for Snapshot {
         let subject = (!first.is_empty()).then(|| format!("{EXTERNAL}: {first}"));
         let why = Some(rest.trim()).filter(|rest| !rest.is_empty());
         let locked = engine.lock()?;
-        let recorded = snapshot_of::scan(engine, subject, why, EXTERNAL)?;
+        let recorded = record::scan(engine, subject, why, EXTERNAL)?;
         drop(locked);
         recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
         let stat = recorded.id.as_deref().map(|id| stat_of(engine, id)).transpose()?.unwrap_or_default();
@@ -131,8 +131,8 @@ impl Stat {
 
 /// How much the snapshot `id` changed.
 fn stat_of(engine: &Engine, id: &str) -> Result<Stat, Error> {
-    let store = snapshot_of::find(engine)?;
+    let store = record::find(engine)?;
     let found = store.map(|store| store.one(id)).transpose();
-    let found = found.map_err(|error| snapshot_of::unreadable(&error))?.flatten();
+    let found = found.map_err(|error| record::unreadable(&error))?.flatten();
     Ok(found.as_ref().map(Stat::of).unwrap_or_default())
 }

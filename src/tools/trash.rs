@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::audit::AuditFile;
-use crate::engine::removal::Removed;
-use crate::engine::state::State;
-use crate::engine::trash::{self, TrashEntry};
+use crate::engine::store::audit::AuditFile;
+use crate::engine::store::state::State;
+use crate::engine::store::trash;
+use crate::engine::store::trash::TrashEntry;
+use crate::engine::workspace::removal::Removed;
 use crate::error::{Error, ErrorKind};
 use crate::text::counted::counted;
 use crate::text::escaped;

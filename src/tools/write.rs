@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::common::{DiffWanted, Shown, Trial, must_fit, must_leave_nothing_out, parse_mode, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::transaction::{Change, Current, Known, Needs};
+use crate::engine::change::{Change, Current, Known, Needs};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding, View};

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use globset::GlobSet;
 
-use crate::engine::path::WorkspacePath;
+use super::workspace::path::WorkspacePath;
 use crate::engine::workspace::Workspace;
 use crate::error::Error;
 use layers::{Held, Origin};

@@ -16,10 +16,10 @@ use rustix::io::Errno;
 use super::parse::{self, Place};
 use super::settings::{Key, Value, find};
 use super::sources::{NAME, bad_file, no_regular_file, read_opened, unreadable};
-use crate::engine::fs;
-use crate::engine::path::WorkspacePath;
-use crate::engine::state::STATE_FOLDER;
+use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 
 /// Folders above the root that are looked at.

@@ -10,8 +10,8 @@ use super::Policy;
 use super::outer::Outer;
 use super::parse;
 use super::settings::{Key, Value};
-use crate::engine::path::WorkspacePath;
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::path::WorkspacePath;
 
 /// What is said where the globs are too many or too large to be used.
 const TOO_MANY: &str = "the policy's globs are too many to be used together";

@@ -11,10 +11,10 @@ use super::layers::{Held, Origin, Sourced, take_all};
 use super::outer::{self, Outer};
 use super::parse::{self, Fault, Given, Place};
 use super::settings::{Key, SETTINGS, Value, find};
-use crate::engine::fs;
-use crate::engine::path::WorkspacePath;
-use crate::engine::state::STATE_FOLDER;
+use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 
 /// The name of a policy file, below `.lbx/` and below `lbx/` in the configuration folder.
@@ -25,7 +25,7 @@ const FILE_BYTES_MAX: u64 = 256 << 10;
 pub const VARIABLE_PREFIX: &str = "LBX_";
 /// Those that are no setting of the policy.
 const OTHER_VARIABLES: [&str; 5] =
-    ["LBX_WORKSPACE", "LBX_SESSION", "LBX_SANDBOX", "LBX_OUTPUT", crate::engine::state::id::VARIABLE];
+    ["LBX_WORKSPACE", "LBX_SESSION", "LBX_SANDBOX", "LBX_OUTPUT", crate::engine::store::id::VARIABLE];
 
 /// What the front end knows of the policy: everything but the workspace's own file.
 #[derive(Debug, Clone, Default)]

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
 
 use super::plan::{Hidden, Reach};
-use crate::engine::fs::{create_at, is_folder, read_at, write_all};
+use crate::engine::workspace::fs::{create_at, is_folder, read_at, write_all};
 
 /// What could not be done, for the answer.
 pub type Outcome<T> = Result<T, String>;

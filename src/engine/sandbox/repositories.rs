@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, Dir, DirEntry, FileType, OFlags};
 
 use crate::control::Control;
-use crate::engine::path::WorkspacePath;
-use crate::engine::state::STATE_FOLDER;
+use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::Workspace;
-use crate::engine::{fs, protect};
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::{fs, protect};
 
 /// Longest time of a search.
 const TIME_MAX: Duration = Duration::from_secs(10);

@@ -12,7 +12,7 @@ use super::link::{Link, read_now};
 use super::plan::{Ended, Order, Plan, Report};
 use super::{Backend, namespaces, with_link};
 use crate::control::Control;
-use crate::engine::open_files;
+use crate::engine::workspace::open_files;
 use crate::error::Error;
 
 /// Longest time between two looks at whether the call was cancelled.

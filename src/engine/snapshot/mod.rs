@@ -3,39 +3,10 @@
 //! The caller holds lbx's exclusive lock on the workspace whenever it records. A [`Store`] is
 //! cheap to open and reads the repository's settings then, so open one for each call.
 
-mod ahead;
-mod alternates;
-mod branch;
-mod chain;
-mod change;
-mod compare;
-mod delta;
-mod disk;
-mod error;
-mod folder;
-mod gitdir;
-mod held;
-mod history;
-mod message;
-mod objects;
-mod obstacles;
-mod ordinary;
-mod pack;
-mod prepare;
-mod private;
-mod racy;
-mod read;
-mod refs;
-mod repo;
-mod repository;
-mod revision;
-mod rules;
+mod record;
 mod scan;
-mod scan_index;
-mod since;
-mod tree;
-mod untracked;
-mod walk;
+mod store;
+mod view;
 
 use std::fmt;
 use std::thread;
@@ -44,23 +15,25 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
 
-use self::branch::{Branch, LogLine, Moved};
-use self::chain::{Chain, Stamp};
-use self::error::Doing as _;
-use self::repo::Repo;
-use self::tree::Edit;
+use record::{message, prepare};
+use store::branch::{Branch, LogLine, Moved};
+use store::chain::{Chain, Stamp};
+use store::error::Doing as _;
+use store::repo::Repo;
+use store::tree::Edit;
+use store::{objects, pack, repository, tree};
 
-pub use self::ahead::{Ahead, AllAhead, Before, LARGE_BYTES, Worker};
-pub use self::chain::{BASELINE, EXTERNAL};
-pub use self::change::{Change, FileChange, FileState, FolderChange, LeftOut, Reason, Recorded};
-pub use self::compare::{Changes, PathChange, Version, VersionKind};
-pub use self::delta::Delta;
-pub use self::disk::AtHand;
-pub use self::error::SnapshotError;
-pub use self::history::{FileStat, Log, Query, Snapshot};
-pub use self::repository::Place;
 pub use self::scan::{Bounds, Scan};
-pub use self::since::SessionChanges;
+pub use record::ahead::{Ahead, AllAhead, Before, LARGE_BYTES, Worker};
+pub use record::change::{Change, FileChange, FileState, FolderChange, LeftOut, Reason, Recorded};
+pub use scan::disk::AtHand;
+pub use store::chain::{BASELINE, EXTERNAL};
+pub use store::error::SnapshotError;
+pub use store::repository::Place;
+pub use view::compare::{Changes, PathChange, Version, VersionKind};
+pub use view::delta::Delta;
+pub use view::history::{FileStat, Log, Query, Snapshot};
+pub use view::since::SessionChanges;
 
 /// Largest file that enters a snapshot where nothing else is configured, in bytes.
 pub const FILE_BYTES_MAX: u64 = 50 * 1024 * 1024;

@@ -6,11 +6,11 @@ use std::path::Path;
 use super::Bash;
 use super::answer::{Action, Changed};
 use crate::engine::Engine;
-use crate::engine::audit::AuditFile;
-use crate::engine::path::WorkspacePath;
-use crate::engine::session;
+use crate::engine::change::record;
 use crate::engine::snapshot::{BASELINE, EXTERNAL, PathChange, Reason, Recorded};
-use crate::engine::snapshot_of;
+use crate::engine::store::audit::AuditFile;
+use crate::engine::store::session;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::tools::Tool as _;
@@ -68,7 +68,7 @@ impl Before {
         }
         let (session, warning) = session::load(&locked.state, engine.session())?;
         engine.warn_if(warning);
-        let scanned = snapshot_of::scan_others(engine, session.seq == 0);
+        let scanned = record::scan_others(engine, session.seq == 0);
         drop(locked);
         match scanned {
             Ok(recorded) => {
@@ -99,8 +99,7 @@ impl Before {
         let locked = engine.lock()?;
         // The command has run: whoever cancelled it does not want this to be lost.
         let control = std::mem::take(&mut engine.control);
-        let scanned =
-            snapshot_of::scan(engine, Some(subject(command)), body(command, why).as_deref(), Bash::NAME);
+        let scanned = record::scan(engine, Some(subject(command)), body(command, why).as_deref(), Bash::NAME);
         engine.control = control;
         drop(locked);
         let recorded = match scanned {
@@ -125,16 +124,16 @@ impl Before {
 
 /// The newest snapshot.
 fn tip(engine: &Engine) -> Result<Option<String>, Error> {
-    let store = snapshot_of::find(engine)?;
+    let store = record::find(engine)?;
     let tip = store.map(|store| store.tip()).transpose();
-    Ok(tip.map_err(|error| snapshot_of::unreadable(&error))?.flatten())
+    Ok(tip.map_err(|error| record::unreadable(&error))?.flatten())
 }
 
 /// The files that changed since the snapshot `before` and that no call of lbx changed, noted for the
 /// audit log too.
 fn difference(engine: &mut Engine, before: Option<&str>) -> Result<Difference, Error> {
-    let unreadable = |error| snapshot_of::unreadable(&error);
-    let Some(store) = snapshot_of::find(engine)? else { return Ok(Difference::default()) };
+    let unreadable = |error| record::unreadable(&error);
+    let Some(store) = record::find(engine)? else { return Ok(Difference::default()) };
     let mut paths: BTreeMap<Vec<u8>, PathChange> = BTreeMap::new();
     let mut next = store.tip().map_err(unreadable)?;
     while let Some(id) = next.filter(|id| Some(id.as_str()) != before) {
@@ -195,8 +194,8 @@ fn changed(engine: &Engine, change: &PathChange) -> Option<Changed> {
 /// The SHA-256 of a regular file that is not too large.
 fn hash(engine: &Engine, path: &WorkspacePath, shown: &str) -> Option<Sha256> {
     let (file, stat) = engine.workspace.open_regular(path, shown).ok()?;
-    let size = crate::engine::fs::size_of(&stat);
-    let bytes = crate::engine::fs::read_to_end(file, size, HASHED_BYTES_MAX).ok()?;
+    let size = crate::engine::workspace::fs::size_of(&stat);
+    let bytes = crate::engine::workspace::fs::read_to_end(file, size, HASHED_BYTES_MAX).ok()?;
     Some(Sha256::of(&bytes))
 }
 

@@ -9,12 +9,12 @@ use rustix::fs::{AtFlags, Mode};
 
 use super::request::Request;
 use crate::engine::Engine;
-use crate::engine::fs;
-use crate::engine::path::WorkspacePath;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::plan::{Limits, Reach};
 use crate::engine::sandbox::{environment, hidden, repositories};
-use crate::engine::state::STATE_FOLDER;
+use crate::engine::store::state::STATE_FOLDER;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 
 /// The folder that a command could make to turn the workspace into a repository of its own.

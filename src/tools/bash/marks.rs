@@ -5,10 +5,10 @@ use std::os::fd::OwnedFd;
 use rustix::fs::Stat;
 
 use crate::engine::Engine;
-use crate::engine::fs;
-use crate::engine::path::WorkspacePath;
-use crate::engine::session;
-use crate::engine::state::State;
+use crate::engine::store::session;
+use crate::engine::store::state::State;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 use crate::sha256::Sha256;
 

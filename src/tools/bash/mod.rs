@@ -16,10 +16,10 @@ use request::Request;
 
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::fs;
 use crate::engine::sandbox::capture::{Capture, Output};
 use crate::engine::sandbox::plan::{Ended, Plan};
 use crate::engine::sandbox::{self, BACKENDS, Backend, run};
+use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 
 /// Longest command: the system takes no longer argument.

@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::AtFlags;
 
 use crate::engine::Engine;
-use crate::engine::fs;
-use crate::engine::path::WorkspacePath;
 use crate::engine::sandbox::capture::Log;
-use crate::engine::state::{State, unique_name};
+use crate::engine::store::state::{State, unique_name};
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
 
 /// Where such files are.
 const FOLDER: &str = "outputs";

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::Request;
 use crate::engine::Engine;
-use crate::engine::resolve::Place;
+use crate::engine::change::record::unreadable;
 use crate::engine::snapshot::{Query, Store};
-use crate::engine::snapshot_of::unreadable;
+use crate::engine::workspace::resolve::Place;
 use crate::error::Error;
 use crate::tools::log::{commit, no_snapshot};
 

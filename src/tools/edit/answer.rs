@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::apply::Edited;
-use crate::engine::transaction::Current;
+use crate::engine::change::Current;
 use crate::sha256::Sha256;
 use crate::text::escaped;
 use crate::text::flexible::Tier;

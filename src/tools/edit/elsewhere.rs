@@ -5,8 +5,8 @@ use std::io::Read;
 use std::time::Duration;
 
 use crate::engine::Engine;
-use crate::engine::path::WorkspacePath;
-use crate::engine::transaction::{Change, Current};
+use crate::engine::change::{Change, Current};
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::search::selection::{Kinds, Selection};
 use crate::search::walk::{Root, Walk};

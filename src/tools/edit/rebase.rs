@@ -2,7 +2,7 @@
 
 use super::apply::{self, Body, Bounds, Edited};
 use super::step::Step;
-use crate::engine::transaction::{Change, Current};
+use crate::engine::change::{Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::View;

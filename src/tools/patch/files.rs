@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use super::tree::{Outcome, emptied};
 use super::{Done, FilePatched, HunkDone, Proof, answer};
-use crate::engine::fs;
-use crate::engine::path::WorkspacePath;
+use crate::engine::change::{Change, Current, Known, Needs, Seen};
 use crate::engine::policy::Policy;
-use crate::engine::resolve::Place;
-use crate::engine::transaction::{Change, Current, Known, Needs, Seen};
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::resolve::Place;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding};

@@ -5,9 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
-use crate::engine::fs;
-use crate::engine::path::WorkspacePath;
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 
 /// Symlinks followed from one of them before it counts as a loop, which leads nowhere.

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::notebook::NotebookRead;
 use super::shown::Part;
-use crate::engine::fs;
-use crate::engine::resolve::Place;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::resolve::Place;
 use crate::sha256::Sha256;
 use crate::text::content::Encoding;
 use crate::text::lines::LineEnding;

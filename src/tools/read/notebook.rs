@@ -11,7 +11,7 @@ use super::answer::FileRead;
 use super::pass::for_each_piece;
 use super::shown::Used;
 use crate::engine::Engine;
-use crate::engine::resolve::Place;
+use crate::engine::workspace::resolve::Place;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::UTF8_BOM;

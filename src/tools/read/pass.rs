@@ -5,8 +5,9 @@ use std::io::{Read as _, Seek, SeekFrom};
 
 use super::wanted::{Extent, Span};
 use crate::control::Progress;
-use crate::engine::resolve::Place;
-use crate::engine::{Engine, fs};
+use crate::engine::Engine;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::resolve::Place;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::{Hasher, Sha256};
 use crate::text::content::BINARY_CHECK_BYTES;

@@ -1,11 +1,11 @@
 //! The bytes of each file when changes are taken back or done again.
 
-use crate::engine::fs;
-use crate::engine::history::History;
-use crate::engine::path::WorkspacePath;
-use crate::engine::transaction::journal::Version;
-use crate::engine::transaction::replay::{Gone, Live, Piece, Pieces, same};
-use crate::engine::transaction::{Change, Current};
+use crate::engine::change::{Change, Current};
+use crate::engine::history::replay::{Gone, Live, Piece, Pieces, same};
+use crate::engine::history::stacks::History;
+use crate::engine::journal::Version;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::merge::{self, Alike, Conflict};

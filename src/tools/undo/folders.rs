@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::misfit_error;
-use crate::engine::fs;
-use crate::engine::path::WorkspacePath;
-use crate::engine::transaction::replay::{Kind, Misfit, Outcome, Piece, depth};
-use crate::engine::transaction::{Change, moves};
+use crate::engine::change::{Change, moves};
+use crate::engine::history::replay::{Kind, Misfit, Outcome, Piece, depth};
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 
 /// The folders that are to go in the end where they are empty, by the names they have by then:

@@ -1,0 +1,474 @@
+//! From a planned change to one that stands, step by step.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use super::folders::Ways;
+use super::identity::Identity;
+use super::marks::Marks;
+use super::moves::ForSnapshot;
+use super::plan::{Intent, NewFile, plan};
+use super::record;
+use super::record::Record;
+use super::run::Ground;
+use super::stage::{New, Stage, Staged};
+use super::sync::sync_many;
+use super::{Change, Current, Planned, across, marks, stage};
+use crate::engine::journal::recover;
+use crate::engine::journal::steps::Location;
+use crate::engine::journal::{Entry, HELD_FOLDER, PendingEntry, Version};
+use crate::engine::policy::settings::Key;
+use crate::engine::snapshot::{AllAhead, AtHand, LARGE_BYTES};
+use crate::engine::store::audit::AuditFile;
+use crate::engine::store::backup;
+use crate::engine::store::session;
+use crate::engine::store::session::Mark;
+use crate::engine::store::state::State;
+use crate::engine::store::trash;
+use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+
+/// Everything written aside for a change, not yet in force.
+#[derive(Default)]
+struct Prepared {
+    /// A folder of the file system that most of it is on, opened before any of it was written.
+    file_system: Option<Arc<OwnedFd>>,
+    /// New bytes, by the number of their file.
+    staged: BTreeMap<usize, Staged>,
+    /// Descriptions of what goes to the trash.
+    descriptions: Vec<Staged>,
+    /// Old bytes.
+    backups: Vec<backup::Pending>,
+    /// The journal entry.
+    entry: Option<PendingEntry>,
+}
+
+impl Prepared {
+    /// Removes everything again.
+    fn discard(&self) {
+        self.staged.values().chain(&self.descriptions).for_each(Staged::discard);
+        self.backups.iter().for_each(backup::Pending::discard);
+        if let Some(entry) = &self.entry {
+            entry.discard();
+        }
+    }
+}
+
+impl Change<'_> {
+    /// Makes the change, with `subject` as its line in the snapshot log.
+    ///
+    /// Without anything planned, and in a dry run, nothing happens.
+    ///
+    /// # Errors
+    /// The system's, with nothing changed; where a step after the change failed, the error says
+    /// that it was applied.
+    pub fn commit(mut self, subject: String, why: Option<String>) -> Result<(), Error> {
+        self.must_have_one_name()?;
+        self.check_result()?;
+        // An undo that finds all as it was before still is one: the next goes further back.
+        let is_empty = self.files.is_empty() && self.moves.is_empty() && self.entry.reverts.is_empty();
+        if self.dry_run || is_empty {
+            return Ok(());
+        }
+        let Some(state) = self.state.take() else {
+            return Err(Error::internal("a change without a state"));
+        };
+        self.entry.subject = subject;
+        self.entry.why = why;
+        self.join_names();
+        if !self.described.is_empty() {
+            // Lbx's own folder, which is no step of the change.
+            state.folder(trash::FOLDER)?;
+        }
+        let ways = self.ways()?;
+        self.lock_all()?;
+        if self.session.seq == 0 {
+            // Now, while the files still have their old bytes and nothing lies beside them.
+            let at_hand = at_hand(&self.files);
+            record::baseline(self.engine, &self.entry, &at_hand);
+        }
+        let mut prepared = Prepared::default();
+        let outcome = self
+            .prepare(&state, ways, &mut prepared)
+            .and_then(|()| self.put_in_force_and_mark(&state, &prepared));
+        let marks = match outcome {
+            Ok(marks) => marks,
+            Err(error) => {
+                prepared.discard();
+                across::clear(
+                    Ground { workspace: &self.engine.workspace, state: &state },
+                    &self.moves,
+                    false,
+                );
+                return Err(error);
+            }
+        };
+        let ground = Ground { workspace: &self.engine.workspace, state: &state };
+        if let Err(error) = ground.carry_out_all(&self.entry.steps, 0) {
+            let error = self.after_failure(&state, error);
+            if error.is_applied() {
+                self.note_changed();
+            }
+            return Err(error);
+        }
+        let synced = ground.sync(&self.entry.steps, prepared.file_system.as_deref());
+        self.note_changed();
+        synced.map_err(Error::applied)?;
+        self.finish(&state, marks)
+    }
+
+    /// Refuses, where the policy says so, a file with several names. It is a path not to be
+    /// written, so the kind is `protected_path`: it is a regular file, and readable.
+    fn must_have_one_name(&self) -> Result<(), Error> {
+        if !self.engine.policy().refuses_hard_links() {
+            return Ok(());
+        }
+        match self.files.iter().find(|file| has_several_names(file)) {
+            None => Ok(()),
+            Some(file) => {
+                let shown = file.seen.current.place.shown();
+                let source = self.engine.policy().source_of(Key::HardLinks);
+                let message = format!(
+                    "{shown} has several hard links, and the policy refuses to change such a file (hard_links = \"refuse\", {source})"
+                );
+                Err(Error::new(ErrorKind::ProtectedPath, message).at(shown).suggest(format!(
+                    "Leave {shown} as it is, and tell the user: only a copy of its own may be changed."
+                )))
+            }
+        }
+    }
+
+    /// Writes backups and new bytes aside, and plans the steps.
+    fn prepare(&mut self, state: &State, ways: Ways, prepared: &mut Prepared) -> Result<(), Error> {
+        let mut warnings = Vec::new();
+        self.write_aside(state, &ways, prepared, &mut warnings)?;
+        self.copy_across(state, &ways)?;
+        let mut intent = self.intent(prepared);
+        self.prepare_descriptions(state, prepared, &mut intent)?;
+        intent.made.extend(ways.made);
+        (intent.cleared, intent.vacated) = self.leaving_folders();
+        intent.moves.clone_from(&self.moves);
+        let id = self.entry.id.clone();
+        let steps = plan(intent, |number| Location::in_state(HELD_FOLDER, &format!("{id}-held-{number}")));
+        self.entry.set_steps(steps, state.path());
+        if self.entry.moves.iter().any(|moved| moved.via.is_some()) {
+            state.folder(HELD_FOLDER)?;
+        }
+        prepared.entry = Some(self.entry.prepare(state)?);
+        for warning in warnings {
+            self.engine.warn(warning);
+        }
+        Ok(())
+    }
+
+    /// What the files of the change are to come to.
+    fn intent(&self, prepared: &Prepared) -> Intent {
+        let mut intent = Intent::default();
+        for (number, file) in self.files.iter().enumerate() {
+            let at = self.location(file.seen.current.place.path());
+            let staged = prepared.staged.get(&number);
+            let before = before_of(&self.engine.workspace, &file.seen.current, staged.is_none());
+            match (file.after.as_ref().zip(staged), before) {
+                (Some((after, staged)), before) => intent.files.push(NewFile {
+                    at,
+                    staged: staged.at.clone(),
+                    before,
+                    after: Version {
+                        sha256: after.sha256,
+                        size: after.bytes.len() as u64,
+                        mode: staged.mode,
+                        identity: None,
+                    },
+                }),
+                (None, Some(before)) => intent.removed.push((at, before)),
+                (None, None) => {}
+            }
+        }
+        intent
+    }
+
+    /// Writes backups and new bytes aside.
+    fn write_aside(
+        &self,
+        state: &State,
+        ways: &Ways,
+        prepared: &mut Prepared,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Error> {
+        let stage = Stage::new(&self.engine.workspace, state, &self.entry.id)?;
+        prepared.file_system = Some(stage.file_system());
+        let mut backups = backup::Folders::new(state)?;
+        for bytes in &self.kept {
+            prepared.backups.extend(backups.prepare(Sha256::of(bytes), bytes)?);
+        }
+        for (number, file) in self.files.iter().enumerate() {
+            let current = &file.seen.current;
+            if current.exists() {
+                prepared.backups.extend(backups.prepare(current.sha256, &current.bytes)?);
+            }
+            if let Some(after) = &file.after {
+                let parent = current.place.path().parent().unwrap_or_default();
+                let nearest = ways.nearest.get(&parent).cloned().unwrap_or_default();
+                let new = New {
+                    shown: current.place.shown(),
+                    bytes: &after.bytes,
+                    mode: after.mode,
+                    identity: after.identity.as_ref(),
+                };
+                let origin = file.origin.as_ref().map(|origin| &origin.original);
+                let original = origin.or(current.original.as_ref());
+                let staged = stage.write(&number.to_string(), &nearest, original, &new, warnings)?;
+                prepared.staged.insert(number, staged);
+            }
+            warn_of_links(file, warnings);
+        }
+        Ok(())
+    }
+
+    /// Writes the descriptions of what goes to the trash aside.
+    fn prepare_descriptions(
+        &self,
+        state: &State,
+        prepared: &mut Prepared,
+        intent: &mut Intent,
+    ) -> Result<(), Error> {
+        let stage = Stage::new(&self.engine.workspace, state, &self.entry.id)?;
+        for (number, entry) in self.described.iter().enumerate() {
+            let bytes = serde_json::to_vec(entry).map_err(|error| Error::internal(error.to_string()))?;
+            let staged = stage.write_own(&format!("trash-{number}"), &bytes)?;
+            let (at, size, mode) =
+                (self.location(&entry.description(state)), bytes.len() as u64, staged.mode);
+            let after = Version { sha256: Sha256::of(&bytes), size, mode, identity: None };
+            intent.files.push(NewFile { at, staged: staged.at.clone(), before: None, after });
+            prepared.descriptions.push(staged);
+        }
+        Ok(())
+    }
+
+    /// Puts the change in force, and finds out what the caller knows then: of a large file while the
+    /// disk is at work.
+    fn put_in_force_and_mark(&self, state: &State, prepared: &Prepared) -> Result<Marks, Error> {
+        let (files, moves, session) = (&self.files, &self.entry.moves, &self.session);
+        let marks = || marks::after(files, moves, session);
+        if !files.iter().any(is_large) {
+            self.put_in_force(state, prepared)?;
+            return Ok(marks());
+        }
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, marks);
+            self.put_in_force(state, prepared)?;
+            Ok(thread.ok().and_then(|thread| thread.join().ok()).unwrap_or_else(marks))
+        })
+    }
+
+    /// Makes everything prepared durable, then the journal entry binding.
+    fn put_in_force(&self, state: &State, prepared: &Prepared) -> Result<(), Error> {
+        let io =
+            |source: std::io::Error| Error::io("sync", crate::engine::store::state::STATE_FOLDER, source);
+        let staged = prepared.staged.values().chain(&prepared.descriptions);
+        let files = staged.map(|staged| &staged.file);
+        let files = files.chain(prepared.backups.iter().map(|backup| &backup.file));
+        let files: Vec<&File> = files.chain(prepared.entry.iter().map(|entry| &entry.file)).collect();
+        sync_many(&files, prepared.file_system.as_deref()).map_err(io)?;
+        for pending in &prepared.backups {
+            pending.publish()?;
+        }
+        let Some(entry) = &prepared.entry else {
+            return Err(Error::internal("a change without an entry"));
+        };
+        entry.publish()?;
+        let mut folders: Vec<&OwnedFd> = prepared.backups.iter().map(|backup| &*backup.folder).collect();
+        // They share the folders, of which there are 256 at most.
+        folders.sort_by_key(|folder| folder.as_raw_fd());
+        folders.dedup_by_key(|folder| folder.as_raw_fd());
+        folders.push(&entry.folder);
+        let staging = state.folder(super::stage::FOLDER)?;
+        folders.push(&staging);
+        let grown = state.take_grown();
+        folders.extend(&grown);
+        let synced = sync_many(&folders, prepared.file_system.as_deref());
+        let outcome = synced.map_err(io).and_then(|()| self.must_be_unchanged());
+        if outcome.is_err() {
+            // Not a byte of the workspace has changed, so the entry must not come into force later.
+            self.entry.discard(state)?;
+        }
+        outcome
+    }
+
+    /// Refuses where a file is no longer the one that was read: another program is at work.
+    fn must_be_unchanged(&self) -> Result<(), Error> {
+        for file in &self.files {
+            let current = &file.seen.current;
+            let Some(original) = &current.original else {
+                continue;
+            };
+            let now = fs::open_beneath(self.engine.workspace.root_fd(), current.place.path(), fs::LOOK)
+                .and_then(rustix::fs::fstat);
+            let same = now.is_ok_and(|now| fs::is_unchanged(&original.stat, &now));
+            if !same {
+                let shown = current.place.shown();
+                return Err(Error::new(
+                    ErrorKind::StaleFile,
+                    format!("{shown} was changed by another program during this call"),
+                )
+                .at(shown));
+            }
+        }
+        Ok(())
+    }
+
+    /// What to answer when a rename failed: the change is rolled back, or, failing that, left to
+    /// the next call.
+    fn after_failure(&self, state: &State, error: Error) -> Error {
+        match recover::take_back(Ground { workspace: &self.engine.workspace, state }, &self.entry) {
+            Ok(()) => {
+                across::clear(Ground { workspace: &self.engine.workspace, state }, &self.moves, false);
+                error
+            }
+            Err(_) => error.applied(),
+        }
+    }
+
+    /// Notes for the audit log what the change did.
+    fn note_changed(&mut self) {
+        self.engine.note_changed(audit_files(&self.entry), Some(&self.entry.id));
+        self.engine.note_gate(self.entry.gate.as_deref());
+    }
+
+    /// What follows a change that stands: marks, snapshot, history.
+    fn finish(mut self, state: &State, mut marks: Marks) -> Result<(), Error> {
+        let ahead = std::mem::take(&mut self.worker).finish();
+        note_blobs(&mut marks, &self.files, &ahead);
+        self.set_marks(state, marks);
+        let moved = ForSnapshot::of(&self.engine.workspace, state, &self.entry).unwrap_or_else(|error| {
+            self.engine.warn(format!("the snapshot lacks what moved: {}", error.message()));
+            ForSnapshot::default()
+        });
+        let files = moved.files_with(snapshot_files(&self.files, &self.entry, &self.state_path));
+        let record = Record { entry: &self.entry, files, folders: moved.folders(), ahead };
+        let outcome = record::record(self.engine, &record);
+        // Before the entry is closed: whoever finds it open looks whether the record is there.
+        self.engine.audit(&self.entry.tool, outcome.as_ref().err());
+        if let Err(error) = self.entry.close(state) {
+            self.engine.warn(format!(
+                "the change stands, but its journal entry could not be closed: {}",
+                error.message()
+            ));
+        } else {
+            across::clear(Ground { workspace: &self.engine.workspace, state }, &self.moves, true);
+            stage::forget_beside(state, &self.entry.id, &self.entry.steps);
+        }
+        outcome
+    }
+
+    /// Puts into the session what the caller knows of the files now.
+    fn set_marks(&mut self, state: &State, Marks { set, forgotten }: Marks) {
+        let seq = self.entry.seq;
+        let updated = session::update(state, self.engine.session(), |session| {
+            session.seq = session.seq.max(seq);
+            session.exchange_marks(&forgotten, set);
+        });
+        match updated {
+            Ok(warning) => self.engine.warn_if(warning),
+            Err(error) => self.engine.warn(format!(
+                "the change stands, but the session could not note it, so read the file again before the next change: {}",
+                error.message()
+            )),
+        }
+    }
+}
+
+/// What the audit log has of a change.
+pub(in crate::engine) fn audit_files(entry: &Entry) -> Vec<AuditFile> {
+    let sha256 = |version: &Option<Version>| version.as_ref().map(|version| version.sha256);
+    let files = entry.files.iter().map(|file| AuditFile {
+        path: file.path.to_string(),
+        old_sha256: sha256(&file.before),
+        new_sha256: sha256(&file.after),
+    });
+    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
+    let moved = moved.map(|path| AuditFile { path: path.to_string(), old_sha256: None, new_sha256: None });
+    files.chain(moved).collect()
+}
+
+/// Both sides of each file, for the snapshot.
+fn snapshot_files<'a>(files: &'a [Planned], entry: &Entry, state: &WorkspacePath) -> Vec<record::File<'a>> {
+    let modes: BTreeMap<&WorkspacePath, u32> =
+        entry.files.iter().filter_map(|file| Some((&file.path, file.after.as_ref()?.mode))).collect();
+    let mode = |file: &Planned| modes.get(file.seen.current.place.path()).copied();
+    let is_own = |file: &&Planned| !file.seen.current.place.path().is_within(state);
+    let sides = |file: &'a Planned| record::File {
+        path: file.seen.current.place.path(),
+        before: file.seen.current.mode().map(|mode| (mode, &**file.seen.current.bytes)),
+        after: file.after.as_ref().zip(mode(file)).map(|(after, mode)| (mode, &**after.bytes)),
+    };
+    files.iter().filter(is_own).map(sides).collect()
+}
+
+/// Notes with the marks which blobs their bytes are, where these were worked out.
+fn note_blobs(marks: &mut Marks, files: &[Planned], ahead: &AllAhead) {
+    for file in files.iter().filter(|file| is_large(file)) {
+        let path = file.seen.current.place.path();
+        let Some((after, ahead)) = file.after.as_ref().zip(ahead.get(path.as_bytes())) else {
+            continue;
+        };
+        let is_of_it = |mark: &&mut Mark| mark.path == *path && mark.sha256 == after.sha256;
+        if let Some(mark) = marks.set.iter_mut().find(is_of_it) {
+            mark.blob = ahead.id(&after.bytes);
+        }
+    }
+}
+
+/// The large files that stand there, whose bytes need not be read again.
+fn at_hand(files: &[Planned]) -> AtHand {
+    let regular = files.iter().filter_map(|file| {
+        let current = &file.seen.current;
+        let original = current.original.as_ref().filter(|it| fs::is_regular(&it.stat))?;
+        let bytes = Some(current.shared_bytes()).filter(|bytes| bytes.len() >= LARGE_BYTES)?;
+        Some((original.path.as_bytes().to_vec(), (original.stat, bytes)))
+    });
+    regular.collect()
+}
+
+/// Whether a file's new bytes take time to look through.
+fn is_large(file: &Planned) -> bool {
+    file.after.as_ref().is_some_and(|after| after.bytes.len() >= LARGE_BYTES)
+}
+
+/// What the journal has of a file as it stands; of one that `goes`, all that a new one would lack.
+fn before_of(workspace: &Workspace, current: &Current, goes: bool) -> Option<Version> {
+    Some(Version {
+        sha256: current.sha256,
+        size: current.bytes.len() as u64,
+        mode: current.mode()?,
+        identity: goes.then(|| identity_of(workspace, current)).flatten(),
+    })
+}
+
+/// What a file that is to be deleted is besides its bytes and mode.
+fn identity_of(workspace: &Workspace, current: &Current) -> Option<Identity> {
+    let original = current.original.as_ref().filter(|it| fs::is_regular(&it.stat))?;
+    let (file, stat) = workspace.open_regular(&original.path, current.place.shown()).ok()?;
+    Identity::of(&file, &stat)
+}
+
+/// Whether a file that is to be changed has other names.
+fn has_several_names(file: &Planned) -> bool {
+    file.after.is_some() && file.seen.current.original.as_ref().is_some_and(|it| it.stat.st_nlink > 1)
+}
+
+/// Says that the other names of a replaced file keep its old bytes.
+fn warn_of_links(file: &Planned, warnings: &mut Vec<String>) {
+    if let Some(original) = file.seen.current.original.as_ref().filter(|_| has_several_names(file)) {
+        warnings.push(format!(
+            "{} has {} hard links: it was replaced, and its other names keep the old bytes",
+            file.seen.current.place.shown(),
+            original.stat.st_nlink
+        ));
+    }
+}

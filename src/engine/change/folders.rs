@@ -1,0 +1,168 @@
+//! The folders that a change makes and removes.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::Change;
+use super::identity::Identity;
+use crate::engine::journal::FolderEntry;
+use crate::engine::journal::steps::Folder;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::error::Error;
+
+/// Flags for finding out whether there is a folder.
+const IS_FOLDER: OFlags = fs::LOOK.union(OFlags::DIRECTORY);
+
+/// The folders that a change makes and removes.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Folders {
+    /// Those that are to be there in the end, whatever is put into them.
+    wanted: Vec<FolderEntry<WorkspacePath>>,
+    /// Those that go before something else takes their names, innermost first.
+    cleared: Vec<WorkspacePath>,
+    /// Those that go in the end where they are empty, innermost first.
+    vacated: Vec<WorkspacePath>,
+}
+
+/// The folders on the way to the files of a change.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Ways {
+    /// Those that are missing, outermost first.
+    pub made: Vec<Folder>,
+    /// The deepest one that exists, by the folder that a file is in.
+    pub nearest: BTreeMap<WorkspacePath, WorkspacePath>,
+}
+
+impl Change<'_> {
+    /// Says which folders are to be there in the end, outermost first, with what they are besides
+    /// their names.
+    pub fn set_folders(&mut self, folders: Vec<FolderEntry<WorkspacePath>>) {
+        let stays = |folder: &FolderEntry<WorkspacePath>| {
+            self.is_folder(&folder.path)
+                && self.standing(&folder.path).is_some_and(|real| !self.folders.cleared.contains(&real))
+        };
+        self.folders.wanted = folders.into_iter().filter(|folder| !stays(folder)).collect();
+    }
+
+    /// Adds folders that go before something else takes the name of one of them, innermost first.
+    pub fn add_cleared(&mut self, folders: Vec<WorkspacePath>) {
+        self.folders.cleared.extend(folders);
+    }
+
+    /// Adds folders that go in the end where they are empty, innermost first.
+    pub fn add_vacated(&mut self, folders: Vec<WorkspacePath>) {
+        // One that is gone already must not come back when the change is rolled back.
+        let vacated = folders.into_iter().filter(|folder| self.is_folder(folder)).collect::<Vec<_>>();
+        self.folders.vacated.extend(vacated);
+    }
+
+    /// The folders that the change itself names: those that it makes or removes.
+    pub(in crate::engine) fn named_folders(&self) -> impl Iterator<Item = &WorkspacePath> {
+        let Folders { wanted, cleared, vacated } = &self.folders;
+        wanted.iter().map(|folder| &folder.path).chain(cleared).chain(vacated)
+    }
+
+    /// Those that are to be there in the end.
+    pub(in crate::engine) fn wanted_folders(&self) -> Vec<WorkspacePath> {
+        self.folders.wanted.iter().map(|folder| folder.path.clone()).collect()
+    }
+
+    /// Whether a folder stands at a path once everything has moved.
+    fn is_folder(&self, folder: &WorkspacePath) -> bool {
+        self.standing(folder)
+            .is_some_and(|real| fs::open_beneath(self.engine.workspace.root_fd(), &real, IS_FOLDER).is_ok())
+    }
+
+    /// The folders that the change removes, as they are now: those that go before something else takes
+    /// their names, and those that go in the end.
+    pub(in crate::engine) fn leaving_folders(&self) -> (Vec<Folder>, Vec<Folder>) {
+        let dressed = |path: &WorkspacePath, real: Option<WorkspacePath>| {
+            let opened = real.and_then(|real| self.engine.workspace.open_folder(&real).ok());
+            let stat = opened.as_ref().and_then(|folder| rustix::fs::fstat(folder).ok());
+            let identity = opened.zip(stat).and_then(|(folder, stat)| Identity::of(&folder, &stat));
+            FolderEntry { path: self.location(path), mode: stat.as_ref().map(fs::mode_of), identity }
+        };
+        let cleared = self.folders.cleared.iter().map(|path| dressed(path, Some(path.clone())));
+        let vacated = self.folders.vacated.iter().map(|path| dressed(path, self.standing(path)));
+        (cleared.collect(), vacated.collect())
+    }
+
+    /// The folders that the change has to make, and where its files can wait.
+    ///
+    /// # Errors
+    /// `not_a_directory` where a file is in the way, or the system's.
+    pub(in crate::engine) fn ways(&self) -> Result<Ways, Error> {
+        let removed = self.removed_paths();
+        let mut ways = Ways::default();
+        // As bytes: by components, a path of thousands of folders would take minutes.
+        let mut known: HashSet<Vec<u8>> = HashSet::new();
+        for folder in &self.folders.wanted {
+            if known.insert(folder.path.as_bytes().to_vec()) {
+                let path = self.location(&folder.path);
+                ways.made.push(Folder { path, mode: folder.mode, identity: folder.identity.clone() });
+            }
+        }
+        let files = self.files.iter().filter(|file| file.after.is_some());
+        let files = files.map(|file| file.seen.current.place.path().clone());
+        let moved = self.pieces.iter().map(|piece| piece.at);
+        for path in files.chain(moved) {
+            let parent = path.parent().unwrap_or_default();
+            if ways.nearest.contains_key(&parent) {
+                continue;
+            }
+            let (nearest, missing) = self.folders_to(&parent, &removed)?;
+            for folder in missing {
+                if known.insert(folder.as_bytes().to_vec()) {
+                    ways.made.push(Folder::new(self.location(&folder)));
+                }
+            }
+            ways.nearest.insert(parent, nearest);
+        }
+        Ok(ways)
+    }
+
+    /// The deepest folder at or above `folder` that exists, and the missing ones from there to it,
+    /// outermost first. A file that this change removes counts as missing.
+    fn folders_to(
+        &self,
+        folder: &WorkspacePath,
+        removed: &BTreeSet<WorkspacePath>,
+    ) -> Result<(WorkspacePath, Vec<WorkspacePath>), Error> {
+        let mut missing = Vec::new();
+        let mut folder = folder.clone();
+        loop {
+            let real = self.standing(&folder);
+            let stays =
+                |real: &WorkspacePath| !removed.contains(real) && !self.folders.cleared.contains(real);
+            if let Some(real) = real.filter(stays) {
+                match fs::open_beneath(self.engine.workspace.root_fd(), &real, IS_FOLDER) {
+                    // Nothing can wait in a folder that moves away meanwhile.
+                    Ok(_) if real != folder => {
+                        missing.reverse();
+                        return Ok((WorkspacePath::root(), missing));
+                    }
+                    Ok(_) => break,
+                    Err(Errno::NOENT) => {}
+                    // Where a file or symlink stood that this change removes.
+                    Err(Errno::NOTDIR | Errno::LOOP) if is_below_one_of(removed, &real) => {}
+                    Err(errno) => {
+                        let shown = self.engine.workspace.shown(&folder);
+                        return Err(Error::io("open the folder", shown, errno));
+                    }
+                }
+            }
+            let parent = folder.parent().unwrap_or_default();
+            missing.push(std::mem::replace(&mut folder, parent));
+        }
+        missing.reverse();
+        Ok((folder, missing))
+    }
+}
+
+/// Whether a path is one of `others` or lies below one.
+fn is_below_one_of(others: &BTreeSet<WorkspacePath>, path: &WorkspacePath) -> bool {
+    std::iter::successors(Some(path.clone()), WorkspacePath::parent).any(|path| others.contains(&path))
+}

@@ -1,0 +1,335 @@
+//! The gate: nobody changes bytes that were not seen.
+
+use serde_json::{Value, json};
+
+use super::Change;
+use super::look::Current;
+use super::marks::body_of;
+use crate::engine::policy::Gate;
+use crate::engine::policy::settings::Key;
+use crate::engine::store::session::Lines;
+use crate::engine::workspace::resolve::Place;
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+use crate::text::lines;
+
+/// Size of the diff in a `stale_file`, in bytes.
+const STALE_DIFF_BYTES: usize = 2000;
+/// Ranges of lines that a refusal names.
+const RANGES_LISTED: usize = 20;
+
+/// What a tool is about to do to a file, for the gate's message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Intent {
+    /// Change a part of it.
+    Edit,
+    /// Replace all of it.
+    Overwrite,
+}
+
+impl Intent {
+    /// The verb in `refusing to … PATH: Read it first`.
+    const fn verb(self) -> &'static str {
+        match self {
+            Self::Edit => "edit",
+            Self::Overwrite => "overwrite",
+        }
+    }
+}
+
+/// Which lines a caller must have seen before it may change a file.
+#[derive(Clone, Copy)]
+pub enum Needs<'a> {
+    /// Any: the request names the bytes that it replaces, or replaces none.
+    Any,
+    /// Any; of a file that was not read at all these lines would do, or all where there are none.
+    AnySuchAs(&'a dyn Fn() -> Option<(u64, u64)>),
+    /// These, which the change removes without naming them.
+    Lines(&'a [(u64, u64)]),
+    /// All, since all go.
+    All,
+}
+
+impl Needs<'_> {
+    /// What the tool is about to do.
+    const fn intent(self) -> Intent {
+        match self {
+            Self::Any | Self::AnySuchAs(_) | Self::Lines(_) => Intent::Edit,
+            Self::All => Intent::Overwrite,
+        }
+    }
+
+    /// The lines to read, from the first to the last, where nothing was read; `None` for all.
+    fn smallest(self, current: &Current) -> Option<(u64, u64)> {
+        match self {
+            Self::AnySuchAs(lines) => lines(),
+            Self::Lines(_) => {
+                let lines = self.unseen(&Lines::default(), current);
+                lines.first().zip(lines.last()).map(|(first, last)| (first.0, last.1))
+            }
+            Self::Any | Self::All => None,
+        }
+    }
+
+    /// The needed lines of a file that are not among those `shown`.
+    fn unseen(self, shown: &Lines, current: &Current) -> Vec<(u64, u64)> {
+        match self {
+            Self::Any | Self::AnySuchAs(_) => Vec::new(),
+            Self::Lines(lines) => {
+                lines.iter().flat_map(|&(first, last)| shown.missing(first, last)).collect()
+            }
+            Self::All => shown.missing(1, lines::count(&body_of(&current.bytes))),
+        }
+    }
+}
+
+/// What a caller lacks to change a file.
+enum Missing {
+    /// It has not read it: these lines would do, or all.
+    Read(Option<(u64, u64)>),
+    /// It has read other bytes, with this SHA-256.
+    Fresh(Sha256),
+    /// It has not been shown these lines; where there are none, it lacks nothing.
+    Lines(Vec<(u64, u64)>),
+}
+
+/// A file that may be changed: it was checked, or needs no check.
+pub struct Seen {
+    /// The file.
+    pub(in crate::engine) current: Current,
+    /// Whether the caller proved to have seen its bytes.
+    pub(in crate::engine) proved: bool,
+}
+
+impl Seen {
+    /// The file.
+    #[must_use]
+    pub fn current(&self) -> &Current {
+        &self.current
+    }
+}
+
+impl Change<'_> {
+    /// Checks a SHA-256 that the caller gave for what it is about to move.
+    ///
+    /// # Errors
+    /// `stale_file`, or `invalid_request` for anything but a file.
+    pub fn must_have_sha256(&self, place: &Place, expected: Option<Sha256>) -> Result<(), Error> {
+        let Some(expected) = expected else {
+            return Ok(());
+        };
+        match self.sha256_at(place)? {
+            Some(actual) if actual == expected => Ok(()),
+            Some(actual) => Err(Error::new(
+                ErrorKind::StaleFile,
+                format!("{} has changed since it was read", place.shown()),
+            )
+            .at(place.shown())
+            .detail("expected_sha256", expected.to_hex())
+            .detail("actual_sha256", actual.to_hex())),
+            None => Err(Error::invalid(format!(
+                "expected_sha256 is that of a file, and {} is none",
+                place.shown()
+            ))
+            .at(place.shown())
+            .detail("field", "expected_sha256")),
+        }
+    }
+
+    /// The gate: lets the caller go on only where it has seen the bytes that stand there.
+    ///
+    /// `needs` says which lines it must have seen. The policy may let the caller go on without proof; a
+    /// SHA-256 that it gives is checked all the same.
+    ///
+    /// # Errors
+    /// `not_read` or `stale_file`.
+    pub fn prove(
+        &mut self,
+        current: Current,
+        expected: Option<Sha256>,
+        needs: Needs<'_>,
+    ) -> Result<Seen, Error> {
+        if let Some(expected) = expected {
+            if current.exists() && current.sha256 == expected {
+                return Ok(Seen { current, proved: true });
+            }
+            return Err(self.stale(&current, expected));
+        }
+        if !current.exists() {
+            return Ok(Seen { current, proved: true });
+        }
+        let intent = needs.intent();
+        let mark = self.session.mark(current.place.path());
+        let missing = match mark {
+            Some(mark) if mark.sha256 == current.sha256 => {
+                Missing::Lines(needs.unseen(&mark.lines, &current))
+            }
+            Some(mark) => Missing::Fresh(mark.sha256),
+            None => Missing::Read(needs.smallest(&current)),
+        };
+        if matches!(&missing, Missing::Lines(lines) if lines.is_empty()) {
+            return Ok(Seen { current, proved: true });
+        }
+        if self.gate() != Gate::Strict {
+            self.let_through(current.place.shown(), &missing, intent);
+            return Ok(current.without_proof());
+        }
+        Err(match missing {
+            Missing::Fresh(seen) => self.stale(&current, seen),
+            Missing::Read(range) => self.not_read(&current, intent, range, &[]),
+            Missing::Lines(lines) => {
+                let range = lines.first().zip(lines.last()).map(|(first, last)| (first.0, last.1));
+                self.not_read(&current, intent, range, &lines)
+            }
+        })
+    }
+
+    /// The gate again for a file that passed it, now that it is known which lines the change removes.
+    ///
+    /// # Errors
+    /// As [`Self::prove`].
+    pub fn prove_more(
+        &mut self,
+        seen: Seen,
+        expected: Option<Sha256>,
+        needs: Needs<'_>,
+    ) -> Result<Seen, Error> {
+        let proved = self.prove(seen.current, expected, needs)?;
+        Ok(Seen { proved: proved.proved && seen.proved, ..proved })
+    }
+
+    /// The refusal of a file of which too little was read: the lines of `range`, or all; `lines` are
+    /// those that were not shown, where the rest was.
+    fn not_read(
+        &self,
+        current: &Current,
+        intent: Intent,
+        range: Option<(u64, u64)>,
+        lines: &[(u64, u64)],
+    ) -> Error {
+        let shown = current.place.shown();
+        let which = if lines.is_empty() {
+            String::new()
+        } else {
+            format!(" ({} not shown in this session)", named(lines))
+        };
+        let message = format!("refusing to {} {shown}: Read it first{which}", intent.verb());
+        let (what, command) = self.smallest_read(current, range);
+        let error = Error::new(ErrorKind::NotRead, message).at(shown).suggest_running(
+            format!("Read {what}"),
+            command,
+            ", then repeat the call.",
+        );
+        if lines.is_empty() {
+            return error;
+        }
+        let listed: Vec<Value> =
+            lines.iter().take(RANGES_LISTED).map(|&(first, last)| json!([first, last])).collect();
+        error.detail("unseen_lines", listed).detail("total_lines", lines::count(&body_of(&current.bytes)))
+    }
+
+    /// What the policy makes of a change without proof.
+    #[must_use]
+    pub fn gate(&self) -> Gate {
+        self.engine.policy().gate()
+    }
+
+    /// Warns, where the policy wants that, of what the gate would have refused.
+    fn let_through(&mut self, shown: &str, missing: &Missing, intent: Intent) {
+        self.entry.gate = Some(self.engine.policy().gate().name().to_owned());
+        if self.gate() == Gate::Warn {
+            let what = match missing {
+                Missing::Fresh(_) => "has changed since it was read",
+                Missing::Read(_) => "was not read in this session",
+                Missing::Lines(_) => "was not read whole in this session",
+            };
+            let source = self.engine.policy().source_of(Key::Gate);
+            let verb = intent.verb();
+            self.engine.warn(format!(
+                "{shown} {what}; the policy lets you {verb} it all the same (gate = \"warn\", {source})"
+            ));
+        }
+    }
+
+    /// The smallest read that would do, in words and as a command.
+    fn smallest_read(&self, current: &Current, needed: Option<(u64, u64)>) -> (String, String) {
+        let shown = current.place.shown();
+        let path = quoted(shown);
+        if crate::text::content::looks_binary(&current.bytes) {
+            return (shown.to_owned(), format!("lbx read {path} --binary base64 --max-bytes 0"));
+        }
+        let Some((first, last)) = needed else {
+            return (shown.to_owned(), format!("lbx read {path}"));
+        };
+        let what = if first == last {
+            format!("line {first} of {shown}")
+        } else {
+            format!("lines {first} to {last} of {shown}")
+        };
+        let mut command = format!("lbx read {path} --start-line {first} --end-line {last}");
+        let body = body_of(&current.bytes);
+        let mut needed = lines::lines(&body).zip(1..).skip_while(|(_, line)| *line < first);
+        let bound = self.engine.policy().max_bytes() / 2;
+        if bound > 0 && needed.any(|(line, number)| number <= last && line.len() > bound) {
+            // A line that no answer of the usual size shows whole.
+            command.push_str(" --max-bytes 0");
+        }
+        (what, command)
+    }
+
+    /// The refusal of a file whose bytes are not those that the caller has seen.
+    #[must_use]
+    pub fn stale(&self, current: &Current, expected: Sha256) -> Error {
+        let shown = current.place.shown();
+        let message = if current.exists() {
+            format!("{shown} has changed since it was read")
+        } else {
+            format!("{shown} does not exist, but `expected_sha256` was given")
+        };
+        let actual = current.exists().then(|| current.sha256.to_hex());
+        let mut error = Error::new(ErrorKind::StaleFile, message)
+            .at(shown)
+            .command(format!("lbx read {}", quoted(shown)))
+            .detail("expected_sha256", expected.to_hex())
+            .detail("actual_sha256", actual);
+        if let Some(seen) = self.bytes_seen(current.place.path(), expected)
+            && current.exists()
+        {
+            let diff = crate::text::diff::unified(
+                &format!("{shown} (as read)"),
+                &format!("{shown} (now)"),
+                &seen,
+                &current.bytes,
+                STALE_DIFF_BYTES,
+            );
+            error = error.detail("diff", diff);
+        }
+        error
+    }
+}
+
+/// Lines in words: `lines 3 to 5 and line 9 were`.
+fn named(lines: &[(u64, u64)]) -> String {
+    let one = |&(first, last): &(u64, u64)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    let mut named: Vec<String> = lines.iter().take(RANGES_LISTED).map(one).collect();
+    if lines.len() > named.len() {
+        named.push("…".to_owned());
+    }
+    match lines {
+        [(first, last)] if first == last => format!("line {first} was"),
+        _ => format!("lines {} were", named.join(", ")),
+    }
+}
+
+/// A path as a shell takes it.
+#[must_use]
+pub fn quoted(path: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:@%,".contains(&byte);
+    if !path.is_empty() && path.bytes().all(is_plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    }
+}

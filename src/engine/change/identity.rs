@@ -1,0 +1,162 @@
+//! What a file or folder is besides its bytes: owner, extended attributes (access control lists among them), mode.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustix::fs::{Gid, Mode, Stat, Uid, XattrFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::stage::{New, Original};
+use crate::engine::workspace::fs;
+
+/// Size of one extended attribute (Linux, `XATTR_SIZE_MAX`).
+const XATTR_BYTES_MAX: usize = 64 << 10;
+
+/// Owner and attributes of a file or folder that a change deletes, so that an undo can give them back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// User id.
+    owner: u32,
+    /// Group id.
+    group: u32,
+    /// Extended attributes: names, and values in base64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    attributes: Vec<(String, String)>,
+}
+
+impl Identity {
+    /// That of an open file or folder; `None` where a new one would have the same.
+    #[must_use]
+    pub fn of(file: impl AsFd, stat: &Stat) -> Option<Self> {
+        let file = file.as_fd();
+        let attributes: Vec<(String, String)> = names_of(file)
+            .into_iter()
+            .filter_map(|name| Some((String::from_utf8(name.clone()).ok()?, value_of(file, &name).ok()?)))
+            .map(|(name, value)| (name, STANDARD.encode(value)))
+            .collect();
+        let (owner, group) = (stat.st_uid, stat.st_gid);
+        let is_mine = owner == rustix::process::geteuid().as_raw()
+            && group == rustix::process::getegid().as_raw()
+            && attributes.is_empty();
+        (!is_mine).then_some(Self { owner, group, attributes })
+    }
+
+    /// Gives it to an open file or folder, as far as that is allowed.
+    fn give_to(&self, file: BorrowedFd<'_>, warnings: &mut Vec<String>) -> Result<(), Errno> {
+        keep_owner(file, (self.owner, self.group), warnings)?;
+        let values = self.attributes.iter().map(|(name, value)| {
+            (STANDARD.decode(value).map_err(|_| Errno::INVAL), name.clone().into_bytes())
+        });
+        keep_attributes(file, values, warnings);
+        Ok(())
+    }
+}
+
+/// Gives a folder the mode and the identity that it is to have, as far as that is allowed.
+///
+/// # Errors
+/// The system's.
+pub fn dress(folder: &OwnedFd, mode: Option<u32>, identity: Option<&Identity>) -> Result<(), Errno> {
+    if let Some(identity) = identity {
+        identity.give_to(folder.as_fd(), &mut Vec::new())?;
+    }
+    match mode {
+        // Where it is right already nothing is asked of a file system that may have no modes.
+        Some(mode) if fs::mode_of(&rustix::fs::fstat(folder)?) != mode => {
+            rustix::io::retry_on_intr(|| rustix::fs::fchmod(folder, Mode::from_raw_mode(mode)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Gives `file` the original's owner, extended attributes and mode; answers the mode.
+///
+/// Without an original, those that `new` brings. What could not be kept is added to `warnings`.
+///
+/// # Errors
+/// The system's.
+pub fn give(
+    file: &File,
+    original: Option<(&Original, &File)>,
+    new: &New<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<u32, Errno> {
+    let fd = file.as_fd();
+    if let Some((original, model)) = original {
+        let model = model.as_fd();
+        keep_owner(fd, (original.stat.st_uid, original.stat.st_gid), warnings)?;
+        let names = names_of(model);
+        keep_attributes(fd, names.into_iter().map(|name| (value_of(model, &name), name)), warnings);
+    } else if let Some(identity) = new.identity {
+        identity.give_to(fd, warnings)?;
+    }
+    let wanted = new.mode.or_else(|| original.map(|(original, _)| fs::mode_of(&original.stat)));
+    if let Some(mode) = wanted {
+        rustix::io::retry_on_intr(|| rustix::fs::fchmod(file, Mode::from_raw_mode(mode)))?;
+    }
+    rustix::fs::fstat(file).map(|stat| fs::mode_of(&stat))
+}
+
+/// Keeps owner and group where that is allowed.
+fn keep_owner(
+    file: BorrowedFd<'_>,
+    (owner, group): (u32, u32),
+    warnings: &mut Vec<String>,
+) -> Result<(), Errno> {
+    let mine = rustix::fs::fstat(file)?;
+    if (mine.st_uid, mine.st_gid) == (owner, group) {
+        return Ok(());
+    }
+    let (user, group) = (Uid::from_raw(owner), Gid::from_raw(group));
+    match rustix::io::retry_on_intr(|| rustix::fs::fchown(file, Some(user), Some(group))) {
+        Ok(()) => Ok(()),
+        Err(Errno::PERM) => {
+            // Another's file: the group alone may still be given.
+            let kept = rustix::fs::fchown(file, None, Some(group)).is_ok() && mine.st_uid == owner;
+            if !kept {
+                warnings.push(format!("the file's owner ({owner}) could not be kept"));
+            }
+            Ok(())
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Keeps extended attributes, each a value and a name, where that is allowed.
+fn keep_attributes(
+    file: BorrowedFd<'_>,
+    attributes: impl Iterator<Item = (Result<Vec<u8>, Errno>, Vec<u8>)>,
+    warnings: &mut Vec<String>,
+) {
+    let mut lost = Vec::new();
+    for (value, name) in attributes {
+        let kept = value.and_then(|value| rustix::fs::fsetxattr(file, &name, &value, XattrFlags::empty()));
+        if let Err(errno) = kept
+            && !(errno == Errno::PERM && name.starts_with(b"security."))
+        {
+            lost.push(String::from_utf8_lossy(&name).into_owned());
+        }
+    }
+    if !lost.is_empty() {
+        warnings.push(format!("extended attributes could not be kept: {}", lost.join(", ")));
+    }
+}
+
+/// The names of a file's extended attributes; none where the file system has none.
+fn names_of(file: BorrowedFd<'_>) -> Vec<Vec<u8>> {
+    let mut names = vec![0_u8; XATTR_BYTES_MAX];
+    let length = rustix::fs::flistxattr(file, &mut names[..]).unwrap_or(0);
+    names.truncate(length);
+    names.split(|&byte| byte == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect()
+}
+
+/// The value of an extended attribute.
+fn value_of(file: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    let mut value = vec![0_u8; XATTR_BYTES_MAX];
+    let length = rustix::fs::fgetxattr(file, name, &mut value[..])?;
+    value.truncate(length);
+    Ok(value)
+}

@@ -1,0 +1,142 @@
+//! Locks on the very files that a change replaces, beside the workspace's: two roots that hold one file
+//! (a nested repository, a submodule), and two accounts, never lose an update of it.
+//!
+//! A tool's first file is locked before it is read, so that calls on one file take turns. Of several the
+//! others are read without a lock: all are locked in one order before any is replaced, and a file that
+//! has changed since it was read is then refused.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::Stat;
+use rustix::io::Errno;
+
+use super::Change;
+use crate::engine::journal::steps::Location;
+use crate::engine::store::lock::{Asked, hold};
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::resolve::Place;
+use crate::error::{Error, ErrorKind};
+
+/// Tries to lock a file that others replace meanwhile.
+const TRIES: usize = 100;
+
+/// The lock on the first file that a change looks at.
+#[derive(Debug, Default)]
+pub(in crate::engine) enum FirstLock {
+    /// It has looked at none.
+    #[default]
+    Unasked,
+    /// There was nothing to be locked, or it is free again.
+    Free,
+    /// The file is locked, where its file system has locks.
+    Held(Stat, Option<File>),
+}
+
+impl Change<'_> {
+    /// Locks the file at a place, or the folder where one is to be made, unless the change has looked at
+    /// another before; answers the place as it is then.
+    ///
+    /// # Errors
+    /// `lock_timeout`, or the system's.
+    pub(in crate::engine) fn lock_first(&self, place: Place) -> Result<Place, Error> {
+        let mut first = self.first_lock.borrow_mut();
+        if self.dry_run || !matches!(*first, FirstLock::Unasked) {
+            return Ok(place);
+        }
+        for _ in 0..TRIES {
+            let Some((file, stat)) = self.to_be_locked(place.path()) else {
+                *first = FirstLock::Free;
+                return Ok(place);
+            };
+            let held = self.hold(file, place.shown())?;
+            // It may have been replaced, made or removed while this call waited.
+            let now = self.to_be_locked(place.path());
+            if now.is_some_and(|(_, now)| fs::is_same_file(&now, &stat)) {
+                *first = FirstLock::Held(stat, held);
+                let now = self.engine.workspace.place_of(place.path())?.stat().copied();
+                return Ok(Place::at(place.path().clone(), place.shown().to_owned(), now));
+            }
+        }
+        Err(Error::io("lock", place.shown(), Errno::AGAIN))
+    }
+
+    /// The regular file at a path, opened, or the nearest folder where nothing stands; `None` where there
+    /// is nothing to be locked.
+    fn to_be_locked(&self, path: &WorkspacePath) -> Option<(File, Stat)> {
+        let root = self.engine.workspace.root_fd();
+        let mut opened: Result<OwnedFd, Errno> = fs::open_beneath(root, path, fs::READ);
+        let mut folder = path.parent();
+        while let (Err(Errno::NOENT), Some(parent)) = (&opened, folder) {
+            opened = fs::open_beneath(root, &parent, fs::FOLDER);
+            folder = parent.parent();
+        }
+        let file = File::from(opened.ok()?);
+        let stat = rustix::fs::fstat(&file).ok()?;
+        (fs::is_regular(&stat) || fs::is_folder(&stat)).then_some((file, stat))
+    }
+
+    /// Takes the lock of an opened file, waiting until it is free; where the file system has no locks
+    /// there is none.
+    fn hold(&self, file: File, shown: &str) -> Result<Option<File>, Error> {
+        match hold(file, Some(self.engine.workspace.lock_wait())) {
+            Ok(Asked::Held(file)) => Ok(Some(file)),
+            Ok(Asked::Busy) => Err(Error::new(
+                ErrorKind::LockTimeout,
+                format!(
+                    "another process held a lock on {shown} for {} s",
+                    self.engine.workspace.lock_wait().as_secs()
+                ),
+            )
+            .at(shown)),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Locks every file that the change replaces, moves or removes, in the order of their inodes, which
+    /// is one for all; what is held until then is free meanwhile.
+    ///
+    /// # Errors
+    /// `lock_timeout`; `stale_file` where another file has come in the place of one that moves; or the
+    /// system's.
+    pub(in crate::engine) fn lock_all(&mut self) -> Result<(), Error> {
+        let mut files: BTreeMap<(u64, u64), (WorkspacePath, Stat)> = BTreeMap::new();
+        for file in &self.files {
+            let original = file.seen.current.original.as_ref().filter(|it| fs::is_regular(&it.stat));
+            files.extend(original.map(|it| ((it.stat.st_dev, it.stat.st_ino), (it.path.clone(), it.stat))));
+        }
+        for moved in self.moves.iter().filter(|moved| !moved.thing.is_folder) {
+            if let Location::File(path) = &moved.from
+                && let Some((_, stat)) = self.to_be_locked(path).filter(|(_, stat)| fs::is_regular(stat))
+            {
+                files.insert((stat.st_dev, stat.st_ino), (path.clone(), stat));
+            }
+        }
+        let first = self.first_lock.get_mut();
+        let held = if let FirstLock::Held(stat, Some(_)) = first { Some(*stat) } else { None };
+        if files.values().all(|(_, stat)| held.as_ref().is_some_and(|held| fs::is_same_file(held, stat))) {
+            return Ok(());
+        }
+        *first = FirstLock::Free;
+        let mut locks = Vec::with_capacity(files.len());
+        for (path, _) in files.into_values() {
+            let Some((file, _)) = self.to_be_locked(&path) else { continue };
+            locks.extend(self.hold(file, &self.engine.workspace.shown(&path))?);
+        }
+        self.locks = locks;
+        for moved in self.moves.iter().filter(|moved| !moved.thing.is_folder) {
+            let stands = fs::open_beneath(self.engine.workspace.root_fd(), moved.from.path(), fs::LOOK);
+            let inode = stands.and_then(rustix::fs::fstat).map(|stat| stat.st_ino);
+            if let Location::File(path) = &moved.from
+                && inode != Ok(moved.thing.inode)
+            {
+                let shown = self.engine.workspace.shown(path);
+                let message = format!("{shown} was changed by another program during this call");
+                return Err(Error::new(ErrorKind::StaleFile, message).at(shown));
+            }
+        }
+        Ok(())
+    }
+}

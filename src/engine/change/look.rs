@@ -1,0 +1,271 @@
+//! What stands at a path, read under the lock.
+
+use std::sync::Arc;
+
+use rustix::fs::{Access, AtFlags};
+
+use super::gate::Seen;
+use super::stage::Original;
+use super::{Change, FILE_BYTES_MAX};
+use crate::buffer::Buffer;
+use crate::engine::policy::settings::Key;
+use crate::engine::store::state::path_in;
+use crate::engine::store::trash;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::hashed;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::resolve::{Place, must_be_short, names_a_folder};
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+
+/// A file as it stands under the lock.
+pub struct Current {
+    /// Where it is.
+    pub(in crate::engine) place: Place,
+    /// Which file it is; `None` where there is none.
+    pub(in crate::engine) original: Option<Original>,
+    /// Its bytes; none where there is no file.
+    pub(in crate::engine) bytes: Arc<Buffer>,
+    /// Their SHA-256.
+    pub(in crate::engine) sha256: Sha256,
+}
+
+impl Current {
+    /// Where it is.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Whether there is a file.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.original.is_some()
+    }
+
+    /// Its bytes; none where there is no file.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The same, to be held while the file goes on to the gate.
+    #[must_use]
+    pub fn shared_bytes(&self) -> Arc<Buffer> {
+        Arc::clone(&self.bytes)
+    }
+
+    /// SHA-256 of its bytes.
+    #[must_use]
+    pub fn sha256(&self) -> Sha256 {
+        self.sha256
+    }
+
+    /// Its permission bits, or the type bits of a symlink; `None` where there is no file.
+    #[must_use]
+    pub fn mode(&self) -> Option<u32> {
+        self.original.as_ref().map(|original| fs::recorded_mode(&original.stat))
+    }
+
+    /// Whether it is a symlink that was looked at itself; its bytes are its target then.
+    #[must_use]
+    pub fn is_symlink(&self) -> bool {
+        self.mode().is_some_and(fs::is_symlink_mode)
+    }
+
+    /// Lets a tool go on that needs no proof, because it overwrites nothing.
+    #[must_use]
+    pub fn without_proof(self) -> Seen {
+        Seen { current: self, proved: false }
+    }
+}
+
+impl Change<'_> {
+    /// Looks at the file at `path`, or at the place where there is none yet.
+    ///
+    /// # Errors
+    /// `outside_workspace`, `protected_path`, `is_a_directory`, `not_a_regular_file`,
+    /// `permission_denied`, `too_large` above 512 MiB or what the policy says, or the system's.
+    pub fn look_at(&self, path: &std::path::Path) -> Result<Current, Error> {
+        self.look_at_place(self.engine.workspace.resolve(path)?)
+    }
+
+    /// Looks at a file in a place that was just resolved.
+    ///
+    /// # Errors
+    /// As [`Self::look_at`].
+    pub fn look_at_place(&self, place: Place) -> Result<Current, Error> {
+        self.must_be_writable(&place)?;
+        let place = self.lock_first(place)?;
+        if place.stat().is_none() {
+            must_be_short(place.path().as_path())?;
+            let sha256 = Sha256::of(b"");
+            return Ok(Current { place, original: None, bytes: Arc::default(), sha256 });
+        }
+        let (file, stat) = self.engine.workspace.open_file(&place)?;
+        self.must_be_allowed(&place)?;
+        self.read_all(place, file, stat)
+    }
+
+    /// Looks at the file or symlink of that canonical path, or at the place where there is none. A
+    /// file or symlink on the way counts as nothing there: the change fails whole where it does not
+    /// remove it.
+    ///
+    /// # Errors
+    /// `protected_path`, or as [`Self::look_at`].
+    pub fn look_beneath(&self, path: &WorkspacePath) -> Result<Current, Error> {
+        let absent = self.nothing_at(path)?;
+        let place = self.engine.workspace.place_of(path)?;
+        match place.stat() {
+            None => return Ok(absent),
+            Some(stat) if fs::is_symlink(stat) => return self.read_link(place),
+            Some(_) => {}
+        }
+        let (file, stat) = match self.engine.workspace.open_regular(path, absent.place.shown()) {
+            Ok(opened) => opened,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(absent);
+            }
+            Err(error) => return Err(error),
+        };
+        self.must_be_allowed(&place)?;
+        self.read_all(place, file, stat)
+    }
+
+    /// A place at which nothing will stand, whatever does now.
+    ///
+    /// # Errors
+    /// `protected_path`.
+    pub fn nothing_at(&self, path: &WorkspacePath) -> Result<Current, Error> {
+        let place = Place::at(path.clone(), self.engine.workspace.shown(path), None);
+        // What was deleted may change in the trash: an undo can go past the deletion.
+        if !path.is_within(&path_in(self.state.as_ref(), trash::FOLDER)) {
+            self.must_be_writable(&place)?;
+        }
+        Ok(Current { place, original: None, bytes: Arc::default(), sha256: Sha256::of(b"") })
+    }
+
+    /// Reads the whole of an opened file.
+    fn read_all(&self, place: Place, file: std::fs::File, stat: rustix::fs::Stat) -> Result<Current, Error> {
+        let (bytes, sha256) = hashed::read(file, fs::size_of(&stat), self.file_bytes_max())
+            .map_err(|source| Error::io("read", place.shown(), source))?;
+        let original = Original { path: place.path().clone(), stat };
+        Ok(Current { place, original: Some(original), bytes: Arc::new(bytes), sha256 })
+    }
+
+    /// Looks at the file at `path` without following it: of a symlink, at itself.
+    ///
+    /// # Errors
+    /// As [`Self::look_at`].
+    pub fn look_at_itself(&self, path: &std::path::Path) -> Result<Current, Error> {
+        let place = self.engine.workspace.resolve_entry(path)?;
+        if place.stat().is_some_and(fs::is_symlink) { self.look_at_link(place) } else { self.look_at(path) }
+    }
+
+    /// Looks at a symlink itself.
+    fn look_at_link(&self, place: Place) -> Result<Current, Error> {
+        self.must_be_writable(&place)?;
+        self.read_link(place)
+    }
+
+    /// Reads a symlink's target.
+    fn read_link(&self, place: Place) -> Result<Current, Error> {
+        let io = |errno| Error::io("read", place.shown(), errno);
+        let link = fs::open_beneath(self.engine.workspace.root_fd(), place.path(), fs::LOOK).map_err(io)?;
+        let stat = rustix::fs::fstat(&link).map_err(io)?;
+        let bytes = fs::target_of(&link).map_err(io)?;
+        let sha256 = Sha256::of(&bytes);
+        let original = Original { path: place.path().clone(), stat };
+        Ok(Current { place, original: Some(original), bytes: Arc::new(bytes.into()), sha256 })
+    }
+
+    /// Looks at whatever stands at `path` without following it, to move it whole.
+    ///
+    /// # Errors
+    /// `outside_workspace`, `protected_path`, or the system's.
+    pub fn look_at_entry(&self, path: &std::path::Path) -> Result<Place, Error> {
+        let place = self.engine.workspace.resolve_entry(path)?;
+        self.must_be_writable(&place)?;
+        if place.stat().is_none() {
+            must_be_short(place.path().as_path())?;
+        }
+        if names_a_folder(path) && place.stat().is_some_and(fs::is_symlink) {
+            return Err(names_what_a_link_leads_to(&place));
+        }
+        if place.path().is_root() {
+            let message = "the workspace root is neither deleted nor moved";
+            return Err(Error::new(ErrorKind::ProtectedPath, message)
+                .at(place.shown())
+                .suggest("Name a file or folder inside it; ls shows what there is."));
+        }
+        Ok(place)
+    }
+
+    /// Refuses a place that no tool writes, or that the policy protects.
+    pub(in crate::engine) fn must_be_writable(&self, place: &Place) -> Result<(), Error> {
+        place.must_be_writable()?;
+        self.protection.check(&self.engine.workspace, place.path(), place.shown())?;
+        let names = std::iter::once(place.path()).chain(place.aliases());
+        names.into_iter().try_for_each(|name| self.must_be_unprotected(name, place.shown()))
+    }
+
+    /// Refuses a path that the policy protects.
+    pub(in crate::engine) fn must_be_unprotected(
+        &self,
+        path: &WorkspacePath,
+        shown: &str,
+    ) -> Result<(), Error> {
+        match self.engine.policy().protects(&self.engine.workspace, path) {
+            None => Ok(()),
+            Some(why) => Err(Error::new(ErrorKind::ProtectedPath, format!("{shown} is protected: {why}"))
+                .at(shown)
+                .suggest("Leave it as it is, and tell the user what you would change there.")),
+        }
+    }
+
+    /// The largest file that is changed, in bytes.
+    pub(in crate::engine) fn file_bytes_max(&self) -> u64 {
+        self.engine.policy().number(Key::FileBytes).min(FILE_BYTES_MAX)
+    }
+
+    /// SHA-256 of the file at a place; `None` for anything else.
+    ///
+    /// # Errors
+    /// As for reading it.
+    pub fn sha256_at(&self, place: &Place) -> Result<Option<Sha256>, Error> {
+        if !place.stat().is_some_and(fs::is_regular) {
+            return Ok(None);
+        }
+        let (file, stat) = self.engine.workspace.open_regular(place.path(), place.shown())?;
+        let (_, sha256) = hashed::read(file, fs::size_of(&stat), self.file_bytes_max())
+            .map_err(|source| Error::io("read", place.shown(), source))?;
+        Ok(Some(sha256))
+    }
+
+    /// Refuses a file whose permissions do not let this user write it: a rename would go past them.
+    pub(in crate::engine) fn must_be_allowed(&self, place: &Place) -> Result<(), Error> {
+        let allowed = rustix::fs::accessat(
+            self.engine.workspace.root_fd(),
+            place.path().as_path(),
+            Access::WRITE_OK,
+            AtFlags::EACCESS,
+        );
+        allowed.map_err(|errno| {
+            Error::io("write", place.shown(), errno)
+                .suggest(format!("Make it writable first (chmod u+w {}), or leave it alone.", place.shown()))
+        })
+    }
+}
+
+/// The refusal of a link that is written with a slash at its end: the caller may mean the link, or the
+/// folder that it leads to.
+fn names_what_a_link_leads_to(place: &Place) -> Error {
+    let shown = place.shown();
+    Error::invalid(format!(
+        "{shown} is a symlink, and with a slash at its end the path means the folder that it leads to"
+    ))
+    .at(shown)
+    .suggest(format!(
+        "Write {shown} without the slash for the link itself, or name the folder that it leads to."
+    ))
+}

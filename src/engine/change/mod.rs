@@ -1,0 +1,430 @@
+//! A change, whole or not at all.
+//!
+//! ```text
+//! lock -> recover what a dead call left open -> resolve -> gate -> (the tool computes)
+//!      -> back up, write aside, plan the steps, journal; sync -> take the steps; sync -> mark, history, snapshot
+//! ```
+//! Until the journal entry is in force nothing is visible; from then on the change is completed,
+//! or rolled back whole, by this call or by the next one.
+
+pub(in crate::engine) mod across;
+pub(in crate::engine) mod commit;
+mod folders;
+mod gate;
+pub mod identity;
+mod known;
+mod locks;
+mod look;
+mod marks;
+pub mod moves;
+pub mod plan;
+pub mod record;
+mod repeat;
+mod result;
+pub mod run;
+pub mod stage;
+mod sync;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Engine;
+use super::history::replay::Pieces;
+use super::journal::steps::Location;
+use super::journal::{Entry, Version};
+use super::snapshot::{Before, LARGE_BYTES, Worker};
+use super::store::session;
+use super::store::session::{SessionState, seconds_now};
+use super::store::state::{Lock, STATE_FOLDER, State, unique_name};
+use super::store::trash::TrashEntry;
+use super::workspace::Workspace;
+use super::workspace::open_files::OpenFiles;
+use super::workspace::path::WorkspacePath;
+use super::workspace::protect::Protection;
+use super::workspace::resolve::must_be_a_path;
+use crate::buffer::Buffer;
+use crate::engine::journal::{self, recover};
+use crate::error::Error;
+use crate::sha256::Sha256;
+pub use gate::{Needs, Seen, quoted};
+use identity::Identity;
+use locks::FirstLock;
+pub use look::Current;
+use plan::Move;
+pub use repeat::LONG_AGO;
+use stage::Original;
+
+/// The largest file that the policy may let be changed, in bytes: recovery reads no larger ones.
+pub const FILE_BYTES_MAX: u64 = 4 << 30;
+
+/// What the caller knows of the new bytes once the change is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Known {
+    /// All of them: it gave them.
+    Everything,
+    /// The changed lines, and what it had been shown of the others.
+    ChangedLines,
+    /// The changed lines, and what it had been shown of those bytes, which others have changed since.
+    ChangedSince(Vec<u8>),
+}
+
+/// A file with what it is to become.
+struct Planned {
+    /// The file as it stands.
+    seen: Seen,
+    /// Its new bytes; `None` where it is deleted.
+    after: Option<After>,
+    /// The file that it was before it got this name.
+    origin: Option<Origin>,
+}
+
+/// The file whose identity and place in the caller's memory a renamed one takes over.
+struct Origin {
+    /// Where it was.
+    path: WorkspacePath,
+    /// Which file it is.
+    original: Original,
+    /// Its bytes.
+    bytes: Arc<Buffer>,
+    /// Their SHA-256.
+    sha256: Sha256,
+}
+
+/// What a file is to become.
+struct After {
+    /// Its bytes.
+    bytes: Arc<Buffer>,
+    /// Their SHA-256.
+    sha256: Sha256,
+    /// Its permission bits, where they change; or the type bits of a symlink.
+    mode: Option<u32>,
+    /// What the caller knows of it.
+    known: Known,
+    /// Owner and attributes, where it comes back and no file has them any more.
+    identity: Option<Identity>,
+}
+
+/// A change in progress; it holds the workspace's lock until it is dropped.
+pub struct Change<'e> {
+    /// The engine that makes it.
+    engine: &'e mut Engine,
+    /// The state; `None` in a dry run of a workspace that has none.
+    state: Option<State>,
+    /// Held unless this is a dry run.
+    _lock: Option<Lock>,
+    /// The lock on the first file that it looked at.
+    first_lock: RefCell<FirstLock>,
+    /// The locks on all its files, once it replaces them.
+    locks: Vec<File>,
+    /// Room for the files that the change holds open.
+    _open_files: OpenFiles,
+    /// Whether nothing is to be changed.
+    dry_run: bool,
+    /// Where the state is, or would be, from the workspace root.
+    state_path: WorkspacePath,
+    /// The session as it was when the lock was taken.
+    session: SessionState,
+    /// The journal entry to be.
+    entry: Entry,
+    /// The files changed so far.
+    files: Vec<Planned>,
+    /// What it moves.
+    moves: Vec<Move>,
+    /// The same as names, to find out where things stand.
+    pieces: Pieces,
+    /// The folders that it makes and removes.
+    folders: folders::Folders,
+    /// Other bytes to back up.
+    kept: Vec<Vec<u8>>,
+    /// What it moves to the trash.
+    described: Vec<TrashEntry>,
+    /// Which paths belong to git or lbx.
+    protection: Protection,
+    /// Works out the snapshot's large blobs meanwhile.
+    worker: Worker,
+}
+
+/// The state under the lock that every change holds.
+pub struct Locked {
+    /// The state.
+    pub state: State,
+    /// Free as soon as this is dropped.
+    lock: Lock,
+}
+
+impl Engine {
+    /// Takes the lock that every change holds, and first finishes what a dead call left.
+    ///
+    /// # Errors
+    /// `lock_timeout`, or the system's where the state cannot be written.
+    pub fn lock(&mut self) -> Result<Locked, Error> {
+        let state = State::open(&self.workspace)?;
+        let lock = state.lock_workspace()?;
+        recover::recover(self, &state)?;
+        Ok(Locked { state, lock })
+    }
+
+    /// Settles what a dead call left, so that a call which only reads finds every change whole. It reads on
+    /// where another call is at work, or the workspace cannot be written.
+    pub fn settle(&mut self) {
+        let Ok(Some(state)) = State::find(&self.workspace) else {
+            return;
+        };
+        if !journal::has_open_entries(&state) {
+            return;
+        }
+        if let Ok(Some(_lock)) = state.try_lock_workspace()
+            && let Err(error) = recover::recover(self, &state)
+        {
+            self.warn(format!("an earlier call was killed half-way and is not settled: {}", error.message()));
+        }
+    }
+
+    /// Begins a change by the tool `tool`: takes the lock, and first finishes what a dead call left.
+    ///
+    /// `named` holds all paths that the request names. They are checked before the lock is taken, so
+    /// that no caller waits only to hear that its path is too long. A dry run takes no lock and
+    /// changes nothing.
+    ///
+    /// # Errors
+    /// `invalid_request` for a path that cannot be one, `lock_timeout`, or the system's where the
+    /// state cannot be written.
+    pub fn begin(&mut self, tool: &str, named: &[&Path], dry_run: bool) -> Result<Change<'_>, Error> {
+        named.iter().try_for_each(|path| must_be_a_path(path))?;
+        self.set_dry_run(dry_run);
+        let (state, lock) = if dry_run {
+            self.settle();
+            (State::find(&self.workspace)?, None)
+        } else {
+            let Locked { state, lock } = self.lock()?;
+            (Some(state), Some(lock))
+        };
+        let session = match &state {
+            Some(state) => {
+                let load = if dry_run { session::look_at } else { session::load };
+                let (session, warning) = load(state, self.session())?;
+                self.warn_if(warning);
+                session
+            }
+            None => SessionState::default(),
+        };
+        let id = unique_name("change");
+        let known = session.seq.max(session.after().map_or(0, |ended| ended.seq));
+        let seq = match &state {
+            Some(state) => journal::next_number(state, self.session().as_str(), known)?,
+            None => known + 1,
+        };
+        let entry = Entry::new(id, self.session().as_str(), tool, seq, seconds_now());
+        let state_path = match &state {
+            Some(state) => state.path().clone(),
+            None => WorkspacePath::root().join(STATE_FOLDER.as_ref()),
+        };
+        Ok(Change {
+            engine: self,
+            state,
+            state_path,
+            _lock: lock,
+            first_lock: RefCell::default(),
+            locks: Vec::new(),
+            _open_files: OpenFiles::as_many_as_allowed(),
+            dry_run,
+            session,
+            entry,
+            files: Vec::new(),
+            moves: Vec::new(),
+            pieces: Pieces::default(),
+            folders: folders::Folders::default(),
+            kept: Vec::new(),
+            described: Vec::new(),
+            protection: Protection::default(),
+            worker: Worker::default(),
+        })
+    }
+}
+
+impl Change<'_> {
+    /// The engine that makes the change.
+    #[must_use]
+    pub fn engine(&mut self) -> &mut Engine {
+        self.engine
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub fn policy(&self) -> &crate::engine::policy::Policy {
+        self.engine.policy()
+    }
+
+    /// The workspace that it is made in.
+    #[must_use]
+    pub fn workspace(&self) -> &Workspace {
+        &self.engine.workspace
+    }
+
+    /// The bytes of `path` with that SHA-256, where they are still at hand.
+    #[must_use]
+    pub fn bytes_seen(&self, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
+        self.engine.find_version(self.state.as_ref()?, path, sha256)
+    }
+
+    /// Notes that the caller knows all of a file, though nothing was changed.
+    pub fn note_seen(&mut self, current: &Current) {
+        if let Some(original) = &current.original {
+            let lines = [(1, crate::text::lines::count(&marks::body_of(&current.bytes)))];
+            self.engine.mark_shown(current.place.path(), current.sha256, &original.stat, &lines);
+        }
+    }
+
+    /// What the session knows of a file.
+    #[must_use]
+    pub fn mark(&self, path: &WorkspacePath) -> Option<&session::Mark> {
+        self.session.mark(path)
+    }
+
+    /// Plans new bytes for a file; answers their SHA-256.
+    pub fn put(&mut self, seen: Seen, bytes: impl Into<Buffer>, mode: Option<u32>, known: Known) -> Sha256 {
+        self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity: None })
+    }
+
+    /// Plans that a file becomes what it was in `version`, perhaps with other bytes.
+    pub fn put_version(&mut self, seen: Seen, bytes: Vec<u8>, version: &Version) {
+        let (mode, identity) = (Some(version.mode), version.identity.clone());
+        let known = Known::ChangedLines;
+        self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity });
+    }
+
+    /// Plans another name for `source`, that of `target`, and perhaps other bytes; answers their
+    /// SHA-256. The read mark moves along.
+    ///
+    /// # Errors
+    /// The system's, and `not_found` where there is no source.
+    pub fn rename(
+        &mut self,
+        source: Seen,
+        target: Seen,
+        bytes: Vec<u8>,
+        mode: Option<u32>,
+    ) -> Result<Sha256, Error> {
+        let current = &source.current;
+        let Some(original) = &current.original else {
+            return Err(self.engine.workspace.not_found(&current.place));
+        };
+        let origin = Origin {
+            path: current.place.path().clone(),
+            original: Original { path: original.path.clone(), stat: original.stat },
+            bytes: Arc::clone(&current.bytes),
+            sha256: current.sha256,
+        };
+        let known = Known::ChangedLines;
+        self.remove(source);
+        let after = |bytes, sha256| After { bytes, sha256, mode, known, identity: None };
+        Ok(self.plan(target, Some(origin), bytes, after))
+    }
+
+    /// Plans what a file is to become, and answers the SHA-256 of its new bytes.
+    fn plan(
+        &mut self,
+        seen: Seen,
+        origin: Option<Origin>,
+        bytes: impl Into<Buffer>,
+        after: impl FnOnce(Arc<Buffer>, Sha256) -> After,
+    ) -> Sha256 {
+        let bytes = Arc::new(bytes.into());
+        self.work_ahead(&seen.current, &bytes);
+        let sha256 = Sha256::of(&bytes);
+        self.files.push(Planned { seen, after: Some(after(bytes, sha256)), origin });
+        sha256
+    }
+
+    /// Has the snapshot of a large file worked out meanwhile.
+    fn work_ahead(&mut self, current: &Current, bytes: &Arc<Buffer>) {
+        let policy = self.engine.policy();
+        let enters = policy.has_snapshots() && bytes.len() as u64 <= policy.snapshot_file_bytes();
+        if self.dry_run || !enters || bytes.len() < LARGE_BYTES {
+            return;
+        }
+        let mark = self.session.mark(current.place.path()).filter(|mark| mark.sha256 == current.sha256);
+        let before = match mark.and_then(|mark| mark.blob.clone()) {
+            _ if !current.exists() => Before::Absent,
+            Some(blob) => Before::Named(current.shared_bytes(), blob),
+            None => Before::Bytes(current.shared_bytes()),
+        };
+        self.worker.begin(current.place.path().as_bytes(), before, bytes);
+    }
+
+    /// Says which changes of the session this one takes back or does again.
+    pub fn set_reverts(&mut self, reverts: Vec<u64>) {
+        self.entry.reverts = reverts;
+    }
+
+    /// Notes that a file keeps what others changed in it.
+    pub fn set_merged(&mut self, path: WorkspacePath) {
+        self.entry.merged.push(path);
+    }
+
+    /// Has bytes backed up that are those of no file now, but may be wanted again.
+    pub fn keep(&mut self, bytes: Vec<u8>) {
+        self.kept.push(bytes);
+    }
+
+    /// Has something described in the trash, to which it moves.
+    pub fn describe(&mut self, entry: TrashEntry) {
+        self.described.push(entry);
+    }
+
+    /// The location of a path from the root, which may lie in the state.
+    fn location(&self, path: &WorkspacePath) -> Location {
+        Location::of(path, &self.state_path)
+    }
+
+    /// Where that stands which is to stand at `path` once everything has moved.
+    fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        self.pieces.standing(path)
+    }
+
+    /// The files that this change removes.
+    fn removed_paths(&self) -> BTreeSet<WorkspacePath> {
+        let removed = self.files.iter().filter(|file| file.after.is_none());
+        removed.map(|file| file.seen.current.place.path().clone()).collect()
+    }
+
+    /// Joins what is removed and what is put at one place: there it is one file that changes.
+    fn join_names(&mut self) {
+        // What is removed from a folder that moves away stands elsewhere than what is put there.
+        let stays = |path: &WorkspacePath| self.pieces.standing(path).as_ref() == Some(path);
+        let put: BTreeSet<WorkspacePath> = self
+            .files
+            .iter()
+            .filter(|file| file.after.is_some())
+            .map(|file| file.seen.current.place.path().clone())
+            .filter(stays)
+            .collect();
+        let (old, mut files): (Vec<Planned>, Vec<Planned>) = std::mem::take(&mut self.files)
+            .into_iter()
+            .partition(|file| file.after.is_none() && put.contains(file.seen.current.place.path()));
+        let mut old: BTreeMap<WorkspacePath, Seen> =
+            old.into_iter().map(|file| (file.seen.current.place.path().clone(), file.seen)).collect();
+        if !old.is_empty() {
+            for file in files.iter_mut().filter(|file| file.after.is_some()) {
+                if let Some(seen) = old.remove(file.seen.current.place.path()) {
+                    file.seen = seen;
+                }
+            }
+        }
+        self.files = files;
+    }
+
+    /// The state, which a dry run of a workspace that has none lacks.
+    #[must_use]
+    pub fn state(&self) -> Option<&State> {
+        self.state.as_ref()
+    }
+
+    /// Plans the end of a file.
+    pub fn remove(&mut self, seen: Seen) {
+        self.files.push(Planned { seen, after: None, origin: None });
+    }
+}

@@ -1,0 +1,284 @@
+//! Files and folders that get another name, whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::rc::Rc;
+
+use rustix::fs::Stat;
+use rustix::io::Errno;
+
+use super::Change;
+use super::plan::Move;
+use super::record;
+use crate::engine::history::replay::{Kind, Pieces};
+use crate::engine::journal::Entry;
+use crate::engine::journal::steps::{Location, Thing};
+use crate::engine::store::state::State;
+use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::protect::is_protected;
+use crate::engine::workspace::protect::repository::is_repository;
+use crate::error::{Error, ErrorKind};
+
+/// Files of a moved folder that its snapshot holds, where some of them go a way of their own; what is
+/// beyond enters with the next full scan.
+const SNAPSHOT_FILES_MAX: usize = 50_000;
+/// Bytes of them.
+const SNAPSHOT_BYTES_MAX: u64 = 512 << 20;
+
+/// A file that a move takes from one path to another, as the snapshot has it.
+pub struct Moved {
+    /// Its path before; `None` where it was not among the files.
+    before: Option<WorkspacePath>,
+    /// Its path after; `None` where it is not among them any more.
+    after: Option<WorkspacePath>,
+    /// Mode, with the type bits of a symlink, and bytes.
+    content: (u32, Vec<u8>),
+}
+
+impl Moved {
+    /// Both sides for the snapshot.
+    fn for_snapshot(&self) -> impl Iterator<Item = record::File<'_>> {
+        let side = Some((self.content.0, self.content.1.as_slice()));
+        let gone = self.before.iter().map(move |path| record::File { path, before: side, after: None });
+        let come = self.after.iter().map(move |path| record::File { path, before: None, after: side });
+        gone.chain(come)
+    }
+}
+
+/// What a folder or file holds.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Sum {
+    /// Files and symlinks.
+    pub files: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+}
+
+impl Change<'_> {
+    /// Plans another name for whatever stands at `from`; answers what it holds.
+    ///
+    /// # Errors
+    /// `protected_path` where it holds a repository or lbx's state, or the system's.
+    pub fn move_whole(&mut self, from: &WorkspacePath, to: &WorkspacePath) -> Result<Sum, Error> {
+        let (mut sum, mut top) = (Sum::default(), None);
+        walk(&self.engine.workspace, from, &mut |found| {
+            self.must_be_free(found, from, to)?;
+            top.get_or_insert(Thing { inode: found.stat.st_ino, is_folder: fs::is_folder(found.stat) });
+            if !fs::is_folder(found.stat) {
+                sum.files += 1;
+                sum.bytes += if fs::is_regular(found.stat) { fs::size_of(found.stat) } else { 0 };
+            }
+            Ok(())
+        })?;
+        if let Some(thing) = top {
+            self.pieces.insert(from, to);
+            self.moves.push(Move { from: self.location(from), to: self.location(to), thing, across: None });
+        }
+        Ok(sum)
+    }
+
+    /// Plans other names for several things at once, of which some may lie in others.
+    ///
+    /// # Errors
+    /// As [`Self::move_whole`].
+    pub fn move_all(&mut self, pieces: &Pieces) -> Result<(), Error> {
+        pieces.iter().try_for_each(|piece| self.move_whole(&piece.real, &piece.at).map(drop))
+    }
+
+    /// Refuses to take what was found at or below `from` to its place at or below `to`, where the policy
+    /// protects either place; the trash is lbx's own.
+    fn must_be_free(&self, found: &Found<'_>, from: &WorkspacePath, to: &WorkspacePath) -> Result<(), Error> {
+        let new = found.path.rebased(from, to);
+        let is_file = |path: &&WorkspacePath| matches!(self.location(path), Location::File(_));
+        [found.path, &new]
+            .into_iter()
+            .filter(is_file)
+            .try_for_each(|path| self.must_be_unprotected(path, &self.engine.workspace.shown(path)))?;
+        if fs::is_symlink(found.stat) && is_file(&&new) { self.must_be_free_below(&new) } else { Ok(()) }
+    }
+}
+
+/// Something that stands at or below a path.
+pub struct Found<'w> {
+    /// Its path.
+    pub path: &'w WorkspacePath,
+    /// What it is.
+    pub stat: &'w Stat,
+    /// The thing itself, opened to be looked at.
+    opened: &'w OwnedFd,
+    /// The folder that holds it.
+    folder: BorrowedFd<'w>,
+    /// Its name there.
+    name: &'w OsStr,
+}
+
+impl Found<'_> {
+    /// Mode and bytes of a regular file or symlink.
+    fn content(&self) -> std::io::Result<(u32, Vec<u8>)> {
+        if fs::is_symlink(self.stat) {
+            return Ok((fs::SYMLINK_MODE, fs::target_of(self.opened)?));
+        }
+        let bytes = fs::read_at(self.folder, self.name, SNAPSHOT_BYTES_MAX)?;
+        Ok((fs::mode_of(self.stat), bytes.unwrap_or_default()))
+    }
+}
+
+/// Visits whatever stands at `top` and, in a folder, all below it: each folder is opened from the one
+/// before, so that the time does not grow with the depth.
+///
+/// # Errors
+/// `protected_path` where something in it has a name that no tool writes, the visitor's, or the
+/// system's.
+pub fn walk(
+    workspace: &Workspace,
+    top: &WorkspacePath,
+    visit: &mut dyn FnMut(&Found<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let parent = workspace.open_folder(&top.parent().unwrap_or_default())?;
+    let mut waiting: Vec<(Rc<OwnedFd>, OsString, WorkspacePath)> =
+        vec![(Rc::new(parent), top.name().unwrap_or_default().to_owned(), top.clone())];
+    while let Some((folder, name, path)) = waiting.pop() {
+        let io = |errno: Errno| Error::io("look at", workspace.shown(&path), errno);
+        let opened = fs::open_at(folder.as_fd(), &name, fs::LOOK).map_err(io)?;
+        let stat = rustix::fs::fstat(&opened).map_err(io)?;
+        let is_folder = fs::is_folder(&stat);
+        let has_name = path != *top && is_protected(name.as_bytes());
+        if has_name || (is_folder && is_repository(opened.as_fd())) {
+            let shown = workspace.shown(&path);
+            let message = format!("{shown} is protected, so the folder that holds it stays where it is");
+            return Err(Error::new(ErrorKind::ProtectedPath, message).at(shown));
+        }
+        visit(&Found { path: &path, stat: &stat, opened: &opened, folder: folder.as_fd(), name: &name })?;
+        if is_folder {
+            let inner = Rc::new(fs::open_at(opened.as_fd(), OsStr::new("."), fs::FOLDER).map_err(io)?);
+            let names = fs::names_in(&inner).map_err(io)?;
+            waiting.extend(names.into_iter().map(|name| {
+                let path = path.join(&name);
+                (Rc::clone(&inner), name, path)
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// What stands at a path, if anything does.
+#[must_use]
+pub fn kind(workspace: &Workspace, path: &WorkspacePath) -> Option<Kind> {
+    let entry = fs::open_beneath(workspace.root_fd(), path, fs::LOOK).ok()?;
+    let stat = rustix::fs::fstat(entry).ok()?;
+    Some(if fs::is_folder(&stat) { Kind::Folder } else { Kind::Other })
+}
+
+/// A folder that moved with all that is in it.
+struct MovedFolder {
+    /// The folder, where it stands now.
+    folder: OwnedFd,
+    /// Its path before; `None` where it was not among the files.
+    before: Option<WorkspacePath>,
+    /// Its path after; `None` where it is not among them any more.
+    after: Option<WorkspacePath>,
+}
+
+/// What the moves of a change that stands look like to the snapshot.
+#[derive(Default)]
+pub struct ForSnapshot {
+    /// Folders whose files all have moved with them.
+    folders: Vec<MovedFolder>,
+    /// Files.
+    files: Vec<Moved>,
+}
+
+impl ForSnapshot {
+    /// Those of a change.
+    ///
+    /// # Errors
+    /// As for reading what was moved.
+    pub fn of(workspace: &Workspace, state: &State, entry: &Entry) -> Result<Self, Error> {
+        let mut all = Self::default();
+        let among_files = |path: &WorkspacePath| among_files(path, state.path());
+        let mut targets = Pieces::default();
+        entry.moves.iter().for_each(|moved| targets.insert(&moved.to, &moved.from));
+        let is_mixed = !entry.files.is_empty()
+            || entry.moves.iter().any(|moved| targets.below(&moved.to).next().is_some());
+        for moved in &entry.moves {
+            if !is_mixed && kind(workspace, &moved.to) == Some(Kind::Folder) {
+                let folder = workspace.open_folder(&moved.to)?;
+                let (before, after) = (among_files(&moved.from), among_files(&moved.to));
+                all.folders.push(MovedFolder { folder, before, after });
+            } else {
+                all.take_files((workspace, state), entry, (&moved.from, &moved.to), &targets)?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Takes in what came to `to` from `from`, save what the change put there or moved by itself.
+    fn take_files(
+        &mut self,
+        (workspace, state): (&Workspace, &State),
+        entry: &Entry,
+        (from, to): (&WorkspacePath, &WorkspacePath),
+        targets: &Pieces,
+    ) -> Result<(), Error> {
+        let put: BTreeSet<&WorkspacePath> =
+            entry.files.iter().filter(|file| file.after.is_some()).map(|file| &file.path).collect();
+        let inner: Vec<WorkspacePath> =
+            targets.below(to).filter_map(|path| WorkspacePath::new(path)).collect();
+        let mut bytes_left = SNAPSHOT_BYTES_MAX;
+        walk(workspace, to, &mut |found| {
+            let is_apart = put.contains(found.path) || inner.iter().any(|other| found.path.is_within(other));
+            let size = fs::size_of(found.stat);
+            let has_bytes = fs::is_regular(found.stat) || fs::is_symlink(found.stat);
+            if !has_bytes || is_apart || size > bytes_left || self.files.len() >= SNAPSHOT_FILES_MAX {
+                return Ok(());
+            }
+            bytes_left -= size;
+            let shown = workspace.shown(found.path);
+            let content = found.content().map_err(|source| Error::io("read", shown, source))?;
+            let before = among_files(&found.path.rebased(to, from), state.path());
+            self.files.push(Moved { before, after: among_files(found.path, state.path()), content });
+            Ok(())
+        })
+    }
+
+    /// The folders for the snapshot.
+    #[must_use]
+    pub fn folders(&self) -> Vec<record::Folder<'_>> {
+        let folder = |known: &'_ MovedFolder| rustix::io::fcntl_dupfd_cloexec(&known.folder, 0).ok();
+        let all = self.folders.iter().filter_map(|known| Some((folder(known)?, known)));
+        all.map(|(folder, known)| record::Folder {
+            folder,
+            before: known.before.as_ref(),
+            after: known.after.as_ref(),
+        })
+        .collect()
+    }
+
+    /// The files for the snapshot with those of `others`, one a path: what one part of a change takes
+    /// from a name, another may put there.
+    #[must_use]
+    pub fn files_with<'a>(&'a self, others: Vec<record::File<'a>>) -> Vec<record::File<'a>> {
+        let mut by_path: BTreeMap<&WorkspacePath, record::File<'a>> = BTreeMap::new();
+        for file in others.into_iter().chain(self.files.iter().flat_map(Moved::for_snapshot)) {
+            match by_path.get_mut(file.path) {
+                Some(known) => {
+                    known.before = known.before.or(file.before);
+                    known.after = known.after.or(file.after);
+                }
+                None => {
+                    by_path.insert(file.path, file);
+                }
+            }
+        }
+        by_path.into_values().collect()
+    }
+}
+
+/// A path, unless it lies in the state.
+fn among_files(path: &WorkspacePath, state: &WorkspacePath) -> Option<WorkspacePath> {
+    (!path.is_within(state)).then(|| path.clone())
+}

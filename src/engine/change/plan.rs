@@ -1,0 +1,177 @@
+//! From what a change is to come to, to the steps that bring it about. Pure.
+//!
+//! What goes comes first, so that something else can take its name; then folders are made and things
+//! get their new names, outermost first; then files; and in the end folders that are empty go.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+
+use crate::engine::journal::Version;
+use crate::engine::journal::steps::{Folder, Location, Step, Thing};
+use crate::engine::workspace::path::WorkspacePath;
+
+/// What a change is to come to.
+#[derive(Debug, Default)]
+pub struct Intent {
+    /// Files that go, under their names before any move.
+    pub removed: Vec<(Location, Version)>,
+    /// Things that get other names, all at once.
+    pub moves: Vec<Move>,
+    /// Folders that are made, under their names after all moves.
+    pub made: Vec<Folder>,
+    /// Files that come or change, under their names after all moves.
+    pub files: Vec<NewFile>,
+    /// Folders that go before something else takes their names.
+    pub cleared: Vec<Folder>,
+    /// Folders that go in the end, under their names after all moves.
+    pub vacated: Vec<Folder>,
+}
+
+/// Another name for a thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    /// Its name before.
+    pub from: Location,
+    /// Its name after.
+    pub to: Location,
+    /// What it is.
+    pub thing: Thing,
+    /// Where it is copied to, if it moves to another mount.
+    pub across: Option<Across>,
+}
+
+/// A move to another mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Across {
+    /// Where the copy waits.
+    pub copy: Location,
+    /// What the copy is.
+    pub thing: Thing,
+    /// Where what was copied goes, until it is removed.
+    pub gone: Location,
+}
+
+/// New bytes for a file.
+#[derive(Debug)]
+pub struct NewFile {
+    /// Where.
+    pub at: Location,
+    /// Where they wait.
+    pub staged: Location,
+    /// The file there before.
+    pub before: Option<Version>,
+    /// The file there after.
+    pub after: Version,
+}
+
+/// The steps that bring `intent` about; where one thing is in another's way, all that move wait
+/// meanwhile, the one of number `n` at `held(n)`.
+#[must_use]
+pub fn plan(intent: Intent, held: impl Fn(usize) -> Location) -> Vec<Step> {
+    let are_held = is_crowded(&intent);
+    let Intent { removed, moves, made, files, cleared, vacated } = intent;
+    let leaving = Leaving::of(&moves);
+    let files_in_the_way: HashMap<&Location, &Version> =
+        removed.iter().map(|(at, version)| (at, version)).collect();
+    let over = |moved: &Move| {
+        // In a folder that moves away, the file of that name is another one.
+        let is_in_the_way = !moved.thing.is_folder && !leaving.holds(moved.to.parent().as_ref());
+        files_in_the_way.get(&moved.to).filter(|_| is_in_the_way).map(|version| (*version).clone())
+    };
+    let replaced: BTreeSet<Location> =
+        moves.iter().filter(|moved| over(moved).is_some()).map(|moved| moved.to.clone()).collect();
+    let mut steps: Vec<Step> = Vec::new();
+    let gone = removed.iter().filter(|(at, _)| !replaced.contains(at));
+    steps.extend(gone.map(|(at, before)| Step::Unlink { at: at.clone(), before: before.clone() }));
+
+    let mut parting: Vec<Step> = cleared.into_iter().map(Step::RemoveFolder).collect();
+    let mut coming: Vec<Step> = made.into_iter().map(Step::MakeFolder).collect();
+    let (own, files): (Vec<NewFile>, Vec<NewFile>) =
+        files.into_iter().partition(|file| matches!(file.at, Location::State(_)));
+    coming.extend(own.into_iter().map(put));
+    let mut leaving_mounts: Vec<Step> = Vec::new();
+    for (number, moved) in moves.iter().enumerate() {
+        let Move { from, to, thing, across } = moved.clone();
+        let over = over(moved);
+        let rename = |from, to, thing, over| Step::Rename { from, to, thing, over, copy_of: None };
+        match across {
+            Some(Across { copy, thing: copied, gone }) => {
+                let copy_of = Some(from.clone());
+                coming.push(Step::Rename { from: copy, to, thing: copied, over, copy_of });
+                let goes = rename(from, gone, thing, None);
+                if are_held { parting.push(goes) } else { leaving_mounts.push(goes) }
+            }
+            None if are_held => {
+                let held = held(number);
+                parting.push(rename(from, held.clone(), thing, None));
+                coming.push(rename(held, to, thing, over));
+            }
+            None => coming.push(rename(from, to, thing, over)),
+        }
+    }
+    // What lies in others goes before them, and comes after them.
+    parting.sort_by_cached_key(|step| Reverse(depth(step.locations().next())));
+    coming.sort_by_cached_key(|step| depth(step.locations().last()));
+    steps.extend(parting);
+    steps.extend(coming);
+    steps.extend(leaving_mounts);
+    steps.extend(files.into_iter().map(put));
+    steps.extend(vacated.into_iter().map(Step::RemoveFolder));
+    steps
+}
+
+/// The step that brings new bytes to their place.
+fn put(file: NewFile) -> Step {
+    let NewFile { at, staged, before, after } = file;
+    Step::Put { at, staged, before, after }
+}
+
+/// Components in a path.
+fn depth(at: Option<&Location>) -> usize {
+    at.map_or(0, |at| at.path().components().count())
+}
+
+/// The names that things have which get others.
+struct Leaving<'m> {
+    /// The names.
+    names: BTreeSet<&'m Location>,
+    /// The length of the longest, in bytes.
+    longest: usize,
+}
+
+impl<'m> Leaving<'m> {
+    /// Those of `moves`.
+    fn of(moves: &'m [Move]) -> Self {
+        let names: BTreeSet<&Location> = moves.iter().map(|moved| &moved.from).collect();
+        let longest = names.iter().map(|name| name.path().as_bytes().len()).max().unwrap_or(0);
+        Self { names, longest }
+    }
+
+    /// Whether something that moves away is at a path, or holds it.
+    fn holds(&self, at: Option<&Location>) -> bool {
+        let Some(at) = at.filter(|_| !self.names.is_empty()) else {
+            return false;
+        };
+        // A long path has many folders that none of the names can be.
+        let above = at.path().as_path().ancestors().filter(|path| path.as_os_str().len() <= self.longest);
+        above.filter_map(WorkspacePath::new).any(|path| self.names.contains(&at.with(path)))
+    }
+
+    /// Whether something that moves away is at a path or lies in it.
+    fn lies_in(&self, at: &Location) -> bool {
+        self.names.range::<Location, _>(at..).next().is_some_and(|from| from.is_within(at))
+    }
+}
+
+/// Whether something that moves is in the way of something else, or comes out of it or into it.
+fn is_crowded(intent: &Intent) -> bool {
+    let leaving = Leaving::of(&intent.moves);
+    let files = intent.files.iter().map(|file| &file.at);
+    files.clone().any(|at| leaving.lies_in(at))
+        || files.chain(intent.made.iter().map(|folder| &folder.path)).any(|at| leaving.holds(Some(at)))
+        || intent.moves.iter().any(|moved| {
+            leaving.holds(Some(&moved.to))
+                || leaving.lies_in(&moved.to)
+                || leaving.holds(moved.from.parent().as_ref())
+        })
+}

@@ -1,0 +1,348 @@
+//! From a change to its commit on the snapshot branch.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::engine::Engine;
+use crate::engine::history::account::is_own;
+use crate::engine::journal::Entry;
+use crate::engine::policy::settings::Key;
+use crate::engine::snapshot::{
+    AllAhead, AtHand, BASELINE, Bounds, Change, EXTERNAL, FileChange, FileState, FolderChange, LeftOut,
+    Place, Reason, Recorded, Scan, SnapshotError, Store,
+};
+use crate::engine::store::state::{STATE_FOLDER, State};
+use crate::engine::workspace::path::WorkspacePath;
+use crate::error::{Error, ErrorKind};
+
+/// Owner's permission to execute, which git keeps.
+const OWNER_MAY_EXECUTE: u32 = 0o100;
+/// Paths left out that a warning names.
+const LEFT_OUT_NAMED: usize = 3;
+/// Longest time that a session's baseline may take; without it the change goes on all the same.
+const BASELINE_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// The bits of a mode that stand for a file's type.
+const TYPE_BITS: u32 = 0o170_000;
+/// The type bits that stand for a symlink, whose bytes are its target.
+const SYMLINK: u32 = 0o120_000;
+
+/// A file on both sides of a change: mode and bytes; of a symlink, its type bits and target.
+pub struct File<'a> {
+    /// The canonical path.
+    pub path: &'a WorkspacePath,
+    /// The old side.
+    pub before: Option<(u32, &'a [u8])>,
+    /// The new side.
+    pub after: Option<(u32, &'a [u8])>,
+}
+
+/// A folder that a change moved as a whole; see [`FolderChange`].
+pub struct Folder<'a> {
+    /// The folder, opened where it stands now.
+    pub folder: OwnedFd,
+    /// Its path before the change.
+    pub before: Option<&'a WorkspacePath>,
+    /// Its path after the change.
+    pub after: Option<&'a WorkspacePath>,
+}
+
+/// A change that stands.
+pub struct Record<'a> {
+    /// What the journal has of it.
+    pub entry: &'a Entry,
+    /// Its files.
+    pub files: Vec<File<'a>>,
+    /// The folders that it moved, whose files are not among them.
+    pub folders: Vec<Folder<'a>>,
+    /// What is known of their large blobs already.
+    pub ahead: AllAhead,
+}
+
+/// Commits a change to the snapshot branch, and notes the commit for the answer.
+///
+/// # Errors
+/// `snapshot_failed` (applied) where the caller requires a snapshot; else a failure is a warning.
+pub fn record(engine: &mut Engine, record: &Record<'_>) -> Result<(), Error> {
+    if !engine.policy().has_snapshots() {
+        return if engine.require_snapshot { engine.snapshot_failed(&turned_off(engine)) } else { Ok(()) };
+    }
+    let ahead = || AllAhead::clone(&record.ahead);
+    match uninterrupted(|| open(engine)?.knowing(ahead()).record(&change_of(record))) {
+        Ok(recorded) => take(engine, recorded, record.entry),
+        Err(error) => engine.snapshot_failed(&error.to_string()),
+    }
+}
+
+/// Commits a change that a dead call made, unless that call had come so far itself; answers the
+/// commit that holds it, where there is one.
+pub fn record_late(engine: &mut Engine, record: &Record<'_>) -> Option<String> {
+    if !engine.policy().has_snapshots() {
+        return None;
+    }
+    let entry = record.entry;
+    let outcome = uninterrupted(|| {
+        let mut store = open(engine)?;
+        if store.tip_is(&entry.session, entry.seq)? {
+            return store.tip();
+        }
+        Ok(store.record(&change_of(record))?.id)
+    });
+    outcome.unwrap_or_else(|error| {
+        engine.warn(format!("no snapshot of an earlier change ({}): {error}", entry.subject));
+        None
+    })
+}
+
+/// Commits what was uncommitted before the first change of a session, so that the session's own
+/// changes stand apart. What is `at_hand` need not be read again. What hinders it is a warning: no
+/// change waits for it or fails with it.
+pub fn baseline(engine: &mut Engine, entry: &Entry, at_hand: &AtHand) {
+    if !engine.policy().has_snapshots() {
+        return;
+    }
+    let scan = Scan {
+        subject: Some(BASELINE.to_owned()),
+        why: None,
+        session: &entry.session,
+        tool: BASELINE,
+        seq: 0,
+        time: UNIX_EPOCH + Duration::from_secs(entry.time),
+        bounds: Bounds::QUICK.within(bounds_of(engine)),
+        at_hand,
+    };
+    let control = engine.control.clone().within(BASELINE_TIME_MAX.min(scan_time(engine)));
+    match uninterrupted(|| with_place(engine, |place| open(engine)?.scan(place, &scan, &control))) {
+        Ok(recorded) => {
+            recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
+            // A repository within is its own, at every baseline anew: nobody needs to hear of it.
+            let of_note = |left: &LeftOut| !matches!(left.reason, Reason::NestedRepository(_));
+            let left_out: Vec<LeftOut> = recorded.left_out.into_iter().filter(of_note).collect();
+            engine.warn_if(listed(&left_out).map(|list| format!("not in the baseline of this session: {list}")));
+        }
+        Err(error) => engine.warn(format!(
+            "no baseline: {error}; what was uncommitted before this session may appear among its changes, or as external later"
+        )),
+    }
+}
+
+/// Scans the whole work tree, and commits what differs from the newest snapshot.
+///
+/// The caller holds the lock.
+///
+/// # Errors
+/// `timeout`, `snapshot_failed`, or `command_denied` where the policy has turned snapshots off.
+pub fn scan(
+    engine: &mut Engine,
+    subject: Option<String>,
+    why: Option<&str>,
+    tool: &str,
+) -> Result<Recorded, Error> {
+    if !engine.policy().has_snapshots() {
+        return Err(Error::new(ErrorKind::CommandDenied, format!("no snapshot: {}", turned_off(engine)))
+            .suggest("Go on without: undo needs no snapshots. Only the user can turn them on."));
+    }
+    let session = engine.session().to_string();
+    let scan = Scan {
+        subject,
+        why,
+        session: &session,
+        tool,
+        seq: 0,
+        time: SystemTime::now(),
+        bounds: bounds_of(engine),
+        at_hand: &AtHand::new(),
+    };
+    let control = engine.control.clone().within(scan_time(engine));
+    let scanned = uninterrupted(|| with_place(engine, |place| open(engine)?.scan(place, &scan, &control)));
+    scanned.map_err(|error| refused(ErrorKind::SnapshotFailed, &error))
+}
+
+/// Scans the whole work tree for what others have changed, and commits that as theirs: in front of
+/// the first change of a session as its baseline.
+///
+/// The caller holds the lock.
+///
+/// # Errors
+/// As [`scan`].
+pub fn scan_others(engine: &mut Engine, is_first: bool) -> Result<Recorded, Error> {
+    let (subject, tool) = if is_first { (Some(BASELINE), BASELINE) } else { (None, EXTERNAL) };
+    scan(engine, subject.map(str::to_owned), None, tool)
+}
+
+/// Packs the objects of the private repository, where there is one; answers how many were loose.
+///
+/// The caller holds the lock. What hinders it is a warning.
+pub fn pack(engine: &mut Engine) -> usize {
+    let packed = find(engine).and_then(|store| match store {
+        Some(store) => store.pack().map_err(|error| unreadable(&error)),
+        None => Ok(0),
+    });
+    packed.unwrap_or_else(|error| {
+        engine.warn(format!("the private snapshot repository was not packed: {error}"));
+        0
+    })
+}
+
+/// The snapshots of the workspace for reading; `None` where there are none.
+///
+/// # Errors
+/// `io_error` where they cannot be opened.
+pub fn find(engine: &Engine) -> Result<Option<Store>, Error> {
+    uninterrupted(|| with_place(engine, |place| Store::find(place, engine.policy().branch())))
+        .map_err(|error| unreadable(&error))
+}
+
+/// The refusal where snapshots cannot be read.
+#[must_use]
+pub fn unreadable(error: &SnapshotError) -> Error {
+    refused(ErrorKind::IoError, error)
+        .suggest("Repair what the message names; `git fsck` tells more of a damaged repository.")
+}
+
+/// The refusal that a failure of the snapshots stands for.
+fn refused(kind: ErrorKind, error: &SnapshotError) -> Error {
+    if error.is_timeout() {
+        return Error::new(ErrorKind::Timeout, error.to_string());
+    }
+    Error::new(kind, format!("no snapshot: {error}"))
+        .suggest("Nothing was changed: repair what the message names and repeat the call.")
+}
+
+/// The bytes of `path` for which `is_it` is true, where the snapshots or HEAD have them.
+#[must_use]
+pub fn find_version(
+    engine: &Engine,
+    path: &WorkspacePath,
+    is_it: impl FnMut(&[u8]) -> bool,
+) -> Option<Vec<u8>> {
+    open(engine).ok()?.find_version(path.as_bytes(), is_it).ok().flatten()
+}
+
+/// Tries again where a signal came in between: not every call beneath does so itself.
+fn uninterrupted<T>(work: impl Fn() -> Result<T, SnapshotError>) -> Result<T, SnapshotError> {
+    /// Tries in all.
+    const TRIES: usize = 5;
+    for _ in 1..TRIES {
+        match work() {
+            Err(error) if error.is_interrupted() => {}
+            outcome => return outcome,
+        }
+    }
+    work()
+}
+
+/// Opens the snapshots of the workspace.
+fn open(engine: &Engine) -> Result<Store, SnapshotError> {
+    let store = with_place(engine, |place| Store::open(place, engine.policy().branch()))?;
+    Ok(store.taking_files_of(engine.policy().number(Key::SnapshotFileBytes)))
+}
+
+/// Does `work` with the places of the snapshots.
+fn with_place<T>(
+    engine: &Engine,
+    work: impl FnOnce(&Place<'_>) -> Result<T, SnapshotError>,
+) -> Result<T, SnapshotError> {
+    let root = engine.workspace.root();
+    let git_dirs = engine.policy().git_dirs();
+    // Where there is no state yet, a name that is none's.
+    let state = match State::find(&engine.workspace) {
+        Ok(Some(state)) => root.join(state.path().as_path()),
+        _ => root.join(STATE_FOLDER).join("none"),
+    };
+    work(&Place { root, state: &state, git_dirs: &git_dirs })
+}
+
+/// Why there are no snapshots.
+fn turned_off(engine: &Engine) -> String {
+    format!("the policy has turned snapshots off ({})", engine.policy().source_of(Key::SnapshotEnabled))
+}
+
+/// How much a scan takes in.
+fn bounds_of(engine: &Engine) -> Bounds {
+    let policy = engine.policy();
+    Bounds { paths_max: policy.size(Key::ScanFiles), bytes_max: policy.number(Key::ScanBytes) }
+}
+
+/// Longest time that a scan may take: others wait for the lock meanwhile.
+fn scan_time(engine: &Engine) -> Duration {
+    Duration::from_secs(engine.policy().number(Key::ScanSeconds))
+}
+
+/// What the snapshot takes of a change.
+fn change_of<'a>(record: &'a Record<'_>) -> Change<'a> {
+    let entry = record.entry;
+    let state = |side: Option<(u32, &'a [u8])>| {
+        side.map(|(mode, bytes)| match mode & TYPE_BITS {
+            SYMLINK => FileState::Symlink { target: bytes },
+            _ => FileState::Regular { executable: mode & OWNER_MAY_EXECUTE != 0, bytes },
+        })
+    };
+    let file = |file: &File<'a>| FileChange {
+        path: file.path.as_bytes(),
+        before: state(file.before),
+        after: state(file.after),
+    };
+    let folder = |folder: &'a Folder<'a>| FolderChange {
+        folder: folder.folder.as_fd(),
+        before: folder.before.map(WorkspacePath::as_bytes),
+        after: folder.after.map(WorkspacePath::as_bytes),
+    };
+    Change {
+        subject: entry.subject.clone(),
+        why: entry.why.as_deref(),
+        session: &entry.session,
+        tool: &entry.tool,
+        seq: entry.seq,
+        gate: entry.gate.as_deref(),
+        time: UNIX_EPOCH + Duration::from_secs(entry.time),
+        files: record.files.iter().map(file).collect(),
+        folders: record.folders.iter().map(folder).collect(),
+    }
+}
+
+/// Takes over what a snapshot has to say.
+fn take(engine: &mut Engine, recorded: Recorded, entry: &Entry) -> Result<(), Error> {
+    for warning in recorded.warnings {
+        engine.warn(warning);
+    }
+    let left_out =
+        listed(&recorded.left_out).map(|list| format!("not in the snapshot: {list}{}", kept(entry)));
+    match (recorded.id, left_out) {
+        (Some(id), left_out) => {
+            engine.set_snapshot(id);
+            engine.warn_if(left_out);
+            Ok(())
+        }
+        (None, Some(left_out)) if engine.require_snapshot => engine.snapshot_failed(&left_out),
+        (None, left_out) => {
+            engine.warn_if(left_out);
+            Ok(())
+        }
+    }
+}
+
+/// Where the old bytes of a change are, beside the snapshot.
+fn kept(entry: &Entry) -> &'static str {
+    let is_trashed = entry.moves.iter().any(|moved| is_own(&moved.to));
+    let is_backed_up = entry.files.iter().any(|file| file.before.is_some());
+    match (is_trashed, is_backed_up) {
+        (true, false) => "; what was deleted is in the trash",
+        (true, true) => "; what was deleted is in the trash, the old bytes of the others are in the backup",
+        (false, true) => "; the old bytes are in the backup",
+        // What moves or is new has no old bytes that could be lost.
+        (false, false) => "",
+    }
+}
+
+/// The first paths that were left out, with the reasons; `None` where there are none.
+fn listed(left_out: &[LeftOut]) -> Option<String> {
+    if left_out.is_empty() {
+        return None;
+    }
+    let named: Vec<String> =
+        left_out.iter().take(LEFT_OUT_NAMED).map(|left| format!("{} ({})", left.path, left.reason)).collect();
+    let more = left_out.len().saturating_sub(LEFT_OUT_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(format!("{}{more}", named.join(", ")))
+}

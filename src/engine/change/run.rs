@@ -1,0 +1,319 @@
+//! Steps, carried out and taken back on the disk.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, OFlags, RenameFlags, Stat};
+use rustix::io::Errno;
+
+use super::FILE_BYTES_MAX;
+use super::identity;
+use super::stage::{New, Original, Stage};
+use super::sync::sync_many;
+use crate::engine::journal::Version;
+use crate::engine::journal::progress::Observed;
+use crate::engine::journal::steps::{Folder, Location, Step};
+use crate::engine::store::backup;
+use crate::engine::store::state::{State, make_folder};
+use crate::engine::workspace::Workspace;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::{fs, hashed};
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+
+/// Flags for a folder in which names are changed.
+const BELOW: OFlags = fs::LOOK.union(OFlags::DIRECTORY);
+
+/// The two trees in which steps are at work.
+#[derive(Clone, Copy)]
+pub struct Ground<'e> {
+    /// The workspace.
+    pub workspace: &'e Workspace,
+    /// Its state.
+    pub state: &'e State,
+}
+
+impl Ground<'_> {
+    /// A location as messages name it.
+    fn shown(&self, at: &Location) -> String {
+        match at {
+            Location::File(path) => self.workspace.shown(path),
+            Location::State(_) => at.from_root(self.state.path()).to_string(),
+        }
+    }
+
+    /// The top of the tree that a location is in.
+    fn top(&self, at: &Location) -> BorrowedFd<'_> {
+        match at {
+            Location::File(_) => self.workspace.root_fd(),
+            Location::State(_) => self.state.fd(),
+        }
+    }
+
+    /// Opens whatever stands at a location, through no symlink.
+    fn open(&self, at: &Location, flags: OFlags) -> Result<OwnedFd, Errno> {
+        fs::open_beneath(self.top(at), at.path(), flags)
+    }
+
+    /// The folder that holds a location, opened to change names in it, and the name there.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn folder_of<'a>(&self, at: &'a Location) -> Result<(OwnedFd, &'a OsStr), Errno> {
+        let name = at.path().name().ok_or(Errno::INVAL)?;
+        let folder = at.parent().ok_or(Errno::INVAL)?;
+        Ok((self.open(&folder, BELOW)?, name))
+    }
+
+    /// Carries out one step.
+    ///
+    /// # Errors
+    /// The system's; `already_exists` where others have taken a name that was free.
+    pub fn carry_out(&self, step: &Step) -> Result<(), Error> {
+        let (doing, at, outcome) = match step {
+            Step::MakeFolder(folder) => ("make", &folder.path, self.make(&folder.path)),
+            Step::RemoveFolder(folder) => ("remove", &folder.path, self.remove(&folder.path)),
+            Step::Rename { from, to, over, .. } => ("move", from, self.rename(from, to, over.is_some())),
+            Step::Put { at, staged, before, .. } => ("write", at, self.rename(staged, at, before.is_some())),
+            Step::Unlink { at, .. } => ("delete", at, self.unlink(at)),
+        };
+        outcome.map_err(|errno| Error::io(doing, self.shown(at), errno))
+    }
+
+    /// Carries out all steps but the first `done`, and gives folders that were made what they are to
+    /// be besides.
+    ///
+    /// # Errors
+    /// The system's, at the first that fails.
+    pub fn carry_out_all(&self, steps: &[Step], done: usize) -> Result<(), Error> {
+        steps.iter().skip(done).try_for_each(|step| self.carry_out(step))?;
+        self.dress(steps.iter().rev().filter_map(|step| match step {
+            Step::MakeFolder(folder) => Some(folder),
+            _ => None,
+        }))
+    }
+
+    /// Removes bytes that wait for nothing any more.
+    pub fn discard(&self, staged: &Location) {
+        if let Ok((folder, name)) = self.folder_of(staged) {
+            // Best effort: the sweep of the next change comes past here again.
+            let _ = fs::unlink_at(&folder, name, AtFlags::empty());
+        }
+    }
+
+    /// Takes back one step of the change `id`; of several, `number` is this one's.
+    ///
+    /// # Errors
+    /// The system's; `io_error` where the backup of a file is gone.
+    pub fn take_back(&self, step: &Step, id: &str, number: usize) -> Result<(), Error> {
+        match step {
+            Step::MakeFolder(folder) => {
+                // A folder that is no longer empty is someone else's now.
+                self.remove(&folder.path)
+                    .map_err(|errno| Error::io("remove", self.shown(&folder.path), errno))
+            }
+            Step::RemoveFolder(folder) => {
+                self.make(&folder.path).map_err(|errno| Error::io("make", self.shown(&folder.path), errno))
+            }
+            Step::Rename { from, to, over, .. } => {
+                self.rename(to, from, false).map_err(|errno| Error::io("move", self.shown(to), errno))?;
+                over.as_ref().map_or(Ok(()), |before| self.restore(to, before, true, id, number))
+            }
+            Step::Put { at, before: None, .. } => {
+                self.unlink(at).map_err(|errno| Error::io("delete", self.shown(at), errno))
+            }
+            Step::Put { at, before: Some(before), .. } => self.restore(at, before, false, id, number),
+            Step::Unlink { at, before } => self.restore(at, before, true, id, number),
+        }
+    }
+
+    /// Puts back what a rollback that died had yet to put back: the file whose place something has
+    /// left.
+    ///
+    /// # Errors
+    /// As [`Self::take_back`].
+    pub fn heal(&self, step: &Step, id: &str, number: usize) -> Result<(), Error> {
+        match step {
+            Step::Rename { to, over: Some(before), .. } if self.look(to, false)? == Observed::Nothing => {
+                self.restore(to, before, true, id, number)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives folders, which come innermost first, their owner, attributes and mode, once everything is
+    /// in its place: what they forbid may be what a change does in them.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn dress<'s>(&self, folders: impl Iterator<Item = &'s Folder>) -> Result<(), Error> {
+        for folder in folders.filter(|folder| folder.is_dressed()) {
+            let io = |errno| Error::io("set the mode of", self.shown(&folder.path), errno);
+            match self.open(&folder.path, fs::FOLDER) {
+                Ok(opened) => identity::dress(&opened, folder.mode, folder.identity.as_ref()).map_err(io)?,
+                // Others have removed it since.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                Err(errno) => return Err(io(errno)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a folder, where there is none.
+    fn make(&self, at: &Location) -> Result<(), Errno> {
+        let (folder, name) = self.folder_of(at)?;
+        let mode = if matches!(at, Location::State(_)) { 0o700 } else { 0o777 };
+        if make_folder(folder.as_fd(), name, mode)? {
+            return Ok(());
+        }
+        if fs::is_folder(&fs::stat_at(folder.as_fd(), name)?) { Ok(()) } else { Err(Errno::EXIST) }
+    }
+
+    /// Removes a folder that is empty; one that is not, or is none, stays.
+    fn remove(&self, at: &Location) -> Result<(), Errno> {
+        let (folder, name) = match self.folder_of(at) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
+            found => found?,
+        };
+        match fs::unlink_at(&folder, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Removes a file.
+    fn unlink(&self, at: &Location) -> Result<(), Errno> {
+        let (folder, name) = self.folder_of(at)?;
+        fs::unlink_at(&folder, name, AtFlags::empty())
+    }
+
+    /// Gives something another name, which must be free unless it is to come `over` a file.
+    fn rename(&self, from: &Location, to: &Location, over: bool) -> Result<(), Errno> {
+        let ((old_folder, old), (new_folder, new)) = (self.folder_of(from)?, self.folder_of(to)?);
+        if over {
+            return fs::rename_at(&old_folder, old, &new_folder, new);
+        }
+        rename_new(&old_folder, old, &new_folder, new)
+    }
+
+    /// Puts a file back as it was; `is_gone` where nothing may stand there.
+    fn restore(
+        &self,
+        at: &Location,
+        before: &Version,
+        is_gone: bool,
+        id: &str,
+        number: usize,
+    ) -> Result<(), Error> {
+        let shown = self.shown(at);
+        let bytes = backup::find(self.state, before.sha256)?
+            .ok_or_else(|| Error::new(ErrorKind::IoError, format!("the backup of {shown} is gone")))?;
+        let stage = Stage::new(self.workspace, self.state, id)?;
+        let original = if is_gone || fs::is_symlink_mode(before.mode) { None } else { self.original(at) };
+        let identity = before.identity.as_ref();
+        let new = New { shown: &shown, bytes: &bytes, mode: Some(before.mode), identity };
+        let nearest = match at.parent() {
+            Some(Location::File(folder)) => folder,
+            _ => WorkspacePath::root(),
+        };
+        let name = format!("back-{number}");
+        let staged = stage.write(&name, &nearest, original.as_ref(), &new, &mut Vec::new())?;
+        staged.file.sync_all().map_err(|source| Error::io("sync", shown.clone(), source))?;
+        self.rename(&staged.at, at, !is_gone).map_err(|errno| Error::io("restore", shown, errno))
+    }
+
+    /// The regular file at a location, whose identity what comes in its place takes over.
+    fn original(&self, at: &Location) -> Option<Original> {
+        let file = self.open(at, fs::READ).ok()?;
+        let stat = rustix::fs::fstat(&file).ok().filter(fs::is_regular)?;
+        Some(Original { path: at.from_root(self.state.path()), stat })
+    }
+
+    /// What stands at a location; `has_bytes` where they matter.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn look(&self, at: &Location, has_bytes: bool) -> Result<Observed, Error> {
+        let io = |errno| Error::io("look at", self.shown(at), errno);
+        let entry = match self.open(at, fs::LOOK) {
+            Ok(entry) => entry,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => return Ok(Observed::Nothing),
+            Err(errno) => return Err(io(errno)),
+        };
+        let stat = rustix::fs::fstat(&entry).map_err(io)?;
+        if fs::is_folder(&stat) {
+            return Ok(Observed::Folder { inode: stat.st_ino });
+        }
+        let sha256 = if has_bytes { self.sha256_of(at, &entry, &stat)? } else { None };
+        let version = sha256.map(|sha256| (sha256, fs::recorded_mode(&stat)));
+        Ok(Observed::File { inode: stat.st_ino, version })
+    }
+
+    /// SHA-256 of a regular file, or of a symlink's target; `None` of anything else, and of what may
+    /// not be read.
+    fn sha256_of(&self, at: &Location, entry: &OwnedFd, stat: &Stat) -> Result<Option<Sha256>, Error> {
+        if fs::is_symlink(stat) {
+            let target = fs::target_of(entry).map_err(|errno| Error::io("read", self.shown(at), errno))?;
+            return Ok(Some(Sha256::of(&target)));
+        }
+        if !fs::is_regular(stat) || fs::size_of(stat) > FILE_BYTES_MAX {
+            return Ok(None);
+        }
+        match self.open(at, fs::READ) {
+            Ok(file) => hashed::sha256_of(file.into())
+                .map(Some)
+                .map_err(|source| Error::io("read", self.shown(at), source)),
+            Err(Errno::ACCESS | Errno::PERM | Errno::NOENT | Errno::LOOP | Errno::NXIO) => Ok(None),
+            Err(errno) => Err(Error::io("open", self.shown(at), errno)),
+        }
+    }
+
+    /// Syncs every folder in which some steps changed a name; `file_system` as in [`sync_many`].
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn sync(&self, steps: &[Step], file_system: Option<&OwnedFd>) -> Result<(), Error> {
+        let mut paths: Vec<Location> =
+            steps.iter().flat_map(Step::locations).filter_map(Location::parent).collect();
+        for step in steps {
+            if let Step::Rename { to, thing, .. } = step
+                && thing.is_folder
+            {
+                // It may have lost a name before, under the one that it had then.
+                paths.push(to.clone());
+            }
+        }
+        paths.sort();
+        paths.dedup();
+        let mut folders = Vec::with_capacity(paths.len());
+        for path in &paths {
+            match self.open(path, fs::FOLDER) {
+                Ok(folder) => folders.push(folder),
+                // One that the change emptied may be gone with it.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                Err(errno) => return Err(Error::io("open the folder", self.shown(path), errno)),
+            }
+        }
+        let folders: Vec<&OwnedFd> = folders.iter().collect();
+        sync_many(&folders, file_system)
+            .map_err(|source| Error::io("sync", self.workspace.root().display().to_string(), source))
+    }
+}
+
+/// Renames onto a name that must be free.
+///
+/// # Errors
+/// The system's; `EEXIST` where the name is taken.
+pub fn rename_new(from: &OwnedFd, old: &OsStr, to: &OwnedFd, new: &OsStr) -> Result<(), Errno> {
+    let renamed =
+        rustix::io::retry_on_intr(|| rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE));
+    match renamed {
+        // Not every file system knows the flag.
+        Err(Errno::INVAL | Errno::NOSYS) => match fs::stat_at(to.as_fd(), new) {
+            Err(Errno::NOENT) => fs::rename_at(from, old, to, new),
+            Ok(_) => Err(Errno::EXIST),
+            Err(errno) => Err(errno),
+        },
+        outcome => outcome,
+    }
+}

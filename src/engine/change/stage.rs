@@ -1,0 +1,274 @@
+//! New bytes, written aside with the identity of the file whose place they will take.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Stat};
+use rustix::io::Errno;
+
+use super::identity;
+use super::identity::Identity;
+use crate::engine::journal;
+use crate::engine::journal::steps::{Location, Step};
+use crate::engine::store::state::State;
+use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::error::Error;
+
+/// Where new bytes wait, below the state folder.
+pub const FOLDER: &str = "staging";
+/// How a file that has to wait beside its target is named.
+pub const BESIDE_PREFIX: &str = ".lbx-tmp-";
+/// The default access control list of a folder, which the kernel gives to files made in it.
+const DEFAULT_ACL: &str = "system.posix_acl_default";
+
+/// Whose identity the new file takes.
+pub struct Original {
+    /// Its canonical path.
+    pub path: WorkspacePath,
+    /// What it is.
+    pub stat: Stat,
+}
+
+/// New bytes that wait for their rename.
+#[derive(Debug)]
+pub struct Staged {
+    /// The file, to be synced; of a symlink, the folder it waits in.
+    pub file: File,
+    /// Where it waits.
+    pub at: Location,
+    /// The folder it waits in.
+    folder: Arc<OwnedFd>,
+    /// Its name there.
+    name: OsString,
+    /// Its permission bits, or the type bits of a symlink.
+    pub mode: u32,
+}
+
+impl Staged {
+    /// Removes one that is not needed after all.
+    pub fn discard(&self) {
+        // Best effort: the next change removes what is left.
+        let _ = fs::unlink_at(&self.folder, &self.name, AtFlags::empty());
+    }
+}
+
+/// What a file is to hold.
+pub struct New<'a> {
+    /// Its name in messages.
+    pub shown: &'a str,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// Its permission bits, where they are not those of the original or of the umask; or the type
+    /// bits of a symlink, whose target the bytes are.
+    pub mode: Option<u32>,
+    /// Owner and attributes, where no original has them any more.
+    pub identity: Option<&'a Identity>,
+}
+
+/// Where the files of one change wait: the state folder, or beside the target where a rename from
+/// there could not work or would lose what the folder gives to its files.
+pub struct Stage<'e> {
+    /// The workspace.
+    pub workspace: &'e Workspace,
+    /// Its state.
+    pub state: &'e State,
+    /// The change's own name.
+    pub id: &'e str,
+    /// The state folder's part for it, open.
+    staging: Arc<OwnedFd>,
+}
+
+impl<'e> Stage<'e> {
+    /// The stage of the change `id`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(workspace: &'e Workspace, state: &'e State, id: &'e str) -> Result<Self, Error> {
+        Ok(Self { workspace, state, id, staging: Arc::new(state.folder(FOLDER)?) })
+    }
+
+    /// An open folder of the file system that the stage is on, from before anything is written there.
+    #[must_use]
+    pub fn file_system(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.staging)
+    }
+
+    /// Writes `new` aside for `target`, whose deepest existing folder is `nearest`.
+    ///
+    /// What of the original's identity could not be kept is added to `warnings`.
+    ///
+    /// # Errors
+    /// What the system says; then nothing is left behind.
+    pub fn write(
+        &self,
+        number: &str,
+        nearest: &WorkspacePath,
+        original: Option<&Original>,
+        new: &New<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Staged, Error> {
+        // What takes the place of a symlink is a new file.
+        let original = original.filter(|original| !fs::is_symlink(&original.stat));
+        let (place, folder) = self.folder_for(nearest, original.is_some())?;
+        let prefix = if matches!(place, Location::File(_)) { BESIDE_PREFIX } else { "" };
+        let name = OsString::from(format!("{prefix}{}-{number}", self.id));
+        let at = place.with(place.path().join(&name));
+        let shown = new.shown;
+        if new.mode.is_some_and(fs::is_symlink_mode) {
+            let made = fs::create_link_at(folder.as_fd(), &name, new.bytes)
+                .and_then(|()| rustix::io::fcntl_dupfd_cloexec(&folder, 0));
+            let file = made.map_err(|errno| Error::io("write", shown, errno))?.into();
+            return Ok(Staged { file, at, folder, name, mode: fs::SYMLINK_MODE });
+        }
+        // A replaced file's bytes may be secret: nobody else reads them before they have its mode.
+        let mode = if original.is_some() || new.identity.is_some() { 0o600 } else { 0o666 };
+        let model = original.map(|original| self.workspace.open_regular(&original.path, shown)).transpose();
+        let model = model?.map(|(file, _)| file);
+        let file =
+            fs::create_at(folder.as_fd(), &name, mode).map_err(|errno| Error::io("write", shown, errno))?;
+        let written = fs::write_all(&file, new.bytes)
+            .and_then(|()| Ok(identity::give(&file, original.zip(model.as_ref()), new, warnings)?));
+        match written {
+            Ok(mode) => Ok(Staged { file, at, folder, name, mode }),
+            Err(source) => {
+                let staged = Staged { file, at, folder, name, mode };
+                staged.discard();
+                Err(Error::io("write", shown, source))
+            }
+        }
+    }
+
+    /// Writes a file of lbx's own aside.
+    ///
+    /// # Errors
+    /// What the system says; then nothing is left behind.
+    pub fn write_own(&self, name: &str, bytes: &[u8]) -> Result<Staged, Error> {
+        let folder = Arc::clone(&self.staging);
+        let name = OsString::from(format!("{}-{name}", self.id));
+        let at = staging_folder().with(WorkspacePath::root().join(FOLDER.as_ref()).join(&name));
+        let shown = at.to_string();
+        let file = fs::create_at(folder.as_fd(), &name, 0o600)
+            .map_err(|errno| Error::io("write", shown.clone(), errno))?;
+        let written = fs::write_all(&file, bytes);
+        let staged = Staged { file, at, folder, name, mode: 0o600 };
+        match written {
+            Ok(()) => Ok(staged),
+            Err(source) => {
+                staged.discard();
+                Err(Error::io("write", shown, source))
+            }
+        }
+    }
+
+    /// The folder with the state in which files wait.
+    #[must_use]
+    pub fn own_folder(&self) -> (Location, Arc<OwnedFd>) {
+        (staging_folder(), Arc::clone(&self.staging))
+    }
+
+    /// The location of something that waits in such a folder.
+    #[must_use]
+    pub fn name_in(&self, folder: &Location, name: &str) -> Location {
+        let prefix = if matches!(folder, Location::File(_)) { BESIDE_PREFIX } else { "" };
+        folder.with(folder.path().join(format!("{prefix}{}-{name}", self.id).as_ref()))
+    }
+
+    /// The folder in which a file for `nearest` waits: with the state, or the folder itself.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn folder_for(
+        &self,
+        nearest: &WorkspacePath,
+        replaces: bool,
+    ) -> Result<(Location, Arc<OwnedFd>), Error> {
+        let target = self.workspace.open_folder(nearest)?;
+        let io = |errno: Errno| Error::io("look at", self.workspace.shown(nearest), errno);
+        let stat = rustix::fs::fstat(&target).map_err(io)?;
+        let gives_identity = !replaces && (fs::mode_of(&stat) & 0o2000 != 0 || has_default_acl(&target));
+        let is_near = fs::mount_of(&self.staging).map_err(io)? == fs::mount_of(&target).map_err(io)?;
+        if is_near && !gives_identity {
+            return Ok((staging_folder(), Arc::clone(&self.staging)));
+        }
+        self.note_beside(&self.staging, nearest)?;
+        Ok((Location::File(nearest.clone()), Arc::new(target)))
+    }
+
+    /// Leaves a note of where files wait outside the state folder, so that a kill leaves no litter.
+    fn note_beside(&self, staging: &OwnedFd, folder: &WorkspacePath) -> Result<(), Error> {
+        let mut folders = read_note(staging.as_fd(), self.id);
+        if !folders.contains(folder) {
+            folders.push(folder.clone());
+            let bytes = serde_json::to_vec(&folders).map_err(|error| Error::internal(error.to_string()))?;
+            let name = note_name(self.id);
+            self.state.replace(staging.as_fd(), name.as_ref(), &bytes, &format!("{name}.new"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Where new bytes wait.
+fn staging_folder() -> Location {
+    Location::State(WorkspacePath::root().join(FOLDER.as_ref()))
+}
+
+/// Whether a location is one where things wait that belong to no file of the workspace yet, or to none
+/// any more.
+#[must_use]
+pub fn is_waiting(at: &Location) -> bool {
+    match at {
+        Location::State(_) => at.parent() == Some(staging_folder()),
+        Location::File(path) => {
+            path.name().is_some_and(|name| name.as_bytes().starts_with(BESIDE_PREFIX.as_bytes()))
+        }
+    }
+}
+
+/// Whether bytes of the change `id` may wait at a location.
+#[must_use]
+pub fn is_staged_by(at: &Location, id: &str) -> bool {
+    let Some(name) = at.path().name().and_then(std::ffi::OsStr::to_str) else {
+        return false;
+    };
+    let own = match at {
+        Location::State(_) if at.parent() == Some(staging_folder()) => Some(name),
+        Location::State(_) => None,
+        Location::File(_) => name.strip_prefix(BESIDE_PREFIX),
+    };
+    own.is_some_and(|name| name.strip_prefix(id).is_some_and(|rest| rest.starts_with('-')))
+}
+
+/// The name of the note for the change `id`.
+#[must_use]
+pub fn note_name(id: &str) -> String {
+    format!("{id}.beside")
+}
+
+/// Removes the note of a change that stands, where there is one: nothing waits for it any more.
+pub fn forget_beside(state: &State, id: &str, steps: &[Step]) {
+    let waits_beside = |at: &Location| matches!(at, Location::File(_)) && is_waiting(at);
+    let mut places = steps.iter().flat_map(|step| step.locations().chain(step.staged()));
+    if places.any(waits_beside)
+        && let Ok(Some(staging)) = state.find_folder(FOLDER)
+    {
+        journal::remove(&staging, &note_name(id));
+    }
+}
+
+/// The folders in which files of the change `id` may wait beside their targets.
+#[must_use]
+pub fn read_note(staging: BorrowedFd<'_>, id: &str) -> Vec<WorkspacePath> {
+    let note = fs::read_at(staging, note_name(id).as_ref(), 1 << 20);
+    note.ok().flatten().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+}
+
+/// Whether a folder gives its files an access control list of their own.
+fn has_default_acl(folder: &OwnedFd) -> bool {
+    let mut nothing: [u8; 0] = [];
+    rustix::fs::fgetxattr(folder, DEFAULT_ACL, &mut nothing[..]).is_ok_and(|bytes| bytes > 0)
+}

@@ -1,0 +1,585 @@
+//! What several changes come to when they are taken back, or done again, as one.
+//!
+//! The changes are played on a picture of the tree: which file or folder would stand where, and
+//! which files would hold other bytes. What differs between the picture and the tree in the end is
+//! the one change to make. Nothing here touches the disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use crate::engine::journal::{Entry, FolderEntry, Version};
+use crate::engine::workspace::path::WorkspacePath;
+
+/// Which way to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Back.
+    Undo,
+    /// Forth.
+    Redo,
+}
+
+impl Direction {
+    /// The tool's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Undo => "undo",
+            Self::Redo => "redo",
+        }
+    }
+}
+
+/// Something that gets another name, whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// Where it stands.
+    pub real: WorkspacePath,
+    /// Where it is to stand.
+    pub at: WorkspacePath,
+}
+
+/// A file that is to hold other bytes, or to be there at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Live {
+    /// Where it is to stand.
+    pub at: WorkspacePath,
+    /// Where it stands; `None` where there is nothing.
+    pub real: Option<WorkspacePath>,
+    /// What it must hold now; `None` where there must be nothing.
+    pub from: Option<Version>,
+    /// What it is to hold.
+    pub target: Version,
+}
+
+/// A file that is to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gone {
+    /// Where it would stand by now.
+    at: WorkspacePath,
+    /// Where it stands; `None` where there is nothing.
+    pub real: Option<WorkspacePath>,
+    /// What it must hold now.
+    pub from: Option<Version>,
+}
+
+impl Gone {
+    /// Where it stands, or should.
+    #[must_use]
+    pub fn path(&self) -> &WorkspacePath {
+        self.real.as_ref().unwrap_or(&self.at)
+    }
+}
+
+/// Why the changes do not fit together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Misfit {
+    /// The file does not hold what one change left when the next one began.
+    Between(WorkspacePath),
+    /// What was moved is not there.
+    Missing(WorkspacePath),
+    /// Something stands where it is to come back.
+    Taken(WorkspacePath),
+}
+
+/// What stands at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A folder.
+    Folder,
+    /// Anything else.
+    Other,
+}
+
+/// The picture.
+pub struct Replay<'s> {
+    /// What stands at a path in the tree, if anything does.
+    stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>,
+    /// What has moved.
+    pieces: Pieces,
+    /// Files with other bytes, by where they are to stand.
+    lives: BTreeMap<WorkspacePath, Live>,
+    /// Files that are gone, by where they would stand.
+    gone: BTreeMap<WorkspacePath, Vec<Gone>>,
+    /// Where the files stand that are among the two.
+    changed: BTreeSet<WorkspacePath>,
+    /// Folders that are made.
+    made: BTreeMap<WorkspacePath, FolderEntry<WorkspacePath>>,
+    /// Folders that nobody needs once they are empty.
+    vacant: BTreeSet<WorkspacePath>,
+    /// Those of them whose place something else takes, by where they stand.
+    ousted: BTreeSet<WorkspacePath>,
+}
+
+/// What differs in the end.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// What gets another name.
+    pub pieces: Pieces,
+    /// What gets other bytes.
+    pub lives: Vec<Live>,
+    /// What goes.
+    pub gone: Vec<Gone>,
+    /// Folders that are to be there, outermost first.
+    pub made: Vec<FolderEntry<WorkspacePath>>,
+    /// Folders that are to go where they are empty, by where they would stand.
+    pub vacant: Vec<WorkspacePath>,
+    /// The same, by where they stand, since something else takes their place.
+    pub ousted: Vec<WorkspacePath>,
+}
+
+/// Whether two versions have the same bytes and mode.
+#[must_use]
+pub fn same(one: Option<&Version>, other: Option<&Version>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.sha256 == other.sha256 && one.mode == other.mode,
+        _ => false,
+    }
+}
+
+/// Things that get other names, all at once.
+#[derive(Debug, Clone, Default)]
+pub struct Pieces {
+    /// Where they are to stand, by where they stand.
+    by_real: BTreeMap<PathBuf, WorkspacePath>,
+    /// Where they stand, by where they are to stand.
+    by_at: BTreeMap<PathBuf, WorkspacePath>,
+}
+
+impl Pieces {
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = Piece> + '_ {
+        self.by_at
+            .iter()
+            .filter_map(|(at, real)| Some(Piece { real: real.clone(), at: WorkspacePath::new(at)? }))
+    }
+
+    /// Adds one.
+    pub fn insert(&mut self, real: &WorkspacePath, at: &WorkspacePath) {
+        self.by_at.insert(at.as_path().to_owned(), real.clone());
+        self.by_real.insert(real.as_path().to_owned(), at.clone());
+    }
+
+    /// Takes away what is to stand at a path; answers where it stands.
+    pub fn remove_at(&mut self, at: &WorkspacePath) -> Option<WorkspacePath> {
+        let real = self.by_at.remove(at.as_path())?;
+        self.by_real.remove(real.as_path());
+        Some(real)
+    }
+
+    /// Takes away what stands at a path.
+    fn remove_real(&mut self, real: &WorkspacePath) {
+        if let Some(at) = self.by_real.remove(real.as_path()) {
+            self.by_at.remove(at.as_path());
+        }
+    }
+
+    /// Whether something is to come to a path.
+    #[must_use]
+    pub fn comes_to(&self, at: &WorkspacePath) -> bool {
+        self.by_at.contains_key(at.as_path())
+    }
+
+    /// What stands below a path and goes a way of its own.
+    pub fn below<'p>(&'p self, real: &'p WorkspacePath) -> impl Iterator<Item = &'p PathBuf> {
+        let inner = self.by_real.range(real.as_path().to_owned()..).map(|(path, _)| path);
+        inner.skip_while(|path| *path == real.as_path()).take_while(|path| path.starts_with(real.as_path()))
+    }
+
+    /// Where something is to stand that stands at `real`.
+    #[must_use]
+    pub fn placed(&self, real: &WorkspacePath) -> WorkspacePath {
+        if self.by_real.is_empty() { real.clone() } else { carried(&self.by_real, real) }
+    }
+
+    /// Where that stands, if anywhere, which is to stand at `path`.
+    #[must_use]
+    pub fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        if self.by_real.is_empty() {
+            return Some(path.clone());
+        }
+        let real = carried(&self.by_at, path);
+        (self.placed(&real) == *path).then_some(real)
+    }
+}
+
+/// Where `path` is once the names of `others` have become those that they lead to.
+fn carried(others: &BTreeMap<PathBuf, WorkspacePath>, path: &WorkspacePath) -> WorkspacePath {
+    let holder = path.as_path().ancestors().find_map(|folder| Some((folder, others.get(folder)?)));
+    let rebased = holder.and_then(|(old, new)| Some(path.rebased(&WorkspacePath::new(old)?, new)));
+    rebased.unwrap_or_else(|| path.clone())
+}
+
+impl<'s> Replay<'s> {
+    /// The tree as it stands, with folders in it that are to go once they are empty.
+    #[must_use]
+    pub fn new(stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>, vacant: BTreeSet<WorkspacePath>) -> Self {
+        let (pieces, lives, gone) = (Pieces::default(), BTreeMap::new(), BTreeMap::new());
+        let (changed, made, ousted) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
+        Self { stands, pieces, lives, gone, changed, made, vacant, ousted }
+    }
+
+    /// Plays one change.
+    ///
+    /// # Errors
+    /// Where it does not fit what those before it left.
+    pub fn play(&mut self, entry: &Entry, direction: Direction) -> Result<(), Misfit> {
+        for file in &entry.files {
+            let (from, target) = match direction {
+                Direction::Undo => (&file.after, &file.before),
+                Direction::Redo => (&file.before, &file.after),
+            };
+            self.change(&file.path, from.as_ref(), target.as_ref())?;
+        }
+        let plain = |path: &WorkspacePath| FolderEntry { path: path.clone(), mode: None, identity: None };
+        let removed = entry.removed.iter().map(|folder| folder.path.clone());
+        let (made, vacant): (Vec<_>, Vec<_>) = match direction {
+            Direction::Undo => (entry.removed.clone(), entry.folders.clone()),
+            Direction::Redo => (entry.folders.iter().map(plain).collect(), removed.collect()),
+        };
+        for folder in made {
+            if self.standing(&folder.path).is_none() {
+                self.made.insert(folder.path.clone(), folder);
+            }
+        }
+        match direction {
+            Direction::Undo => {
+                entry.moves.iter().rev().try_for_each(|moved| self.rename(&moved.to, &moved.from))?;
+            }
+            Direction::Redo => {
+                entry.moves.iter().try_for_each(|moved| self.rename(&moved.from, &moved.to))?;
+            }
+        }
+        for folder in vacant {
+            let was_made = self.made.remove(&folder).is_some();
+            if self.lives.contains_key(&folder) {
+                // A file has its place already.
+                self.ousted.extend(self.standing(&folder));
+                self.pieces.remove_at(&folder);
+            } else if !was_made {
+                self.vacant.insert(folder);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a file other bytes.
+    fn change(
+        &mut self,
+        path: &WorkspacePath,
+        from: Option<&Version>,
+        target: Option<&Version>,
+    ) -> Result<(), Misfit> {
+        let live = match self.lives.remove(path) {
+            Some(live) if same(Some(&live.target), from) => Some((live.real, live.from)),
+            Some(_) => return Err(Misfit::Between(path.clone())),
+            None => None,
+        };
+        let (real, began) = live.unwrap_or_else(|| self.take_gone(path, from));
+        self.changed.extend(real.clone());
+        match target {
+            Some(target) => {
+                self.oust(path, None);
+                let live = Live { at: path.clone(), real, from: began, target: target.clone() };
+                self.lives.insert(path.clone(), live);
+            }
+            // What was neither there before nor is there after leaves no trace.
+            None if real.is_none() && began.is_none() => {}
+            None => {
+                if let Some(real) = &real {
+                    self.pieces.remove_real(real);
+                }
+                let gone = Gone { at: path.clone(), real, from: began };
+                self.gone.entry(path.clone()).or_default().push(gone);
+            }
+        }
+        Ok(())
+    }
+
+    /// What stands at a path whose bytes have not changed so far; a file that went from there
+    /// is changed in its place.
+    fn take_gone(
+        &mut self,
+        path: &WorkspacePath,
+        from: Option<&Version>,
+    ) -> (Option<WorkspacePath>, Option<Version>) {
+        if from.is_none()
+            && let Some(gone) = self.gone.get_mut(path).and_then(Vec::pop)
+        {
+            return (gone.real, gone.from);
+        }
+        // A folder in its place is for others to clear away.
+        let is_it = |real: &WorkspacePath| from.is_some() || (self.stands)(real) != Some(Kind::Folder);
+        (self.standing(path).filter(is_it), from.cloned())
+    }
+
+    /// Gives whatever is at `old` the name `new`.
+    fn rename(&mut self, old: &WorkspacePath, new: &WorkspacePath) -> Result<(), Misfit> {
+        self.oust(new, Some(old));
+        if self.lives.contains_key(new) || self.pieces.comes_to(new) {
+            return Err(Misfit::Taken(new.clone()));
+        }
+        let is_made = below(&self.lives, old).next().is_some() || below(&self.made, old).next().is_some();
+        if !self.lives.contains_key(old) {
+            match self.standing(old) {
+                Some(real) if !self.pieces.comes_to(old) => self.pieces.insert(&real, old),
+                None if !is_made => return Err(Misfit::Missing(old.clone())),
+                _ => {}
+            }
+        }
+        let brought: Vec<WorkspacePath> = {
+            let all = self.pieces.by_at.range(old.as_path().to_owned()..);
+            let all = all.take_while(|(at, _)| at.starts_with(old.as_path()));
+            all.filter_map(|(at, _)| WorkspacePath::new(at)).collect()
+        };
+        for at in brought {
+            if let Some(real) = self.pieces.remove_at(&at) {
+                self.pieces.insert(&real, &at.rebased(old, new));
+            }
+        }
+        // What went from `old` itself is in its place all the same.
+        let gone: Vec<WorkspacePath> = below(&self.gone, old).filter(|at| *at != old).cloned().collect();
+        for at in gone {
+            let moved = self.gone.remove(&at).unwrap_or_default();
+            let at = at.rebased(old, new);
+            let moved = moved.into_iter().map(|gone| Gone { at: at.clone(), ..gone });
+            self.gone.entry(at.clone()).or_default().extend(moved);
+        }
+        let made: Vec<WorkspacePath> = below(&self.made, old).cloned().collect();
+        for path in made {
+            if let Some(mut folder) = self.made.remove(&path) {
+                folder.path = path.rebased(old, new);
+                self.made.insert(folder.path.clone(), folder);
+            }
+        }
+        let vacant: Vec<WorkspacePath> =
+            self.vacant.range(old.clone()..).take_while(|path| path.is_within(old)).cloned().collect();
+        for path in vacant {
+            self.vacant.remove(&path);
+            self.vacant.insert(path.rebased(old, new));
+        }
+        let lives: Vec<WorkspacePath> = below(&self.lives, old).cloned().collect();
+        for path in lives {
+            if let Some(mut live) = self.lives.remove(&path) {
+                live.at = path.rebased(old, new);
+                self.lives.insert(live.at.clone(), live);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a folder that nobody needs make way, with those in it, for what is put there or comes
+    /// from `old`.
+    fn oust(&mut self, path: &WorkspacePath, old: Option<&WorkspacePath>) {
+        let within = self.vacant.range(path.clone()..).take_while(|folder| folder.is_within(path));
+        let ousted: Vec<WorkspacePath> =
+            within.filter(|folder| !old.is_some_and(|old| folder.is_within(old))).cloned().collect();
+        let reals: Vec<WorkspacePath> = ousted.iter().filter_map(|folder| self.standing(folder)).collect();
+        self.ousted.extend(reals);
+        for folder in &ousted {
+            self.pieces.remove_at(folder);
+            self.vacant.remove(folder);
+        }
+    }
+
+    /// Where that stands which is at `path` in the picture, bytes that changed aside.
+    fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        let real = self.pieces.standing(path)?;
+        ((self.stands)(&real).is_some() && !self.changed.contains(&real)).then_some(real)
+    }
+
+    /// What differs from the tree as it stands.
+    #[must_use]
+    pub fn outcome(self) -> Outcome {
+        let Self { mut pieces, lives, gone, made, vacant, ousted, .. } = self;
+        let (unchanged, lives): (Vec<Live>, Vec<Live>) =
+            lives.into_values().partition(|live| same(live.from.as_ref(), Some(&live.target)));
+        for Live { at, real, .. } in unchanged {
+            if let Some(real) = real
+                && pieces.standing(&at).as_ref() != Some(&real)
+            {
+                pieces.remove_real(&real);
+                pieces.insert(&real, &at);
+            }
+        }
+        let gone: Vec<Gone> = gone.into_values().flatten().collect();
+        let reals = lives.iter().map(|live| &live.real).chain(gone.iter().map(|gone| &gone.real));
+        reals.flatten().for_each(|real| pieces.remove_real(real));
+        // What comes to its place with the folder that it is in need not move itself.
+        for piece in pieces.iter().collect::<Vec<_>>() {
+            pieces.remove_real(&piece.real);
+            if pieces.placed(&piece.real) != piece.at {
+                pieces.insert(&piece.real, &piece.at);
+            }
+        }
+        let mut made: Vec<FolderEntry<WorkspacePath>> = made.into_values().collect();
+        made.sort_by_cached_key(|folder| depth(&folder.path));
+        let (vacant, ousted) = (vacant.into_iter().collect(), ousted.into_iter().collect());
+        Outcome { pieces, lives, gone, made, vacant, ousted }
+    }
+}
+
+/// The paths at or below a folder that a map has.
+fn below<'m, T>(
+    map: &'m BTreeMap<WorkspacePath, T>,
+    folder: &'m WorkspacePath,
+) -> impl Iterator<Item = &'m WorkspacePath> {
+    map.range(folder.clone()..).map(|(path, _)| path).take_while(|path| path.is_within(folder))
+}
+
+impl Live {
+    /// Whether the file is where it is to be, whatever moves round it: under one name may be another
+    /// folder by then, and under another this one.
+    #[must_use]
+    pub fn stays(&self, pieces: &Pieces) -> bool {
+        self.real.as_ref() == Some(&self.at) && pieces.standing(&self.at).as_ref() == Some(&self.at)
+    }
+}
+
+/// Components in a path.
+#[must_use]
+pub fn depth(path: &WorkspacePath) -> usize {
+    path.components().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::engine::journal::{FileEntry, MoveEntry};
+    use crate::sha256::Sha256;
+
+    /// A path.
+    fn path(text: &str) -> WorkspacePath {
+        WorkspacePath::new(Path::new(text)).unwrap()
+    }
+
+    /// A version; none for an empty text.
+    fn version(text: &str) -> Option<Version> {
+        let version = Version {
+            sha256: Sha256::of(text.as_bytes()),
+            size: text.len() as u64,
+            mode: 0o644,
+            identity: None,
+        };
+        (!text.is_empty()).then_some(version)
+    }
+
+    /// A change of bytes.
+    fn file(name: &str, before: &str, after: &str) -> Entry {
+        let mut entry = Entry::new("id".to_owned(), "s", "write", 1, 0);
+        let (before, after) = (version(before), version(after));
+        entry.files.push(FileEntry { path: path(name), before, after });
+        entry
+    }
+
+    /// A change of a name.
+    fn moved(from: &str, to: &str) -> Entry {
+        let mut entry = Entry::new("id".to_owned(), "s", "move", 1, 0);
+        entry.moves.push(MoveEntry::new(path(from), path(to)));
+        entry
+    }
+
+    /// What changes come to, as text: `real>at` for what moves, `real>at=` for what is rewritten too,
+    /// `-real` for what goes.
+    fn comes_to(standing: &[&str], entries: &[Entry], direction: Direction) -> Vec<String> {
+        let stands = |wanted: &WorkspacePath| {
+            let kind = |known: &WorkspacePath| if known == wanted { Kind::Other } else { Kind::Folder };
+            standing
+                .iter()
+                .map(|known| path(known))
+                .find(|known| known.is_within(wanted))
+                .map(|known| kind(&known))
+        };
+        let mut replay = Replay::new(&stands, BTreeSet::new());
+        for entry in entries {
+            replay.play(entry, direction).unwrap();
+        }
+        let outcome = replay.outcome();
+        let name = |real: &Option<WorkspacePath>| real.as_ref().map_or_else(String::new, ToString::to_string);
+        let mut all: Vec<String> =
+            outcome.pieces.iter().map(|piece| format!("{}>{}", piece.real, piece.at)).collect();
+        all.extend(outcome.lives.iter().map(|live| format!("{}>{}=", name(&live.real), live.at)));
+        all.extend(outcome.gone.iter().map(|gone| format!("-{}", name(&gone.real))));
+        all.extend(outcome.made.iter().map(|folder| format!("{}/", folder.path)));
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn many_changes_come_to_one() {
+        /// A name, what stands, the changes, the newest first, as they are taken back, and what they
+        /// come to.
+        type Case = (&'static str, &'static [&'static str], Vec<Entry>, &'static [&'static str]);
+        let cases: &[Case] = &[
+            ("edits of one file", &["a"], vec![file("a", "2", "3"), file("a", "1", "2")], &["a>a="]),
+            ("a new file, edited", &["a"], vec![file("a", "1", "2"), file("a", "", "1")], &["-a"]),
+            ("moved, then edited", &["b"], vec![file("b", "1", "2"), moved("a", "b")], &["b>a="]),
+            ("edited, then moved", &["b"], vec![moved("a", "b"), file("a", "1", "2")], &["b>a="]),
+            ("made, then moved", &["b"], vec![moved("a", "b"), file("a", "", "1")], &["-b"]),
+            ("there and back", &["a"], vec![moved("b", "a"), moved("a", "b")], &[]),
+            ("a way round", &["c"], vec![moved("b", "c"), moved("a", "b")], &["c>a"]),
+            (
+                "edited in a folder before and after it moved",
+                &["e/x", "e/y"],
+                vec![file("e/x", "1", "2"), moved("d", "e"), file("d/y", "1", "2")],
+                &["e/x>d/x=", "e/y>d/y=", "e>d"],
+            ),
+            (
+                "out of a folder, which then moved",
+                &["e/y", "z"],
+                vec![moved("d", "e"), moved("d/x", "z")],
+                &["e>d", "z>d/x"],
+            ),
+            (
+                "two names exchanged",
+                &["a", "b"],
+                vec![moved("t", "b"), moved("b", "a"), moved("a", "t")],
+                &["a>b", "b>a"],
+            ),
+            (
+                "another file in the old place",
+                &["a", "b"],
+                vec![file("a", "", "2"), moved("a", "b")],
+                &["-a", "b>a"],
+            ),
+            (
+                "another in the old place, both edited",
+                &["a", "b"],
+                vec![file("b", "1", "2"), file("a", "", "2"), moved("a", "b")],
+                &["-a", "b>a="],
+            ),
+            (
+                "a file became a folder",
+                &["d/x"],
+                vec![file("d/x", "", "2"), file("d", "1", "")],
+                &["-d/x", ">d="],
+            ),
+            ("deleted and made anew", &["a"], vec![file("a", "", "2"), file("a", "1", "")], &["a>a="]),
+        ];
+        for (name, standing, entries, wanted) in cases {
+            assert_eq!(comes_to(standing, entries, Direction::Undo), *wanted, "{name}");
+        }
+        let mut first = file("d/x", "", "1");
+        first.folders.push(path("d"));
+        let forth = [first, moved("d", "e"), file("e/x", "1", "2")];
+        assert_eq!(comes_to(&[], &forth, Direction::Redo), [">e/x=", "e/"]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let play = |standing: &[&str], entries: &[Entry]| {
+            let stands = |wanted: &WorkspacePath| {
+                standing.iter().find(|known| path(known) == *wanted).map(|_| Kind::Other)
+            };
+            let mut replay = Replay::new(&stands, BTreeSet::new());
+            entries.iter().find_map(|entry| replay.play(entry, Direction::Undo).err())
+        };
+        let between = play(&["a"], &[file("a", "2", "3"), file("a", "1", "other")]);
+        assert_eq!(between, Some(Misfit::Between(path("a"))));
+        assert_eq!(play(&[], &[moved("a", "b")]), Some(Misfit::Missing(path("b"))));
+        assert_eq!(play(&["b"], &[file("a", "1", ""), moved("a", "b")]), Some(Misfit::Taken(path("a"))));
+    }
+}

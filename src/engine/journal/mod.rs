@@ -1,0 +1,509 @@
+//! The journal: the steps of a change, on disk before the first of them is taken.
+//!
+//! An open entry is `journal/open/ID.json` in the state. When the change is done it becomes
+//! `journal/done/SESSION/SEQ.json`, the session's history, which also says which numbers were given.
+//! What can neither be completed nor rolled back goes to `journal/stuck/`, for a person to look at.
+
+pub mod progress;
+pub mod recover;
+pub mod steps;
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::change::identity::Identity;
+use super::change::run::rename_new;
+use super::change::stage;
+use super::store::session;
+use super::store::session::SessionId;
+use super::store::state::{STATE_FOLDER, State};
+use super::store::trash;
+use super::workspace::fs;
+use super::workspace::path::WorkspacePath;
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+use steps::{Location, Outline, Step};
+
+/// Version of an entry that this code writes.
+const VERSION: u32 = 2;
+/// Size of an entry: a patch over some 100,000 files.
+const ENTRY_BYTES_MAX: u64 = 64 << 20;
+/// The largest number of a change: whatever names a larger one was not written by lbx.
+pub const SEQ_MAX: u64 = 1 << 48;
+/// How the name of a number ends that was given, though its change is not in the history.
+const GIVEN: &str = ".given";
+/// Where the entries of unfinished changes are.
+pub const OPEN_FOLDER: &str = "journal/open";
+/// Where those of finished changes are, in a folder a session.
+pub const DONE_FOLDER: &str = "journal/done";
+/// Where things wait between two names.
+pub const HELD_FOLDER: &str = "journal/held";
+/// Where those are that neither could be completed nor rolled back.
+pub const STUCK_FOLDER: &str = "journal/stuck";
+
+/// A file on one side of a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// SHA-256 of its bytes.
+    pub sha256: Sha256,
+    /// Their number.
+    pub size: u64,
+    /// Its permission bits; of a symlink, whose bytes are its target, the type bits.
+    pub mode: u32,
+    /// Owner and attributes, where the change deletes it and a new file would have others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
+}
+
+/// What a change does to one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileEntry {
+    /// The canonical path.
+    pub path: WorkspacePath,
+    /// The file before; `None` where there was none.
+    pub before: Option<Version>,
+    /// The file after; `None` where it is deleted.
+    pub after: Option<Version>,
+}
+
+/// A file or folder that gets another name, whole: to or from the trash, or within the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MoveEntry {
+    /// Its canonical path before.
+    pub from: WorkspacePath,
+    /// Its canonical path after.
+    pub to: WorkspacePath,
+    /// Where it waits between the two, where its new name is free only once other things have moved.
+    pub via: Option<WorkspacePath>,
+}
+
+impl MoveEntry {
+    /// A move straight to the new name.
+    #[must_use]
+    pub fn new(from: WorkspacePath, to: WorkspacePath) -> Self {
+        Self { from, to, via: None }
+    }
+}
+
+/// A folder, with what it is besides its name where a new folder would be another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FolderEntry<P> {
+    /// The folder.
+    pub path: P,
+    /// Its permission bits.
+    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u32>,
+    /// Its owner and attributes.
+    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Version of the format.
+    version: u32,
+    /// Its own name, unique.
+    pub id: String,
+    /// Whose change it is.
+    pub session: String,
+    /// The tool that makes it.
+    pub tool: String,
+    /// Its number in the session, from 1.
+    pub seq: u64,
+    /// When it began, seconds since 1970.
+    pub time: u64,
+    /// Its one line in the snapshot log.
+    pub subject: String,
+    /// The caller's reason.
+    #[serde(default)]
+    pub why: Option<String>,
+    /// What the policy made of the change, `warn` or `off`, where its caller had not seen the bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
+    /// Digest of the request, by which a repeated one is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Sha256>,
+    /// The changes of the session that an `undo` takes back, the newest first, or that a `redo`
+    /// does again, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reverts: Vec<u64>,
+    /// The files in which an `undo` or a `redo` kept what others had changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<WorkspacePath>,
+    /// What it does, in order.
+    pub steps: Vec<Step>,
+    /// The files it changes, as the steps have it.
+    #[serde(skip)]
+    pub files: Vec<FileEntry>,
+    /// What it moves.
+    #[serde(skip)]
+    pub moves: Vec<MoveEntry>,
+    /// The folders it makes, outermost first.
+    #[serde(skip)]
+    pub folders: Vec<WorkspacePath>,
+    /// The folders it removes, innermost first.
+    #[serde(skip)]
+    pub removed: Vec<FolderEntry<WorkspacePath>>,
+}
+
+impl Entry {
+    /// An entry for a change that is about to begin.
+    #[must_use]
+    pub fn new(id: String, session: &str, tool: &str, seq: u64, time: u64) -> Self {
+        Self {
+            version: VERSION,
+            id,
+            session: session.to_owned(),
+            tool: tool.to_owned(),
+            seq,
+            time,
+            subject: String::new(),
+            why: None,
+            gate: None,
+            request: None,
+            reverts: Vec::new(),
+            merged: Vec::new(),
+            steps: Vec::new(),
+            files: Vec::new(),
+            moves: Vec::new(),
+            folders: Vec::new(),
+            removed: Vec::new(),
+        }
+    }
+
+    /// Says what it does, in order; what that comes to follows.
+    ///
+    /// The state is at `state`, from the workspace root.
+    pub fn set_steps(&mut self, steps: Vec<Step>, state: &WorkspacePath) {
+        let Outline { files, moves, folders, removed } = Outline::of(&steps, state);
+        *self = Self { steps, files, moves, folders, removed, ..std::mem::take(self) };
+    }
+
+    /// Whether everything in it has the form that lbx writes: it might have been forged.
+    fn is_well_formed(&self, name: &str) -> bool {
+        let is_below = |path: &WorkspacePath, folder: &str| {
+            path.as_path().starts_with(folder) && path.as_path() != std::path::Path::new(folder)
+        };
+        let is_place = |at: &Location| match at {
+            Location::File(path) => !path.is_root(),
+            Location::State(path) => is_below(path, trash::FOLDER) || is_below(path, HELD_FOLDER),
+        };
+        let waits = |at: &Location| stage::is_staged_by(at, &self.id);
+        let is_id = |id: &str| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        is_id(&self.id)
+            && self.name() == name
+            && self.session.parse::<SessionId>().is_ok()
+            && (1..SEQ_MAX).contains(&self.seq)
+            && self.steps.iter().flat_map(Step::locations).all(|at| is_place(at) || waits(at))
+            && self.steps.iter().filter_map(Step::staged).all(waits)
+    }
+
+    /// The name of its file.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}.json", self.id)
+    }
+
+    /// Writes it under a temporary name; the file is the caller's to sync.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn prepare(&self, state: &State) -> Result<PendingEntry, Error> {
+        let folder = state.folder(OPEN_FOLDER)?;
+        let temporary = format!(".{}", self.name());
+        let bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
+        if bytes.len() as u64 > ENTRY_BYTES_MAX {
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!("the change is too large: its journal entry would take {} bytes", bytes.len()),
+            )
+            .suggest("Make it in several changes."));
+        }
+        let io = |source: std::io::Error| Error::io("write", state.shown(OPEN_FOLDER), source);
+        let mut file =
+            fs::create_at(folder.as_fd(), OsStr::new(&temporary), 0o600).map_err(|errno| io(errno.into()))?;
+        if let Err(source) = file.write_all(&bytes) {
+            remove(&folder, &temporary);
+            return Err(io(source));
+        }
+        Ok(PendingEntry { file, folder, temporary, name: self.name() })
+    }
+
+    /// Puts it into the session's history, in nobody's place.
+    ///
+    /// # Errors
+    /// What the system says; `already_exists` where its number was given before.
+    pub fn close(&self, state: &State) -> Result<(), Error> {
+        let (open, done) = (state.folder(OPEN_FOLDER)?, state.folder(&history_folder(&self.session))?);
+        rename_new(&open, self.name().as_ref(), &done, history_name(self.seq).as_ref())
+            .map_err(|errno| Error::io("write", state.shown(DONE_FOLDER), errno))
+    }
+
+    /// Sees to it that its number is not given again, though it does not come into the history.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn spend_number(&self, state: &State) -> Result<(), Error> {
+        let done = state.folder(&history_folder(&self.session))?;
+        spend(&done, self.seq).map_err(|errno| Error::io("write", state.shown(DONE_FOLDER), errno))
+    }
+
+    /// Drops it: the change was rolled back.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn discard(&self, state: &State) -> Result<(), Error> {
+        let folder = state.folder(OPEN_FOLDER)?;
+        match fs::unlink_at(&folder, self.name(), rustix::fs::AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(Error::io("remove", state.shown(OPEN_FOLDER), errno)),
+        }
+    }
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Self::new(String::new(), "", "", 0, 0)
+    }
+}
+
+/// Notes that a number was given.
+fn spend(done: &OwnedFd, seq: u64) -> Result<(), Errno> {
+    match fs::create_at(done.as_fd(), format!("{seq:08}{GIVEN}").as_ref(), 0o600) {
+        Ok(_) | Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Sees to it that no number of a folder of the history is given again, though its newest entry may
+/// go.
+///
+/// # Errors
+/// What the system says.
+pub fn keep_numbers(done: &OwnedFd) -> Result<(), Error> {
+    let last = names_in(done)?.iter().filter_map(|name| number_in(name)).max();
+    let Some(last) = last else {
+        return Ok(());
+    };
+    spend(done, last).map_err(|errno| Error::io("write the history in", STATE_FOLDER, errno))
+}
+
+/// The number of the next change of a session, which was never given; `last` is the newest that the
+/// session itself knows of.
+///
+/// # Errors
+/// What the system says.
+pub fn next_number(state: &State, session: &str, last: u64) -> Result<u64, Error> {
+    let Some(folder) = state.find_folder(&history_folder(session))? else {
+        return Ok(last + 1);
+    };
+    let is_given = |seq: u64| {
+        [history_name(seq), format!("{seq:08}{GIVEN}")]
+            .iter()
+            .any(|name| fs::stat_at(folder.as_fd(), name.as_ref()).is_ok())
+    };
+    // Its file may have been lost, or could not be written.
+    if last == 0 || is_given(last + 1) {
+        let given = names_in(&folder)?;
+        let newest = given.iter().filter_map(|name| number_in(name)).max().unwrap_or(0);
+        return Ok(last.max(newest) + 1);
+    }
+    Ok(last + 1)
+}
+
+/// The number that a name in a session's history stands for.
+fn number_in(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".json").or_else(|| name.strip_suffix(GIVEN))?;
+    digits.parse().ok().filter(|seq| *seq < SEQ_MAX)
+}
+
+/// An entry that is written but not yet in force.
+#[derive(Debug)]
+pub struct PendingEntry {
+    /// Its bytes, to be synced.
+    pub file: std::fs::File,
+    /// The folder it is in.
+    pub folder: OwnedFd,
+    /// Its name so far.
+    temporary: String,
+    /// Its name to be.
+    name: String,
+}
+
+impl PendingEntry {
+    /// Puts it in force: from here on the change is completed or rolled back, whatever happens.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn publish(&self) -> Result<(), Error> {
+        fs::rename_at(&self.folder, self.temporary.as_str(), &self.folder, self.name.as_str())
+            .map_err(|errno| Error::io("write the journal in", STATE_FOLDER, errno))
+    }
+
+    /// Removes one that is not needed after all.
+    pub fn discard(&self) {
+        remove(&self.folder, &self.temporary);
+    }
+}
+
+/// The folder of a session's history.
+fn history_folder(session: &str) -> String {
+    format!("{DONE_FOLDER}/{session}")
+}
+
+/// The name of the change `seq` in a session's history, so that names sort as numbers do.
+fn history_name(seq: u64) -> String {
+    format!("{seq:08}.json")
+}
+
+/// The change `seq` of a session, if it is still in the history.
+///
+/// # Errors
+/// What the system says.
+pub fn done_entry(state: &State, session: &str, seq: u64) -> Result<Option<Entry>, Error> {
+    let Some(folder) = state.find_folder(&history_folder(session))? else {
+        return Ok(None);
+    };
+    Ok(read_entry(state, &folder, &history_name(seq))?.filter(|entry| entry.seq == seq))
+}
+
+/// The entry in a file of the journal; `None` where there is none, or a damaged one.
+///
+/// # Errors
+/// `io_error` for one of a newer version, or the system's.
+pub fn read_entry(state: &State, folder: &OwnedFd, name: &str) -> Result<Option<Entry>, Error> {
+    match read(state, folder, name)? {
+        Found::Entry(entry) => Ok(Some(*entry)),
+        Found::Newer => Err(Error::new(
+            ErrorKind::IoError,
+            format!("the journal entry {name} was written by a newer lbx: use that one here"),
+        )),
+        Found::Damaged => Ok(None),
+    }
+}
+
+/// A file of the journal.
+pub enum Found {
+    /// An entry.
+    Entry(Box<Entry>),
+    /// One of a newer version, of which nothing can be said.
+    Newer,
+    /// None that lbx has written so.
+    Damaged,
+}
+
+/// Reads a file of the journal.
+fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<Found, Error> {
+    /// The one field that every version has.
+    #[derive(Deserialize)]
+    struct Versioned {
+        /// Version of the format.
+        version: u32,
+    }
+    let bytes = match fs::read_at(folder.as_fd(), OsStr::new(name), ENTRY_BYTES_MAX) {
+        Ok(bytes) => bytes.unwrap_or_default(),
+        Err(source) if session::is_no_state_file(&source) => Vec::new(),
+        Err(source) => return Err(Error::io("read", state.shown("journal"), source)),
+    };
+    let version = serde_json::from_slice(&bytes).map(|Versioned { version }| version);
+    if version.is_ok_and(|version| version > VERSION) {
+        return Ok(Found::Newer);
+    }
+    Ok(match serde_json::from_slice::<Entry>(&bytes) {
+        Ok(mut entry) => {
+            let steps = std::mem::take(&mut entry.steps);
+            entry.set_steps(steps, state.path());
+            Found::Entry(Box::new(entry))
+        }
+        Err(_) => Found::Damaged,
+    })
+}
+
+/// The numbers of the changes in a session's history, ascending.
+///
+/// # Errors
+/// What the system says.
+pub fn history(state: &State, session: &str) -> Result<Vec<u64>, Error> {
+    let Some(folder) = state.find_folder(&history_folder(session))? else {
+        return Ok(Vec::new());
+    };
+    let names = names_in(&folder)?;
+    let is_number = |seq: &u64, name: &str| *seq < SEQ_MAX && history_name(*seq) == name;
+    let number_of =
+        |name: &String| name.strip_suffix(".json")?.parse().ok().filter(|seq| is_number(seq, name));
+    let mut numbers: Vec<u64> = names.iter().filter_map(number_of).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// What the calls left that did not come to their end.
+#[derive(Default)]
+pub struct Unfinished {
+    /// Their entries, the oldest first.
+    pub entries: Vec<Entry>,
+    /// The names of entries of a newer version.
+    pub newer: Vec<String>,
+    /// The names of those that are none.
+    pub damaged: Vec<String>,
+    /// Files that never came into force.
+    pub strays: Vec<String>,
+}
+
+/// Whether a call has not come to its end, or is still at work.
+#[must_use]
+pub fn has_open_entries(state: &State) -> bool {
+    let names = state.find_folder(OPEN_FOLDER).ok().flatten().and_then(|folder| names_in(&folder).ok());
+    names.is_some_and(|names| names.iter().any(|name| !name.starts_with('.')))
+}
+
+/// What is in the folder of open entries.
+///
+/// # Errors
+/// The system's.
+pub fn open_entries(state: &State) -> Result<Unfinished, Error> {
+    let mut open = Unfinished::default();
+    let Some(folder) = state.find_folder(OPEN_FOLDER)? else {
+        return Ok(open);
+    };
+    for name in names_in(&folder)? {
+        if name.starts_with('.') {
+            open.strays.push(name);
+            continue;
+        }
+        match read(state, &folder, &name)? {
+            Found::Entry(entry) if entry.is_well_formed(&name) => open.entries.push(*entry),
+            Found::Newer => open.newer.push(name),
+            Found::Entry(_) | Found::Damaged => open.damaged.push(name),
+        }
+    }
+    open.entries.sort_by(|one, other| (one.time, &one.id).cmp(&(other.time, &other.id)));
+    Ok(open)
+}
+
+/// The names in a folder of the state, dots aside.
+///
+/// # Errors
+/// What the system says.
+pub fn names_in(folder: &OwnedFd) -> Result<Vec<String>, Error> {
+    let io = |errno| Error::io("list a folder in", STATE_FOLDER, errno);
+    let mut names = Vec::new();
+    for entry in rustix::io::retry_on_intr(|| rustix::fs::Dir::read_from(folder)).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name != "." && name != ".." {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Removes a file of the state, if it can be.
+pub fn remove(folder: &OwnedFd, name: &str) {
+    // Best effort: whatever is left is removed by the next change.
+    let _ = fs::unlink_at(folder, name, rustix::fs::AtFlags::empty());
+}

@@ -1,0 +1,442 @@
+//! What a call finds that another left when it was killed: completed, or rolled back, whole; and what
+//! fits neither, because others have changed the files since, is put aside. No entry stops a call.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+
+use super::progress;
+use super::progress::{Observed, Progress, progress};
+use super::steps::{Location, Step};
+use super::{Entry, FileEntry, HELD_FOLDER, OPEN_FOLDER, STUCK_FOLDER, Version};
+use crate::engine::Engine;
+use crate::engine::change::across::remove_tree;
+use crate::engine::change::commit::audit_files;
+use crate::engine::change::moves;
+use crate::engine::change::moves::ForSnapshot;
+use crate::engine::change::record;
+use crate::engine::change::record::Record;
+use crate::engine::change::run::{Ground, rename_new};
+use crate::engine::change::stage;
+use crate::engine::change::stage::BESIDE_PREFIX;
+use crate::engine::history::replay::Kind;
+use crate::engine::journal;
+use crate::engine::snapshot::AllAhead;
+use crate::engine::store::audit::Durable;
+use crate::engine::store::state::State;
+use crate::engine::store::{audit, backup, session};
+use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::protect::{Protection, protected_component};
+use crate::error::{Error, ErrorKind};
+
+/// Settles every open entry, oldest first, and removes what was written aside for none of them.
+/// The caller holds the lock, so nobody is still at work on them.
+///
+/// # Errors
+/// A full disk, an error of the disk or a signal; nothing else.
+pub fn recover(engine: &mut Engine, state: &State) -> Result<(), Error> {
+    let open = journal::open_entries(state)?;
+    for entry in &open.entries {
+        settle(engine, state, entry)?;
+    }
+    for name in &open.damaged {
+        set_aside(engine, state, name, None)?;
+    }
+    for name in &open.newer {
+        engine.warn(format!(
+            "{OPEN_FOLDER}/{name} is an unfinished change of a newer lbx and was left as it is: call that one here"
+        ));
+    }
+    if let Some(folder) = state.find_folder(OPEN_FOLDER)? {
+        open.strays.iter().for_each(|name| journal::remove(&folder, name));
+    }
+    let left: Vec<&str> = open.newer.iter().map(|name| id_of(name)).collect();
+    sweep(&engine.workspace, state, &left)
+}
+
+/// The name of the change whose entry has that name.
+fn id_of(name: &str) -> &str {
+    name.strip_suffix(".json").unwrap_or(name)
+}
+
+/// Completes one entry, else rolls it back, else puts it aside with a warning.
+fn settle(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Error> {
+    let steps = entry.steps.as_slice();
+    let look = |engine: &Engine| look(Ground { workspace: &engine.workspace, state }, steps);
+    let mut found = look(engine)?;
+    if let Some(done) = found.forth
+        && check(engine, steps.get(done..).unwrap_or_default()).is_ok()
+    {
+        let ground = Ground { workspace: &engine.workspace, state };
+        match go_on(ground, entry, done) {
+            Ok(()) => return complete(engine, state, entry),
+            Err(error) if ends_the_call(&error) => return Err(error),
+            // Others are in the way of the rest.
+            Err(_) => found = look(engine)?,
+        }
+    }
+    if let Some(done) = found.back
+        && check(engine, steps.get(..done).unwrap_or_default()).is_ok()
+    {
+        let ground = Ground { workspace: &engine.workspace, state };
+        match roll_back(ground, entry, done) {
+            Err(error) if ends_the_call(&error) => return Err(error),
+            Ok(()) => return Ok(()),
+            Err(_) => {}
+        }
+    }
+    set_aside(engine, state, &entry.name(), Some(entry))
+}
+
+/// How far the steps of an entry were carried out.
+///
+/// # Errors
+/// The system's.
+fn look(ground: Ground<'_>, steps: &[Step]) -> Result<Progress, Error> {
+    let mut observed: BTreeMap<Location, Observed> = BTreeMap::new();
+    for (at, has_bytes) in progress::paths(steps) {
+        match ground.look(&at, has_bytes) {
+            Ok(found) => drop(observed.insert(at, found)),
+            Err(error) if ends_the_call(&error) => return Err(error),
+            // What cannot be looked at is not what the change left there.
+            Err(_) => {}
+        }
+    }
+    Ok(progress(steps, &observed))
+}
+
+/// Whether an error is one that the next call would meet as well: a full disk, an error of the disk, a
+/// signal.
+fn ends_the_call(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    let errno = source.and_then(std::io::Error::raw_os_error).map(Errno::from_raw_os_error);
+    error.kind() == ErrorKind::NoSpace
+        || matches!(
+            errno,
+            Some(
+                Errno::NOSPC
+                    | Errno::DQUOT
+                    | Errno::IO
+                    | Errno::INTR
+                    | Errno::ROFS
+                    | Errno::NOMEM
+                    | Errno::MFILE
+                    | Errno::NFILE
+                    | Errno::FBIG
+            )
+        )
+}
+
+/// Refuses steps that a new request could not ask for, by the policy in force now: an entry might have
+/// been forged, and what was free when it was written may be protected by now. Lbx's own trash is the
+/// one exception.
+///
+/// # Errors
+/// `protected_path`.
+fn check(engine: &Engine, steps: &[Step]) -> Result<(), Error> {
+    let workspace = &engine.workspace;
+    let protection = Protection::default();
+    for at in steps.iter().flat_map(Step::locations) {
+        let Location::File(path) = at else { continue };
+        let shown = workspace.shown(path);
+        protection.check(workspace, path, &shown)?;
+        if let Some(why) = engine.policy().protects(workspace, path) {
+            return Err(
+                Error::new(ErrorKind::ProtectedPath, format!("{shown} is protected: {why}")).at(shown)
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Refuses folders that hold by now what never moves.
+fn check_contents(ground: Ground<'_>, steps: &[Step]) -> Result<(), Error> {
+    for step in steps {
+        if let Step::Rename { from, to, thing, .. } = step
+            && thing.is_folder
+        {
+            for at in [from, to] {
+                let path = at.from_root(ground.state.path());
+                if moves::kind(ground.workspace, &path) == Some(Kind::Folder) {
+                    moves::walk(ground.workspace, &path, &mut |_| Ok(()))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Carries out the steps of an entry from the one on before which `done` others are done.
+fn go_on(ground: Ground<'_>, entry: &Entry, done: usize) -> Result<(), Error> {
+    let rest = entry.steps.get(done..).unwrap_or_default();
+    check_contents(ground, rest)?;
+    ground.carry_out_all(&entry.steps, done)?;
+    ground.sync(&entry.steps, None)
+}
+
+/// Takes back what was done of a change that failed, as far as it can be told.
+///
+/// # Errors
+/// The system's, or `internal` where others have changed the files meanwhile; the entry stays open,
+/// for the next call.
+pub fn take_back(ground: Ground<'_>, entry: &Entry) -> Result<(), Error> {
+    match look(ground, &entry.steps)?.back {
+        Some(done) => roll_back(ground, entry, done),
+        None => Err(Error::internal("the files have changed since")),
+    }
+}
+
+/// Takes back the first `done` steps of an entry, the last one first, and drops it.
+fn roll_back(ground: Ground<'_>, entry: &Entry, done: usize) -> Result<(), Error> {
+    let steps = entry.steps.get(..done).unwrap_or_default();
+    check_contents(ground, steps)?;
+    if let Some(next) = entry.steps.get(done) {
+        ground.heal(next, &entry.id, done)?;
+    }
+    for (number, step) in steps.iter().enumerate().rev() {
+        ground.take_back(step, &entry.id, number)?;
+    }
+    let removed = steps.iter().filter_map(|step| match step {
+        Step::RemoveFolder(folder) => Some(folder),
+        _ => None,
+    });
+    // They were removed innermost first.
+    ground.dress(removed)?;
+    ground.sync(&entry.steps, None)?;
+    entry.discard(ground.state)?;
+    for staged in entry.steps.iter().filter_map(Step::staged) {
+        ground.discard(staged);
+    }
+    Ok(())
+}
+
+/// The bytes of a file before and after a change.
+type Sides = (Option<Vec<u8>>, Option<Vec<u8>>);
+
+/// What follows a completed change: its number in the session, snapshot, history.
+fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Error> {
+    let numbered = match entry.session.parse() {
+        Ok(id) => session::update(state, &id, |session| session.seq = session.seq.max(entry.seq)),
+        Err(error) => Err(error),
+    };
+    match numbered {
+        Err(error) if ends_the_call(&error) => return Err(error),
+        // The journal knows the number.
+        Err(error) => engine.warn(format!(
+            "session {} could not note an earlier change: {}",
+            entry.session,
+            error.message()
+        )),
+        Ok(warning) => engine.warn_if(warning),
+    }
+    let snapshot = snapshot_late(engine, state, entry);
+    audit_late(engine, state, entry, snapshot);
+    match entry.close(state) {
+        Err(error) if ends_the_call(&error) => Err(error),
+        Err(_) => set_aside(engine, state, &entry.name(), Some(entry)),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Commits a completed change to the snapshots.
+fn snapshot_late(engine: &mut Engine, state: &State, entry: &Entry) -> Option<String> {
+    let found = entry
+        .files
+        .iter()
+        .map(|file| both_sides(&engine.workspace, state, file))
+        .collect::<Result<Vec<Sides>, Error>>()
+        .and_then(|sides| Ok((sides, ForSnapshot::of(&engine.workspace, state, entry)?)));
+    let (sides, moved) = match found {
+        Ok(found) => found,
+        Err(error) => {
+            engine.warn(format!("no snapshot of an earlier change ({}): {}", entry.subject, error.message()));
+            return None;
+        }
+    };
+    let files = entry
+        .files
+        .iter()
+        .zip(&sides)
+        .filter(|(file, _)| protected_component(file.path.as_path()).is_none())
+        .map(|(file, (before, after))| record::File {
+            path: &file.path,
+            before: side(file.before.as_ref(), before.as_ref()),
+            after: side(file.after.as_ref(), after.as_ref()),
+        })
+        .collect();
+    let record = Record {
+        entry,
+        files: moved.files_with(files),
+        folders: moved.folders(),
+        ahead: AllAhead::default(),
+    };
+    record::record_late(engine, &record)
+}
+
+/// Puts a dead call's change into the audit log, unless it lived to do so.
+fn audit_late(engine: &mut Engine, state: &State, entry: &Entry, snapshot: Option<String>) {
+    let now = jiff::Timestamp::now();
+    let mut files = audit_files(entry);
+    files.truncate(audit::PATHS_MAX);
+    let record = audit::Record {
+        time: now.round(jiff::Unit::Millisecond).unwrap_or(now).to_string(),
+        session: entry.session.clone(),
+        tool: entry.tool.clone(),
+        outcome: "ok".to_owned(),
+        files,
+        snapshot,
+        change: Some(entry.id.clone()),
+        gate: entry.gate.clone(),
+        message: Some("the call was killed half-way; the next call completed the change".to_owned()),
+        duration_ms: 0,
+    };
+    let written = match audit::has_change(state, &entry.id) {
+        Ok(true) => Ok(()),
+        Ok(false) => audit::append(state, record, Durable::Yes),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = written {
+        engine.warn(format!("the audit log could not be written: {}", error.message()));
+    }
+}
+
+/// One side of a file as the snapshot takes it.
+fn side<'a>(version: Option<&Version>, bytes: Option<&'a Vec<u8>>) -> Option<(u32, &'a [u8])> {
+    version.zip(bytes).map(|(version, bytes)| (version.mode, bytes.as_slice()))
+}
+
+/// The bytes of both sides of a completed file.
+fn both_sides(workspace: &Workspace, state: &State, file: &FileEntry) -> Result<Sides, Error> {
+    let before = match &file.before {
+        Some(version) => backup::find(state, version.sha256)?,
+        None => None,
+    };
+    let after = match &file.after {
+        Some(version) => read(workspace, &file.path, version)?,
+        None => None,
+    };
+    Ok((before, after))
+}
+
+/// The bytes of a regular file, or the target of a symlink; `None` where it is no longer that.
+fn read(workspace: &Workspace, path: &WorkspacePath, version: &Version) -> Result<Option<Vec<u8>>, Error> {
+    let shown = workspace.shown(path);
+    let io = |source: std::io::Error| Error::io("read", shown.clone(), source);
+    if fs::is_symlink_mode(version.mode) {
+        let link = fs::open_beneath(workspace.root_fd(), path, fs::LOOK).map_err(|errno| io(errno.into()))?;
+        return fs::target_of(&link).map(Some).map_err(|errno| io(errno.into()));
+    }
+    let (file, stat) = workspace.open_regular(path, &shown)?;
+    fs::read_to_end(file, fs::size_of(&stat), crate::engine::change::FILE_BYTES_MAX).map(Some).map_err(io)
+}
+
+/// Puts an entry aside that is neither to be completed nor rolled back, with everything that waits for
+/// it, and says so: for a person to look at.
+fn set_aside(engine: &mut Engine, state: &State, name: &str, entry: Option<&Entry>) -> Result<(), Error> {
+    let moved = move_aside(&engine.workspace, state, name, entry);
+    let place = state.path_of(STUCK_FOLDER);
+    let what = match entry {
+        Some(entry) => {
+            let mut paths: Vec<String> =
+                audit_files(entry).into_iter().map(|file| file.path).take(PATHS_NAMED).collect();
+            if audit_files(entry).len() > PATHS_NAMED {
+                paths.push("…".to_owned());
+            }
+            format!(
+                "an earlier call ({}) was killed half-way and its files have changed since ({}): it was neither completed nor undone",
+                entry.subject,
+                paths.join(", ")
+            )
+        }
+        None => "the journal entry of an unfinished change is damaged".to_owned(),
+    };
+    match moved {
+        Ok(()) => {
+            engine.warn(format!(
+                "{what}; its entry is {place}/{name}, its new bytes beside it, the old ones in the backups"
+            ));
+            Ok(())
+        }
+        Err(error) if ends_the_call(&error) => Err(error),
+        Err(error) => {
+            engine.warn(format!("{what}, and it could not be put aside: {}", error.message()));
+            Ok(())
+        }
+    }
+}
+
+/// Paths that the warning names.
+const PATHS_NAMED: usize = 5;
+
+/// Moves an entry, and before it all that waits for it, to where nothing is ever removed.
+fn move_aside(workspace: &Workspace, state: &State, name: &str, entry: Option<&Entry>) -> Result<(), Error> {
+    let stuck = state.folder(STUCK_FOLDER)?;
+    let io = |errno: Errno| Error::io("put aside", state.shown(STUCK_FOLDER), errno);
+    let prefix = format!("{}-", id_of(name));
+    for folder in [stage::FOLDER, HELD_FOLDER] {
+        let Some(folder) = state.find_folder(folder)? else { continue };
+        for name in journal::names_in(&folder)?.iter().filter(|name| name.starts_with(&prefix)) {
+            rename_new(&folder, name.as_ref(), &stuck, name.as_ref()).map_err(io)?;
+        }
+    }
+    for (folder, name) in beside(workspace, state, id_of(name)) {
+        match rename_new(&folder, &name, &stuck, &name) {
+            // It waits on another file system, and stays there.
+            Ok(()) | Err(Errno::XDEV) => {}
+            Err(errno) => return Err(io(errno)),
+        }
+    }
+    if let Some(staging) = state.find_folder(stage::FOLDER)? {
+        journal::remove(&staging, &stage::note_name(id_of(name)));
+    }
+    if let Some(entry) = entry {
+        entry.spend_number(state)?;
+    }
+    let open = state.folder(OPEN_FOLDER)?;
+    rename_new(&open, name.as_ref(), &stuck, name.as_ref()).map_err(io)
+}
+
+/// Removes everything in the staging folder, and what its notes name beside the targets: under
+/// the lock, with no entry open save those that are `left`, it all belongs to the dead, save a session's
+/// new state.
+fn sweep(workspace: &Workspace, state: &State, left: &[&str]) -> Result<(), Error> {
+    let Some(staging) = state.find_folder(stage::FOLDER)? else {
+        return Ok(());
+    };
+    for name in journal::names_in(&staging)? {
+        if left.iter().any(|id| name.starts_with(id)) || session::is_in_use(state, &name) {
+            continue;
+        }
+        if let Some(id) = name.strip_suffix(".beside") {
+            for (folder, name) in beside(workspace, state, id) {
+                remove_tree(folder.as_fd(), &name);
+            }
+        }
+        remove_tree(staging.as_fd(), name.as_ref());
+    }
+    Ok(())
+}
+
+/// What waits for the change `id` beside its targets: the folders, and the names there.
+fn beside(workspace: &Workspace, state: &State, id: &str) -> Vec<(std::os::fd::OwnedFd, std::ffi::OsString)> {
+    let prefix = format!("{BESIDE_PREFIX}{id}-");
+    let mut found = Vec::new();
+    let Ok(Some(staging)) = state.find_folder(stage::FOLDER) else {
+        return found;
+    };
+    for folder in stage::read_note(staging.as_fd(), id) {
+        let Ok(opened) = workspace.open_folder(&folder) else { continue };
+        for name in journal::names_in(&opened).unwrap_or_default() {
+            if name.starts_with(&prefix)
+                && let Ok(opened) = opened.try_clone()
+            {
+                found.push((opened, OsStr::new(&name).to_owned()));
+            }
+        }
+    }
+    found
+}

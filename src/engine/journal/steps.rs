@@ -1,0 +1,281 @@
+//! What a change does, step by step: in order, each with an inverse. Pure.
+//!
+//! Applying a change runs its steps; rolling it back runs their inverses from the end. What the
+//! change comes to, path by path, is derived from them ([`Outline`]).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{FileEntry, FolderEntry, HELD_FOLDER, MoveEntry, Version};
+use crate::engine::change::stage;
+use crate::engine::store::state::STATE_FOLDER;
+use crate::engine::store::trash;
+use crate::engine::workspace::path::WorkspacePath;
+
+/// Where a step is at work: among the workspace's files, or in lbx's own state.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Location {
+    /// A path from the workspace root.
+    File(WorkspacePath),
+    /// A path from the state folder.
+    State(WorkspacePath),
+}
+
+impl Location {
+    /// The location that a path from the root names; the state is at `state`, from there.
+    #[must_use]
+    pub fn of(path: &WorkspacePath, state: &WorkspacePath) -> Self {
+        match path.as_path().strip_prefix(state.as_path()).ok().and_then(WorkspacePath::new) {
+            Some(inner) => Self::State(inner),
+            None => Self::File(path.clone()),
+        }
+    }
+
+    /// A path of the state.
+    #[must_use]
+    pub fn in_state(folder: &str, name: &str) -> Self {
+        Self::State(WorkspacePath::new(&Path::new(folder).join(name)).unwrap_or_default())
+    }
+
+    /// Its path, from the root or from the state folder.
+    #[must_use]
+    pub fn path(&self) -> &WorkspacePath {
+        match self {
+            Self::File(path) | Self::State(path) => path,
+        }
+    }
+
+    /// Its path from the root, where the state is at `state`.
+    #[must_use]
+    pub fn from_root(&self, state: &WorkspacePath) -> WorkspacePath {
+        match self {
+            Self::File(path) => path.clone(),
+            Self::State(path) => path.rebased(&WorkspacePath::root(), state),
+        }
+    }
+
+    /// The same tree with another path.
+    #[must_use]
+    pub fn with(&self, path: WorkspacePath) -> Self {
+        match self {
+            Self::File(_) => Self::File(path),
+            Self::State(_) => Self::State(path),
+        }
+    }
+
+    /// The folder that holds it; `None` for the top of its tree.
+    #[must_use]
+    pub fn parent(&self) -> Option<Self> {
+        Some(self.with(self.path().parent()?))
+    }
+
+    /// Whether it is `folder` or lies below it.
+    #[must_use]
+    pub fn is_within(&self, folder: &Self) -> bool {
+        match (self, folder) {
+            (Self::File(path), Self::File(folder)) | (Self::State(path), Self::State(folder)) => {
+                path.is_within(folder)
+            }
+            _ => false,
+        }
+    }
+
+    /// Where it is once `old`, which is it or holds it, is at `new`.
+    #[must_use]
+    pub fn rebased(&self, old: &Self, new: &Self) -> Self {
+        new.with(self.path().rebased(old.path(), new.path()))
+    }
+
+    /// Whether things wait there between two names.
+    fn is_held(&self) -> bool {
+        matches!(self, Self::State(path) if path.as_path().starts_with(HELD_FOLDER))
+    }
+
+    /// Whether it is the description of something in the trash.
+    fn is_description(&self) -> bool {
+        matches!(self, Self::State(path)
+            if path.as_path().starts_with(trash::FOLDER) && path.components().count() == 3
+                && path.name().is_some_and(|name| name == trash::DESCRIPTION))
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.fmt(f),
+            Self::State(path) => write!(f, "{STATE_FOLDER}/{path}"),
+        }
+    }
+}
+
+/// What tells a thing that is renamed from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thing {
+    /// Its inode.
+    pub inode: u64,
+    /// Whether it is a folder.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_folder: bool,
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// A folder is made.
+    MakeFolder(FolderEntry<Location>),
+    /// A folder is removed, if it is empty by then.
+    RemoveFolder(FolderEntry<Location>),
+    /// A file or folder gets another name, whole.
+    Rename {
+        /// Its name before.
+        from: Location,
+        /// Its name after.
+        to: Location,
+        /// What it is.
+        thing: Thing,
+        /// The file in whose place it comes: at one stroke, so that there always is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        over: Option<Version>,
+        /// What it is a copy of, where that is on another mount.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        copy_of: Option<Location>,
+    },
+    /// Staged bytes come to their place.
+    Put {
+        /// The place.
+        at: Location,
+        /// Where they wait.
+        staged: Location,
+        /// The file there before; none where it is new.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<Version>,
+        /// The file there after.
+        after: Version,
+    },
+    /// A file goes.
+    Unlink {
+        /// Its place.
+        at: Location,
+        /// What it was.
+        before: Version,
+    },
+}
+
+impl Step {
+    /// Where it changes a name, staged bytes aside.
+    pub fn locations(&self) -> impl Iterator<Item = &Location> {
+        let (one, other) = match self {
+            Self::MakeFolder(folder) | Self::RemoveFolder(folder) => (&folder.path, None),
+            Self::Rename { from, to, .. } => (from, Some(to)),
+            Self::Put { at, .. } | Self::Unlink { at, .. } => (at, None),
+        };
+        std::iter::once(one).chain(other)
+    }
+
+    /// Where its bytes wait.
+    #[must_use]
+    pub fn staged(&self) -> Option<&Location> {
+        match self {
+            Self::Put { staged, .. } => Some(staged),
+            _ => None,
+        }
+    }
+}
+
+/// What a list of steps comes to, path by path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outline {
+    /// The files it changes: those that go under their names before any move, the others under
+    /// their names after all moves.
+    pub files: Vec<FileEntry>,
+    /// What it moves.
+    pub moves: Vec<MoveEntry>,
+    /// The folders it makes, outermost first.
+    pub folders: Vec<WorkspacePath>,
+    /// The folders it removes, innermost first.
+    pub removed: Vec<FolderEntry<WorkspacePath>>,
+}
+
+impl Outline {
+    /// That of some steps; the state is at `state`, from the workspace root.
+    #[must_use]
+    pub fn of(steps: &[Step], state: &WorkspacePath) -> Self {
+        let mut outline = Self::default();
+        let mut held: BTreeMap<&Location, usize> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::MakeFolder(folder) => {
+                    outline.folders.extend(of_workspace(folder).map(|folder| folder.path));
+                }
+                Step::RemoveFolder(folder) => outline.removed.extend(of_workspace(folder)),
+                Step::Rename { from, to, over, copy_of, .. } => {
+                    outline.files.extend(over.clone().map(|before| FileEntry {
+                        path: to.from_root(state),
+                        before: Some(before),
+                        after: None,
+                    }));
+                    if stage::is_waiting(to) {
+                        continue;
+                    }
+                    let from = copy_of.as_ref().unwrap_or(from);
+                    if let Some(moved) = held.get(from).and_then(|at| outline.moves.get_mut(*at)) {
+                        moved.to = to.from_root(state);
+                        continue;
+                    }
+                    let via = to.is_held().then(|| to.from_root(state));
+                    if to.is_held() {
+                        held.insert(to, outline.moves.len());
+                    }
+                    outline.moves.push(MoveEntry {
+                        from: from.from_root(state),
+                        to: to.from_root(state),
+                        via,
+                    });
+                }
+                Step::Put { at, .. } if at.is_description() => {}
+                Step::Put { at, before, after, .. } => outline.files.push(FileEntry {
+                    path: at.from_root(state),
+                    before: before.clone(),
+                    after: Some(after.clone()),
+                }),
+                Step::Unlink { at, before } => outline.files.push(FileEntry {
+                    path: at.from_root(state),
+                    before: Some(before.clone()),
+                    after: None,
+                }),
+            }
+        }
+        outline
+    }
+}
+
+/// A folder of the workspace as the history has it.
+fn of_workspace(folder: &FolderEntry<Location>) -> Option<FolderEntry<WorkspacePath>> {
+    let Location::File(path) = &folder.path else {
+        return None;
+    };
+    Some(FolderEntry { path: path.clone(), mode: folder.mode, identity: folder.identity.clone() })
+}
+
+/// A folder with what it is besides its name, where a new folder would be another.
+pub type Folder = FolderEntry<Location>;
+
+/// Owner, attributes and mode of a folder, which are given to it once all is in its place.
+impl Folder {
+    /// A folder like any new one.
+    #[must_use]
+    pub fn new(path: Location) -> Self {
+        Self { path, mode: None, identity: None }
+    }
+
+    /// Whether it is another than a new folder would be.
+    #[must_use]
+    pub fn is_dressed(&self) -> bool {
+        self.mode.is_some() || self.identity.is_some()
+    }
+}

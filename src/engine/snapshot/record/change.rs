@@ -1,0 +1,155 @@
+//! What a snapshot is asked to record, and what it answers.
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::time::SystemTime;
+
+use crate::engine::snapshot::store::tree::DEPTH_MAX;
+
+/// One change that a tool made, to become one commit.
+#[derive(Debug, Clone)]
+pub struct Change<'a> {
+    /// First line of the message, such as `write: src/main.rs`.
+    pub subject: String,
+    /// Why the caller made the change; the body of the message.
+    pub why: Option<&'a str>,
+    /// Session that made it.
+    pub session: &'a str,
+    /// Tool that made it.
+    pub tool: &'a str,
+    /// Its number in the journal.
+    pub seq: u64,
+    /// What the policy made of it, `warn` or `off`, where its caller had not seen the bytes.
+    pub gate: Option<&'a str>,
+    /// When it was made.
+    pub time: SystemTime,
+    /// Every path that it touched, each once, but for those in `folders`.
+    pub files: Vec<FileChange<'a>>,
+    /// Every folder that it moved as a whole.
+    pub folders: Vec<FolderChange<'a>>,
+}
+
+/// A folder that a change gave another name, took away or brought back, with all that is in it.
+///
+/// Nothing of it is in memory: its files are read one at a time while the change is recorded.
+#[derive(Debug, Clone, Copy)]
+pub struct FolderChange<'a> {
+    /// The folder itself, opened where it stands now: in the work tree, in the trash or elsewhere.
+    pub folder: BorrowedFd<'a>,
+    /// Its path from the root before the change; `None` where it was not in the work tree.
+    pub before: Option<&'a [u8]>,
+    /// Its path from the root after the change; `None` where it is not in the work tree any more.
+    pub after: Option<&'a [u8]>,
+}
+
+/// One path that a change touched.
+#[derive(Debug, Clone)]
+pub struct FileChange<'a> {
+    /// Path from the root, its components separated by `/`.
+    pub path: &'a [u8],
+    /// What was there before; `None` where nothing was.
+    pub before: Option<FileState<'a>>,
+    /// What is there now; `None` where nothing is.
+    pub after: Option<FileState<'a>>,
+}
+
+/// A file as it is on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileState<'a> {
+    /// A regular file.
+    Regular {
+        /// Whether its owner may execute it.
+        executable: bool,
+        /// All its bytes, as on disk.
+        bytes: &'a [u8],
+    },
+    /// A symbolic link.
+    Symlink {
+        /// What it points to, as written.
+        target: &'a [u8],
+    },
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// The change's commit; `None` where nothing of it entered.
+    pub id: Option<String>,
+    /// The newest of the commits before it that hold what others changed, where there are any.
+    pub external: Option<String>,
+    /// What could not enter, and why.
+    pub left_out: Vec<LeftOut>,
+    /// What a person should know.
+    pub warnings: Vec<String>,
+}
+
+/// A path that did not enter a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The path from the root, lossily where it is no UTF-8.
+    pub path: String,
+    /// Why it did not enter.
+    pub reason: Reason,
+}
+
+impl LeftOut {
+    /// `path`, and why it did not enter.
+    pub(in crate::engine::snapshot) fn new(path: &[u8], reason: Reason) -> Self {
+        let path = if path.is_empty() { b"." } else { path };
+        Self { path: String::from_utf8_lossy(path).trim_end_matches('/').to_owned(), reason }
+    }
+}
+
+/// Why a path did not enter a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// Git ignores it, and it was never committed.
+    Ignored,
+    /// It has more bytes than a snapshot takes.
+    TooLarge {
+        /// How many it has.
+        size_bytes: u64,
+        /// How many it may have.
+        bytes_max: u64,
+    },
+    /// The scan had taken in as many bytes as it may.
+    NoRoom,
+    /// A program is configured to convert it, under this name; lbx runs none.
+    Filter(String),
+    /// Git refuses the name, or it lies in lbx's own folder.
+    Name,
+    /// It lies in a repository within the workspace, at this path.
+    NestedRepository(String),
+    /// Its ignore rules or attributes are not known: this is not a regular file, or holds too many.
+    Rules(String),
+    /// The system does not let it be read.
+    Unreadable,
+    /// It lies in more folders than a snapshot goes down.
+    Depth,
+}
+
+/// Whether a path lies deeper than a snapshot goes.
+#[must_use]
+pub fn is_too_deep(path: &[u8]) -> bool {
+    memchr::memchr_iter(b'/', path).nth(DEPTH_MAX).is_some()
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ignored => f.write_str("git ignores it"),
+            Self::TooLarge { size_bytes, bytes_max } => {
+                write!(f, "its {size_bytes} bytes are more than the {bytes_max} that a snapshot takes")
+            }
+            Self::NoRoom => f.write_str("one scan takes in no more bytes"),
+            Self::Filter(name) => write!(f, "the filter program `{name}` would have to convert it"),
+            Self::Name => f.write_str("git or lbx keeps such a name for itself"),
+            Self::NestedRepository(path) => write!(f, "it belongs to the repository in `{path}`"),
+            Self::Unreadable => f.write_str("it may not be read"),
+            Self::Depth => write!(f, "it lies in more than {DEPTH_MAX} folders"),
+            Self::Rules(path) => {
+                write!(f, "`{path}` is not a regular file of as many rules as are read")
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Folders that a change moved as a whole: their files enter one at a time, none is kept in memory.
+
+use std::borrow::Cow;
+
+use gix::ObjectId;
+use gix::bstr::{BString, ByteSlice as _};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::change::{FileState, FolderChange, LeftOut, Reason, is_too_deep};
+use super::prepare::{Preparer, is_name};
+use super::rules::RULE_FILES;
+use crate::engine::snapshot::scan::disk::{AtHand, Folder, Listing, OnDisk, Root};
+use crate::engine::snapshot::scan::untracked::may_enter;
+use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::tree;
+use crate::engine::snapshot::store::tree::{Edit, Found, Lookup};
+
+/// Most files of one folder that enter; what is beyond enters with the next full scan.
+const FILES_MAX: usize = 50_000;
+/// Most bytes of them.
+const BYTES_MAX: u64 = 512 << 20;
+/// Most folders that are looked into.
+const FOLDERS_MAX: usize = 50_000;
+/// Most files and folders left out that are named.
+const LEFT_OUT_MAX: usize = 1000;
+
+/// Takes the files of a moved folder into the snapshot that `preparer` prepares.
+///
+/// # Errors
+/// Where the folder cannot be read, or an object not be stored.
+pub fn take_in(preparer: &mut Preparer<'_, '_>, change: &FolderChange<'_>) -> Result<(), SnapshotError> {
+    let names = Names { before: change.before, after: change.after };
+    let root = Root::of(change.folder, preparer.file_bytes_max).doing(|| names.doing(b""))?;
+    let mut taker = Taker {
+        preparer,
+        names,
+        root,
+        waiting: vec![BString::default()],
+        folders_left: FOLDERS_MAX,
+        files_left: FILES_MAX,
+        bytes_left: BYTES_MAX,
+    };
+    taker.ends()?;
+    while let Some(folder) = taker.waiting.pop() {
+        taker.folder(&folder)?;
+    }
+    Ok(())
+}
+
+/// The names of a moved folder, from the root of the workspace.
+#[derive(Clone, Copy)]
+struct Names<'c> {
+    /// Before the change.
+    before: Option<&'c [u8]>,
+    /// After it.
+    after: Option<&'c [u8]>,
+}
+
+impl Names<'_> {
+    /// The path that `below` the folder has, or had.
+    fn path(self, below: &[u8]) -> Vec<u8> {
+        joined(self.after.or(self.before).unwrap_or_default(), below)
+    }
+
+    /// Both paths of `below`, as far as it has them.
+    fn each(self, below: &[u8]) -> [Option<Vec<u8>>; 2] {
+        [self.before, self.after].map(|name| name.map(|name| joined(name, below)))
+    }
+
+    /// What failed, for a message.
+    fn doing(self, below: &[u8]) -> String {
+        format!("`{}` cannot be read", self.path(below).to_str_lossy())
+    }
+}
+
+/// Takes one folder in.
+struct Taker<'t, 'r, 'a, 'c> {
+    /// Turns files into edits.
+    preparer: &'t mut Preparer<'r, 'a>,
+    /// The names of the folder.
+    names: Names<'c>,
+    /// The folder, held open.
+    root: Root,
+    /// The folders in it that are still to be looked into, each with a slash at its end.
+    waiting: Vec<BString>,
+    /// How many more may be.
+    folders_left: usize,
+    /// How many more files may enter.
+    files_left: usize,
+    /// How many more bytes.
+    bytes_left: u64,
+}
+
+impl Taker<'_, '_, '_, '_> {
+    /// Notes what becomes of the two names: nothing is left at the old one, and whatever the
+    /// snapshots have at the new one went before.
+    fn ends(&mut self) -> Result<(), SnapshotError> {
+        let tip = self.preparer.chain.tree();
+        if let Some(before) = self.names.before {
+            let path = Cow::Owned(before.to_vec());
+            self.preparer.done.change.push(Edit { path, to: None });
+        }
+        if let Some(after) = self.names.after {
+            let found = tree::look_up(self.preparer.repo, tip, after)?;
+            self.preparer.note_external(after.to_vec(), found, None);
+        }
+        Ok(())
+    }
+
+    /// Looks into one folder.
+    fn folder(&mut self, below: &BString) -> Result<(), SnapshotError> {
+        if is_too_deep(&self.names.path(below)) {
+            self.leave_out(below, Reason::Depth);
+            return Ok(());
+        }
+        if !self.is_of_note(below)? {
+            return Ok(());
+        }
+        let Some(left) = self.folders_left.checked_sub(1) else {
+            self.leave_out(below, Reason::NoRoom);
+            return Ok(());
+        };
+        self.folders_left = left;
+        let names = self.names;
+        let doing = || names.doing(below);
+        let folder = match self.root.folder(below) {
+            Ok(folder) => folder,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
+            Err(Errno::ACCESS | Errno::PERM) => {
+                self.leave_out(below, Reason::Unreadable);
+                return Ok(());
+            }
+            Err(error) => return Err(error).doing(doing),
+        };
+        let listing = folder.list().doing(doing)?;
+        if listing.is_repository {
+            let at = self.names.path(below).to_str_lossy().trim_end_matches('/').to_owned();
+            self.leave_out(below, Reason::NestedRepository(at));
+            return Ok(());
+        }
+        if !self.learn_rules(below, &folder, &listing)? {
+            return Ok(());
+        }
+        let first = self.waiting.len();
+        for entry in listing.iter() {
+            let path = BString::from([below, entry.name].concat());
+            match entry.kind {
+                FileType::RegularFile | FileType::Symlink => self.file(&path)?,
+                FileType::Directory => self.waiting.push([&path[..], b"/"].concat().into()),
+                _ => {}
+            }
+        }
+        self.waiting.get_mut(first..).unwrap_or_default().reverse(); // the first is taken first
+        Ok(())
+    }
+
+    /// Whether anything in a folder may enter, or be gone from the snapshots: git ignores it under
+    /// none of its names, or tracks something in it.
+    fn is_of_note(&mut self, below: &BString) -> Result<bool, SnapshotError> {
+        let mut is_ignored = false;
+        for name in self.names.each(below.trim_end_with(|c| c == '/')).into_iter().flatten() {
+            if !may_enter(&name) {
+                continue;
+            }
+            let found = tree::look_up(self.preparer.repo, self.preparer.chain.tree(), &name)?;
+            if self.preparer.is_tracked(&name, found)? || !self.preparer.rules.ignores_folder(&name)? {
+                return Ok(true);
+            }
+            is_ignored = true;
+        }
+        if is_ignored {
+            self.leave_out(below, Reason::Ignored);
+        }
+        Ok(false)
+    }
+
+    /// Takes note of the rule files of a folder, which count under both its names wherever it
+    /// stands now. False where they cannot be read, so that nothing in it may enter.
+    fn learn_rules(
+        &mut self,
+        below: &BString,
+        folder: &Folder,
+        listing: &Listing,
+    ) -> Result<bool, SnapshotError> {
+        for name in RULE_FILES {
+            let Some(entry) = listing.iter().find(|entry| entry.name == name) else { continue };
+            let path = [below, name].concat();
+            match entry.kind {
+                FileType::Symlink | FileType::Directory => continue, // git reads none that is a link
+                FileType::RegularFile => {}
+                _ => {
+                    self.leave_out(below, Reason::Rules(self.names.path(&path).to_str_lossy().into_owned()));
+                    return Ok(false);
+                }
+            }
+            let Some(rules) = folder.rules(name) else {
+                self.leave_out(below, Reason::Rules(self.names.path(&path).to_str_lossy().into_owned()));
+                return Ok(false);
+            };
+            for path in self.names.each(&path).into_iter().flatten() {
+                self.preparer.rules.learn(&path, &rules)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes one file in.
+    fn file(&mut self, below: &BString) -> Result<(), SnapshotError> {
+        let [before, after] = self.names.each(below);
+        let before = before.map(|path| self.side(path)).transpose()?.flatten();
+        let after = after.map(|path| self.side(path)).transpose()?.flatten();
+        if before.is_none() && after.is_none() {
+            return Ok(()); // ignored, under both names
+        }
+        if after.is_none() && self.names.after.is_some() {
+            self.leave_out(below, Reason::Ignored);
+        }
+        let Some(left) = self.files_left.checked_sub(1) else {
+            self.leave_out(below, Reason::NoRoom);
+            return Ok(());
+        };
+        self.files_left = left;
+        let file = match self.root.read(below, &AtHand::new()) {
+            Ok(Some(looked)) => looked.file,
+            Ok(None) => return Ok(()),
+            Err(Errno::ACCESS | Errno::PERM) => {
+                self.leave_out(below, Reason::Unreadable);
+                return Ok(());
+            }
+            Err(error) => return Err(error).doing(|| self.names.doing(below)),
+        };
+        let Some(state) = file.state() else {
+            if let OnDisk::TooLarge(size_bytes) = file {
+                let reason = self.preparer.too_large(size_bytes);
+                self.leave_out(below, reason);
+            }
+            return Ok(());
+        };
+        let (size, is_link) = match state {
+            FileState::Regular { bytes, .. } => (bytes.len() as u64, false),
+            FileState::Symlink { target } => (target.len() as u64, true),
+        };
+        let Some(left) = self.bytes_left.checked_sub(size) else {
+            self.leave_out(below, Reason::NoRoom);
+            return Ok(());
+        };
+        self.bytes_left = left;
+        let known = match before {
+            Some(side) => self.was(side, state, (size, is_link))?,
+            None => None,
+        };
+        if let Some(side) = after {
+            self.is(side, state, (size, is_link), known, below)?;
+        }
+        self.preparer.flush()
+    }
+
+    /// What there is to know of a file under one of its names; `None` where git ignores it there.
+    fn side(&mut self, path: Vec<u8>) -> Result<Option<Side>, SnapshotError> {
+        if !is_name(&path, false) {
+            return Ok(None);
+        }
+        let found = tree::look_up(self.preparer.repo, self.preparer.chain.tree(), &path)?;
+        let enters = self.preparer.is_tracked(&path, found)? || !self.preparer.rules.ignores(&path)?;
+        Ok(enters.then_some(Side { path, found }))
+    }
+
+    /// Notes what someone else did to a file before it was moved; answers the blob that it was,
+    /// which is kept or stored then.
+    fn was(
+        &mut self,
+        side: Side,
+        state: FileState<'_>,
+        size: (u64, bool),
+    ) -> Result<Option<ObjectId>, SnapshotError> {
+        let Side { path, found } = side;
+        if !is_name(&path, size.1) || self.preparer.refusal(&path, Some(size), found)?.is_some() {
+            return Ok(None);
+        }
+        let entry = self.preparer.entry(&path, state, found, false)?;
+        self.preparer.note_external(path, found, Some(entry));
+        Ok(Some(entry.id))
+    }
+
+    /// Takes a file in where it is now.
+    fn is(
+        &mut self,
+        side: Side,
+        state: FileState<'_>,
+        size: (u64, bool),
+        known: Option<ObjectId>,
+        below: &BString,
+    ) -> Result<(), SnapshotError> {
+        let reason = if is_name(&side.path, size.1) {
+            self.preparer.refusal(&side.path, Some(size), side.found)?
+        } else {
+            Some(Reason::Name)
+        };
+        if let Some(reason) = reason {
+            self.leave_out(below, reason);
+            return Ok(());
+        }
+        let (kind, bytes) = self.preparer.stored_form(&side.path, state, side.found, true)?;
+        let id = self.preparer.hash(&side.path, &bytes)?;
+        if known != Some(id) && side.found.entry().is_none_or(|found| found.id != id) {
+            self.preparer.keep(&side.path, id, &bytes)?;
+        }
+        let to = Some(Found { kind, id });
+        self.preparer.done.change.push(Edit { path: Cow::Owned(side.path), to });
+        Ok(())
+    }
+
+    /// Notes what does not enter.
+    fn leave_out(&mut self, below: &[u8], reason: Reason) {
+        if self.preparer.done.left_out.len() < LEFT_OUT_MAX {
+            self.preparer.done.left_out.push(LeftOut::new(&self.names.path(below), reason));
+        }
+    }
+}
+
+/// A file under one of its names.
+struct Side {
+    /// Its path from the root.
+    path: Vec<u8>,
+    /// What the snapshots have there.
+    found: Lookup,
+}
+
+/// The path of what lies `below` a folder.
+fn joined(folder: &[u8], below: &[u8]) -> Vec<u8> {
+    if below.is_empty() { folder.to_vec() } else { [folder, b"/", below].concat() }
+}

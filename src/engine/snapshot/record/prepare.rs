@@ -1,0 +1,473 @@
+//! From files on disk to tree entries: which may enter, and as what.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use gix::ObjectId;
+use gix::bstr::{BStr, ByteSlice as _};
+use gix::objs::Kind;
+use gix::objs::tree::EntryKind;
+use gix::validate::path::component;
+
+use super::ahead::{AllAhead, LARGE_BYTES};
+use super::change::{FileChange, FileState, FolderChange, LeftOut, Reason, is_too_deep};
+use super::folder;
+use super::rules::Rules;
+use crate::engine::snapshot::scan::disk::OnDisk;
+use crate::engine::snapshot::scan::untracked::may_enter;
+use crate::engine::snapshot::store::chain::Chain;
+use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::objects;
+use crate::engine::snapshot::store::objects::{Packed, blob_compressed};
+use crate::engine::snapshot::store::repo::Repo;
+use crate::engine::snapshot::store::tree;
+use crate::engine::snapshot::store::tree::{Edit, Found, Lookup};
+
+/// What the names of a snapshot are held to. Device names of Windows are none of git's business.
+const NAMES: component::Options =
+    component::Options { protect_windows: false, protect_hfs: true, protect_ntfs: true };
+
+/// Bytes of new blobs that may wait in memory while more are read.
+const KEPT_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// A change as edits of trees.
+#[derive(Default)]
+pub struct Prepared<'a> {
+    /// Brings the newest tree to what was there just before the change.
+    pub external: Vec<Edit<'a>>,
+    /// Then brings it to what is there now.
+    pub change: Vec<Edit<'a>>,
+    /// What does not enter.
+    pub left_out: Vec<LeftOut>,
+    /// What a person should know.
+    pub warnings: Vec<String>,
+    /// Large blobs, which are too much to keep as they are.
+    pub packed: Vec<Packed>,
+}
+
+/// Turns `files` into edits on top of `chain`. Blobs go into the repository's object memory, the
+/// large ones into what this answers.
+pub fn prepare<'a>(
+    repo: &Repo,
+    chain: &Chain<'_>,
+    files: &[FileChange<'a>],
+    folders: &[FolderChange<'_>],
+    file_bytes_max: u64,
+    ahead: &AllAhead,
+) -> Result<Prepared<'a>, SnapshotError> {
+    let names = folders.iter().flat_map(|folder| [folder.before, folder.after]).flatten();
+    let rules = Rules::new(repo, chain.tree(), files.iter().map(|file| file.path).chain(names))?;
+    let modes = modes_count(repo);
+    let paths = files.iter().map(|file| file.path).collect();
+    let done = Prepared::default();
+    let ahead = Arc::clone(ahead);
+    let mut preparer =
+        Preparer { repo, chain, rules, modes, paths, file_bytes_max, ahead, done, kept_bytes: 0 };
+    for folder in folders {
+        folder::take_in(&mut preparer, folder)?;
+    }
+    for file in files {
+        if let Some(reason) = preparer.file(file)? {
+            let path = file.path.to_str_lossy().into_owned();
+            preparer.done.left_out.push(LeftOut { path, reason });
+        }
+    }
+    Ok(preparer.done)
+}
+
+/// Whether the file system's executable bits count.
+pub fn modes_count(repo: &Repo) -> bool {
+    repo.config_snapshot().boolean("core.fileMode").unwrap_or(true)
+}
+
+/// A preparer for files that a scan found.
+pub fn scanner<'r, 'p>(
+    repo: &'r Repo,
+    chain: &'r Chain<'r>,
+    paths: impl Iterator<Item = &'p [u8]>,
+    file_bytes_max: u64,
+) -> Result<Preparer<'r, 'static>, SnapshotError> {
+    let rules = Rules::new(repo, chain.tree(), paths)?;
+    let modes = modes_count(repo);
+    let (paths, done) = (BTreeSet::new(), Prepared::default());
+    let ahead = AllAhead::default();
+    Ok(Preparer { repo, chain, rules, modes, paths, file_bytes_max, ahead, done, kept_bytes: 0 })
+}
+
+/// What a scan makes of a file.
+pub enum Scanned {
+    /// This is there, or nothing.
+    Is(Option<Found>),
+    /// What is known is there.
+    IsKnown,
+    /// It does not enter.
+    LeftOut(Reason),
+}
+
+/// Works through the files of one change.
+pub struct Preparer<'r, 'a> {
+    /// The repository.
+    pub(in crate::engine::snapshot) repo: &'r Repo,
+    /// What the change goes on top of.
+    pub(in crate::engine::snapshot) chain: &'r Chain<'r>,
+    /// Git's rules for paths.
+    pub(in crate::engine::snapshot) rules: Rules<'r>,
+    /// Whether the file system's executable bits count.
+    modes: bool,
+    /// Every path of the change.
+    paths: BTreeSet<&'a [u8]>,
+    /// The largest file that enters, in bytes.
+    pub(in crate::engine::snapshot) file_bytes_max: u64,
+    /// What is known of large blobs already.
+    ahead: AllAhead,
+    /// What came of it so far.
+    pub(in crate::engine::snapshot) done: Prepared<'a>,
+    /// Bytes of new blobs that wait in memory.
+    kept_bytes: usize,
+}
+
+impl<'a> Preparer<'_, 'a> {
+    /// Takes one file in; answers why, where it does not enter.
+    fn file(&mut self, file: &FileChange<'a>) -> Result<Option<Reason>, SnapshotError> {
+        if file.before.is_none() && file.after.is_none() {
+            return Ok(None);
+        }
+        let is_link = matches!(file.after, Some(FileState::Symlink { .. }));
+        if is_too_deep(file.path) {
+            return Ok(Some(Reason::Depth));
+        }
+        if !is_name(file.path, is_link) {
+            return Ok(Some(Reason::Name));
+        }
+        let found = tree::look_up(self.repo, self.chain.tree(), file.path)?;
+        let after = file.after.map(|state| (size_bytes(state), is_link));
+        let filtered = match self.refusal(file.path, after, found)? {
+            Some(Reason::Filter(_)) if file.after.is_none() => true, // a deletion converts nothing
+            None => false,
+            refusal => return Ok(refusal),
+        };
+        let fits = |state| size_bytes(state) <= self.file_bytes_max;
+        let knows_before = !filtered && file.before.is_none_or(fits);
+        if knows_before {
+            let before = file.before.map(|state| self.entry(file.path, state, found, false)).transpose()?;
+            self.note_external(file.path, found, before);
+        }
+        let to = file.after.map(|state| self.entry(file.path, state, found, true)).transpose()?;
+        self.done.change.push(Edit { path: Cow::Borrowed(file.path), to });
+        Ok(None)
+    }
+
+    /// What a file that a scan found is in a tree, where that is not `known`; takes its size off
+    /// `bytes_left`.
+    pub fn scanned(
+        &mut self,
+        path: &[u8],
+        on_disk: Option<&OnDisk>,
+        known: Option<Found>,
+        bytes_left: &mut u64,
+    ) -> Result<Scanned, SnapshotError> {
+        let state = match on_disk {
+            None => return Ok(Scanned::Is(None)),
+            Some(OnDisk::TooLarge(size_bytes)) => return Ok(Scanned::LeftOut(self.too_large(*size_bytes))),
+            Some(on_disk) => on_disk.state(),
+        };
+        let Some(state) = state else { return Ok(Scanned::Is(None)) };
+        if !is_name(path, matches!(state, FileState::Symlink { .. })) {
+            return Ok(Scanned::LeftOut(Reason::Name));
+        }
+        // What is known need not be looked up: in a wide folder that takes long, for each of its files.
+        let found = match known {
+            Some(known) => Lookup::Entry(known),
+            None => tree::look_up(self.repo, self.chain.tree(), path)?,
+        };
+        let after = (size_bytes(state), matches!(state, FileState::Symlink { .. }));
+        if let Some(reason) = self.refusal(path, Some(after), found)? {
+            let is_known = known.is_some_and(|known| self.is_as_it_is(state, known));
+            return Ok(if is_known { Scanned::IsKnown } else { Scanned::LeftOut(reason) });
+        }
+        let (kind, bytes) = self.stored_form(path, state, found, true)?;
+        let is_large = bytes.len() >= LARGE_BYTES;
+        // What is nowhere yet will have to be compressed: of a large file beside its hash.
+        let (id, compressed) = if is_large && found.entry().is_none() {
+            self.hash_and_compress(path, &bytes)?
+        } else {
+            (self.hash(path, &bytes)?, None)
+        };
+        if known == Some(Found { kind, id }) {
+            return Ok(Scanned::IsKnown);
+        }
+        let Some(left) = bytes_left.checked_sub(size_bytes(state)) else {
+            return Ok(Scanned::LeftOut(Reason::NoRoom));
+        };
+        *bytes_left = left;
+        match compressed {
+            Some(compressed) => self.done.packed.push(Packed::of(id, Arc::new(compressed))),
+            None if is_large && self.branch_has(path, id)? => {}
+            None => self.keep(path, id, &bytes)?,
+        }
+        Ok(Scanned::Is(Some(Found { kind, id })))
+    }
+
+    /// Whether the branch has that blob at `path`, as after a change that the scan's index has not seen.
+    fn branch_has(&self, path: &[u8], id: ObjectId) -> Result<bool, SnapshotError> {
+        let found = tree::look_up(self.repo, self.chain.tree(), path)?;
+        Ok(found.entry().is_some_and(|found| found.id == id))
+    }
+
+    /// Whether a file is what is known, without any conversion.
+    fn is_as_it_is(&self, state: FileState<'_>, known: Found) -> bool {
+        let (kind, bytes) = match state {
+            FileState::Symlink { target } => (EntryKind::Link, target),
+            FileState::Regular { executable, bytes } => (self.kind(executable, Some(known)), bytes),
+        };
+        kind == known.kind && self.hash(b"", bytes).is_ok_and(|id| id == known.id)
+    }
+
+    /// Whether a scan leaves out a file, whatever it has in it.
+    pub fn leaves_out(&mut self, path: &[u8], size_bytes: u64) -> Result<bool, SnapshotError> {
+        let is_barred = size_bytes > self.file_bytes_max || self.rules.obstacle(path).is_some();
+        Ok(is_barred || self.rules.program(path)?.is_some())
+    }
+
+    /// What a person should know of the files so far, and the large blobs among them.
+    pub fn finish(self) -> (Vec<String>, Vec<Packed>) {
+        (self.done.warnings, self.done.packed)
+    }
+
+    /// Why a file may not enter, by its place, size and rules. `after` is the size of what is to be
+    /// there, and whether it is a symlink.
+    pub(in crate::engine::snapshot) fn refusal(
+        &mut self,
+        path: &[u8],
+        after: Option<(u64, bool)>,
+        found: Lookup,
+    ) -> Result<Option<Reason>, SnapshotError> {
+        if let Lookup::Blocked(end, Found { kind: EntryKind::Commit, .. }) = found {
+            let at = path.get(..end).unwrap_or(path).to_str_lossy().into_owned();
+            return Ok(Some(Reason::NestedRepository(at)));
+        }
+        let obstacle = self.rules.obstacle(path);
+        if obstacle.is_some() {
+            return Ok(obstacle);
+        }
+        let too_large = after.map(|(size, _)| size).filter(|size| *size > self.file_bytes_max);
+        if !self.is_tracked(path, found)? && self.rules.ignores(path)? {
+            return Ok(Some(Reason::Ignored));
+        }
+        if let Some(size_bytes) = too_large {
+            return Ok(Some(self.too_large(size_bytes)));
+        }
+        if after.is_some_and(|(_, is_link)| is_link) {
+            return Ok(None);
+        }
+        Ok(self.rules.program(path)?.map(Reason::Filter))
+    }
+
+    /// Why a file of that size does not enter.
+    pub(in crate::engine::snapshot) fn too_large(&self, size_bytes: u64) -> Reason {
+        Reason::TooLarge { size_bytes, bytes_max: self.file_bytes_max }
+    }
+
+    /// Whether the last snapshot or HEAD has the path.
+    pub(in crate::engine::snapshot) fn is_tracked(
+        &self,
+        path: &[u8],
+        found: Lookup,
+    ) -> Result<bool, SnapshotError> {
+        if found.entry().is_some() {
+            return Ok(true);
+        }
+        let Some(head) = self.chain.head_tree().filter(|head| *head != self.chain.tree()) else {
+            return Ok(false);
+        };
+        Ok(tree::look_up(self.repo, head, path)?.entry().is_some())
+    }
+
+    /// The tree entry for a file. Its blob is written where it is `wanted` or not the one found.
+    pub(in crate::engine::snapshot) fn entry(
+        &mut self,
+        path: &[u8],
+        state: FileState<'_>,
+        found: Lookup,
+        wanted: bool,
+    ) -> Result<Found, SnapshotError> {
+        let (kind, bytes) = self.stored_form(path, state, found, wanted)?;
+        if let Cow::Borrowed(bytes) = bytes
+            && let Some(id) = self.known_ahead(path, bytes, found, wanted)
+        {
+            return Ok(Found { kind, id });
+        }
+        let id = self.hash(path, &bytes)?;
+        if wanted || found.entry().is_none_or(|found| found.id != id) {
+            self.keep(path, id, &bytes)?;
+        }
+        Ok(Found { kind, id })
+    }
+
+    /// The blob of one side of a file, where it was worked out ahead; the new side is kept. The old
+    /// side is stored nowhere ahead, so it counts only where the tree has it.
+    fn known_ahead(&mut self, path: &[u8], bytes: &[u8], found: Lookup, wanted: bool) -> Option<ObjectId> {
+        let ahead = self.ahead.get(path)?;
+        let hash = self.repo.object_hash();
+        if !wanted {
+            return ahead.before(hash, bytes).filter(|id| found.entry().is_some_and(|found| found.id == *id));
+        }
+        let packed = ahead.after(hash, bytes)?;
+        let id = packed.id();
+        self.done.packed.push(packed);
+        Some(id)
+    }
+
+    /// What git would store for a file, and as what. What is to be said of a `wanted` one is noted.
+    pub(in crate::engine::snapshot) fn stored_form<'b>(
+        &mut self,
+        path: &[u8],
+        state: FileState<'b>,
+        found: Lookup,
+        wanted: bool,
+    ) -> Result<(EntryKind, Cow<'b, [u8]>), SnapshotError> {
+        let stored = found.entry().filter(|found| is_file(found.kind));
+        Ok(match state {
+            FileState::Symlink { target } => (EntryKind::Link, Cow::Borrowed(target)),
+            FileState::Regular { executable, bytes } => {
+                let (bytes, warning) = self.rules.stored_form(path, bytes, stored.map(|found| found.id))?;
+                self.done.warnings.extend(warning.filter(|_| wanted));
+                (self.kind(executable, stored), bytes)
+            }
+        })
+    }
+
+    /// The id that a blob of `bytes` has.
+    pub(in crate::engine::snapshot) fn hash(
+        &self,
+        path: &[u8],
+        bytes: &[u8],
+    ) -> Result<ObjectId, SnapshotError> {
+        gix::objs::compute_hash(self.repo.object_hash(), Kind::Blob, bytes)
+            .doing(|| format!("cannot hash `{}`", path.to_str_lossy()))
+    }
+
+    /// The same, and the blob's compressed form, where a thread can be had for it.
+    fn hash_and_compress(
+        &self,
+        path: &[u8],
+        bytes: &[u8],
+    ) -> Result<(ObjectId, Option<Vec<u8>>), SnapshotError> {
+        let level = self.repo.loose_compression();
+        std::thread::scope(|scope| {
+            let compress = || blob_compressed(bytes, level).ok();
+            let thread = std::thread::Builder::new().spawn_scoped(scope, compress);
+            let id = self.hash(path, bytes)?;
+            Ok((id, thread.ok().and_then(|thread| thread.join().ok()).flatten()))
+        })
+    }
+
+    /// Keeps the blob `id` until all are stored.
+    pub(in crate::engine::snapshot) fn keep(
+        &mut self,
+        path: &[u8],
+        id: ObjectId,
+        bytes: &[u8],
+    ) -> Result<(), SnapshotError> {
+        self.kept_bytes += bytes.len();
+        if bytes.len() < LARGE_BYTES {
+            return self.store(path, bytes);
+        }
+        let packed = Packed::blob(id, bytes, self.repo.loose_compression());
+        self.done.packed.push(packed.doing(|| format!("cannot compress `{}`", path.to_str_lossy()))?);
+        Ok(())
+    }
+
+    /// Stores the blobs that wait in memory, where they are many: no commit names them yet, and if
+    /// none ever does, `git gc` clears them away.
+    pub(in crate::engine::snapshot) fn flush(&mut self) -> Result<(), SnapshotError> {
+        if self.kept_bytes < KEPT_BYTES_MAX {
+            return Ok(());
+        }
+        self.kept_bytes = 0;
+        objects::store_all(self.repo, &std::mem::take(&mut self.done.packed))
+    }
+
+    /// Stores a blob.
+    fn store(&self, path: &[u8], bytes: &[u8]) -> Result<(), SnapshotError> {
+        self.repo.write_blob(bytes).doing(|| format!("cannot store `{}`", path.to_str_lossy()))?;
+        Ok(())
+    }
+
+    /// The kind of a regular file; where the file system's bits do not count, as it is stored.
+    fn kind(&self, executable: bool, stored: Option<Found>) -> EntryKind {
+        match (self.modes, executable, stored) {
+            (true, true, _) => EntryKind::BlobExecutable,
+            (true, false, _) | (false, _, None) => EntryKind::Blob,
+            (false, _, Some(stored)) => stored.kind,
+        }
+    }
+
+    /// Notes what someone else did to `path` and to what leads to it since the last snapshot.
+    pub(in crate::engine::snapshot) fn note_external(
+        &mut self,
+        path: impl Into<Cow<'a, [u8]>>,
+        found: Lookup,
+        before: Option<Found>,
+    ) {
+        let path = path.into();
+        if let Lookup::Blocked(end, _) = found {
+            let way = path.get(..end).unwrap_or(&path);
+            if !self.paths.contains(way) {
+                self.done.external.push(Edit { path: Cow::Owned(way.to_vec()), to: None });
+            }
+        }
+        if found.entry() == before {
+            return;
+        }
+        let is_tree = found.entry().is_some_and(|found| found.kind == EntryKind::Tree);
+        if is_tree && before.is_none() && self.has_files_below(&path) {
+            return; // the change itself empties the folder
+        }
+        self.done.external.push(Edit { path, to: before });
+    }
+
+    /// Whether the change touches files below `path`.
+    fn has_files_below(&self, path: &[u8]) -> bool {
+        self.paths.iter().any(|other| other.strip_prefix(path).is_some_and(|rest| rest.starts_with(b"/")))
+    }
+}
+
+/// Whether an entry is a regular file.
+fn is_file(kind: EntryKind) -> bool {
+    matches!(kind, EntryKind::Blob | EntryKind::BlobExecutable)
+}
+
+/// The size of a file's content.
+fn size_bytes(state: FileState<'_>) -> u64 {
+    match state {
+        FileState::Regular { bytes, .. } => bytes.len() as u64,
+        FileState::Symlink { target } => target.len() as u64,
+    }
+}
+
+/// Whether git takes every part of the path, and none is lbx's own folder: of that, only the policy
+/// enters, which git sees too.
+pub(in crate::engine::snapshot) fn is_name(path: &[u8], is_link: bool) -> bool {
+    let is_own = path.split(|byte| *byte == b'/').any(|name| name == b".lbx");
+    let last = path.rsplit(|byte| *byte == b'/').next();
+    may_enter(path)
+        && !(is_own && is_link)
+        && path.split(|byte| *byte == b'/').all(|name| {
+            let mode = (is_link && Some(name) == last).then_some(component::Mode::Symlink);
+            // Git reads a backslash as a separator where it checks a repository.
+            let parts_ok = name.split(|byte| *byte == b'\\').filter(|part| !part.is_empty());
+            !name.contains(&0)
+                && gix::validate::path::component(BStr::new(name), mode, NAMES).is_ok()
+                && parts_ok.into_iter().all(|part| {
+                    matches!(part, b"." | b"..")
+                        || gix::validate::path::component(BStr::new(part), None, NAMES).is_ok()
+                })
+        })
+}
+
+/// The id of the blob found, where one is there.
+pub fn blob_id(found: Lookup) -> Option<ObjectId> {
+    found.entry().filter(|found| is_file(found.kind) || found.kind == EntryKind::Link).map(|found| found.id)
+}

@@ -1,0 +1,270 @@
+//! Git's rules for paths: what is ignored, how line endings are stored. No program is run.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+use gix::ObjectId;
+use gix::bstr::{BStr, BString, ByteSlice as _};
+use gix::filter::plumbing::Pipeline;
+use gix::filter::plumbing::pipeline::CrlfRoundTripCheck;
+use gix::filter::plumbing::pipeline::convert::{ToGitOutcome, ToWorktreeOutcome, to_worktree};
+use gix::index::State;
+use gix::index::entry::{Flags, Mode, Stat};
+use gix::objs::Find as _;
+use gix::objs::tree::EntryKind;
+use gix::worktree::Stack;
+use gix::worktree::stack::state::{attributes, ignore};
+
+use super::change::Reason;
+use super::obstacles::Obstacles;
+use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::held::Held;
+use crate::engine::snapshot::store::repo::Repo;
+use crate::engine::snapshot::store::tree;
+use crate::engine::snapshot::store::tree::Lookup;
+use crate::engine::workspace::rule_bounds;
+
+/// The files that hold rules, in every folder.
+pub const RULE_FILES: [&[u8]; 2] = [b".gitignore", b".gitattributes"];
+
+/// The rules of one repository, as its work tree has them now.
+pub struct Rules<'repo> {
+    /// The repository.
+    repo: &'repo Repo,
+    /// Rule files that are not in the work tree, by path.
+    index: State,
+    /// What stands in the way.
+    obstacles: Obstacles,
+    /// Their objects, where the repository does not have them.
+    objects: RuleObjects<'repo>,
+    /// The rules of the folders on the way to the last path asked for.
+    stack: Stack,
+    /// Converts line endings, encodings and `$Id$`.
+    pipeline: Pipeline,
+    /// Names of the configured filter programs.
+    programs: BTreeSet<BString>,
+}
+
+impl<'repo> Rules<'repo> {
+    /// The rules for `paths`.
+    ///
+    /// Where the work tree has no `.gitattributes` that `tree` has, that one counts, as it does
+    /// for git, which takes it from the index: a sparse checkout needs it.
+    pub fn new<'p>(
+        repo: &'repo Repo,
+        root: ObjectId,
+        paths: impl Iterator<Item = &'p [u8]>,
+    ) -> Result<Self, SnapshotError> {
+        let index = committed_rules(repo, root, paths)?;
+        let stack = stack_of(repo, &index)?;
+        let mut options = gix::filter::Pipeline::options(repo)
+            .doing(|| "the settings for line endings cannot be read".into())?;
+        let runs =
+            |driver: &gix::filter::plumbing::Driver| driver.clean.is_some() || driver.process.is_some();
+        let programs =
+            options.drivers.iter().filter(|driver| runs(driver)).map(|driver| driver.name.clone()).collect();
+        options.drivers.clear();
+        options.crlf_roundtrip_check = CrlfRoundTripCheck::Skip;
+        let pipeline = Pipeline::new(gix::command::Context::default(), repo.object_hash(), options);
+        let objects = RuleObjects { repo, read: HashMap::new() };
+        let obstacles = Obstacles::new(repo.workdir().unwrap_or(Path::new(".")))?;
+        Ok(Self { repo, index, obstacles, objects, stack, pipeline, programs })
+    }
+
+    /// Adds a rule file that was in the work tree, or will be: `path` from the root.
+    pub fn learn(&mut self, path: &[u8], bytes: &[u8]) -> Result<(), SnapshotError> {
+        let id = gix::objs::compute_hash(self.repo.object_hash(), gix::objs::Kind::Blob, bytes)
+            .doing(|| format!("cannot hash `{}`", path.to_str_lossy()))?;
+        self.objects.read.insert(id, bytes.to_vec());
+        let flags = Flags::SKIP_WORKTREE | Flags::EXTENDED;
+        self.index.dangerously_push_entry(Stat::default(), id, flags, Mode::FILE, BStr::new(path));
+        self.index.sort_entries();
+        self.stack = stack_of(self.repo, &self.index)?;
+        Ok(())
+    }
+
+    /// Why `path` can have no rules, where something on its way forbids it.
+    pub fn obstacle(&mut self, path: &[u8]) -> Option<Reason> {
+        self.obstacles.of(path)
+    }
+
+    /// Whether git ignores the file `path`, were it untracked. Where its rules are more than are read,
+    /// it may be a secret, and counts as ignored.
+    pub fn ignores(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
+        self.excludes(path, Mode::FILE)
+    }
+
+    /// Whether git ignores the folder `path` and whatever is in it, were it all untracked.
+    pub fn ignores_folder(&mut self, path: &[u8]) -> Result<bool, SnapshotError> {
+        self.excludes(path, Mode::DIR)
+    }
+
+    /// Whether something of the type `mode` is ignored at `path`.
+    fn excludes(&mut self, path: &[u8], mode: Mode) -> Result<bool, SnapshotError> {
+        if matches!(self.obstacle(path), Some(Reason::Rules(_))) {
+            return Ok(true);
+        }
+        let platform = self
+            .stack
+            .at_path(BStr::new(path), Some(mode), &self.objects)
+            .doing(|| format!("the ignore rules for `{}` cannot be read", path.to_str_lossy()))?;
+        Ok(platform.is_excluded())
+    }
+
+    /// The filter program that would have to convert `path`, where one is configured.
+    pub fn program(&mut self, path: &[u8]) -> Result<Option<String>, SnapshotError> {
+        if self.programs.is_empty() {
+            return Ok(None);
+        }
+        let mut found = self.stack.selected_attribute_matches(["filter"]);
+        let platform = self
+            .stack
+            .at_path(BStr::new(path), Some(Mode::FILE), &self.objects)
+            .doing(|| format!("the attributes of `{}` cannot be read", path.to_str_lossy()))?;
+        platform.matching_attributes(&mut found);
+        let name = found.iter_selected().find_map(|matched| match matched.assignment.state {
+            gix::attrs::StateRef::Value(value) => Some(value.as_bstr().to_owned()),
+            _ => None,
+        });
+        Ok(name.filter(|name| self.programs.contains(name)).map(|name| name.to_string()))
+    }
+
+    /// The bytes that git would store for a file; `stored` is what it stores there now.
+    ///
+    /// An encoding that is not known leaves the bytes as they are, with a word about it.
+    pub fn stored_form<'b>(
+        &mut self,
+        path: &[u8],
+        bytes: &'b [u8],
+        stored: Option<ObjectId>,
+    ) -> Result<(Cow<'b, [u8]>, Option<String>), SnapshotError> {
+        let objects = &self.objects;
+        let doing = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
+        let platform = self.stack.at_path(BStr::new(path), Some(Mode::FILE), objects).doing(doing)?;
+        let name = gix::path::from_byte_slice(path).doing(doing)?;
+        let converted = self.pipeline.convert_to_git(
+            bytes,
+            name,
+            &mut |_, found| {
+                platform.matching_attributes(found);
+            },
+            &mut |buffer| match stored {
+                Some(id) => Ok(objects.try_find(&id, buffer)?.map(|_| ())),
+                None => Ok(None),
+            },
+        );
+        Ok(match converted {
+            Ok(ToGitOutcome::Buffer(buffer)) => (Cow::Owned(buffer.to_vec()), None),
+            Ok(ToGitOutcome::Unchanged(_) | ToGitOutcome::Process(_)) => (Cow::Borrowed(bytes), None),
+            Err(error) => {
+                let path = path.to_str_lossy();
+                (Cow::Borrowed(bytes), Some(format!("`{path}` is stored as it is on disk, since {error}")))
+            }
+        })
+    }
+
+    /// The bytes that a checkout would write for a stored file.
+    pub fn checked_out_form(&mut self, path: &[u8], stored: &[u8]) -> Result<Vec<u8>, SnapshotError> {
+        let doing = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
+        let platform = self.stack.at_path(BStr::new(path), Some(Mode::FILE), &self.objects).doing(doing)?;
+        let converted = self.pipeline.convert_to_worktree(
+            stored,
+            BStr::new(path),
+            &mut |_, found| {
+                platform.matching_attributes(found);
+            },
+            to_worktree::Options::default(),
+        );
+        Ok(match converted.doing(doing)? {
+            ToWorktreeOutcome::Buffer(buffer) => buffer.to_vec(),
+            ToWorktreeOutcome::Unchanged(_) | ToWorktreeOutcome::Process(_) => stored.to_vec(),
+        })
+    }
+}
+
+/// The rules of a repository, with those of `index` where the work tree has none.
+fn stack_of(repo: &Repo, index: &State) -> Result<Stack, SnapshotError> {
+    let stack = repo.attributes(
+        index,
+        attributes::Source::WorktreeThenIdMapping,
+        ignore::Source::WorktreeThenIdMappingIfNotSkipped,
+        None,
+    );
+    Ok(stack.doing(|| "the ignore rules and attributes cannot be read".into())?.detach())
+}
+
+/// Finds rule files, those among them that the repository does not have.
+struct RuleObjects<'repo> {
+    /// The repository.
+    repo: &'repo Repo,
+    /// Rule files by their ids.
+    read: HashMap<ObjectId, Vec<u8>>,
+}
+
+impl gix::objs::Find for RuleObjects<'_> {
+    fn try_find<'b>(
+        &self,
+        id: &gix::hash::oid,
+        buffer: &'b mut Vec<u8>,
+    ) -> gix::error::Result<Option<gix::objs::Data<'b>>> {
+        let Some(bytes) = self.read.get(id) else {
+            return self.repo.try_find(id, buffer);
+        };
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        Ok(Some(gix::objs::Data { kind: gix::objs::Kind::Blob, object_hash: id.kind(), data: buffer }))
+    }
+}
+
+/// An index with just the rule files of `root` that lie on the way to `paths` and are not on disk:
+/// attributes, and in a sparse checkout, which may lack them, ignore rules.
+fn committed_rules<'p>(
+    repo: &Repo,
+    root: ObjectId,
+    paths: impl Iterator<Item = &'p [u8]>,
+) -> Result<State, SnapshotError> {
+    let mut index = State::new(repo.object_hash());
+    let work_tree = repo.workdir().unwrap_or(Path::new("."));
+    let work_tree = Held::open(work_tree).doing(|| format!("`{}` cannot be read", work_tree.display()))?;
+    let on_the_way: BTreeSet<&[u8]> = paths.flat_map(folders).collect();
+    let is_sparse = repo.config_snapshot().boolean("core.sparseCheckout").unwrap_or(false);
+    for (folder, name) in on_the_way.iter().flat_map(|folder| RULE_FILES.map(|name| (*folder, name))) {
+        let flags = match name {
+            b".gitattributes" => Flags::empty(),
+            _ if is_sparse => Flags::SKIP_WORKTREE | Flags::EXTENDED,
+            _ => continue,
+        };
+        let path = joined(folder, name);
+        let on_disk = gix::path::from_bstr(path.as_bstr()).ok();
+        if on_disk.is_some_and(|on_disk| work_tree.stat(on_disk).is_ok_and(|found| found.is_some())) {
+            continue;
+        }
+        if let Lookup::Entry(found) = tree::look_up(repo, root, &path)?
+            && found.kind == EntryKind::Blob
+        {
+            if repo.header(found.id)?.size() > rule_bounds::FILE_BYTES_MAX {
+                return Err(SnapshotError::new(format!("`{path}` has more rules than are read")));
+            }
+            index.dangerously_push_entry(Stat::default(), found.id, flags, Mode::FILE, path.as_bstr());
+        }
+    }
+    index.sort_entries();
+    Ok(index)
+}
+
+/// Every folder on the way to `path`, the root (empty) first.
+pub fn folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    std::iter::once(0).chain(slashes).filter_map(|at| path.get(..at))
+}
+
+/// The path of `name` in `folder`.
+pub fn joined(folder: &[u8], name: &[u8]) -> BString {
+    let mut path = BString::from(folder);
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}

@@ -1,0 +1,327 @@
+//! Reading files and folders of the work tree without following a link on the way.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::ops::Range;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use gix::index::entry::Stat;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawMode, openat, readlinkat, statat};
+use rustix::io::Errno;
+
+use super::racy;
+use crate::buffer::Buffer;
+use crate::engine::snapshot::record::change::FileState;
+use crate::engine::snapshot::record::rules::RULE_FILES;
+use crate::engine::workspace::fs::{is_unchanged, size_of};
+use crate::engine::workspace::rule_bounds;
+
+/// How much of a listing the kernel is asked for at once, in bytes.
+#[cfg(target_os = "linux")]
+const LISTING_BYTES: usize = 32 * 1024;
+
+/// A file as it was read.
+#[derive(Debug)]
+pub enum OnDisk {
+    /// A regular file.
+    Regular {
+        /// Whether its owner may execute it.
+        executable: bool,
+        /// All its bytes.
+        bytes: Arc<Buffer>,
+    },
+    /// A symbolic link, with its target.
+    Symlink(Vec<u8>),
+    /// A regular file of so many bytes, too many to be read.
+    TooLarge(u64),
+}
+
+impl OnDisk {
+    /// The file as a snapshot takes it; `None` for one that is too large.
+    pub fn state(&self) -> Option<FileState<'_>> {
+        match self {
+            Self::Regular { executable, bytes } => {
+                Some(FileState::Regular { executable: *executable, bytes })
+            }
+            Self::Symlink(target) => Some(FileState::Symlink { target }),
+            Self::TooLarge(_) => None,
+        }
+    }
+}
+
+/// A file with what the file system said of it before it was read.
+#[derive(Debug)]
+pub struct Looked {
+    /// What the file system said.
+    pub stat: Stat,
+    /// The file.
+    pub file: OnDisk,
+}
+
+/// Files whose bytes the caller has: by path from the root, with what the file system said of each
+/// when it was read.
+pub type AtHand = BTreeMap<Vec<u8>, Held>;
+/// What the file system said of a file, and its bytes.
+type Held = (rustix::fs::Stat, Arc<Buffer>);
+
+/// The workspace, held open.
+pub struct Root {
+    /// Its folder.
+    folder: OwnedFd,
+    /// The largest file that is read, in bytes.
+    file_bytes_max: u64,
+}
+
+impl Root {
+    /// Opens the folder at `path`, to read files of at most `file_bytes_max` bytes.
+    pub fn open(path: &std::path::Path, file_bytes_max: u64) -> io::Result<Self> {
+        let folder = openat(CWD, path, folder_flags(), Mode::empty())?;
+        Ok(Self { folder, file_bytes_max })
+    }
+
+    /// The same with a folder that is open already.
+    pub fn of(folder: BorrowedFd<'_>, file_bytes_max: u64) -> io::Result<Self> {
+        Ok(Self { folder: openat(folder, ".", folder_flags(), Mode::empty())?, file_bytes_max })
+    }
+
+    /// Reads the file at `path`; `None` where there is none, or a link leads there.
+    ///
+    /// One that is `at_hand`, and unchanged since, is not read again.
+    ///
+    /// Every folder on the way is opened by its name in the one before, so that no link
+    /// which someone puts there meanwhile leads out of the workspace.
+    ///
+    /// # Errors
+    /// `EACCES` or `EPERM` where it may not be read, and whatever else the system says.
+    pub fn read(&self, path: &[u8], at_hand: &AtHand) -> Result<Option<Looked>, Errno> {
+        match self.read_as_is(path, at_hand) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            other => other,
+        }
+    }
+
+    /// [`read`](Self::read), with what is missing as an error.
+    fn read_as_is(&self, path: &[u8], at_hand: &AtHand) -> Result<Option<Looked>, Errno> {
+        let (folder, last) = match path.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => path.split_at(slash + 1),
+            None => (b"".as_slice(), path),
+        };
+        let folder = self.opened(folder)?;
+        let stat = statat(&folder, last, AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(stat.st_mode as RawMode) {
+            FileType::Symlink => {
+                let target = readlinkat(&folder, last, Vec::new())?.into_bytes();
+                Ok(Some(Looked { stat: racy::noted(&stat), file: OnDisk::Symlink(target) }))
+            }
+            FileType::RegularFile => self.read_file(&folder, last, at_hand.get(path)).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads a regular file, whatever has become of it since it was looked at.
+    fn read_file(&self, folder: &OwnedFd, name: &[u8], at_hand: Option<&Held>) -> Result<Looked, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(openat(folder, name, flags, Mode::empty())?);
+        let stat = rustix::fs::fstat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode as RawMode) != FileType::RegularFile {
+            return Err(Errno::NOENT);
+        }
+        let looked = |file| Looked { stat: racy::noted(&stat), file };
+        let size = size_of(&stat);
+        if size > self.file_bytes_max {
+            return Ok(looked(OnDisk::TooLarge(size)));
+        }
+        let bytes = if let Some((_, bytes)) = at_hand.filter(|(then, _)| is_unchanged(then, &stat)) {
+            Arc::clone(bytes)
+        } else {
+            let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
+            let read = file.take(self.file_bytes_max + 1).read_to_end(&mut bytes);
+            read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+            Arc::new(bytes.into())
+        };
+        Ok(looked(OnDisk::Regular { executable: stat.st_mode & 0o100 != 0, bytes }))
+    }
+
+    /// Opens the folder at `path`, which ends in a slash, or is empty for the workspace itself.
+    ///
+    /// # Errors
+    /// What the system says; `ELOOP` or `ENOTDIR` where a link is on the way.
+    pub fn folder(&self, path: &[u8]) -> Result<Folder, Errno> {
+        Ok(Folder(self.opened(path)?))
+    }
+
+    /// [`folder`](Self::folder), to work in.
+    fn opened(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let path = if path.is_empty() { b"." } else { path };
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{ResolveFlags, openat2};
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+            match openat2(&self.folder, path, folder_flags(), Mode::empty(), resolve) {
+                // Before Linux 5.6, under a system call filter, or for a path that is too long.
+                Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN | Errno::NAMETOOLONG) => {}
+                other => return other,
+            }
+        }
+        let mut folder = self.folder.try_clone().map_err(|_| Errno::MFILE)?;
+        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+            folder = openat(&folder, name, folder_flags(), Mode::empty())?;
+        }
+        Ok(folder)
+    }
+}
+
+/// A folder of the workspace, held open.
+pub struct Folder(OwnedFd);
+
+impl Folder {
+    /// What is in it, but for git's own folder, in the order of [`in_order`].
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn list(&self) -> io::Result<Listing> {
+        let mut listing = Listing::default();
+        self.each(|name, kind| {
+            let kind = match (name, kind) {
+                (b"." | b"..", _) => return Ok(()),
+                (b".git", _) => {
+                    listing.is_repository = true;
+                    return Ok(());
+                }
+                (_, FileType::Unknown) => match self.stat(name) {
+                    Ok(stat) => FileType::from_raw_mode(stat.st_mode as RawMode),
+                    Err(Errno::NOENT) => return Ok(()),
+                    Err(error) => return Err(error),
+                },
+                (_, kind) => kind,
+            };
+            listing.add(name, kind);
+            Ok(())
+        })?;
+        listing.sort();
+        Ok(listing)
+    }
+
+    /// Hands every name in it to `take`, with its type.
+    #[cfg(target_os = "linux")]
+    fn each(&self, mut take: impl FnMut(&[u8], FileType) -> Result<(), Errno>) -> Result<(), Errno> {
+        let mut buffer = Vec::with_capacity(LISTING_BYTES);
+        let mut entries = rustix::fs::RawDir::new(&self.0, buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            take(entry.file_name().to_bytes(), entry.file_type())?;
+        }
+        Ok(())
+    }
+
+    /// Hands every name in it to `take`, with its type.
+    #[cfg(not(target_os = "linux"))]
+    fn each(&self, mut take: impl FnMut(&[u8], FileType) -> Result<(), Errno>) -> Result<(), Errno> {
+        for entry in rustix::fs::Dir::read_from(&self.0)? {
+            let entry = entry?;
+            take(entry.file_name().to_bytes(), entry.file_type())?;
+        }
+        Ok(())
+    }
+
+    /// What the file system says of `name` in it, links not followed.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn stat(&self, name: &[u8]) -> Result<rustix::fs::Stat, Errno> {
+        statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+}
+
+impl Folder {
+    /// The bytes of the rule file `name` in it; `None` where it is no regular file, has too many
+    /// rules, or cannot be read.
+    pub fn rules(&self, name: &[u8]) -> Option<Vec<u8>> {
+        rule_bounds::read(&self.0, name)
+    }
+
+    /// The name of a file for rules in it that cannot be read, since it is no file, or holds more than
+    /// is read.
+    pub fn odd_rules<'l>(&self, listing: &'l Listing) -> Option<&'l [u8]> {
+        let is_odd = |it: &Listed<'_>| match it.kind {
+            FileType::Symlink | FileType::Directory => false,
+            FileType::RegularFile => {
+                self.stat(it.name).is_ok_and(|stat| !rule_bounds::fits(&self.0, it.name, size_of(&stat)))
+            }
+            _ => true,
+        };
+        listing.iter().find(|it| RULE_FILES.contains(&it.name) && is_odd(it)).map(|it| it.name)
+    }
+}
+
+/// What a folder holds.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// Whether git's own folder is there.
+    pub is_repository: bool,
+    /// Its files and folders, but for that: where the name is in `names`, and what it is.
+    entries: Vec<(Range<usize>, FileType)>,
+    /// All names behind each other: one allocation a folder and not one a file.
+    names: Vec<u8>,
+}
+
+/// One thing in a folder.
+#[derive(Debug, Clone, Copy)]
+pub struct Listed<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// What it is.
+    pub kind: FileType,
+}
+
+impl Listed<'_> {
+    /// Whether it is a folder.
+    pub fn is_folder(&self) -> bool {
+        self.kind == FileType::Directory
+    }
+}
+
+impl Listing {
+    /// Adds one thing.
+    fn add(&mut self, name: &[u8], kind: FileType) {
+        let start = self.names.len();
+        self.names.extend_from_slice(name);
+        self.entries.push((start..self.names.len(), kind));
+    }
+
+    /// Brings everything in the order of [`in_order`].
+    fn sort(&mut self) {
+        let names = &self.names;
+        self.entries.sort_unstable_by(|one, other| {
+            let (one, other) = (listed(names, one), listed(names, other));
+            in_order(one.name, one.is_folder(), other.name, other.is_folder())
+        });
+    }
+
+    /// What is in it.
+    pub fn iter(&self) -> impl Iterator<Item = Listed<'_>> {
+        self.entries.iter().map(|entry| listed(&self.names, entry))
+    }
+}
+
+/// An entry of a listing with its name.
+fn listed<'a>(names: &'a [u8], (name, kind): &(Range<usize>, FileType)) -> Listed<'a> {
+    Listed { name: names.get(name.clone()).unwrap_or_default(), kind: *kind }
+}
+
+/// The order of an index: of two names, a folder counts as if a slash were part of its name.
+pub fn in_order(one: &[u8], one_is_folder: bool, other: &[u8], other_is_folder: bool) -> Ordering {
+    let common = one.len().min(other.len());
+    let next = |name: &[u8], is_folder: bool| name.get(common).copied().or(is_folder.then_some(b'/'));
+    one.get(..common)
+        .cmp(&other.get(..common))
+        .then_with(|| next(one, one_is_folder).cmp(&next(other, other_is_folder)))
+}
+
+/// How folders are opened.
+fn folder_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
+}

@@ -1,0 +1,344 @@
+//! The full scan: whatever changed in the work tree, as one commit.
+
+pub mod disk;
+pub mod racy;
+pub mod scan_index;
+pub mod untracked;
+pub mod walk;
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::time::SystemTime;
+
+use gix::ObjectId;
+use gix::bstr::{BString, ByteSlice as _};
+use rustix::io::Errno;
+
+use super::record::change::{LeftOut, Reason, Recorded};
+use super::record::prepare;
+use super::record::prepare::Scanned;
+use super::record::rules::Rules;
+use super::store::chain::{Chain, Stamp};
+use super::store::error::{Doing as _, SnapshotError};
+use super::store::held::Held;
+use super::store::objects::Packed;
+use super::store::tree;
+use super::store::tree::{Edit, Found};
+use super::view::compare;
+use super::{Moved, PathChange, Place, Store, seconds};
+use crate::control::Control;
+use crate::text::counted::counted;
+use disk::{AtHand, Root};
+use racy::Clock;
+use scan_index::ScanIndex;
+use untracked::{Untracked, may_enter};
+
+/// Most paths that are compared for the subject of a scan's commit.
+const PATHS_MAX: usize = 100_000;
+
+/// What the commit of a scan says.
+#[derive(Debug, Clone)]
+pub struct Scan<'a> {
+    /// First line of the message, such as `bash: make`; `None` for `external: …`.
+    pub subject: Option<String>,
+    /// Why, as the body of the message.
+    pub why: Option<&'a str>,
+    /// Session that scans.
+    pub session: &'a str,
+    /// Tool that changed the files; `external` where that was none of lbx.
+    pub tool: &'a str,
+    /// Its number in the journal.
+    pub seq: u64,
+    /// When.
+    pub time: SystemTime,
+    /// How much it takes in.
+    pub bounds: Bounds,
+    /// Files that need not be read again.
+    pub at_hand: &'a AtHand,
+}
+
+/// How much one scan takes in; more is refused.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Files that differ.
+    pub paths_max: usize,
+    /// Bytes in them.
+    pub bytes_max: u64,
+}
+
+impl Bounds {
+    /// For a scan that someone asked for, where nothing else is configured.
+    pub const FULL: Self = Self { paths_max: 100_000, bytes_max: 512 * 1024 * 1024 };
+    /// For one that nobody should wait for.
+    pub const QUICK: Self = Self { paths_max: 2_000, bytes_max: 32 * 1024 * 1024 };
+
+    /// The narrower of these and others.
+    #[must_use]
+    pub fn within(self, other: Self) -> Self {
+        let paths_max = self.paths_max.min(other.paths_max);
+        Self { paths_max, bytes_max: self.bytes_max.min(other.bytes_max) }
+    }
+}
+
+impl Store {
+    /// Commits whatever differs between the work tree and the newest snapshot.
+    ///
+    /// Ignored files, nested repositories and what is too large stay out. What the scan saw is kept in
+    /// the state folder of `place` for the next one.
+    ///
+    /// # Errors
+    /// Where the work tree is a home folder or the whole disk, where there is too much, where
+    /// `control` says to stop, or where there can be no snapshot.
+    pub fn scan(
+        &mut self,
+        place: &Place<'_>,
+        scan: &Scan<'_>,
+        control: &Control,
+    ) -> Result<Recorded, SnapshotError> {
+        let root = self.repo.workdir().map(Path::to_owned).unwrap_or_default();
+        refuse_home(&root)?;
+        self.repeatedly(|store| store.attempt_scan(&root, place, scan, control))
+    }
+
+    /// Tries once; `None` where the branch was moved by someone else meanwhile.
+    fn attempt_scan(
+        &self,
+        root: &Path,
+        place: &Place<'_>,
+        scan: &Scan<'_>,
+        control: &Control,
+    ) -> Result<Option<Recorded>, SnapshotError> {
+        let tip = self.branch.tip(&self.repo)?;
+        self.branch.check_free(&self.repo)?;
+        self.branch.check_ours(&self.repo, tip)?;
+        let stamp = Stamp { session: scan.session, seq: scan.seq, seconds: seconds(scan.time), gate: None };
+        let mut chain = Chain::begin(&self.repo, tip, stamp)?;
+        let moved_head = chain.newest();
+        let began = SystemTime::now();
+        let mut index = ScanIndex::load(&self.repo, place, chain.tree(), control)?;
+        let clock = index.clock(prepare::modes_count(&self.repo));
+        let folder =
+            Root::open(root, self.file_bytes_max).doing(|| format!("`{}` cannot be read", root.display()))?;
+        let work = Work { root: &folder, bounds: scan.bounds, at_hand: scan.at_hand, control };
+        let found = self.look(&work, &chain, &index, clock)?;
+        let mut taken = self.take_in(&work, &chain, &mut index, found)?;
+        let is_news = taken.is_news || !index.is_settled(clock);
+        let edits: Vec<Edit<'_>> =
+            taken.edits.iter().map(|(path, to)| Edit { path: Cow::Borrowed(path), to: *to }).collect();
+        let seen_tree = tree::apply(&self.repo, index.tree, &edits)?;
+        let tree = self.keep_unjudged(root, &chain, index.tree, seen_tree, &taken.unreadable)?;
+        let count = compare::trees(&self.repo, chain.tree(), tree, PATHS_MAX)?.paths;
+        let subject = scan.subject.clone().unwrap_or_else(|| match count.as_slice() {
+            [one] => format!("external: {}", one.path.to_str_lossy()),
+            more => format!("external: {}", counted(more.len(), "file")),
+        });
+        let id = chain.commit(tree, &subject, scan.why, scan.tool)?;
+        taken.warnings.splice(0..0, self.warnings.iter().cloned());
+        if self.publish(tip, chain.newest(), stamp.seconds, &taken.packed)? != Moved::Yes {
+            return Ok(None);
+        }
+        // The snapshot stands; without the index the next scan only takes longer.
+        if is_news {
+            taken.warnings.extend(index.save(seen_tree, began).err().map(|error| error.to_string()));
+        }
+        Ok(Some(Recorded {
+            id: id.map(|id| id.to_string()),
+            external: moved_head.map(|id| id.to_string()),
+            left_out: taken.left_out,
+            warnings: taken.warnings,
+        }))
+    }
+
+    /// Finds what may differ between the index and the work tree.
+    fn look(
+        &self,
+        work: &Work<'_>,
+        chain: &Chain<'_>,
+        index: &ScanIndex,
+        clock: Clock,
+    ) -> Result<Looked, SnapshotError> {
+        let doing = || "the work tree cannot be scanned".into();
+        let seen = walk::walk(work.root, &index.file, clock, work.control);
+        work.control.check().doing(doing)?;
+        let mut seen = seen.doing(doing)?;
+        let doubtful = seen.doubtful.iter().filter_map(|at| index.found(*at)).collect();
+        let known = seen.files.iter().chain(&seen.folders).map(|path| path.as_slice());
+        let mut rules = Rules::new(&self.repo, chain.tree(), known)?;
+        let untracked = untracked::sort_out(work.root, &mut seen, &mut rules, work.control)?;
+        check_count(untracked.files.len(), work.bounds)?;
+        Ok(Looked { doubtful, untracked })
+    }
+
+    /// Reads what may differ, and brings the index up to date with it.
+    fn take_in(
+        &self,
+        work: &Work<'_>,
+        chain: &Chain<'_>,
+        index: &mut ScanIndex,
+        looked: Looked,
+    ) -> Result<Taken, SnapshotError> {
+        let new = looked.untracked.files.into_iter().map(|path| (path, None));
+        let mut files: Vec<(BString, Option<Found>)> =
+            looked.doubtful.into_iter().map(|(path, known)| (path, Some(known))).chain(new).collect();
+        files.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        let mut preparer = prepare::scanner(
+            &self.repo,
+            chain,
+            files.iter().map(|(path, _)| path.as_slice()),
+            self.file_bytes_max,
+        )?;
+        let mut taken =
+            Taken { left_out: looked.untracked.left_out, is_news: !files.is_empty(), ..Taken::default() };
+        taken.unreadable = Unreadable(looked.untracked.closed);
+        let mut bytes_left = work.bounds.bytes_max;
+        for (path, known) in files.into_iter().filter(|(path, _)| may_enter(path)) {
+            work.control.check().doing(|| "the work tree cannot be scanned".into())?;
+            let on_disk = match work.root.read(&path, work.at_hand) {
+                Err(Errno::ACCESS | Errno::PERM) => {
+                    taken.left_out.push(LeftOut::new(&path, Reason::Unreadable));
+                    taken.unreadable.0.push(path);
+                    continue;
+                }
+                other => other.doing(|| format!("`{path}` cannot be read"))?,
+            };
+            let (stat, file) = (on_disk.as_ref().map(|it| it.stat), on_disk.as_ref().map(|it| &it.file));
+            match preparer.scanned(&path, file, known, &mut bytes_left)? {
+                Scanned::Is(found) => {
+                    index.put(path.as_bstr(), found, stat);
+                    taken.edits.push((path, found));
+                    check_count(taken.edits.len(), work.bounds)?;
+                }
+                Scanned::IsKnown => index.refresh(path.as_bstr(), stat),
+                Scanned::LeftOut(reason) => {
+                    // What there was no room for is to be found again by the next scan.
+                    index.refresh(path.as_bstr(), stat.filter(|_| reason != Reason::NoRoom));
+                    taken.left_out.push(LeftOut::new(&path, reason));
+                }
+            }
+        }
+        (taken.warnings, taken.packed) = preparer.finish();
+        Ok(taken)
+    }
+
+    /// `seen`, with what the branch has of the files that are there but that a scan does not judge.
+    ///
+    /// Such are files that are ignored though they were committed once, those that a filter
+    /// program would have to convert, large ones, and what is `unreadable`. `scanned` is the tree of
+    /// the scan before: elsewhere than where the branch differs from it there is nothing to decide.
+    fn keep_unjudged(
+        &self,
+        root: &Path,
+        chain: &Chain<'_>,
+        scanned: ObjectId,
+        seen: ObjectId,
+        unreadable: &Unreadable,
+    ) -> Result<ObjectId, SnapshotError> {
+        let since = compare::trees(&self.repo, scanned, chain.tree(), PATHS_MAX)?.paths;
+        let is_there = |change: &&PathChange| change.after.is_some() || unreadable.holds(&change.path);
+        let there: Vec<_> = since.iter().filter(is_there).collect();
+        let mut preparer = prepare::scanner(
+            &self.repo,
+            chain,
+            there.iter().map(|change| change.path.as_slice()),
+            self.file_bytes_max,
+        )?;
+        let mut edits = Vec::new();
+        let root = Held::open(root).doing(|| format!("`{}` cannot be read", root.display()))?;
+        for change in there {
+            let path = change.path.as_slice();
+            let stays = if unreadable.holds(path) {
+                true
+            } else {
+                let Some(size_bytes) = size_of(&root, path) else { continue };
+                let unseen = tree::look_up(&self.repo, seen, path)? == tree::Lookup::Nothing;
+                unseen || preparer.leaves_out(path, size_bytes)?
+            };
+            if stays {
+                let to = tree::look_up(&self.repo, chain.tree(), path)?.entry();
+                edits.push(Edit { path: Cow::Borrowed(path), to });
+            }
+        }
+        if edits.is_empty() { Ok(seen) } else { tree::apply(&self.repo, seen, &edits) }
+    }
+}
+
+/// What a scan works on.
+struct Work<'a> {
+    /// The work tree.
+    root: &'a Root,
+    /// How much may be taken in.
+    bounds: Bounds,
+    /// Files that need not be read.
+    at_hand: &'a AtHand,
+    /// When to stop.
+    control: &'a Control,
+}
+
+/// What may differ.
+struct Looked {
+    /// Files that the index has, with what it says of them.
+    doubtful: Vec<(BString, Found)>,
+    /// Files that it does not have.
+    untracked: Untracked,
+}
+
+/// What came of reading the files that differ.
+#[derive(Default)]
+struct Taken {
+    /// The paths with what is there now.
+    edits: Vec<(BString, Option<Found>)>,
+    /// Whether the index knows more than before.
+    is_news: bool,
+    /// What stays out.
+    left_out: Vec<LeftOut>,
+    /// What of it may not be read.
+    unreadable: Unreadable,
+    /// What a person should know.
+    warnings: Vec<String>,
+    /// Large blobs.
+    packed: Vec<Packed>,
+}
+
+/// Files and folders that may not be read; a folder ends in a slash, and the root is empty.
+#[derive(Default)]
+struct Unreadable(Vec<BString>);
+
+impl Unreadable {
+    /// Whether a file is one of them or in one.
+    fn holds(&self, path: &[u8]) -> bool {
+        self.0.iter().any(|closed| {
+            let is_folder = closed.is_empty() || closed.ends_with(b"/");
+            if is_folder { path.starts_with(closed) } else { path == closed.as_slice() }
+        })
+    }
+}
+
+/// Refuses more files than one scan takes in.
+fn check_count(count: usize, bounds: Bounds) -> Result<(), SnapshotError> {
+    if count <= bounds.paths_max {
+        return Ok(());
+    }
+    Err(SnapshotError::new(format!(
+        "{count} files differ, more than the {} that one scan takes in; a line in `.gitignore` may be missing",
+        bounds.paths_max
+    )))
+}
+
+/// The size of what is at a path, links not followed; `None` where nothing is.
+fn size_of(root: &Held, path: &[u8]) -> Option<u64> {
+    let found = root.stat(gix::path::from_byte_slice(path).ok()?);
+    found.ok().flatten().map(|stat| crate::engine::workspace::fs::size_of(&stat))
+}
+
+/// Refuses to scan the whole disk or a home folder: nobody means that.
+#[expect(clippy::disallowed_methods, reason = "only compares names: where the user's home folder is")]
+fn refuse_home(root: &Path) -> Result<(), SnapshotError> {
+    let home = std::env::var_os("HOME").and_then(|home| std::fs::canonicalize(home).ok());
+    if root.parent().is_none() || home.as_deref() == Some(root) {
+        return Err(SnapshotError::new(format!(
+            "`{}` is a home folder or the whole disk, which is not scanned",
+            root.display()
+        )));
+    }
+    Ok(())
+}

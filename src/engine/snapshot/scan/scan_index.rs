@@ -1,0 +1,332 @@
+//! What the last full scan saw: an index of lbx's own, never the user's.
+
+use std::collections::BTreeSet;
+use std::io::{BufWriter, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::path::Path;
+use std::time::SystemTime;
+
+use gix::ObjectId;
+use gix::bstr::{BStr, BString, ByteSlice as _};
+use gix::index::entry::{Flags, Mode, Stat};
+use gix::index::{File, State, decode, write};
+use gix::objs::tree::EntryKind;
+
+use super::racy::Clock;
+use crate::control::Control;
+use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::held::Held;
+use crate::engine::snapshot::store::repo::Repo;
+use crate::engine::snapshot::store::repository::Place;
+use crate::engine::snapshot::store::tree;
+use crate::engine::snapshot::store::tree::Found;
+use crate::engine::snapshot::view::compare;
+
+/// Folder of the index, in the state folder.
+const FOLDER: &str = "scan";
+/// Name of an index that is not whole yet.
+const ASIDE: &str = "new";
+/// Where more paths than these have changed on the branch since the last scan, its index is old.
+const OLD_PATHS_MAX: usize = 500;
+/// Largest index that is read, lbx's own or the user's, in bytes: that of two million files or so.
+const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Most entries of a tree that is made an index.
+const ENTRIES_MAX: usize = 1_000_000;
+/// Most names in the folder of the index that are looked at.
+const NAMES_MAX: usize = 1000;
+
+/// The index of the last scan.
+///
+/// It has exactly the entries of one tree, which its file is named after, with what the file
+/// system said of each file when its content was that.
+pub struct ScanIndex {
+    /// The index.
+    pub file: File,
+    /// The tree whose entries it has.
+    pub tree: ObjectId,
+    /// The folder that it lies in.
+    folder: Held,
+    /// Paths whose entries go at the next [`save`](Self::save).
+    removed: BTreeSet<BString>,
+    /// Entries that come then.
+    added: Vec<(BString, Found, Stat)>,
+    /// Whether it was read from its file.
+    is_stored: bool,
+}
+
+impl ScanIndex {
+    /// The index of the last scan, else one of `tree` that knows what the user's own index knows.
+    pub fn load(
+        repo: &Repo,
+        place: &Place<'_>,
+        tree: ObjectId,
+        control: &Control,
+    ) -> Result<Self, SnapshotError> {
+        let folder = folder(place)?;
+        // A sparse checkout may have other folders by now, so what is known is asked for anew.
+        let sparse = repo.config_snapshot().boolean("core.sparseCheckout").unwrap_or(false);
+        let last = if sparse { None } else { last(repo, &folder) };
+        let is_old = |then: ObjectId| {
+            compare::trees(repo, then, tree, OLD_PATHS_MAX).is_ok_and(|changes| changes.truncated)
+        };
+        let users = match &last {
+            // After a checkout git's own index knows the files better.
+            Some((_, then)) if !is_old(*then) => None,
+            _ => stored(repo.own(), "index", repo.object_hash()),
+        };
+        if let (Some((file, tree)), None) = (last, &users) {
+            return Ok(Self::of(file, tree, folder, true));
+        }
+        if let Some(file) = users.as_ref().and_then(|users| as_it_is(users, tree)) {
+            return Ok(Self::of(file, tree, folder, false));
+        }
+        let mut file = of_tree(repo, tree, control)?;
+        if let Some(users) = &users {
+            take_over(&mut file, users);
+        }
+        Ok(Self::of(file, tree, folder, false))
+    }
+
+    /// An index that nothing has been noted in yet.
+    fn of(file: File, tree: ObjectId, folder: Held, is_stored: bool) -> Self {
+        Self { file, tree, folder, removed: BTreeSet::new(), added: Vec::new(), is_stored }
+    }
+
+    /// Judges the stat data in it; `modes` says whether the bit to execute counts.
+    pub fn clock(&self, modes: bool) -> Clock {
+        let scanned = self.file.timestamp();
+        Clock::new(scanned.unix_seconds(), scanned.nanoseconds(), modes)
+    }
+
+    /// Whether its file serves the next scan as well as a new one would, where nothing has changed.
+    ///
+    /// Files whose stat data prove nothing are read again by each scan until a later one is stored.
+    pub fn is_settled(&self, clock: Clock) -> bool {
+        self.is_stored && !self.file.entries().iter().any(|entry| clock.is_racy(&entry.stat))
+    }
+
+    /// What it has at a place.
+    pub fn found(&self, at: usize) -> Option<(BString, Found)> {
+        let entry = self.file.entries().get(at)?;
+        let kind = entry.mode.to_tree_entry_mode()?.kind();
+        Some((entry.path(&self.file).to_owned(), Found { kind, id: entry.id }))
+    }
+
+    /// Notes that `path` is `found` now, and that the file system says `stat` of it.
+    pub fn put(&mut self, path: &BStr, found: Option<Found>, stat: Option<Stat>) {
+        let at = self.file.entry_index_by_path(path);
+        let (Some(found), Some(stat)) = (found, stat) else {
+            self.removed.insert(path.to_owned());
+            return;
+        };
+        let mode = mode_of(found.kind);
+        match at.ok().and_then(|at| self.file.entries_mut().get_mut(at)) {
+            Some(entry) => {
+                (entry.id, entry.mode, entry.stat) = (found.id, mode, stat);
+                entry.flags.remove(Flags::SKIP_WORKTREE);
+            }
+            None => self.added.push((path.to_owned(), found, stat)),
+        }
+    }
+
+    /// Notes what the file system says of `path`, whose entry stays as it is.
+    pub fn refresh(&mut self, path: &BStr, stat: Option<Stat>) {
+        let at = self.file.entry_index_by_path(path);
+        let entry = at.ok().and_then(|at| self.file.entries_mut().get_mut(at));
+        if let (Some(entry), Some(stat)) = (entry, stat) {
+            entry.stat = stat;
+            entry.flags.remove(Flags::SKIP_WORKTREE);
+        }
+    }
+
+    /// Stores the index as that of `tree`, as of the time `began`, before the scan.
+    ///
+    /// A cache, so it is not synced: a damaged one is made anew.
+    pub fn save(mut self, tree: ObjectId, began: SystemTime) -> Result<(), SnapshotError> {
+        let doing = || format!("cannot write `{}`", self.folder.path().display());
+        let name = tree.to_hex().to_string();
+        let removed = std::mem::take(&mut self.removed);
+        if !removed.is_empty() {
+            self.file.remove_entries(|_, path, _| removed.contains(path));
+        }
+        for (path, found, stat) in std::mem::take(&mut self.added) {
+            let mode = mode_of(found.kind);
+            self.file.dangerously_push_entry(stat, found.id, Flags::empty(), mode, path.as_bstr());
+        }
+        self.file.sort_entries();
+        self.file.remove_tree();
+        // The caller holds lbx's own lock, so whoever left this one is dead.
+        let _ = self.folder.remove(ASIDE);
+        let written = self.folder.create(ASIDE, 0o600).doing(doing)?;
+        let options = write::Options { skip_hash: true, ..write::Options::default() };
+        let mut out = BufWriter::new(&written);
+        self.file.write_to(&mut out, options).doing(doing)?;
+        out.flush().doing(doing)?;
+        drop(out);
+        written.set_modified(began).doing(doing)?;
+        self.folder.rename(ASIDE, &self.folder, &name).doing(doing)?;
+        // Only what lbx itself may have put there goes, and never a folder.
+        for other in self.folder.names().unwrap_or_default().iter().take(NAMES_MAX) {
+            let is_old = other.to_str().is_some_and(|other| other != name && hex_of(other).is_some());
+            if is_old {
+                let _ = self.folder.remove(other);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The folder of the index, made where it is missing.
+fn folder(place: &Place<'_>) -> Result<Held, SnapshotError> {
+    let doing = || format!("`{}` is not a folder of its own", place.state.join(FOLDER).display());
+    let root = Held::open(place.root).doing(|| format!("`{}` cannot be read", place.root.display()))?;
+    let below = place.state.strip_prefix(place.root).doing(doing)?;
+    let state = root.folder(below).doing(doing)?.ok_or_else(|| SnapshotError::new(doing()))?;
+    state.make_folder(FOLDER).doing(doing)
+}
+
+/// The index of all that a tree has.
+///
+/// Written out here, since a tree may name one folder a thousand times, on each of ten levels: what gix
+/// would make of it fills the memory.
+fn of_tree(repo: &Repo, root: ObjectId, control: &Control) -> Result<File, SnapshotError> {
+    let mut state = State::new(repo.object_hash());
+    let mut waiting = vec![(BString::default(), root)];
+    while let Some((folder, id)) = waiting.pop() {
+        control.check().doing(|| "the last snapshot cannot be listed".into())?;
+        for (name, entry) in tree::by_name(repo, id)? {
+            if !tree::is_safe_name(&name) {
+                return Err(SnapshotError::new("the last snapshot or HEAD has a name that git refuses"));
+            }
+            let mut path = folder.clone();
+            path.extend_from_slice(&name);
+            if entry.mode.is_tree() {
+                path.push(b'/');
+                waiting.push((path, entry.oid));
+            } else {
+                let mode = mode_of(entry.mode.kind());
+                state.dangerously_push_entry(
+                    Stat::default(),
+                    entry.oid,
+                    Flags::empty(),
+                    mode,
+                    path.as_bstr(),
+                );
+            }
+            if state.entries().len() + waiting.len() > ENTRIES_MAX {
+                return Err(SnapshotError::new("the last snapshot has too many files to be scanned"));
+            }
+        }
+    }
+    state.sort_entries();
+    Ok(File::from_state(state, Path::new("").to_owned()))
+}
+
+/// The stored index, where there is one that can be read and whose tree is still there.
+fn last(repo: &Repo, folder: &Held) -> Option<(File, ObjectId)> {
+    let names = folder.names().ok()?;
+    let (name, tree) = names.iter().take(NAMES_MAX).find_map(|name| Some((name, hex_of(name.to_str()?)?)))?;
+    let _there = repo.find_tree(tree).ok()?;
+    Some((stored(folder, name, repo.object_hash())?, tree))
+}
+
+/// The index in the regular file `name`, where it can be read and every path in it is one.
+///
+/// gix opens an index by its path; the one given here leads to the very file that was looked at.
+fn stored(folder: &Held, name: impl AsRef<Path>, hash: gix::hash::Kind) -> Option<File> {
+    let opened = folder.open_regular(name, INDEX_BYTES_MAX).ok()??;
+    let path = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
+    let options = decode::Options {
+        alloc_limit_bytes: usize::try_from(INDEX_BYTES_MAX).ok(),
+        ..decode::Options::default()
+    };
+    let file = File::at(path, hash, true, options).ok()?;
+    let is_path = |path: &BStr| path.split(|byte| *byte == b'/').all(tree::is_safe_name);
+    let is_plain = |entry: &gix::index::Entry| {
+        let path = entry.path(&file);
+        is_path(if entry.mode == Mode::DIR {
+            path.strip_suffix(b"/").unwrap_or(path).as_bstr()
+        } else {
+            path
+        })
+    };
+    file.entries().iter().all(is_plain).then_some(file)
+}
+
+/// The tree that an index file is named after.
+fn hex_of(name: &str) -> Option<ObjectId> {
+    ObjectId::from_hex(name.as_bytes()).ok()
+}
+
+/// The user's own index as that of `tree`, where it says that it has just what `tree` has.
+///
+/// Nothing has to be read from the object store then, whatever the size of the repository.
+fn as_it_is(users: &File, tree: ObjectId) -> Option<File> {
+    let whole = users.tree().filter(|cached| cached.id == tree)?;
+    let has_all = usize::try_from(whole.num_entries?).ok()? == users.entries().len();
+    let is_plain = |entry: &gix::index::Entry| {
+        entry.stage_raw() == 0 && entry.mode != Mode::DIR && !entry.flags.contains(Flags::INTENT_TO_ADD)
+    };
+    if !has_all || !users.entries().iter().all(is_plain) {
+        return None;
+    }
+    let mut file = users.clone();
+    let trusted_until = file.timestamp().unix_seconds();
+    for entry in file.entries_mut() {
+        entry.flags &= skipped();
+        if !is_older(&entry.stat, trusted_until) {
+            entry.stat = Stat::default();
+        }
+    }
+    Some(file)
+}
+
+/// Takes over from the user's index what it knows of files whose content is the same.
+///
+/// What was touched as late as that index itself is not believed, since a later change may
+/// look the same. Entries that are not checked out stay so.
+fn take_over(file: &mut File, users: &State) {
+    let sparse: Vec<BString> = users
+        .entries()
+        .iter()
+        .filter(|entry| entry.mode == Mode::DIR)
+        .map(|entry| entry.path(users).to_owned())
+        .collect();
+    let trusted_until = users.timestamp().unix_seconds();
+    for (entry, path) in file.entries_mut_with_paths() {
+        match users.entry_by_path(path) {
+            Some(known) if known.flags.contains(Flags::SKIP_WORKTREE) => entry.flags.insert(skipped()),
+            Some(known) => {
+                let same = known.id == entry.id && known.mode == entry.mode;
+                if same && is_older(&known.stat, trusted_until) {
+                    entry.stat = known.stat;
+                }
+            }
+            None if sparse.iter().any(|folder| path.starts_with(folder.as_bytes())) => {
+                entry.flags.insert(skipped());
+            }
+            None => {}
+        }
+    }
+}
+
+/// Whether a file was last touched before the second `until`.
+fn is_older(stat: &Stat, until: i64) -> bool {
+    i64::from(stat.mtime.secs.max(stat.ctime.secs)) < until
+}
+
+/// Marks an entry that is not checked out.
+fn skipped() -> Flags {
+    Flags::SKIP_WORKTREE | Flags::EXTENDED
+}
+
+/// The mode of an index entry.
+fn mode_of(kind: EntryKind) -> Mode {
+    match kind {
+        EntryKind::Tree => Mode::DIR,
+        EntryKind::Blob => Mode::FILE,
+        EntryKind::BlobExecutable => Mode::FILE_EXECUTABLE,
+        EntryKind::Link => Mode::SYMLINK,
+        EntryKind::Commit => Mode::COMMIT,
+    }
+}

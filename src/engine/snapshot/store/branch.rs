@@ -1,0 +1,358 @@
+//! The snapshot branch: finding it, making sure that it is free, moving it.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use gix::ObjectId;
+use gix::bstr::{BStr, ByteSlice as _};
+use gix::refs::FullName;
+use rustix::io::Errno;
+
+use super::error::{Doing as _, SnapshotError};
+use super::held::Held;
+use super::refs;
+use super::refs::{REF_BYTES_MAX, Target};
+use super::repo::Repo;
+use crate::engine::snapshot::BRANCH_DEFAULT;
+use crate::engine::snapshot::record::message;
+use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink};
+
+/// How often a lock that someone holds is tried again.
+const LOCK_TRIES: u32 = 100;
+/// The nap between two tries.
+const LOCK_NAP: Duration = Duration::from_millis(10);
+/// Longest content of a lock that is looked at, in bytes: an id of sha256 and a line feed.
+const LOCK_BYTES_MAX: u64 = 65;
+/// Most linked worktrees whose HEAD is looked at.
+const WORKTREES_MAX: usize = 10_000;
+/// Most folders below a branch's name that are looked into for other branches.
+const FOLDERS_MAX: usize = 1000;
+
+/// The branch that snapshots are put on.
+#[derive(Debug)]
+pub struct Branch {
+    /// Its full name, `refs/heads/…`.
+    name: FullName,
+    /// Whether it has not the name of the default.
+    is_configured: bool,
+}
+
+/// What came of an attempt to move the branch.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// It moved, and that is durable.
+    Yes,
+    /// Someone else had moved it in between.
+    Overtaken,
+}
+
+impl Branch {
+    /// The branch `name`, for a linked worktree `name-WORKTREE`.
+    pub fn new(name: &str, worktree: Option<&str>) -> Result<Self, SnapshotError> {
+        let suffix = worktree.map(|worktree| format!("-{}", sanitised(worktree))).unwrap_or_default();
+        let is_configured = name != BRANCH_DEFAULT;
+        let name = FullName::try_from(format!("refs/heads/{name}{suffix}"))
+            .or_else(|_| FullName::try_from(format!("refs/heads/{name}{}", suffix.replace('.', "-"))))
+            .doing(|| format!("`{name}{suffix}` cannot be the name of a branch"))?;
+        Ok(Self { name, is_configured })
+    }
+
+    /// The short name, for messages.
+    pub fn short_name(&self) -> String {
+        self.name.shorten().to_string()
+    }
+
+    /// The commit that the branch is at; `None` where it is not there yet.
+    ///
+    /// # Errors
+    /// A symbolic reference is refused: what it points to is not lbx's to move.
+    pub fn tip(&self, repo: &Repo) -> Result<Option<ObjectId>, SnapshotError> {
+        let found = repo.common().stat(self.loose()).doing(|| self.unreadable())?;
+        match found {
+            Some(stat) if is_symlink(&stat) => return Err(self.refused("is a symbolic link")),
+            Some(stat) if !is_regular(&stat) && !is_folder(&stat) => {
+                return Err(self.refused("is not a regular file"));
+            }
+            _ => {}
+        }
+        match refs::find(repo, self.name.as_ref()).untold(|| self.unreadable())? {
+            None => Ok(None),
+            Some(Target::Id(id)) => Ok(Some(id)),
+            Some(Target::Symbolic(_)) => Err(self.refused("is a symbolic reference to another")),
+        }
+    }
+
+    /// What is said where it cannot be read.
+    fn unreadable(&self) -> String {
+        format!("the snapshot branch `{}` cannot be read", self.short_name())
+    }
+
+    /// Refuses a branch that is checked out, here or in another worktree.
+    pub fn check_free(&self, repo: &Repo) -> Result<(), SnapshotError> {
+        let mut is_head = self.is_head_of(repo.common()) || self.is_head_of(repo.own());
+        if let Ok(Some(worktrees)) = repo.common().folder("worktrees") {
+            let names = worktrees.names().doing(|| "the linked worktrees cannot be listed".into())?;
+            if names.len() > WORKTREES_MAX {
+                return Err(SnapshotError::new("there are too many linked worktrees"));
+            }
+            let linked = |name| worktrees.folder(name).ok().flatten();
+            is_head |= names.iter().filter_map(linked).any(|worktree| self.is_head_of(&worktree));
+        }
+        if is_head { Err(self.refused("is checked out")) } else { Ok(()) }
+    }
+
+    /// Whether the HEAD in `folder` is on this branch.
+    fn is_head_of(&self, folder: &Held) -> bool {
+        let content = folder.read("HEAD", REF_BYTES_MAX).ok().flatten().unwrap_or_default();
+        content.strip_prefix(b"ref:").is_some_and(|rest| rest.trim() == self.name.as_bstr().as_bytes())
+    }
+
+    /// Refuses a configured branch whose newest commit is no snapshot: it is someone's own. The
+    /// branch of the default name is lbx's, whatever was put on top of it.
+    pub fn check_ours(&self, repo: &Repo, tip: Option<ObjectId>) -> Result<(), SnapshotError> {
+        let Some(tip) = tip.filter(|_| self.is_configured) else {
+            return Ok(());
+        };
+        let commit = repo.find_commit(tip).doing(|| format!("the commit {tip} cannot be read"))?;
+        let text = commit.message_raw().doing(|| format!("the commit {tip} is damaged"))?;
+        match message::trailers(text) {
+            Some(_) => Ok(()),
+            None => Err(self.refused("holds commits that are no snapshots")),
+        }
+    }
+
+    /// Refuses a new branch whose name is a folder of others, or lies below one.
+    ///
+    /// Packed references would allow both, and the repository could then not be cloned any more.
+    pub fn check_room(&self, repo: &Repo) -> Result<(), SnapshotError> {
+        let doing = || "the references cannot be read".into();
+        let below = format!("{}/", self.name.as_bstr());
+        let packed = repo.refs.cached_packed_buffer().untold(doing)?;
+        let is_packed = match &packed {
+            Some(packed) => packed.iter_prefixed(below.as_str().into()).untold(doing)?.next().is_some(),
+            None => false,
+        };
+        if is_packed || has_files(repo.common(), &self.loose())? {
+            return Err(self.refused("would lie in the way of the branches below it"));
+        }
+        let name = self.name.as_bstr();
+        let parents = name.char_indices().filter(|(_, _, c)| *c == '/').map(|(at, _, _)| name.get(..at));
+        for parent in parents.flatten().filter(|parent| parent.len() > "refs/heads".len()) {
+            let parent = FullName::try_from(BStr::new(parent)).doing(|| "a branch name is odd".into())?;
+            if refs::find(repo, parent.as_ref())?.is_some() {
+                return Err(self.refused(&format!("would lie below the branch `{}`", parent.shorten())));
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the branch from `from` to `to`, under git's own lock for it.
+    ///
+    /// The objects must be durable already. Only this one lock is taken, never that of
+    /// `packed-refs`, so that nothing a killed call leaves can stop the user's git elsewhere.
+    pub fn advance(
+        &self,
+        repo: &Repo,
+        from: Option<ObjectId>,
+        to: ObjectId,
+        log: &LogLine,
+    ) -> Result<Moved, SnapshotError> {
+        let path = self.loose();
+        let parent = Path::new(&path).parent().unwrap_or(Path::new("refs/heads"));
+        let doing =
+            || format!("`{}` is not a folder of its own", repo.common().path().join(parent).display());
+        let folder = repo.common().make_folder(parent).doing(doing)?;
+        let mut lock = self.lock(repo, &folder, to)?;
+        if self.tip(repo)? != from {
+            return Ok(Moved::Overtaken);
+        }
+        self.put(&lock)?;
+        lock.held = false;
+        folder.sync().doing(|| format!("cannot sync `{}`", folder.path().display()))?;
+        self.append_log(repo, from, to, log);
+        Ok(Moved::Yes)
+    }
+
+    /// Puts the locked value in place of the reference.
+    fn put(&self, lock: &Lock<'_>) -> Result<(), SnapshotError> {
+        let (folder, name) = (lock.folder, self.last_name());
+        let doing = || format!("cannot move the snapshot branch `{}`", self.short_name());
+        match folder.rename(&lock.name, folder, name) {
+            // An empty folder may stay where branches below this name were.
+            Err(Errno::ISDIR) => {
+                folder.remove_folder(name).doing(doing)?;
+                folder.rename(&lock.name, folder, name).doing(doing)
+            }
+            other => other.doing(doing),
+        }
+    }
+
+    /// Takes the lock with `to` in it; waits a second for another holder.
+    fn lock<'f>(&self, repo: &Repo, folder: &'f Held, to: ObjectId) -> Result<Lock<'f>, SnapshotError> {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("{}.lock", self.last_name());
+        // Written aside first, so that the lock never exists without saying whose it is. What a
+        // killed call leaves under such a name, `git gc` clears away.
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let aside = Aside {
+            folder: repo.objects_folder(),
+            name: format!("tmp_lbx_ref_{}_{number}", std::process::id()),
+            content: format!("{to}\n"),
+        };
+        let taken = self.take(repo, &aside, folder, &name);
+        let _ = aside.folder.remove(&aside.name);
+        taken.map(|()| Lock { folder, name, held: true })
+    }
+
+    /// Makes `aside` the lock `name` in `folder`.
+    fn take(&self, repo: &Repo, aside: &Aside<'_>, folder: &Held, name: &str) -> Result<(), SnapshotError> {
+        let shown = folder.path().join(name).display().to_string();
+        let doing = || format!("cannot lock the snapshot branch by `{shown}`");
+        let _ = aside.folder.remove(&aside.name); // of a dead process that had this id
+        write_new(aside.folder, &aside.name, &aside.content).doing(doing)?;
+        for _ in 0..LOCK_TRIES {
+            match aside.place(folder, name) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => thread::sleep(LOCK_NAP),
+                other => return other.doing(doing),
+            }
+        }
+        if !is_ours(repo, folder, name) {
+            return Err(self.refused(&format!("is locked by `{shown}`; if no git runs, delete that file")));
+        }
+        // The caller holds lbx's own lock, so the one that took this is dead.
+        folder.remove(name).doing(doing)?;
+        aside.place(folder, name).doing(doing)
+    }
+
+    /// Writes the line that git would write to the branch's log; a convenience, so failure is silent.
+    fn append_log(&self, repo: &Repo, from: Option<ObjectId>, to: ObjectId, log: &LogLine) {
+        let path = format!("logs/{}", self.loose());
+        let config = repo.config_snapshot();
+        let bare = config.boolean("core.bare").unwrap_or(false);
+        let wanted = config.boolean("core.logAllRefUpdates").unwrap_or(!bare);
+        let Ok(found) = repo.common().stat(&path) else { return };
+        if found.map_or(wanted, |stat| is_regular(&stat)) {
+            let from = from.unwrap_or_else(|| ObjectId::null(to.kind()));
+            let line =
+                format!("{from} {to} lbx <lbx@localhost> {} +0000\tcommit: {}\n", log.seconds, log.subject);
+            let parent = Path::new(&path).parent().unwrap_or(Path::new("logs"));
+            let file = repo.common().make_folder(parent).and_then(|folder| folder.append(self.last_name()));
+            let _ = file.map(|mut file| file.write_all(line.as_bytes()));
+        }
+    }
+
+    /// The path of the loose reference in the folder of the repository.
+    fn loose(&self) -> String {
+        self.name.as_bstr().to_string()
+    }
+
+    /// The last component of it.
+    fn last_name(&self) -> &str {
+        let name = self.name.as_bstr().to_str().unwrap_or_default();
+        name.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// A refusal that concerns this branch.
+    fn refused(&self, why: &str) -> SnapshotError {
+        SnapshotError::new(format!("the branch `{}` {why}", self.short_name()))
+    }
+}
+
+/// Whether there is any file in the folder `name` or below it.
+fn has_files(common: &Held, name: &str) -> Result<bool, SnapshotError> {
+    let doing = || "the references cannot be read".into();
+    let mut waiting: Vec<Held> = match common.folder(name) {
+        Ok(folder) => folder.into_iter().collect(),
+        Err(Errno::NOTDIR) => Vec::new(),
+        Err(errno) => return Err(errno).doing(doing),
+    };
+    let mut folders = 0;
+    while let Some(folder) = waiting.pop() {
+        folders += 1;
+        for name in folder.names().doing(doing)? {
+            match folder.stat(&name).doing(doing)? {
+                Some(stat) if is_folder(&stat) && folders < FOLDERS_MAX => {
+                    waiting.extend(folder.folder(&name).doing(doing)?);
+                }
+                Some(_) => return Ok(true),
+                None => {}
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// What the branch's log says about a move.
+#[derive(Debug)]
+pub struct LogLine {
+    /// Subject of the commit, one line.
+    pub subject: String,
+    /// When, in seconds since 1970.
+    pub seconds: i64,
+}
+
+/// A held lock; dropping it lets go of it.
+struct Lock<'f> {
+    /// The folder of the reference.
+    folder: &'f Held,
+    /// The name of the lock.
+    name: String,
+    /// Whether it is still there, and not the reference already.
+    held: bool,
+}
+
+impl Drop for Lock<'_> {
+    fn drop(&mut self) {
+        if self.held {
+            let _ = self.folder.remove(&self.name);
+        }
+    }
+}
+
+/// Whether a lock holds the id of a snapshot: no git program ever writes one.
+fn is_ours(repo: &Repo, folder: &Held, name: &str) -> bool {
+    let Ok(Some(content)) = folder.read(name, LOCK_BYTES_MAX) else { return false };
+    let id = ObjectId::from_hex(content.trim()).ok();
+    let commit = id.and_then(|id| repo.find_commit(id).ok());
+    commit.is_some_and(|commit| commit.message_raw().is_ok_and(|text| message::trailers(text).is_some()))
+}
+
+/// A lock that is written but not yet in place.
+struct Aside<'f> {
+    /// The folder that it is in.
+    folder: &'f Held,
+    /// Its name there.
+    name: String,
+    /// What is in it.
+    content: String,
+}
+
+impl Aside<'_> {
+    /// Renames it to `name` in `to` unless that exists.
+    fn place(&self, to: &Held, name: &str) -> io::Result<()> {
+        match self.folder.rename_new(&self.name, to, name) {
+            Ok(()) => Ok(()),
+            // Not every file system knows such a rename, and `objects` may lie on another one.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::XDEV) => {
+                write_new(to, name, &self.content)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Writes a file that must not exist yet, and syncs it.
+fn write_new(folder: &Held, name: &str, content: &str) -> io::Result<()> {
+    let mut file = folder.create(name, 0o666)?;
+    file.write_all(content.as_bytes())?;
+    file.sync_all()
+}
+
+/// A worktree's name as part of a branch name.
+fn sanitised(name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    name.chars().map(|c| if plain(c) { c } else { '-' }).collect()
+}

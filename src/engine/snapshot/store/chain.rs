@@ -1,0 +1,180 @@
+//! The commits of one snapshot, each on top of the one before.
+
+use gix::ObjectId;
+use gix::objs::Commit;
+
+use super::error::{Doing as _, SnapshotError};
+use super::refs;
+use super::repo::Repo;
+use super::tree;
+use crate::engine::snapshot::record::message;
+use crate::engine::snapshot::record::message::Trailers;
+
+/// Name and address under which every snapshot is committed, so that an agent's never passes
+/// for the developer's.
+const AUTHOR: (&str, &str) = ("lbx", "lbx@localhost");
+/// Digits of a commit id in a subject.
+const SHORT_DIGITS: usize = 10;
+/// The tool named in the commits that hold what others changed.
+pub const EXTERNAL: &str = "external";
+/// The tool named in the commit that holds what was uncommitted before a session's first change.
+pub const BASELINE: &str = "baseline";
+
+/// What all commits of one snapshot have in common.
+#[derive(Debug, Clone, Copy)]
+pub struct Stamp<'a> {
+    /// Session that made the change.
+    pub session: &'a str,
+    /// Its number in the journal.
+    pub seq: u64,
+    /// When, in seconds since 1970.
+    pub seconds: i64,
+    /// What the policy made of a change without proof, where it was one.
+    pub gate: Option<&'a str>,
+}
+
+/// Commits that grow on top of the branch; none is visible before the branch moves.
+pub struct Chain<'a> {
+    /// Where the objects go.
+    repo: &'a Repo,
+    /// What every commit says of its origin.
+    stamp: Stamp<'a>,
+    /// The newest tree.
+    tree: ObjectId,
+    /// Parents of the next commit.
+    parents: Vec<ObjectId>,
+    /// HEAD as the next commit knows it.
+    head: Option<ObjectId>,
+    /// HEAD's tree as it was when the chain began.
+    head_tree: Option<ObjectId>,
+    /// The newest commit, where there is one already.
+    newest: Option<ObjectId>,
+}
+
+impl<'a> Chain<'a> {
+    /// Begins on top of `tip`, else of HEAD.
+    ///
+    /// Where HEAD is not the one that `tip` knew, the first commit is `external: HEAD moved to …`;
+    /// where that would change nothing, the next commit just gets HEAD as a further parent.
+    pub fn begin(repo: &'a Repo, tip: Option<ObjectId>, stamp: Stamp<'a>) -> Result<Self, SnapshotError> {
+        let head = refs::head(repo)?;
+        let head_tree = head.map(|id| tree_of(repo, id)).transpose()?;
+        let empty = ObjectId::empty_tree(repo.object_hash());
+        let mut chain = Self {
+            repo,
+            stamp,
+            tree: head_tree.unwrap_or(empty),
+            parents: head.into_iter().collect(),
+            head,
+            head_tree,
+            newest: None,
+        };
+        if let Some(tip) = tip {
+            chain.continue_from(tip)?;
+        }
+        Ok(chain)
+    }
+
+    /// Puts the chain on top of `tip`, and takes in what HEAD brings.
+    fn continue_from(&mut self, tip: ObjectId) -> Result<(), SnapshotError> {
+        let ours = tree_of(self.repo, tip)?;
+        let known = self.known_head(tip)?;
+        self.tree = ours;
+        self.parents = vec![tip];
+        let (Some(head), Some(new)) = (self.head, self.head_tree) else {
+            self.head = known.commit; // unborn again: what was taken in stays known
+            return Ok(());
+        };
+        if known.commit == Some(head) {
+            return Ok(());
+        }
+        if head != tip {
+            self.parents.push(head);
+        }
+        let carried = tree::carry_over(self.repo, ours, known.tree.unwrap_or(ours), new)?;
+        let short = head.to_hex_with_len(SHORT_DIGITS);
+        self.commit(carried, &format!("external: HEAD moved to {short}"), None, EXTERNAL)?;
+        Ok(())
+    }
+
+    /// The HEAD that the snapshot `tip` knew.
+    fn known_head(&self, tip: ObjectId) -> Result<KnownHead, SnapshotError> {
+        let commit = self.repo.find_commit(tip).doing(|| format!("the snapshot {tip} cannot be read"))?;
+        let text = commit.message_raw().doing(|| format!("the snapshot {tip} is damaged"))?;
+        let Some(trailers) = message::trailers(text) else {
+            return Ok(KnownHead { commit: None, tree: None }); // someone else's commit
+        };
+        let Some(id) = trailers.head.and_then(|hex| ObjectId::from_hex(hex.as_bytes()).ok()) else {
+            let empty = ObjectId::empty_tree(self.repo.object_hash());
+            return Ok(KnownHead { commit: None, tree: Some(empty) });
+        };
+        Ok(KnownHead { commit: Some(id), tree: tree_of(self.repo, id).ok() })
+    }
+
+    /// The newest tree.
+    pub fn tree(&self) -> ObjectId {
+        self.tree
+    }
+
+    /// HEAD's tree.
+    pub fn head_tree(&self) -> Option<ObjectId> {
+        self.head_tree
+    }
+
+    /// The newest commit that was made, where there is one.
+    pub fn newest(&self) -> Option<ObjectId> {
+        self.newest
+    }
+
+    /// Commits `tree`, unless it is what the chain has already.
+    pub fn commit(
+        &mut self,
+        tree: ObjectId,
+        subject: &str,
+        why: Option<&str>,
+        tool: &str,
+    ) -> Result<Option<ObjectId>, SnapshotError> {
+        if tree == self.tree {
+            return Ok(None);
+        }
+        // What others changed is nobody's, whoever had it recorded.
+        let is_external = tool == EXTERNAL;
+        let trailers = Trailers {
+            session: if is_external { String::new() } else { self.stamp.session.to_owned() },
+            tool: tool.to_owned(),
+            seq: if is_external { 0 } else { self.stamp.seq },
+            head: self.head.map(|id| id.to_string()),
+            gate: self.stamp.gate.filter(|_| !is_external).map(str::to_owned),
+        };
+        let time = gix::date::Time::new(self.stamp.seconds, 0);
+        let author = gix::actor::Signature { name: AUTHOR.0.into(), email: AUTHOR.1.into(), time };
+        let commit = Commit {
+            tree,
+            parents: self.parents.iter().copied().collect(),
+            author: author.clone(),
+            committer: author,
+            encoding: None,
+            message: message::compose(subject, why, &trailers),
+            extra_headers: Vec::new(),
+        };
+        let id = self.repo.write_object(&commit).doing(|| "cannot write the commit".into())?.detach();
+        self.tree = tree;
+        self.parents = vec![id];
+        self.newest = Some(id);
+        Ok(Some(id))
+    }
+}
+
+/// What a snapshot knew of HEAD.
+struct KnownHead {
+    /// The commit, where HEAD was born.
+    commit: Option<ObjectId>,
+    /// Its tree; `None` where that is not known or not there any more.
+    tree: Option<ObjectId>,
+}
+
+/// The tree of a commit.
+pub fn tree_of(repo: &Repo, commit: ObjectId) -> Result<ObjectId, SnapshotError> {
+    let doing = || format!("the commit {commit} cannot be read");
+    Ok(repo.find_commit(commit).doing(doing)?.tree_id().doing(doing)?.detach())
+}

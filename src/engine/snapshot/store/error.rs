@@ -1,0 +1,151 @@
+//! Why a snapshot could not be made or read.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+/// Why there is no snapshot, in words for a person.
+///
+/// The change that it was for stands all the same; unless the caller required a snapshot,
+/// this becomes a warning.
+///
+/// The words are lbx's own, and of a cause beneath only what the system said. What gix says of a
+/// file is dropped here, at the one door that its errors come through: it may quote the file, and the
+/// file may be anyone's.
+#[derive(Debug)]
+pub struct SnapshotError {
+    /// What was tried, or what was found, and why.
+    message: String,
+    /// Whether it was a signal.
+    interrupted: bool,
+    /// Whether the work was stopped.
+    timeout: bool,
+}
+
+impl SnapshotError {
+    /// Whether the work was stopped, by its time limit or by whoever asked for it.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        self.timeout
+    }
+
+    /// Whether a signal cut a call of the system short: it can be tried again.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// A refusal without a cause beneath it.
+    pub(in crate::engine::snapshot) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), interrupted: false, timeout: false }
+    }
+
+    /// `message`, with what may be told of `cause`.
+    fn because(message: String, cause: &(dyn Error + 'static)) -> Self {
+        let mut error = Self { interrupted: was_interrupted(cause), ..Self::new(message) };
+        if let Some(before) = cause.downcast_ref::<Self>() {
+            error.message = format!("{}: {}", error.message, before.message);
+            error.timeout = before.timeout;
+            error.interrupted |= before.interrupted;
+        } else if let Some(own) = cause.downcast_ref::<crate::error::Error>() {
+            error.message = format!("{}: {}", error.message, own.message());
+            error.timeout = own.kind() == crate::error::ErrorKind::Timeout;
+        } else if let Some(said) = said_by_system(cause) {
+            error.message = format!("{}: {said}", error.message);
+        }
+        error
+    }
+}
+
+impl fmt::Display for SnapshotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for SnapshotError {}
+
+/// Says what was being done when a call failed.
+pub(in crate::engine::snapshot) trait Doing<T> {
+    /// The value, or the failure with `what` before it; of what others than lbx and the system said,
+    /// nothing is kept.
+    fn doing(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError>;
+
+    /// The value, or `what` alone.
+    fn untold(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError>;
+}
+
+impl<T, E: Into<Box<dyn Error + Send + Sync>>> Doing<T> for Result<T, E> {
+    fn doing(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
+        self.map_err(|error| SnapshotError::because(what(), error.into().as_ref()))
+    }
+
+    fn untold(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
+        self.map_err(|error| {
+            let cause: Box<dyn Error + Send + Sync> = error.into();
+            SnapshotError { interrupted: was_interrupted(cause.as_ref()), ..SnapshotError::new(what()) }
+        })
+    }
+}
+
+/// What the system said, where it is at the bottom of an error; never a text that someone else made.
+fn said_by_system(error: &(dyn Error + 'static)) -> Option<String> {
+    let of_io = |io: &io::Error| match io.raw_os_error() {
+        Some(code) => Some(io::Error::from_raw_os_error(code).to_string()),
+        None => match io.kind() {
+            io::ErrorKind::Other | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => None,
+            kind => Some(kind.to_string()),
+        },
+    };
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<io::Error>().or_else(|| {
+            error.downcast_ref::<gix::Error>().and_then(gix::Error::downcast_any_ref::<io::Error>)
+        });
+        if let Some(said) = io.and_then(of_io) {
+            return Some(said);
+        }
+        if let Some(errno) = error.downcast_ref::<rustix::io::Errno>() {
+            return Some(io::Error::from(*errno).to_string());
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// Whether a signal is at the bottom of an error. Some of gix's errors hold their causes as text
+/// alone, so the system's own words count too.
+fn was_interrupted(error: &(dyn Error + 'static)) -> bool {
+    let signal = io::Error::from_raw_os_error(rustix::io::Errno::INTR.raw_os_error()).to_string();
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|io| io.kind() == io::ErrorKind::Interrupted)
+            || error.to_string().contains(&signal)
+            || error.downcast_ref::<SnapshotError>().is_some_and(|before| before.interrupted)
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_say_of_a_file_is_not_told() {
+        let text = || Err::<(), _>(io::Error::other("line 1: root:SECRET:0:0"));
+        let said = text().doing(|| "it cannot be read".into()).unwrap_err().to_string();
+        assert_eq!(said, "it cannot be read");
+        let nested = Err::<(), _>(io::Error::new(io::ErrorKind::InvalidData, "SECRET"));
+        let outer = nested.doing(|| "inner".into()).doing(|| "outer".into()).unwrap_err();
+        assert_eq!(outer.to_string(), "outer: inner");
+        let system = Err::<(), _>(io::Error::from_raw_os_error(13)).doing(|| "it".into()).unwrap_err();
+        assert!(system.to_string().starts_with("it: ") && system.to_string().contains("ermission"));
+        let config = gix::config::File::try_from("[SECRET\nbroken").map(|_| ());
+        assert_eq!(config.doing(|| "x".into()).unwrap_err().to_string(), "x");
+    }
+}

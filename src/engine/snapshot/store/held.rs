@@ -1,0 +1,275 @@
+//! A folder that is held open: what lbx reads and writes in a repository is reached by names beneath it.
+//!
+//! No component of a name is followed through a link, no FIFO or device is waited for, and nothing
+//! is read that is larger than it may be. A folder that someone swaps for a link meanwhile stays the
+//! folder that it was.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Stat};
+use rustix::io::Errno;
+
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
+
+/// An opened folder.
+#[derive(Debug)]
+pub struct Held {
+    /// The folder.
+    fd: OwnedFd,
+    /// What it is called in messages; never opened.
+    path: PathBuf,
+}
+
+impl AsFd for Held {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Held {
+    /// Opens the folder at a canonical path.
+    ///
+    /// # Errors
+    /// What the system says; `ENOTDIR` or `ELOOP` for a link.
+    pub fn open(path: &Path) -> Result<Self, Errno> {
+        Ok(Self { fd: fs::open_at(CWD, path.as_os_str(), fs::FOLDER)?, path: path.to_owned() })
+    }
+
+    /// What it is called in messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder `name` beneath it; `None` where there is nothing of that name.
+    ///
+    /// # Errors
+    /// What the system says; `ENOTDIR` or `ELOOP` where a link or a file is on the way.
+    pub fn folder(&self, name: impl AsRef<Path>) -> Result<Option<Self>, Errno> {
+        let name = name.as_ref();
+        match fs::open_beneath(self.as_fd(), &beneath(name)?, fs::FOLDER) {
+            Ok(fd) => Ok(Some(Self { fd, path: self.path.join(name).components().collect() })),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// The folder `name` beneath it, made where it is missing, with all on the way to it.
+    ///
+    /// # Errors
+    /// As [`Self::folder`].
+    pub fn make_folder(&self, name: impl AsRef<Path>) -> Result<Self, Errno> {
+        let name = name.as_ref();
+        if let Some(folder) = self.folder(name)? {
+            return Ok(folder);
+        }
+        let mut made: Option<OwnedFd> = None;
+        for part in beneath(name)?.components() {
+            let parent = made.as_ref().map_or(self.as_fd(), AsFd::as_fd);
+            match rustix::io::retry_on_intr(|| rustix::fs::mkdirat(parent, part, Mode::from_raw_mode(0o777)))
+            {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+            made = Some(fs::open_at(parent, part, fs::FOLDER)?);
+        }
+        let fd = made.ok_or(Errno::INVAL)?;
+        Ok(Self { fd, path: self.path.join(name) })
+    }
+
+    /// What stands at `name`, a link itself included; `None` where nothing does.
+    ///
+    /// # Errors
+    /// What the system says; `ENOTDIR` or `ELOOP` where a link or a file is on the way.
+    pub fn stat(&self, name: impl AsRef<Path>) -> Result<Option<Stat>, Errno> {
+        match fs::open_beneath(self.as_fd(), &beneath(name.as_ref())?, fs::LOOK) {
+            Ok(fd) => rustix::fs::fstat(fd).map(Some),
+            Err(Errno::NOENT) => Ok(None),
+            // Where links may not be followed at all, `openat2` says so of the last one too.
+            Err(Errno::LOOP) => self.stat_of_link(name.as_ref()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// What stands at `name`, whose last component may be a link.
+    fn stat_of_link(&self, name: &Path) -> Result<Option<Stat>, Errno> {
+        let folder = match name.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) => self.folder(parent)?,
+            None => self.folder(".")?,
+        };
+        let Some(folder) = folder else { return Ok(None) };
+        match fs::stat_at(folder.as_fd(), name.file_name().unwrap_or_default()) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// All bytes of the regular file `name`, which has at most `bytes_max`; `None` where there is none.
+    ///
+    /// # Errors
+    /// What the system says; `EFBIG` beyond the bound, `EINVAL` for anything but a regular file.
+    pub fn read(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some(file) = self.open_regular(name, bytes_max)? else { return Ok(None) };
+        fs::read_to_end(file, 0, bytes_max).map(Some)
+    }
+
+    /// Opens the regular file `name`, which has at most `bytes_max` bytes; `None` where there is none.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn open_regular(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<File>> {
+        // An O_PATH descriptor first: a FIFO or a device is not even opened.
+        match self.stat(name.as_ref())? {
+            None => return Ok(None),
+            Some(stat) if !fs::is_regular(&stat) => return Err(Errno::INVAL.into()),
+            Some(_) => {}
+        }
+        let file = match fs::open_beneath(self.as_fd(), &beneath(name.as_ref())?, fs::READ) {
+            Ok(fd) => File::from(fd),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+        let stat = rustix::fs::fstat(&file)?;
+        match (fs::is_regular(&stat), fs::size_of(&stat) <= bytes_max) {
+            (true, true) => Ok(Some(file)),
+            (true, false) => Err(Errno::FBIG.into()),
+            (false, _) => Err(Errno::INVAL.into()),
+        }
+    }
+
+    /// Creates the file `name` in it, which must not be there yet.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create(&self, name: impl AsRef<OsStr>, mode: u32) -> Result<File, Errno> {
+        fs::create_at(self.as_fd(), name.as_ref(), mode)
+    }
+
+    /// Opens the regular file `name` in it to add to it, made where it is missing.
+    ///
+    /// # Errors
+    /// What the system says; `EINVAL` for anything but a regular file.
+    pub fn append(&self, name: impl AsRef<OsStr>) -> Result<File, Errno> {
+        let flags = OFlags::WRONLY
+            | OFlags::APPEND
+            | OFlags::CREATE
+            | OFlags::NOFOLLOW
+            | OFlags::NONBLOCK
+            | OFlags::NOCTTY
+            | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o666);
+        let open = || rustix::fs::openat(&self.fd, name.as_ref(), flags, mode);
+        let file = File::from(rustix::io::retry_on_intr(open)?);
+        if fs::is_regular(&rustix::fs::fstat(&file)?) { Ok(file) } else { Err(Errno::INVAL) }
+    }
+
+    /// Renames `old` in it to `new` in `to`, in whose place it comes.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn rename(&self, old: impl AsRef<OsStr>, to: &Self, new: impl AsRef<OsStr>) -> Result<(), Errno> {
+        fs::rename_at(&self.fd, old, &to.fd, new)
+    }
+
+    /// The same, unless there is something of the new name.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn rename_new(&self, old: impl AsRef<OsStr>, to: &Self, new: impl AsRef<OsStr>) -> Result<(), Errno> {
+        let (old, new) = (old.as_ref(), new.as_ref());
+        rustix::io::retry_on_intr(|| {
+            rustix::fs::renameat_with(&self.fd, old, &to.fd, new, RenameFlags::NOREPLACE)
+        })
+    }
+
+    /// Removes the file `name` in it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn remove(&self, name: impl AsRef<OsStr>) -> Result<(), Errno> {
+        fs::unlink_at(&self.fd, name, AtFlags::empty())
+    }
+
+    /// Removes the empty folder `name` in it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn remove_folder(&self, name: impl AsRef<OsStr>) -> Result<(), Errno> {
+        fs::unlink_at(&self.fd, name, AtFlags::REMOVEDIR)
+    }
+
+    /// What is in it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn names(&self) -> Result<Vec<OsString>, Errno> {
+        fs::names_in(&self.fd)
+    }
+
+    /// Makes the names in it durable.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn sync(&self) -> Result<(), Errno> {
+        rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.fd))
+    }
+
+    /// Gives it the permissions of `like`, as a shared repository needs.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn share_like(&self, like: &Self) -> Result<(), Errno> {
+        let mode = |folder: &Self| rustix::fs::fstat(&folder.fd).map(|stat| fs::mode_of(&stat));
+        let wanted = mode(like)?;
+        if mode(self)? == wanted {
+            return Ok(());
+        }
+        rustix::fs::fchmod(&self.fd, Mode::from_raw_mode(wanted))
+    }
+}
+
+/// A name beneath a folder.
+fn beneath(name: &Path) -> Result<WorkspacePath, Errno> {
+    WorkspacePath::new(name).ok_or(Errno::INVAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_reached_through_a_link_and_nothing_but_a_file_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
+        std::fs::create_dir_all(root.join("real/deep")).unwrap();
+        std::fs::create_dir_all(outside.join("deep")).unwrap();
+        std::fs::write(outside.join("file"), "secret").unwrap();
+        std::fs::write(root.join("real/file"), "12345").unwrap();
+        symlink(&outside, root.join("link")).unwrap();
+        symlink(outside.join("file"), root.join("real/linked")).unwrap();
+        let held = Held::open(&root).unwrap();
+        assert!(held.folder("real/deep").unwrap().is_some() && held.folder("none").unwrap().is_none());
+        for name in ["link", "link/deep", "real/file"] {
+            assert!(held.folder(name).is_err(), "{name}");
+            assert!(held.make_folder(name).is_err(), "{name}");
+        }
+        assert!(held.make_folder("link/new").is_err() && !outside.join("new").exists());
+        assert!(held.make_folder("real/new/er").is_ok() && root.join("real/new/er").is_dir());
+        for name in ["link/file", "real/linked", "real", "real/deep"] {
+            assert!(held.read(name, 100).is_err(), "{name}");
+        }
+        assert!(fs::is_symlink(&held.stat("real/linked").unwrap().unwrap()));
+        assert_eq!(held.read("real/file", 5).unwrap().unwrap(), b"12345");
+        assert!(held.read("real/file", 4).is_err() && held.read("real/none", 4).unwrap().is_none());
+        let real = held.folder("real").unwrap().unwrap();
+        assert!(real.append("linked").is_err() && real.create("linked", 0o600).is_err());
+        assert_eq!(std::fs::read(outside.join("file")).unwrap(), b"secret");
+    }
+}

@@ -1,0 +1,16 @@
+//! The repository that holds the snapshots: opened, read and written as hostile.
+
+pub mod alternates;
+pub mod branch;
+pub mod chain;
+pub mod error;
+pub mod gitdir;
+pub mod held;
+pub mod objects;
+pub mod ordinary;
+pub mod pack;
+pub mod private;
+pub mod refs;
+pub mod repo;
+pub mod repository;
+pub mod tree;

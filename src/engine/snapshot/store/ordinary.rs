@@ -1,0 +1,240 @@
+//! Whether a repository can be read without waiting for ever, without filling the memory, and without
+//! telling what is elsewhere.
+//!
+//! Whoever made the repository may have put a FIFO, a link or a terabyte of nothing in place of any
+//! of its files, or may name one in its configuration. A FIFO blocks whoever opens it, a parser takes
+//! as much memory as there are bytes. So every file that gix reads when it opens a repository is looked
+//! at first, beneath opened folders.
+
+use std::fs::FileType;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use gix::bstr::ByteSlice as _;
+use gix::config::file::init::Options;
+use gix::config::{File, Source};
+use rustix::fs::{AtFlags, CWD, OFlags, Stat};
+
+use super::error::{Doing as _, SnapshotError};
+use super::held::Held;
+use super::refs::REF_BYTES_MAX;
+use crate::engine::workspace::fs::{READ, is_folder, is_regular, open_at, read_to_end, size_of};
+use crate::engine::workspace::rule_bounds;
+
+/// Largest configuration file, in bytes.
+pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+/// Largest file of packed references: that of a million.
+const PACKED_REFS_BYTES_MAX: u64 = 128 * 1024 * 1024;
+/// Largest list of where history was cut off.
+const SHALLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Files of a git folder that gix reads, with the most bytes that each may have.
+const FILES: [(&str, u64); 8] = [
+    ("HEAD", REF_BYTES_MAX),
+    ("commondir", REF_BYTES_MAX),
+    ("gitdir", REF_BYTES_MAX),
+    ("config", CONFIG_BYTES_MAX),
+    ("config.worktree", CONFIG_BYTES_MAX),
+    ("packed-refs", PACKED_REFS_BYTES_MAX),
+    ("shallow", SHALLOW_BYTES_MAX),
+    ("objects/info/alternates", 64 * 1024),
+];
+/// Folders of a git folder.
+const FOLDERS: [&str; 5] = ["objects", "objects/info", "objects/pack", "refs", "refs/heads"];
+/// Files of a git folder that are rules.
+pub const RULES: [&str; 2] = ["info/exclude", "info/attributes"];
+/// Settings that name a file of rules.
+const RULE_SETTINGS: [&str; 2] = ["core.excludesFile", "core.attributesFile"];
+/// How deep configuration files may include each other; git stops there too.
+const INCLUDE_DEPTH_MAX: usize = 10;
+/// How many files a configuration may include in all, each as often as it is named.
+const INCLUDES_MAX: usize = 64;
+/// Most files in a folder of packs.
+const PACKS_MAX: usize = 100_000;
+
+/// Refuses a git folder in which something else stands in place of a file or a folder.
+///
+/// # Errors
+/// Names what that is.
+pub fn check_folder(folder: &Held) -> Result<(), SnapshotError> {
+    for name in FOLDERS {
+        let found = folder.stat(name).untold(|| refusal(folder, name, "a folder of its own"))?;
+        // Where references are stored otherwise, a file keeps old programs off; its format tells more.
+        let may_be = |stat: &Stat| is_folder(stat) || (name == "refs/heads" && is_regular(stat));
+        if found.is_some_and(|stat| !may_be(&stat)) {
+            return Err(refused(folder, name, "a folder of its own"));
+        }
+    }
+    for (name, bytes_max) in FILES {
+        let what = "a regular file of its size";
+        let found = folder.stat(name).untold(|| refusal(folder, name, what))?;
+        if found.is_some_and(|stat| !is_regular(&stat) || size_of(&stat) > bytes_max) {
+            return Err(refused(folder, name, what));
+        }
+    }
+    for name in RULES {
+        rules(folder, name)?;
+    }
+    let mut includes = Includes { left: INCLUDES_MAX };
+    ["config", "config.worktree"].iter().try_for_each(|name| includes.check(&folder.path().join(name), 0))
+}
+
+/// The rules in the file `name` of a git folder; `None` where there is none.
+///
+/// # Errors
+/// Where something else is there, or more than rules may be.
+pub fn rules(folder: &Held, name: &str) -> Result<Option<Vec<u8>>, SnapshotError> {
+    let what = "a regular file of as many rules as are read";
+    let rules = folder.read(name, rule_bounds::FILE_BYTES_MAX).untold(|| refusal(folder, name, what))?;
+    match rules {
+        Some(rules) if !rule_bounds::is_few(&rules) => Err(refused(folder, name, what)),
+        rules => Ok(rules),
+    }
+}
+
+/// Refuses a folder of objects whose packs are no files: gix opens all that it finds. Links that lead
+/// to files are followed, as git follows them.
+///
+/// # Errors
+/// Names what is none.
+pub fn check_packs(objects: &Held) -> Result<(), SnapshotError> {
+    let Some(packs) = objects.folder("pack").untold(|| refusal(objects, "pack", "a folder of its own"))?
+    else {
+        return Ok(());
+    };
+    let names = packs.names().untold(|| format!("`{}` cannot be read", packs.path().display()))?;
+    if names.len() > PACKS_MAX {
+        return Err(SnapshotError::new(format!("`{}` has too many files", packs.path().display())));
+    }
+    for name in names {
+        let found = rustix::fs::statat(&packs, &name, AtFlags::empty());
+        let kind = found.map(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode));
+        if kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir()) {
+            return Err(refused(&packs, &name.to_string_lossy(), "a regular file"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses rules that the configuration names and that are no file, or are too many.
+///
+/// # Errors
+/// Names the setting.
+pub fn check_rules(repo: &gix::Repository) -> Result<(), SnapshotError> {
+    let config = repo.config_snapshot();
+    for setting in RULE_SETTINGS {
+        let Ok(Some(path)) = config.trusted_path(setting) else { continue };
+        if !may_be_rules(&repo.workdir().unwrap_or(Path::new("")).join(path)) {
+            return Err(SnapshotError::new(format!(
+                "`{setting}` names something that is not a regular file of as many rules as are read"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file that the configuration names can be read as rules: it is missing, or a regular file
+/// within bounds. Where it lies is for whoever wrote the setting to say, as it is for git.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only looked at, as git finds it: what a configuration names may lie anywhere"
+)]
+pub fn may_be_rules(path: &Path) -> bool {
+    let Ok(found) = std::fs::metadata(path) else { return true };
+    path == Path::new("/dev/null")
+        || found.is_dir()
+        || (found.is_file() && found.len() <= rule_bounds::FILE_BYTES_MAX)
+}
+
+/// Looks at what a configuration includes.
+struct Includes {
+    /// How many more files may be.
+    left: usize,
+}
+
+impl Includes {
+    /// Refuses what a configuration file includes, where git could not read it either.
+    #[expect(clippy::disallowed_methods, reason = "as git does: what a configuration names may lie anywhere")]
+    fn check(&mut self, path: &Path, depth: usize) -> Result<(), SnapshotError> {
+        let is_small = |found: std::fs::Metadata| found.is_file() && found.len() <= CONFIG_BYTES_MAX;
+        if !std::fs::metadata(path).is_ok_and(is_small) {
+            return Ok(());
+        }
+        let bytes = read_followed(path).untold(|| format!("`{}` cannot be read", path.display()))?;
+        if !bytes.to_ascii_lowercase().contains_str("include") {
+            return Ok(()); // what is wrong with it otherwise, opening will tell
+        }
+        let metadata = gix::config::file::Metadata::from(Source::Local);
+        let Ok(config) = File::from_bytes_no_includes(&bytes, metadata, Options::default()) else {
+            return if depth == 0 { Ok(()) } else { Err(no_configuration(path)) };
+        };
+        let sections = config.sections().filter(|section| {
+            ["include", "includeif"]
+                .iter()
+                .any(|name| section.header().name().eq_ignore_ascii_case(name.as_bytes()))
+        });
+        for named in sections.flat_map(|section| section.values("path")) {
+            let included = resolved(path, named.to_path_lossy().as_ref());
+            self.left = self.left.checked_sub(1).ok_or_else(|| no_configuration(&included))?;
+            if is_odd(&included) || depth >= INCLUDE_DEPTH_MAX {
+                return Err(no_configuration(&included));
+            }
+            let Ok(found) = std::fs::metadata(&included) else { continue };
+            if !found.is_file() {
+                continue;
+            }
+            let is_small = found.len() <= CONFIG_BYTES_MAX;
+            if !is_small || File::from_path_no_includes(included.clone(), Source::Local).is_err() {
+                return Err(no_configuration(&included));
+            }
+            self.check(&included, depth + 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a configuration file, links followed; nothing is waited for, should it have become
+/// something else since it was looked at.
+fn read_followed(path: &Path) -> std::io::Result<Vec<u8>> {
+    let file = open_at(CWD, path.as_os_str(), READ - OFlags::NOFOLLOW)?;
+    if !is_regular(&rustix::fs::fstat(&file)?) {
+        return Err(rustix::io::Errno::INVAL.into());
+    }
+    read_to_end(file.into(), 0, CONFIG_BYTES_MAX)
+}
+
+/// Where an included file lies.
+pub fn resolved(from: &Path, named: &Path) -> PathBuf {
+    let home =
+        named.strip_prefix("~").ok().and_then(|rest| Some(Path::new(&std::env::var_os("HOME")?).join(rest)));
+    home.unwrap_or_else(|| from.parent().unwrap_or(Path::new("")).join(named))
+}
+
+/// Whether something is there that may block, or never end, when it is read.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only looked at, as git finds it: what a configuration names may lie anywhere"
+)]
+fn is_odd(path: &Path) -> bool {
+    let blocks = |kind: FileType| {
+        kind.is_fifo() || kind.is_socket() || kind.is_block_device() || kind.is_char_device()
+    };
+    path != Path::new("/dev/null") && std::fs::metadata(path).is_ok_and(|found| blocks(found.file_type()))
+}
+
+/// The refusal of something that is not what git has there.
+fn refused(folder: &Held, name: &str, what: &str) -> SnapshotError {
+    SnapshotError::new(refusal(folder, name, what))
+}
+
+/// The same in words.
+fn refusal(folder: &Held, name: &str, what: &str) -> String {
+    format!("`{}` is not {what}", folder.path().join(name).display())
+}
+
+/// The refusal of an included file.
+fn no_configuration(path: &Path) -> SnapshotError {
+    SnapshotError::new(format!(
+        "its configuration includes `{}`, which is none, or too many files",
+        path.display()
+    ))
+}

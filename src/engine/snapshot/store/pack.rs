@@ -1,0 +1,335 @@
+//! Packing the private repository's objects, a few at a time.
+//!
+//! Git packs the developer's repository when it finds many loose objects; nobody else packs lbx's
+//! own. So a call that finds many there puts some of them into a pack, never more than takes a few
+//! milliseconds, and one that finds many packs makes one of them. A pack and its index are durable
+//! before anything that they hold is removed: whenever a call is killed, every object is there.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use gix::ObjectId;
+use gix::objs::Kind;
+use gix::zlib::{Compression, stream::deflate};
+
+use super::error::{Doing as _, SnapshotError};
+use super::held::Held;
+use super::repo::Repo;
+use crate::engine::workspace::fs::{is_regular, size_of};
+
+/// The folder whose objects are counted: ids are spread evenly, so it holds one in 256.
+const SAMPLE: u8 = 0x17;
+/// So many in it are many: some 1,300 in all.
+const SAMPLE_MAX: usize = 5;
+/// Objects that one call packs at most.
+const OBJECTS_MAX: usize = 256;
+/// Bytes that one call packs at most, before they are compressed.
+const BYTES_MAX: usize = 2 * 1024 * 1024;
+/// After this time no further object is taken.
+const TIME_MAX: Duration = Duration::from_millis(10);
+/// So many packs become one.
+const PACKS_MAX: usize = 16;
+/// A pack of more bytes stays as it is.
+const PACK_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// How the names of unfinished files begin; `git gc` clears such names away too.
+const ASIDE: &str = "tmp_lbx_";
+/// The types of pack entries that are whole objects; others are deltas.
+const WHOLE: std::ops::RangeInclusive<u8> = 1..=4;
+
+/// How much is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// What takes a few milliseconds, where there is much.
+    Little,
+    /// All there is.
+    All,
+}
+
+/// Packs loose objects of a repository that is lbx's own; answers how many.
+///
+/// The caller holds lbx's lock, so whoever left unfinished files is dead.
+pub fn tidy(repo: &Repo, amount: Amount) -> Result<usize, SnapshotError> {
+    let Some(packs) =
+        repo.objects_folder().folder("pack").doing(|| "the folder of packs cannot be opened".into())?
+    else {
+        return Ok(0);
+    };
+    let packer = Packer { repo, packs };
+    let mut packed = 0;
+    if amount == Amount::Little {
+        if packer.has_many_loose() {
+            packed = packer.pack_loose(Instant::now() + TIME_MAX)?;
+            packer.join_packs(PACKS_MAX)?;
+        }
+        return Ok(packed);
+    }
+    packer.clear()?;
+    loop {
+        match packer.pack_loose(Instant::now() + Duration::from_secs(60))? {
+            0 => break,
+            some => packed += some,
+        }
+    }
+    while packer.join_packs(2)? {}
+    Ok(packed)
+}
+
+/// An object as a pack holds it.
+struct Entry {
+    /// Its id.
+    id: ObjectId,
+    /// Header and compressed content.
+    bytes: Vec<u8>,
+}
+
+/// Packs one repository.
+struct Packer<'a> {
+    /// The repository.
+    repo: &'a Repo,
+    /// Its folder of packs.
+    packs: Held,
+}
+
+impl Packer<'_> {
+    /// Whether there are many loose objects, by a sample.
+    fn has_many_loose(&self) -> bool {
+        self.loose(SAMPLE).len() >= SAMPLE_MAX
+    }
+
+    /// The folder of the loose objects whose ids begin with `first`.
+    fn loose_folder(&self, first: u8) -> Option<Held> {
+        self.repo.objects_folder().folder(format!("{first:02x}")).ok().flatten()
+    }
+
+    /// The loose objects whose ids begin with `first`.
+    fn loose(&self, first: u8) -> Vec<ObjectId> {
+        let names = self.loose_folder(first).and_then(|folder| folder.names().ok()).unwrap_or_default();
+        let id =
+            |name: OsString| ObjectId::from_hex(format!("{first:02x}{}", name.to_str()?).as_bytes()).ok();
+        names.into_iter().filter_map(id).collect()
+    }
+
+    /// Puts loose objects into one pack until a bound is reached; answers how many.
+    fn pack_loose(&self, until: Instant) -> Result<usize, SnapshotError> {
+        let mut entries = Vec::new();
+        let mut packed_ids = Vec::new();
+        let mut bytes = 0;
+        // The sample comes last, so that it tells of all the others.
+        let folders = (0..=u8::MAX).map(|step| SAMPLE.wrapping_add(1).wrapping_add(step));
+        for id in folders.flat_map(|first| self.loose(first)) {
+            if entries.len() >= OBJECTS_MAX || bytes >= BYTES_MAX || (bytes > 0 && Instant::now() >= until) {
+                break;
+            }
+            let Ok(object) = self.repo.find_object(id) else { continue };
+            // A damaged one stays where it is, for whoever repairs it.
+            let is_whole =
+                gix::objs::compute_hash(id.kind(), object.kind, &object.data).is_ok_and(|it| it == id);
+            if is_whole {
+                bytes += object.data.len();
+                let packed = entry(object.kind, &object.data, self.repo.loose_compression());
+                entries.push(Entry { id, bytes: packed.doing(|| format!("cannot pack {id}"))? });
+                packed_ids.push(id);
+            }
+        }
+        if !entries.is_empty() {
+            self.write(&mut entries)?;
+            for id in &packed_ids {
+                let hex = id.to_hex().to_string();
+                let folder = self.loose_folder(id.first_byte());
+                // It is in the pack too, so it may as well stay.
+                let _ = folder.map(|folder| folder.remove(hex.get(2..).unwrap_or_default()));
+            }
+        }
+        Ok(packed_ids.len())
+    }
+
+    /// Makes one pack of the small ones, where there are at least so many.
+    fn join_packs(&self, packs_min: usize) -> Result<bool, SnapshotError> {
+        let mut small: Vec<OsString> = Vec::new();
+        for name in self.packs.names().unwrap_or_default() {
+            let stat = |name: &OsStr| self.packs.stat(name).ok().flatten().filter(is_regular);
+            let is_small = stat(&name).is_some_and(|it| size_of(&it) <= PACK_BYTES_MAX);
+            if is_small
+                && Path::new(&name).extension().is_some_and(|it| it == "pack")
+                && stat(index_of(&name).as_os_str()).is_some()
+            {
+                small.push(name);
+            }
+        }
+        small.sort();
+        let mut joined = Vec::new();
+        let (mut entries, mut known) = (Vec::new(), BTreeSet::new());
+        for name in small {
+            // One that holds deltas was made by git, which knows better.
+            if let Some(its) = whole_entries(&self.packs, &name, self.repo.object_hash()) {
+                entries.extend(its.into_iter().filter(|entry| known.insert(entry.id)));
+                joined.push(name);
+            }
+        }
+        if joined.len() < packs_min {
+            return Ok(false);
+        }
+        let made = self.write(&mut entries)?;
+        for name in joined.iter().filter(|name| **name != made) {
+            let _ = self.packs.remove(index_of(name));
+            let _ = self.packs.remove(name);
+        }
+        Ok(joined.len() > 1)
+    }
+
+    /// Removes what a killed call left unfinished.
+    fn clear(&self) -> Result<(), SnapshotError> {
+        let doing = || format!("cannot clear `{}`", self.packs.path().display());
+        for name in self.packs.names().unwrap_or_default() {
+            let is_pack = Path::new(&name).extension().is_some_and(|it| it == "pack");
+            let is_half = is_pack && self.packs.stat(index_of(&name)).ok().flatten().is_none();
+            if is_half || name.to_string_lossy().starts_with(ASIDE) {
+                self.packs.remove(name).doing(doing)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a pack and its index, and returns its name when both are durable.
+    fn write(&self, entries: &mut [Entry]) -> Result<OsString, SnapshotError> {
+        let doing = || format!("cannot write a pack in `{}`", self.packs.path().display());
+        self.clear()?;
+        entries.sort_by_key(|entry| entry.id);
+        let hash = self.repo.object_hash();
+        let pack = pack(entries, hash).doing(doing)?;
+        let index = index(entries, &pack.bytes, &pack.offsets, hash).doing(doing)?;
+        let name = OsString::from(format!("pack-{}.pack", pack.checksum));
+        let (pack_aside, index_aside) = (format!("{ASIDE}pack"), format!("{ASIDE}idx"));
+        self.write_new(&pack_aside, &pack.bytes).doing(doing)?;
+        self.write_new(&index_aside, &index).doing(doing)?;
+        self.packs.rename(&pack_aside, &self.packs, &name).doing(doing)?;
+        self.packs.rename(&index_aside, &self.packs, index_of(&name)).doing(doing)?;
+        self.packs.sync().doing(doing)?;
+        Ok(name)
+    }
+
+    /// Writes a new file, and syncs it.
+    fn write_new(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut file = self.packs.create(name, 0o444)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    }
+}
+
+/// The name of the index of a pack.
+fn index_of(pack: &OsStr) -> OsString {
+    Path::new(pack).with_extension("idx").into_os_string()
+}
+
+/// A pack that is not on disk yet.
+struct Pack {
+    /// All of it.
+    bytes: Vec<u8>,
+    /// Where each entry begins.
+    offsets: Vec<u32>,
+    /// Its last bytes, which it is named after.
+    checksum: ObjectId,
+}
+
+/// Puts a pack together.
+///
+/// # Source
+/// gitformat-pack(5), version 2.
+fn pack(entries: &[Entry], hash: gix::hash::Kind) -> io::Result<Pack> {
+    let mut bytes = b"PACK\0\0\0\x02".to_vec();
+    bytes.extend_from_slice(&number(entries.len())?);
+    let mut offsets = Vec::with_capacity(entries.len());
+    for entry in entries {
+        // Beyond 2 GiB an offset would need another table.
+        offsets.push(i32::try_from(bytes.len()).map_err(io::Error::other)?.unsigned_abs());
+        bytes.extend_from_slice(&entry.bytes);
+    }
+    let checksum = checksum(hash, &bytes)?;
+    bytes.extend_from_slice(checksum.as_bytes());
+    Ok(Pack { bytes, offsets, checksum })
+}
+
+/// The index of a pack whose entries are in the order of their ids.
+///
+/// # Source
+/// gitformat-pack(5), version 2 of the index.
+fn index(entries: &[Entry], pack: &[u8], offsets: &[u32], hash: gix::hash::Kind) -> io::Result<Vec<u8>> {
+    let mut bytes = b"\xfftOc\0\0\0\x02".to_vec();
+    for first in 0..=u8::MAX {
+        let count = entries.partition_point(|entry| entry.id.first_byte() <= first);
+        bytes.extend_from_slice(&number(count)?);
+    }
+    entries.iter().for_each(|entry| bytes.extend_from_slice(entry.id.as_bytes()));
+    entries.iter().for_each(|entry| bytes.extend_from_slice(&crc32fast::hash(&entry.bytes).to_be_bytes()));
+    offsets.iter().for_each(|offset| bytes.extend_from_slice(&offset.to_be_bytes()));
+    bytes.extend_from_slice(pack.get(pack.len().saturating_sub(hash.len_in_bytes())..).unwrap_or_default());
+    let checksum = checksum(hash, &bytes)?;
+    bytes.extend_from_slice(checksum.as_bytes());
+    Ok(bytes)
+}
+
+/// The entries of a pack on disk; `None` where not all are whole objects, or it is damaged.
+fn whole_entries(packs: &Held, name: &OsStr, hash: gix::hash::Kind) -> Option<Vec<Entry>> {
+    let read = |name: &OsStr| packs.read(name, PACK_BYTES_MAX).ok().flatten();
+    let (pack, index) = (read(name)?, read(&index_of(name))?);
+    let length = hash.len_in_bytes();
+    let end = pack.len().checked_sub(length)?;
+    let (content, trailer) = pack.split_at_checked(end)?;
+    let table = index.strip_prefix(b"\xfftOc\0\0\0\x02")?;
+    let (fan_out, rest) = table.split_at_checked(256 * 4)?;
+    let count = usize::try_from(u32::from_be_bytes(fan_out.last_chunk().copied()?)).ok()?;
+    let (ids, rest) = rest.split_at_checked(count.checked_mul(length)?)?;
+    let (_, rest) = rest.split_at_checked(count.checked_mul(4)?)?;
+    let (offsets, _) = rest.split_at_checked(count.checked_mul(4)?)?;
+    if checksum(hash, content).ok()?.as_bytes() != trailer {
+        return None;
+    }
+    let offset = |bytes: &[u8]| usize::try_from(u32::from_be_bytes(bytes.try_into().ok()?)).ok();
+    let offsets: Vec<usize> = offsets.chunks_exact(4).map(offset).collect::<Option<_>>()?;
+    let starts: BTreeSet<usize> = offsets.iter().copied().chain([end]).collect();
+    let entry = |(id, start): (&[u8], &usize)| {
+        let next = starts.range(start + 1..).next()?;
+        let bytes = content.get(*start..*next)?.to_vec();
+        let is_whole = WHOLE.contains(&(bytes.first()? >> 4 & 7));
+        is_whole.then(|| Some(Entry { id: ObjectId::try_from(id).ok()?, bytes }))?
+    };
+    ids.chunks_exact(length).zip(&offsets).map(entry).collect()
+}
+
+/// An object as a pack holds it: type and size in a few bytes, then the compressed content.
+fn entry(kind: Kind, content: &[u8], level: Compression) -> io::Result<Vec<u8>> {
+    let kind: u8 = match kind {
+        Kind::Commit => 1,
+        Kind::Tree => 2,
+        Kind::Blob => 3,
+        Kind::Tag => 4,
+    };
+    let low = |size: usize, bits: u32| u8::try_from(size & ((1 << bits) - 1)).unwrap_or_default();
+    let mut size = content.len();
+    let mut bytes = vec![kind << 4 | low(size, 4)];
+    size >>= 4;
+    while size > 0 {
+        bytes.last_mut().into_iter().for_each(|byte| *byte |= 0x80);
+        bytes.push(low(size, 7));
+        size >>= 7;
+    }
+    let mut packed = deflate::Write::new(bytes, level);
+    packed.write_all(content)?;
+    packed.flush()?;
+    Ok(packed.into_inner())
+}
+
+/// A count as packs write it.
+fn number(count: usize) -> io::Result<[u8; 4]> {
+    Ok(u32::try_from(count).map_err(io::Error::other)?.to_be_bytes())
+}
+
+/// The checksum of `bytes`.
+fn checksum(hash: gix::hash::Kind, bytes: &[u8]) -> io::Result<ObjectId> {
+    let mut hasher = gix::hash::hasher(hash);
+    hasher.update(bytes);
+    hasher.try_finalize().map_err(io::Error::other)
+}

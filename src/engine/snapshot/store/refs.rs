@@ -1,0 +1,140 @@
+//! References, read beneath opened folders: `HEAD`, loose ones, packed ones.
+//!
+//! A reference that is a link, a FIFO or larger than one can be is refused, and what stands in it is
+//! never quoted.
+
+use gix::ObjectId;
+use gix::bstr::ByteSlice as _;
+use gix::refs::{FullName, FullNameRef};
+use rustix::io::Errno;
+
+use super::error::{Doing as _, SnapshotError};
+use super::repo::Repo;
+
+/// Longest content of a reference, in bytes.
+pub const REF_BYTES_MAX: u64 = 4096;
+/// How many references in a row may be symbolic; git stops there too.
+const SYMBOLIC_MAX: usize = 5;
+/// How many tags in a row may point to each other.
+const TAGS_MAX: usize = 16;
+/// Where the other names of a reference are looked for, as git does.
+const PREFIXES: [&str; 5] = ["", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"];
+/// References of a linked worktree's own.
+const OF_WORKTREE: [&str; 3] = ["refs/bisect/", "refs/worktree/", "refs/rewritten/"];
+
+/// What a reference names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// An object.
+    Id(ObjectId),
+    /// Another reference.
+    Symbolic(FullName),
+}
+
+/// What the reference `name` names; `None` where there is none.
+///
+/// # Errors
+/// Where it is no reference, or cannot be read.
+pub fn find(repo: &Repo, name: &FullNameRef) -> Result<Option<Target>, SnapshotError> {
+    let shown = || format!("the reference `{}`", name.as_bstr());
+    let text = name.as_bstr().to_str().doing(|| format!("{} cannot be read", shown()))?;
+    let is_own = !text.starts_with("refs/") || OF_WORKTREE.iter().any(|prefix| text.starts_with(prefix));
+    let folder = if is_own { repo.own() } else { repo.common() };
+    match folder.stat(text) {
+        // A folder of that name has others below it.
+        Ok(Some(stat)) if crate::engine::workspace::fs::is_folder(&stat) => return packed(repo, name),
+        Ok(Some(_)) => {}
+        Ok(None) | Err(Errno::NOTDIR) => return packed(repo, name),
+        Err(errno) => return Err(errno).doing(|| format!("{} is reached through a link", shown())),
+    }
+    let bytes = folder
+        .read(text, REF_BYTES_MAX)
+        .untold(|| format!("{} is not a regular file of its size", shown()))?;
+    match bytes {
+        None => packed(repo, name),
+        Some(bytes) => target(repo, &bytes)
+            .map(Some)
+            .ok_or_else(|| SnapshotError::new(format!("{} is not of git's form", shown()))),
+    }
+}
+
+/// The reference among the packed ones.
+fn packed(repo: &Repo, name: &FullNameRef) -> Result<Option<Target>, SnapshotError> {
+    let doing = || "`packed-refs` is not of git's form".into();
+    let Some(packed) = repo.refs.cached_packed_buffer().untold(doing)? else { return Ok(None) };
+    let found = packed.try_find(name).untold(doing)?;
+    Ok(found.map(|found| Target::Id(found.target())))
+}
+
+/// What a reference says.
+fn target(repo: &Repo, bytes: &[u8]) -> Option<Target> {
+    if let Some(name) = bytes.strip_prefix(b"ref:") {
+        return FullName::try_from(name.trim().as_bstr()).ok().map(Target::Symbolic);
+    }
+    let id = bytes.split(u8::is_ascii_whitespace).next()?;
+    ObjectId::from_hex(id).ok().filter(|id| id.kind() == repo.object_hash()).map(Target::Id)
+}
+
+/// The object that a reference leads to; `None` where there is no such reference, or it leads to none.
+///
+/// # Errors
+/// Where one on the way cannot be read.
+pub fn resolve(repo: &Repo, name: &FullNameRef) -> Result<Option<ObjectId>, SnapshotError> {
+    let mut name = name.to_owned();
+    for _ in 0..SYMBOLIC_MAX {
+        match find(repo, name.as_ref())? {
+            None => return Ok(None),
+            Some(Target::Id(id)) => return Ok(Some(id)),
+            Some(Target::Symbolic(next)) => name = next,
+        }
+    }
+    Err(SnapshotError::new("a reference leads from one to the next without an end"))
+}
+
+/// The object behind the tags that `id` may be.
+///
+/// # Errors
+/// Where one cannot be read.
+pub fn peeled(repo: &Repo, id: ObjectId) -> Result<ObjectId, SnapshotError> {
+    let mut id = id;
+    for _ in 0..TAGS_MAX {
+        if repo.header(id)?.kind() != gix::objs::Kind::Tag {
+            return Ok(id);
+        }
+        let tag = repo.find_object(id)?;
+        id = gix::objs::TagRefIter::from_bytes(&tag.data, repo.object_hash())
+            .target_id()
+            .untold(|| format!("the tag {id} is damaged"))?;
+    }
+    Err(SnapshotError::new("a tag leads from one to the next without an end"))
+}
+
+/// The object that a short name leads to, as git would find it; `None` where there is none.
+///
+/// # Errors
+/// Where one of that name cannot be read.
+pub fn resolve_short(repo: &Repo, name: &str) -> Result<Option<ObjectId>, SnapshotError> {
+    for prefix in PREFIXES {
+        let Ok(full) = FullName::try_from(format!("{prefix}{name}")) else { continue };
+        // What git keeps beside its references is none, whatever it is called.
+        let is_pseudo = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+        if prefix.is_empty() && !name.starts_with("refs/") && !is_pseudo {
+            continue;
+        }
+        if let Some(id) = resolve(repo, full.as_ref())? {
+            return peeled(repo, id).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// The commit at HEAD; `None` while it is unborn.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn head(repo: &Repo) -> Result<Option<ObjectId>, SnapshotError> {
+    let name = FullName::try_from("HEAD").untold(|| "HEAD cannot be read".into())?;
+    let id =
+        resolve(repo, name.as_ref()).doing(|| "HEAD, or the branch that it is on, cannot be read".into())?;
+    id.map(|id| peeled(repo, id)).transpose()
+}

@@ -1,0 +1,8 @@
+//! Reading snapshots back: history, revisions, differences.
+
+pub mod compare;
+pub mod delta;
+pub mod history;
+pub mod read;
+pub mod revision;
+pub mod since;

@@ -1,0 +1,138 @@
+//! Reading snapshots back.
+
+use gix::ObjectId;
+use gix::bstr::ByteSlice as _;
+
+use crate::engine::snapshot::Store;
+use crate::engine::snapshot::record::rules::Rules;
+use crate::engine::snapshot::record::{message, prepare};
+use crate::engine::snapshot::store::chain::EXTERNAL;
+use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::{chain, tree};
+
+/// Snapshots that are searched for a version of a file.
+const COMMITS_LOOKED_AT: usize = 200;
+/// Versions of a file that are read in that search.
+const VERSIONS_LOOKED_AT: usize = 30;
+
+impl Store {
+    /// The newest snapshot, in hex; `None` where there is none yet.
+    ///
+    /// # Errors
+    /// Where the branch cannot be read, or is a symbolic reference.
+    pub fn tip(&self) -> Result<Option<String>, SnapshotError> {
+        Ok(self.branch.tip(&self.repo)?.map(|id| id.to_string()))
+    }
+
+    /// Whether the newest snapshot is that of the change `seq` of `session`.
+    ///
+    /// # Errors
+    /// Where the branch or its commit cannot be read.
+    pub fn tip_is(&self, session: &str, seq: u64) -> Result<bool, SnapshotError> {
+        let Some(tip) = self.branch.tip(&self.repo)? else {
+            return Ok(false);
+        };
+        let commit = self.repo.find_commit(tip).doing(|| "the newest snapshot cannot be read".into())?;
+        let trailers = commit.message_raw().ok().and_then(message::trailers);
+        Ok(trailers.is_some_and(|it| it.session == session && it.seq == seq && it.tool != EXTERNAL))
+    }
+
+    /// The bytes that the commit `commit` (in hex) has stored for `path`, as git has them: line
+    /// endings converted, for a link its target. `None` where it has no file there.
+    ///
+    /// # Errors
+    /// Where there is no such commit, or it cannot be read.
+    pub fn file_at(&self, commit: &str, path: &[u8]) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is no commit id"))?;
+        self.stored(chain::tree_of(&self.repo, id)?, path)
+    }
+
+    /// Whether HEAD has a file or folder at `path`.
+    ///
+    /// # Errors
+    /// Where HEAD cannot be read.
+    pub fn has_at_head(&self, path: &[u8]) -> Result<bool, SnapshotError> {
+        let Some(head) = crate::engine::snapshot::store::refs::head(&self.repo)? else {
+            return Ok(false);
+        };
+        let tree = chain::tree_of(&self.repo, head)?;
+        Ok(tree::look_up(&self.repo, tree, path)?.entry().is_some())
+    }
+
+    /// The newest snapshot that changed something, in hex.
+    ///
+    /// # Errors
+    /// Where the branch or a commit on it cannot be read.
+    pub fn newest_change(&self) -> Result<Option<String>, SnapshotError> {
+        let mut next = self.branch.tip(&self.repo)?;
+        while let Some(id) = next {
+            let Some(found) = self.snapshot(id)? else { break };
+            if found.tree != found.tree_before {
+                return Ok(Some(id.to_string()));
+            }
+            next = found.first_parent;
+        }
+        Ok(None)
+    }
+
+    /// The version of `path` in the newest snapshots or in HEAD of which `is_it` is true.
+    ///
+    /// Each is tried as it is stored and as a checkout would write it. Serves to find the bytes
+    /// that a session saw, by their digest.
+    ///
+    /// # Errors
+    /// Where a version cannot be read.
+    pub fn find_version(
+        &self,
+        path: &[u8],
+        mut is_it: impl FnMut(&[u8]) -> bool,
+    ) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let tip = self.branch.tip(&self.repo)?;
+        let mut newest = [tip, crate::engine::snapshot::store::refs::head(&self.repo)?].into_iter().flatten();
+        let (mut older, mut looked_at) = (tip, Vec::new());
+        for _ in 0..COMMITS_LOOKED_AT {
+            let next = if let Some(commit) = newest.next() {
+                Some(commit)
+            } else {
+                older = older.map_or(Ok(None), |id| self.parent_of(id))?;
+                older
+            };
+            let Some(commit) = next else { break };
+            let tree = chain::tree_of(&self.repo, commit)?;
+            let Some(id) = prepare::blob_id(tree::look_up(&self.repo, tree, path)?) else {
+                continue;
+            };
+            if looked_at.contains(&id) {
+                continue;
+            }
+            if looked_at.len() >= VERSIONS_LOOKED_AT {
+                break;
+            }
+            looked_at.push(id);
+            let stored = self.bytes_of(id, path)?;
+            if is_it(&stored) {
+                return Ok(Some(stored));
+            }
+            let mut rules = Rules::new(&self.repo, tree, std::iter::once(path))?;
+            let on_disk = rules.checked_out_form(path, &stored)?;
+            if on_disk != stored && is_it(&on_disk) {
+                return Ok(Some(on_disk));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The bytes stored for `path` in `tree`.
+    fn stored(&self, tree: ObjectId, path: &[u8]) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let Some(id) = prepare::blob_id(tree::look_up(&self.repo, tree, path)?) else {
+            return Ok(None);
+        };
+        self.bytes_of(id, path).map(Some)
+    }
+
+    /// The bytes stored for a version of `path`.
+    fn bytes_of(&self, id: ObjectId, path: &[u8]) -> Result<Vec<u8>, SnapshotError> {
+        let doing = || format!("`{}` cannot be read from {id}", path.to_str_lossy());
+        Ok(self.repo.find_blob(id).doing(doing)?.take_data())
+    }
+}

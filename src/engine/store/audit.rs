@@ -1,0 +1,443 @@
+//! The audit log: one record for every call that changed something or was refused to.
+//!
+//! `.lbx/audit/current.jsonl` holds one JSON object a line. Each has the SHA-256 of the record
+//! before it (`prev`) and of itself without that field (`hash`), so that a record which was altered
+//! or removed shows. A full file becomes `NNNNNN.jsonl`, and the chain goes on in the next. `head`
+//! names the newest record, so that it shows where the end was cut off.
+//!
+//! The record of a change is on disk before the call is answered; that of a refusal may be lost in a
+//! power failure, since nothing depends on it.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{Mode, OFlags};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::state::{State, unique_name};
+use crate::engine::journal::names_in;
+use crate::engine::workspace::fs;
+use crate::error::Error;
+use crate::sha256::Sha256;
+
+/// Where the log is, below the state folder.
+const FOLDER: &str = "audit";
+/// The file that grows.
+const CURRENT: &str = "current.jsonl";
+/// The newest record, by count and hash.
+const HEAD: &str = "head";
+/// Version of the head that this code writes.
+const HEAD_VERSION: u32 = 1;
+/// Size of the head: it is always written whole, in place.
+const HEAD_BYTES: usize = 160;
+/// The lock that is held while it grows.
+const LOCK: &str = "lock";
+/// Size at which the file is set aside, in bytes.
+const FILE_BYTES: u64 = 16 << 20;
+/// Size of a file that is read back: a full one, and the longest record.
+const FILE_BYTES_MAX: u64 = 48 << 20;
+/// How much of the end of the file is read to find the last record; a longer one reads all of it.
+const TAIL_BYTES: u64 = 64 << 10;
+/// How much of the end of the log is looked at for the newest records, in bytes.
+const NEWEST_BYTES: u64 = 256 << 10;
+/// Paths in a record; beyond these only their number.
+pub const PATHS_MAX: usize = 1000;
+
+/// A file that a call changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditFile {
+    /// Its path from the root.
+    pub path: String,
+    /// SHA-256 of its bytes before; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old_sha256: Option<Sha256>,
+    /// SHA-256 of its bytes after; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_sha256: Option<Sha256>,
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// When, RFC 3339 with milliseconds, UTC.
+    pub time: String,
+    /// Whose call.
+    pub session: String,
+    /// The tool.
+    pub tool: String,
+    /// `ok`, or the kind of the refusal.
+    pub outcome: String,
+    /// The files concerned.
+    pub files: Vec<AuditFile>,
+    /// The commit that holds the change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+    /// The change's own name, by which a record is known to be there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<String>,
+    /// What the policy made of the change, `warn` or `off`, where its caller had not seen the bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
+    /// What was wrong, of a refusal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// A record as it stands in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Chained {
+    /// The call.
+    #[serde(flatten)]
+    record: Record,
+    /// Hash of the record before; empty in the first.
+    prev: String,
+    /// Hash of this record and of `prev`.
+    hash: String,
+}
+
+impl Chained {
+    /// Chains a record to the one before.
+    fn new(record: Record, prev: String) -> Result<Self, Error> {
+        let hash = hash_of(&record, &prev)?;
+        Ok(Self { record, prev, hash })
+    }
+}
+
+/// The hash of a record after another.
+fn hash_of(record: &Record, prev: &str) -> Result<String, Error> {
+    let json = serde_json::to_string(record).map_err(|error| Error::internal(error.to_string()))?;
+    Ok(Sha256::of(format!("{prev}\n{json}").as_bytes()).to_hex())
+}
+
+/// What the head says of the newest record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Head {
+    /// Version of the format.
+    version: u32,
+    /// Records in the log.
+    records: u64,
+    /// Hash of the newest.
+    hash: String,
+}
+
+impl Head {
+    /// Reads it; `None` where there is none, or a damaged one: a power failure may take it.
+    fn read(folder: &OwnedFd) -> Option<Self> {
+        let bytes = fs::read_at(folder.as_fd(), OsStr::new(HEAD), HEAD_BYTES as u64).ok()??;
+        serde_json::from_slice::<Self>(&bytes).ok().filter(|head| head.version <= HEAD_VERSION)
+    }
+
+    /// Writes it in place of the one before.
+    fn write(&self, folder: &OwnedFd) -> std::io::Result<()> {
+        let mut bytes = serde_json::to_vec(self)?;
+        bytes.resize(HEAD_BYTES, b' ');
+        open(folder, HEAD, OFlags::empty())?.write_all_at(&bytes, 0)
+    }
+}
+
+/// Opens a file of the log for reading and writing, made where it is missing. What is no regular file
+/// gets another name first.
+fn open(folder: &OwnedFd, name: &str, flags: OFlags) -> std::io::Result<File> {
+    if fs::stat_at(folder.as_fd(), OsStr::new(name)).is_ok_and(|stat| !fs::is_regular(&stat)) {
+        fs::rename_at(folder, name, folder, unique_name(&format!("{name}.aside")))?;
+    }
+    let flags = flags | OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let open = || rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600));
+    let file = File::from(rustix::io::retry_on_intr(open)?);
+    if !fs::is_regular(&rustix::fs::fstat(&file)?) {
+        return Err(rustix::io::Errno::INVAL.into());
+    }
+    Ok(file)
+}
+
+/// Whether a record must be on disk before the call goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durable {
+    /// That of a change.
+    Yes,
+    /// That of a refusal.
+    No,
+}
+
+/// Adds a record to the log.
+///
+/// # Errors
+/// `lock_timeout`, or the system's; then the log is as it was.
+pub fn append(state: &State, record: Record, durable: Durable) -> Result<(), Error> {
+    let folder = state.folder(FOLDER)?;
+    let _lock = state.lock(folder.as_fd(), LOCK, "the audit log")?;
+    let io = |source: std::io::Error| Error::io("write", state.shown(FOLDER), source);
+    let head = Head::read(&folder);
+    let mut file = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
+    let mut end = End::of(&file, head.as_ref()).map_err(io)?;
+    if file.metadata().map_err(io)?.len() >= FILE_BYTES {
+        set_aside(state, &folder)?;
+        file = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
+        (end.start, end.is_cut) = (0, false);
+    }
+    if end.hash.is_empty() {
+        let older = end_of_older(state, &folder, head.as_ref())?;
+        (end.hash, end.knows_head) = (older.hash, end.knows_head || older.knows_head);
+    }
+    if end.is_cut && end.knows_head {
+        // Half a record of a call that died, or of a power failure: it was never part of the log.
+        rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&file, end.start))
+            .map_err(|errno| io(errno.into()))?;
+        end.is_cut = false;
+    }
+    // Where the end was cut off, the chain goes on from what is missing, and so the gap shows.
+    let prev = match &head {
+        Some(head) if !end.knows_head => head.hash.clone(),
+        _ => end.hash,
+    };
+    let records = head.map_or(0, |head| head.records).saturating_add(1);
+    let chained = Chained::new(record, prev)?;
+    let line = serde_json::to_string(&chained).map_err(|error| Error::internal(error.to_string()))?;
+    let start = if end.is_cut { "\n" } else { "" };
+    let length = file.metadata().map_err(io)?.len();
+    let mut written = file.write_all(format!("{start}{line}\n").as_bytes());
+    if durable == Durable::Yes {
+        let folder = (length == 0).then_some(&folder);
+        written = written.and_then(|()| sync(&file, folder));
+    }
+    if let Err(source) = written {
+        // Half a record would look like damage.
+        let _ = rustix::fs::ftruncate(&file, length);
+        return Err(io(source));
+    }
+    Head { version: HEAD_VERSION, records, hash: chained.hash }.write(&folder).map_err(io)
+}
+
+/// Syncs the bytes of the log, and the folder of a new one.
+fn sync(file: &File, folder: Option<&OwnedFd>) -> std::io::Result<()> {
+    rustix::io::retry_on_intr(|| rustix::fs::fdatasync(file))?;
+    Ok(folder.map_or(Ok(()), |folder| rustix::io::retry_on_intr(|| rustix::fs::fsync(folder)))?)
+}
+
+/// The end of a file of the log.
+#[derive(Debug, Default)]
+struct End {
+    /// Hash of the last whole record; empty where there is none.
+    hash: String,
+    /// Where what follows the last line begins.
+    start: u64,
+    /// Whether half a record follows.
+    is_cut: bool,
+    /// Whether the record that the head names is there; true without a head.
+    knows_head: bool,
+}
+
+impl End {
+    /// Finds the end of a file.
+    fn of(file: &File, head: Option<&Head>) -> std::io::Result<Self> {
+        let size = file.metadata()?.len();
+        let mut end = Self { knows_head: head.is_none(), ..Self::default() };
+        for tail in [TAIL_BYTES, FILE_BYTES_MAX] {
+            let start = size.saturating_sub(tail);
+            let mut bytes = vec![0; usize::try_from(size - start).unwrap_or(0)];
+            file.read_exact_at(&mut bytes, start)?;
+            let last_line = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            (end.start, end.is_cut) = (start + last_line as u64, last_line < bytes.len());
+            for record in bytes.split(|byte| *byte == b'\n').filter_map(parse) {
+                end.knows_head |= head.is_some_and(|head| head.hash == record.hash);
+                end.hash = record.hash;
+            }
+            if start == 0 || (end.knows_head && !end.hash.is_empty()) {
+                break;
+            }
+        }
+        Ok(end)
+    }
+}
+
+/// The record in a line.
+fn parse(line: &[u8]) -> Option<Chained> {
+    serde_json::from_slice(line).ok()
+}
+
+/// The end of the newest file that was set aside.
+fn end_of_older(state: &State, folder: &OwnedFd, head: Option<&Head>) -> Result<End, Error> {
+    let Some(newest) = older(folder)?.pop() else {
+        return Ok(End { knows_head: head.is_none(), ..End::default() });
+    };
+    let io = |source: std::io::Error| Error::io("read", state.shown(FOLDER), source);
+    let file = fs::open_at(folder.as_fd(), OsStr::new(&name_of(newest)), fs::READ);
+    match file.map(File::from) {
+        Ok(file) if rustix::fs::fstat(&file).is_ok_and(|stat| fs::is_regular(&stat)) => {
+            End::of(&file, head).map_err(io)
+        }
+        // The gap shows: the chain goes on from the head.
+        _ => Ok(End::default()),
+    }
+}
+
+/// Whether the log has the record of a change; of one that was made in the last call before this.
+///
+/// # Errors
+/// What the system says.
+pub fn has_change(state: &State, change: &str) -> Result<bool, Error> {
+    let Some(folder) = state.find_folder(FOLDER)? else {
+        return Ok(false);
+    };
+    let newest = older(&folder)?.pop().map(name_of);
+    for name in newest.into_iter().chain([CURRENT.to_owned()]) {
+        // What cannot be read has no record that could be known.
+        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok().flatten();
+        let bytes = bytes.unwrap_or_default();
+        let records = bytes.split(|byte| *byte == b'\n').filter_map(parse);
+        if records.into_iter().any(|record| record.record.change.as_deref() == Some(change)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The numbers of the files that were set aside, the oldest first.
+fn older(folder: &OwnedFd) -> Result<Vec<u32>, Error> {
+    let names = names_in(folder)?;
+    let numbers = names.iter().filter_map(|name| {
+        let number: u32 = name.strip_suffix(".jsonl")?.parse().ok()?;
+        (name_of(number) == *name).then_some(number)
+    });
+    let mut numbers: Vec<u32> = numbers.collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// The name of a file that was set aside.
+fn name_of(number: u32) -> String {
+    format!("{number:06}.jsonl")
+}
+
+/// Sets the full file aside under the next number.
+fn set_aside(state: &State, folder: &OwnedFd) -> Result<(), Error> {
+    let io = |errno| Error::io("write", state.shown(FOLDER), errno);
+    let last = older(folder)?.pop().unwrap_or(0);
+    let number = last.checked_add(1).ok_or_else(|| io(rustix::io::Errno::OVERFLOW))?;
+    fs::rename_at(folder, CURRENT, folder, name_of(number)).map_err(io)
+}
+
+/// A place where the chain is broken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct Broken {
+    /// The file, below .lbx
+    pub file: String,
+    /// The line of the first record that does not fit, from 1
+    pub line: u64,
+    /// What is wrong there
+    pub message: String,
+}
+
+/// All records that `wanted` picks, the oldest first, and the first place where the chain is broken.
+///
+/// # Errors
+/// What the system says.
+pub fn read(
+    state: &State,
+    mut wanted: impl FnMut(&Record) -> bool,
+) -> Result<(Vec<Record>, Option<Broken>), Error> {
+    let (mut records, mut broken) = (Vec::new(), None);
+    let Some(folder) = state.find_folder(FOLDER)? else {
+        return Ok((records, broken));
+    };
+    let mut prev: Option<String> = None;
+    let names = older(&folder)?.into_iter().map(name_of).chain([CURRENT.to_owned()]);
+    // Read first: what is added meanwhile is no gap.
+    let head = Head::read(&folder);
+    let (mut knows_head, mut count, mut next) = (head.is_none(), 0, 1);
+    for name in names {
+        let bytes = match fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
+            Ok(bytes) => bytes.unwrap_or_default(),
+            Err(source) => {
+                let (file, message) =
+                    (state.shown(&format!("{FOLDER}/{name}")), format!("cannot be read: {source}"));
+                broken = broken.or(Some(Broken { file, line: 1, message }));
+                continue;
+            }
+        };
+        next = 1;
+        for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
+            if line.is_empty() {
+                continue;
+            }
+            let is_unfinished = name == CURRENT && knows_head && bytes.ends_with(line);
+            next = number + 1;
+            let checked = check(line, prev.as_deref());
+            if let Err(message) = &checked.1
+                && broken.is_none()
+                && !(is_unfinished && checked.0.is_none())
+            {
+                let file = state.shown(&format!("{FOLDER}/{name}"));
+                broken = Some(Broken { file, line: number, message: message.clone() });
+            }
+            if let Some(chained) = checked.0 {
+                count += 1;
+                knows_head |= head.as_ref().is_some_and(|head| head.hash == chained.hash);
+                prev = Some(chained.hash);
+                records.extend(Some(chained.record).filter(|record| wanted(record)));
+            }
+        }
+    }
+    if let Some(head) = head.filter(|_| !knows_head && broken.is_none()) {
+        let file = state.shown(&format!("{FOLDER}/{CURRENT}"));
+        let message =
+            format!("the newest records are missing: there were {}, and {count} are left", head.records);
+        broken = Some(Broken { file, line: next, message });
+    }
+    Ok((records, broken))
+}
+
+/// The newest records that `wanted` picks, the newest first, as far as the last 256 KiB of the log
+/// hold them: cheap however long the log is.
+///
+/// # Errors
+/// What the system says.
+pub fn newest(state: &State, wanted: impl Fn(&Record) -> bool) -> Result<Vec<Record>, Error> {
+    let io = |source: std::io::Error| Error::io("read", state.shown(FOLDER), source);
+    let Some(folder) = state.find_folder(FOLDER)? else {
+        return Ok(Vec::new());
+    };
+    let file = match fs::open_at(folder.as_fd(), OsStr::new(CURRENT), fs::READ) {
+        Ok(fd) => std::fs::File::from(fd),
+        Err(rustix::io::Errno::NOENT) => return Ok(Vec::new()),
+        Err(errno) => return Err(io(errno.into())),
+    };
+    let stat = rustix::fs::fstat(&file).map_err(|errno| io(errno.into()))?;
+    let size = if fs::is_regular(&stat) { fs::size_of(&stat) } else { 0 };
+    let start = size.saturating_sub(NEWEST_BYTES);
+    let mut bytes = vec![0; usize::try_from(size - start).unwrap_or(0)];
+    file.read_exact_at(&mut bytes, start).map_err(io)?;
+    let records = bytes.split(|byte| *byte == b'\n').rev();
+    let records = records.filter_map(|line| serde_json::from_slice::<Record>(line).ok());
+    Ok(records.filter(wanted).collect())
+}
+
+/// A line of the log, and whether it is whole and follows the one before.
+fn check(line: &[u8], prev: Option<&str>) -> (Option<Chained>, Result<(), String>) {
+    let Ok(chained) = serde_json::from_slice::<Chained>(line) else {
+        return (None, Err("no whole record".to_owned()));
+    };
+    // Fields that this version does not know would be lost in the hash: the line must be just ours.
+    let is_whole = serde_json::to_string(&chained).is_ok_and(|text| text.as_bytes() == line);
+    let outcome = if !is_whole || hash_of(&chained.record, &chained.prev).ok().as_ref() != Some(&chained.hash)
+    {
+        Err("this record was altered".to_owned())
+    } else if prev.unwrap_or_default() != chained.prev {
+        Err("the record before it was removed or altered".to_owned())
+    } else {
+        Ok(())
+    };
+    (Some(chained), outcome)
+}
+
+/// A record's value for the answer.
+#[must_use]
+pub fn as_value(record: &Record) -> Value {
+    serde_json::to_value(record).unwrap_or_default()
+}

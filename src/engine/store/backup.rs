@@ -1,0 +1,213 @@
+//! Every old version of a file, under the SHA-256 of its bytes.
+//!
+//! A backup is a copy of the very bytes that were hashed; a hard link would change under a late
+//! writer. It does not depend on git, so that ignored files are as safe as any.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Stat};
+use rustix::io::Errno;
+
+use super::state::{STATE_FOLDER, State, unique_name};
+use crate::engine::change::{FILE_BYTES_MAX, stage};
+use crate::engine::workspace::fs;
+use crate::error::Error;
+use crate::sha256::{Hasher, Sha256};
+
+/// Where the backups are, below the state folder.
+pub const FOLDER: &str = "backups";
+/// The largest backup read back: no larger file is ever changed.
+const BYTES_MAX: u64 = FILE_BYTES_MAX;
+/// A larger backup is hashed before it is read into memory: a sparse file may claim any size.
+const HASHED_FIRST_BYTES: u64 = 16 << 20;
+/// Bytes looked at at a time.
+const PART_BYTES: usize = 64 << 10;
+
+/// A backup that is written but does not have its name yet.
+#[derive(Debug)]
+pub struct Pending {
+    /// Its bytes, to be synced.
+    pub file: File,
+    /// The folder it belongs in, which others share.
+    pub folder: Arc<OwnedFd>,
+    /// The folder it is in so far.
+    staging: Arc<OwnedFd>,
+    /// Its name so far.
+    temporary: OsString,
+    /// Its name to be.
+    name: OsString,
+}
+
+/// The folders that the backups of one change need, each opened once.
+#[derive(Debug)]
+pub struct Folders<'s> {
+    /// The state.
+    state: &'s State,
+    /// Where backups wait: the next call clears away what a dead one left there.
+    staging: Arc<OwnedFd>,
+    /// Where they belong, by name.
+    opened: BTreeMap<String, Arc<OwnedFd>>,
+}
+
+impl<'s> Folders<'s> {
+    /// Those of `state`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(state: &'s State) -> Result<Self, Error> {
+        Ok(Self { state, staging: Arc::new(state.folder(stage::FOLDER)?), opened: BTreeMap::new() })
+    }
+
+    /// Writes a backup of `bytes`; `None` where there is one already.
+    ///
+    /// # Errors
+    /// What the system says; then nothing is left behind.
+    pub fn prepare(&mut self, sha256: Sha256, bytes: &[u8]) -> Result<Option<Pending>, Error> {
+        let (folder, name) = place_of(sha256);
+        let folder = self.open(folder)?;
+        let name = OsString::from(name);
+        match open(folder.as_fd(), &name) {
+            Ok(Some((file, stat))) if fs::size_of(&stat) == bytes.len() as u64 && holds(&file, bytes) => {
+                return Ok(None);
+            }
+            // What is no file cannot be replaced by one.
+            Ok(None) => set_aside(folder.as_fd(), &name),
+            _ => {}
+        }
+        let staging = Arc::clone(&self.staging);
+        let temporary = OsString::from(unique_name("backup"));
+        let io = |source: std::io::Error| Error::io("write a backup in", STATE_FOLDER, source);
+        let file = fs::create_at(staging.as_fd(), &temporary, 0o600).map_err(|errno| io(errno.into()))?;
+        let written = fs::write_all(&file, bytes);
+        let pending = Pending { file, folder, staging, temporary, name };
+        match written {
+            Ok(()) => Ok(Some(pending)),
+            Err(source) => {
+                pending.discard();
+                Err(io(source))
+            }
+        }
+    }
+
+    /// A folder of backups.
+    fn open(&mut self, name: String) -> Result<Arc<OwnedFd>, Error> {
+        if let Some(opened) = self.opened.get(&name) {
+            return Ok(Arc::clone(opened));
+        }
+        let opened = Arc::new(self.state.folder(&name)?);
+        self.opened.insert(name, Arc::clone(&opened));
+        Ok(opened)
+    }
+}
+
+impl Pending {
+    /// Gives a synced backup its name.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn publish(&self) -> Result<(), Error> {
+        fs::rename_at(&*self.staging, &self.temporary, &*self.folder, &self.name)
+            .map_err(|errno| Error::io("write a backup in", STATE_FOLDER, errno))
+    }
+
+    /// Removes one that is not needed after all.
+    pub fn discard(&self) {
+        // Best effort: the next change removes what is left.
+        let _ = fs::unlink_at(&*self.staging, &self.temporary, AtFlags::empty());
+    }
+}
+
+/// The bytes with that SHA-256; `None` where there is no backup of them, or a damaged one.
+///
+/// # Errors
+/// What the system says.
+pub fn find(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
+    let (folder, name) = place_of(sha256);
+    let Some(folder) = state.find_folder(&folder)? else {
+        return Ok(None);
+    };
+    let io = |source: std::io::Error| Error::io("read", state.shown(FOLDER), source);
+    let (file, stat) = match open(folder.as_fd(), OsStr::new(&name)) {
+        Ok(Some(opened)) => opened,
+        Ok(None) | Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(io(errno.into())),
+    };
+    let size = fs::size_of(&stat);
+    if size > BYTES_MAX || (size > HASHED_FIRST_BYTES && hash(&file).map_err(io)? != sha256) {
+        return Ok(None);
+    }
+    match fs::read_to_end(file, size, BYTES_MAX) {
+        Ok(bytes) => Ok(Some(bytes).filter(|bytes| Sha256::of(bytes) == sha256)),
+        Err(source) if source.raw_os_error() == Some(Errno::FBIG.raw_os_error()) => Ok(None),
+        Err(source) => Err(io(source)),
+    }
+}
+
+/// Opens a backup; `None` where anything but a regular file has its name.
+fn open(folder: BorrowedFd<'_>, name: &OsStr) -> Result<Option<(File, Stat)>, Errno> {
+    let opened = match fs::open_at(folder, name, fs::READ) {
+        Err(Errno::LOOP | Errno::NXIO | Errno::NODEV) => return Ok(None),
+        opened => opened?,
+    };
+    let stat = rustix::fs::fstat(&opened)?;
+    Ok(fs::is_regular(&stat).then(|| (File::from(opened), stat)))
+}
+
+/// Gives another name to what stands in a backup's place.
+fn set_aside(folder: BorrowedFd<'_>, name: &OsStr) {
+    let aside = format!(".{}", unique_name("aside"));
+    // Where that fails, so does giving the backup its name, and that is told.
+    let _ = fs::rename_at(folder, name, folder, aside);
+}
+
+/// Whether a file holds just these bytes; one that cannot be read does not.
+fn holds(file: &File, bytes: &[u8]) -> bool {
+    let mut part = vec![0; PART_BYTES];
+    let mut at = 0;
+    loop {
+        let Ok(count) = read_part(file, &mut part, at as u64) else {
+            return false;
+        };
+        let Some(found) = part.get(..count) else {
+            return false;
+        };
+        if found.is_empty() {
+            return at == bytes.len();
+        }
+        if bytes.get(at..at + count) != Some(found) {
+            return false;
+        }
+        at += count;
+    }
+}
+
+/// The SHA-256 of what is in a file, without holding it.
+fn hash(file: &File) -> std::io::Result<Sha256> {
+    let mut part = vec![0; PART_BYTES];
+    let (mut hasher, mut at) = (Hasher::default(), 0);
+    loop {
+        let count = read_part(file, &mut part, at)?;
+        let found = part.get(..count).unwrap_or_default();
+        if found.is_empty() {
+            return Ok(hasher.finish());
+        }
+        hasher.update(found);
+        at += found.len() as u64;
+    }
+}
+
+/// Reads a part of a file.
+fn read_part(file: &File, part: &mut [u8], at: u64) -> Result<usize, Errno> {
+    rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *part, at))
+}
+
+/// The folder and name of a backup: its first two digits, and the rest.
+fn place_of(sha256: Sha256) -> (String, String) {
+    let hex = sha256.to_hex();
+    let (first, rest) = hex.split_at(2);
+    (format!("{FOLDER}/{first}"), rest.to_owned())
+}

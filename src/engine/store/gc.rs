@@ -1,0 +1,384 @@
+//! What `.lbx/` no longer needs: found by age, and removed unless something younger needs it.
+//!
+//! A backup goes with the last history entry that names it, a trash entry with its age. Nothing
+//! that is younger than the bound is touched, whatever it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::AtFlags;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::state::State;
+use super::{backup, session, trash};
+use crate::engine::journal;
+use crate::engine::journal::{DONE_FOLDER, Entry, STUCK_FOLDER, names_in};
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::error::{Error, ErrorKind};
+
+/// Files and the bytes in them.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Tally {
+    /// Files
+    pub files: u64,
+    /// Bytes in them
+    pub bytes: u64,
+}
+
+impl Tally {
+    /// Adds one file.
+    fn add(&mut self, bytes: u64) {
+        self.join(Self { files: 1, bytes });
+    }
+
+    /// Adds several.
+    fn join(&mut self, other: Self) {
+        self.files = self.files.saturating_add(other.files);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+}
+
+/// What was removed, by what it was.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ByKind {
+    /// Old versions of files, to which no change of the history refers
+    pub backups: Tally,
+    /// Changes that undo could have taken back
+    pub history: Tally,
+    /// What was deleted and could have been restored
+    pub trash: Tally,
+    /// Session files that were set aside because they were damaged
+    pub damaged_sessions: Tally,
+    /// Files that a killed call left
+    pub temporary: Tally,
+}
+
+impl ByKind {
+    /// All together.
+    #[must_use]
+    pub fn sum(&self) -> Tally {
+        let mut sum = self.backups;
+        for tally in [self.history, self.trash, self.damaged_sessions, self.temporary] {
+            sum.join(tally);
+        }
+        sum
+    }
+}
+
+/// What a collection did, or would do.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// What stays.
+    pub kept: Tally,
+    /// What went.
+    pub removed: ByKind,
+    /// Names that could not be removed.
+    pub failed: Vec<String>,
+}
+
+/// Removes what nobody needs and what is at least as old as `before`, in seconds since 1970; only
+/// counts it in a dry run. The caller holds the workspace's lock, unless this is a dry run.
+///
+/// # Errors
+/// What the system says.
+pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, Error> {
+    let mut collector =
+        Collector { state, before, dry_run, needed: Needed::default(), done: Collected::default() };
+    collector.history()?;
+    let open = journal::open_entries(state)?;
+    if let Some(name) = open.newer.first() {
+        return Err(Error::new(
+            ErrorKind::IoError,
+            format!("the unfinished change {name} was written by a newer lbx: collect with that one"),
+        ));
+    }
+    let trash = state.path_of(trash::FOLDER);
+    open.entries.iter().for_each(|entry| collector.needed.add(&trash, entry));
+    collector.stuck()?;
+    collector.backups()?;
+    collector.trash()?;
+    collector.sessions()?;
+    collector.temporary()?;
+    Ok(collector.done)
+}
+
+/// The earliest time in `range`, in seconds since 1970, such that removing what is at least as old
+/// leaves at most `bytes_max` bytes; its end where even that leaves more, its start where that
+/// leaves no more.
+///
+/// # Errors
+/// What the system says.
+pub fn bound_for(state: &State, range: Range<u64>, bytes_max: u64) -> Result<u64, Error> {
+    let fits = |before| Ok::<_, Error>(collect(state, before, true)?.kept.bytes <= bytes_max);
+    let (mut too_much, mut enough) = (range.start, range.end.max(range.start));
+    if fits(too_much)? {
+        return Ok(too_much);
+    }
+    while too_much + 1 < enough {
+        let middle = too_much + (enough - too_much) / 2;
+        if fits(middle)? {
+            enough = middle;
+        } else {
+            too_much = middle;
+        }
+    }
+    Ok(enough)
+}
+
+/// What the changes that stay refer to.
+#[derive(Default)]
+struct Needed {
+    /// SHA-256 of the bytes on either side, as hex.
+    versions: BTreeSet<String>,
+    /// Names of trash entries.
+    trash: BTreeSet<String>,
+}
+
+impl Needed {
+    /// Notes what a change refers to.
+    fn add(&mut self, trash: &WorkspacePath, entry: &Entry) {
+        let versions = entry.files.iter().flat_map(|file| [&file.before, &file.after]);
+        self.versions.extend(versions.flatten().map(|version| version.sha256.to_hex()));
+
+        for path in entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]) {
+            if let Ok(rest) = path.as_path().strip_prefix(trash.as_path())
+                && let Some(id) = rest.iter().next()
+            {
+                self.trash.insert(id.to_string_lossy().into_owned());
+            }
+        }
+    }
+}
+
+/// A change of the history, and those that it takes back or does again.
+struct Linked {
+    /// Its number; 0 for a file that is none.
+    seq: u64,
+    /// Theirs.
+    reverts: Vec<u64>,
+    /// Whether it stays.
+    stays: bool,
+}
+
+/// Lets all changes stay that one which stays belongs to: a redo needs the change that an undo took
+/// back, and what stands is known only by those that took it back and did it again.
+fn keep_what_belongs_together(changes: &mut [Linked]) {
+    let mut neighbours: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for change in changes.iter() {
+        for other in &change.reverts {
+            neighbours.entry(change.seq).or_default().push(*other);
+            neighbours.entry(*other).or_default().push(change.seq);
+        }
+    }
+    let mut stay: BTreeSet<u64> = BTreeSet::new();
+    let mut waiting: Vec<u64> = changes.iter().filter(|one| one.stays).map(|one| one.seq).collect();
+    while let Some(seq) = waiting.pop() {
+        if stay.insert(seq) {
+            waiting.extend(neighbours.get(&seq).into_iter().flatten());
+        }
+    }
+    for change in changes.iter_mut().filter(|change| change.seq != 0) {
+        change.stays |= stay.contains(&change.seq);
+    }
+}
+
+/// A collection at work.
+struct Collector<'a> {
+    /// What is looked through.
+    state: &'a State,
+    /// What is younger stays.
+    before: u64,
+    /// Whether to count only.
+    dry_run: bool,
+    /// What younger changes need.
+    needed: Needed,
+    /// What was done so far.
+    done: Collected,
+}
+
+impl Collector<'_> {
+    /// Removes a file where it may go; answers its tally if it went.
+    fn file(&mut self, folder: &OwnedFd, name: &str, may_go: bool) -> Tally {
+        let mut tally = Tally::default();
+        let Ok(stat) = fs::stat_at(folder.as_fd(), OsStr::new(name)) else {
+            return tally;
+        };
+        if !may_go {
+            self.done.kept.add(fs::size_of(&stat));
+        } else if self.dry_run || fs::unlink_at(folder, name, AtFlags::empty()).is_ok() {
+            tally.add(fs::size_of(&stat));
+        } else {
+            self.done.kept.add(fs::size_of(&stat));
+            self.done.failed.push(name.to_owned());
+        }
+        tally
+    }
+
+    /// Whether something of that time is old enough to go.
+    fn is_old(&self, seconds: u64) -> bool {
+        seconds <= self.before
+    }
+
+    /// Whether a file or folder was last changed so long ago that it may go.
+    fn is_old_file(&self, folder: &OwnedFd, name: &str) -> bool {
+        let stat = fs::stat_at(folder.as_fd(), OsStr::new(name));
+        stat.is_ok_and(|stat| u64::try_from(stat.st_mtime).is_ok_and(|seconds| self.is_old(seconds)))
+    }
+
+    /// The history: what is old goes, unless something younger needs it; what stays tells what else is
+    /// needed.
+    fn history(&mut self) -> Result<(), Error> {
+        let Some(done) = self.state.find_folder(DONE_FOLDER)? else {
+            return Ok(());
+        };
+        for session in names_in(&done)? {
+            if let Some(folder) = self.state.find_folder(&format!("{DONE_FOLDER}/{session}"))? {
+                self.history_of(&folder)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The history of one session.
+    fn history_of(&mut self, folder: &OwnedFd) -> Result<(), Error> {
+        let trash = self.state.path_of(trash::FOLDER);
+        let mut names = names_in(folder)?;
+        names.retain(|name| Path::new(name).extension() == Some(OsStr::new("json")));
+        if !self.dry_run {
+            journal::keep_numbers(folder)?;
+        }
+        let mut changes = Vec::new();
+        for name in &names {
+            if let Some(entry) = journal::read_entry(self.state, folder, name)? {
+                let is_young = !self.is_old(entry.time);
+                if is_young {
+                    self.needed.add(&trash, &entry);
+                }
+                changes.push(Linked { seq: entry.seq, reverts: entry.reverts, stays: is_young });
+            } else {
+                let is_old = self.is_old_file(folder, name);
+                changes.push(Linked { seq: 0, reverts: Vec::new(), stays: !is_old });
+            }
+        }
+        let young: Vec<bool> = changes.iter().map(|change| change.stays).collect();
+        keep_what_belongs_together(&mut changes);
+        for ((name, change), is_young) in names.iter().zip(&changes).zip(young) {
+            let gone = self.file(folder, name, !change.stays);
+            self.done.removed.history.join(gone);
+            if gone.files == 0
+                && !is_young
+                && let Some(entry) = journal::read_entry(self.state, folder, name)?
+            {
+                self.needed.add(&trash, &entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes that a person has to look at keep what they need.
+    fn stuck(&mut self) -> Result<(), Error> {
+        let Some(folder) = self.state.find_folder(STUCK_FOLDER)? else {
+            return Ok(());
+        };
+        for name in names_in(&folder)? {
+            if let Some(entry) = journal::read_entry(self.state, &folder, &name)? {
+                self.needed.add(&self.state.path_of(trash::FOLDER), &entry);
+            }
+            self.file(&folder, &name, false);
+        }
+        Ok(())
+    }
+
+    /// Old versions, and what a killed call left among them.
+    fn backups(&mut self) -> Result<(), Error> {
+        let Some(backups) = self.state.find_folder(backup::FOLDER)? else {
+            return Ok(());
+        };
+        for first in names_in(&backups)? {
+            let Some(folder) = self.state.find_folder(&format!("{}/{first}", backup::FOLDER))? else {
+                continue;
+            };
+            for name in names_in(&folder)? {
+                let is_old = self.is_old_file(&folder, &name);
+                if name.starts_with('.') {
+                    let gone = self.file(&folder, &name, is_old);
+                    self.done.removed.temporary.join(gone);
+                } else {
+                    let is_needed = self.needed.versions.contains(&format!("{first}{name}"));
+                    let gone = self.file(&folder, &name, is_old && !is_needed);
+                    self.done.removed.backups.join(gone);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Trash entries, and folders of entries whose content is gone.
+    fn trash(&mut self) -> Result<(), Error> {
+        let Some(folder) = self.state.find_folder(trash::FOLDER)? else {
+            return Ok(());
+        };
+        let entries = trash::list(self.state)?;
+        for id in names_in(&folder)? {
+            let entry = entries.iter().find(|entry| entry.id == id);
+            let is_old = match entry {
+                Some(entry) => self.is_old(entry.time) && self.is_old_file(&folder, &id),
+                None => self.is_old_file(&folder, &id),
+            };
+            let has_content = trash::has_content(self.state, &id)?;
+            let tally =
+                entry.map_or_else(Tally::default, |entry| Tally { files: entry.files, bytes: entry.bytes });
+            if !is_old || self.needed.trash.contains(&id) || (entry.is_none() && has_content) {
+                self.done.kept.join(tally);
+            } else if self.dry_run {
+                self.done.removed.trash.join(tally);
+            } else {
+                let removed = trash::purge(self.state, &id)?;
+                let gone = if removed.is_partial {
+                    Tally { files: removed.files, bytes: removed.bytes }
+                } else {
+                    tally
+                };
+                self.done.removed.trash.join(gone);
+                self.done.failed.extend(removed.left);
+            }
+        }
+        Ok(())
+    }
+
+    /// Damaged session files that were set aside; the others stay.
+    fn sessions(&mut self) -> Result<(), Error> {
+        let Some(folder) = self.state.find_folder(session::FOLDER)? else {
+            return Ok(());
+        };
+        for name in names_in(&folder)? {
+            let is_damaged = name.contains(".json.damaged-");
+            let is_temporary = name.starts_with('.');
+            let is_old = self.is_old_file(&folder, &name);
+            let gone = self.file(&folder, &name, is_old && (is_damaged || is_temporary));
+            if is_temporary {
+                self.done.removed.temporary.join(gone);
+            } else {
+                self.done.removed.damaged_sessions.join(gone);
+            }
+        }
+        Ok(())
+    }
+
+    /// Files that a killed call left at the top of the state.
+    fn temporary(&mut self) -> Result<(), Error> {
+        let top = rustix::fs::openat(self.state.fd(), ".", fs::FOLDER, rustix::fs::Mode::empty())
+            .map_err(|errno| Error::io("open", super::state::STATE_FOLDER, errno))?;
+        for name in names_in(&top)?.into_iter().filter(|name| name.starts_with(".tmp-")) {
+            let is_old = self.is_old_file(&top, &name);
+            let gone = self.file(&top, &name, is_old);
+            self.done.removed.temporary.join(gone);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,432 @@
+//! Which folder of `.lbx/` is this account's own: 128 bits that nobody who prepares a workspace knows.
+//!
+//! They are kept in the user's own state folder. Where there is no place for them (under sandboxes
+//! that hide the home folder or make it read-only), they are derived from the machine and the user.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use super::state::unique_name;
+use crate::engine::workspace::fs;
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+
+/// The variable that says which id to use: where host and container share a workspace.
+pub const VARIABLE: &str = "LBX_STATE_ID";
+/// Hexadecimal digits of an id.
+const DIGITS: usize = 32;
+/// The folder of lbx in the user's state folder.
+const FOLDER: &str = "lbx";
+/// The file that holds the id.
+const NAME: &str = "id";
+/// Size of that file.
+const FILE_BYTES_MAX: u64 = 64;
+/// What tells one machine from another, the most lasting first: the last one changes at each boot.
+const MACHINE_FILES: [&str; 3] =
+    ["/etc/machine-id", "/var/lib/dbus/machine-id", "/proc/sys/kernel/random/boot_id"];
+/// Folders between the user's state folder and the root of the file system.
+const DEPTH_MAX: usize = 1000;
+
+/// The name of a state: 32 hexadecimal digits in lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateId(String);
+
+impl StateId {
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The id that a text is.
+    fn parse(text: &str) -> Option<Self> {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        (text.len() == DIGITS && text.bytes().all(is_digit)).then(|| Self(text.to_owned()))
+    }
+
+    /// A new one.
+    fn random() -> Result<Self, Error> {
+        let mut bytes = [0_u8; DIGITS / 2];
+        let mut filled = 0;
+        while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            let flags = rustix::rand::GetRandomFlags::empty();
+            filled += rustix::io::retry_on_intr(|| rustix::rand::getrandom(&mut *rest, flags))
+                .map_err(|errno| Error::io("get random bytes for", NAME, errno))?;
+        }
+        Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+    }
+}
+
+impl fmt::Display for StateId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where an id comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// The environment says so.
+    Environment,
+    /// A file in the user's state folder.
+    User(PathBuf),
+    /// It was derived from the machine and the user.
+    Derived,
+}
+
+/// An id, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The id.
+    pub id: StateId,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// What the user's state folder says.
+enum OfUser {
+    /// It holds an id.
+    Known(Identity),
+    /// It can hold one.
+    None(PathBuf),
+    /// There is no place for one.
+    NoPlace,
+}
+
+/// What is known of the id before anything is made.
+enum Choice {
+    /// It is settled, and may have a state already.
+    Settled(Identity),
+    /// The user's file is to be made; else the derived id serves, where there is one.
+    New(PathBuf, Option<Identity>),
+    /// There is neither a place for an id nor anything to derive it from.
+    Impossible,
+}
+
+/// Chooses the id for a workspace at `root`, whose opened `.lbx/` is `lbx`, where there is one.
+fn choose(root: BorrowedFd<'_>, lbx: Option<BorrowedFd<'_>>) -> Result<Choice, Error> {
+    if let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) {
+        return of_environment(&text).map(Choice::Settled);
+    }
+    let exists = |known: &Identity| {
+        let stat = lbx.map(|lbx| fs::stat_at(lbx, OsStr::new(known.id.as_str())));
+        stat.is_some_and(|stat| stat.is_ok_and(|stat| fs::is_folder(&stat)))
+    };
+    let of_user = of_user(root)?;
+    if let OfUser::Known(known) = &of_user
+        && exists(known)
+    {
+        return Ok(Choice::Settled(known.clone()));
+    }
+    let derived = derived().map(|id| Identity { id, origin: Origin::Derived });
+    if let Some(derived) = derived.as_ref().filter(|derived| exists(derived)) {
+        return Ok(Choice::Settled(derived.clone()));
+    }
+    Ok(match (of_user, derived) {
+        (OfUser::Known(known), _) => Choice::Settled(known),
+        (OfUser::None(folder), derived) => Choice::New(folder, derived),
+        (OfUser::NoPlace, Some(derived)) => Choice::Settled(derived),
+        (OfUser::NoPlace, None) => Choice::Impossible,
+    })
+}
+
+/// The id of this account's state in the workspace at `root`, whose opened `.lbx/` is `lbx`; nothing is
+/// made, and `None` means that there is no such state yet.
+///
+/// The user's id comes first. A derived one is kept where this workspace has a state of that name
+/// and none of the user's: it was made when there was no place for an id.
+///
+/// # Errors
+/// `invalid_request` where the environment's id has another form, `io_error` where the user's file
+/// holds something else, or the system's.
+pub fn find(root: BorrowedFd<'_>, lbx: BorrowedFd<'_>) -> Result<Option<Identity>, Error> {
+    Ok(match choose(root, Some(lbx))? {
+        Choice::Settled(known) => Some(known),
+        Choice::New(..) | Choice::Impossible => None,
+    })
+}
+
+/// The same for a state that is about to be made: the user's file is made where it is missing.
+///
+/// # Errors
+/// As [`find`], and `io_error` where there is neither a place for an id nor anything to derive it from.
+pub fn make(root: BorrowedFd<'_>, lbx: BorrowedFd<'_>) -> Result<Identity, Error> {
+    let made = match choose(root, Some(lbx))? {
+        Choice::Settled(known) => Some(known),
+        Choice::New(folder, derived) => make_file(root, &folder)?.or(derived),
+        Choice::Impossible => None,
+    };
+    made.ok_or_else(|| {
+        Error::new(
+            ErrorKind::IoError,
+            "there is no place to keep the id of lbx's state, and nothing to derive it from",
+        )
+        .suggest(format!("Set {VARIABLE} to {DIGITS} random hexadecimal digits, the same at every call."))
+    })
+}
+
+/// Where the id comes from, or will come from, and the id itself where it is known.
+///
+/// # Errors
+/// As [`make`].
+pub fn source(
+    root: BorrowedFd<'_>,
+    lbx: Option<BorrowedFd<'_>>,
+) -> Result<Option<(Origin, Option<StateId>)>, Error> {
+    Ok(match choose(root, lbx)? {
+        Choice::Settled(known) => Some((known.origin, Some(known.id))),
+        Choice::New(folder, _) => Some((Origin::User(folder.join(NAME)), None)),
+        Choice::Impossible => None,
+    })
+}
+
+/// The id that the environment names.
+fn of_environment(text: &OsStr) -> Result<Identity, Error> {
+    let id = text.to_str().and_then(StateId::parse).ok_or_else(|| {
+        Error::invalid(format!("{VARIABLE}: expected {DIGITS} hexadecimal digits in lower case"))
+            .suggest(format!("Give {VARIABLE} such an id, as `openssl rand -hex 16` makes one, or unset it."))
+    })?;
+    Ok(Identity { id, origin: Origin::Environment })
+}
+
+/// The user's state folder, by the XDG base directory specification, and the folder that must exist
+/// for it to be made.
+fn state_home() -> Option<(PathBuf, Option<PathBuf>)> {
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    if let Some(folder) = folder("XDG_STATE_HOME") {
+        return Some((folder, None));
+    }
+    let home = folder("HOME")?;
+    Some((home.join(".local/state"), Some(home)))
+}
+
+/// Whether an error means that there is no place here for this account.
+fn is_no_place(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::ACCESS
+            | Errno::PERM
+            | Errno::ROFS
+            | Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::LOOP
+            | Errno::OPNOTSUPP
+    )
+}
+
+/// What the user's state folder says, for a workspace at `root`.
+fn of_user(root: BorrowedFd<'_>) -> Result<OfUser, Error> {
+    let Some((state_home, must_exist)) = state_home() else {
+        return Ok(OfUser::NoPlace);
+    };
+    let path = state_home.join(FOLDER);
+    match open_path(&path) {
+        Ok(folder) if is_within(&folder, root) => Ok(OfUser::NoPlace),
+        Ok(folder) => match read(&folder, &path)? {
+            Some(known) => Ok(known),
+            None => Ok(OfUser::None(path)),
+        },
+        Err(Errno::NOENT) => {
+            let ancestors = state_home.ancestors().map(Path::to_owned);
+            let nearest = must_exist.map_or_else(|| ancestors.collect(), |home| vec![home]);
+            let nearest = nearest.iter().find_map(|folder| open_path(folder).ok());
+            // What lies in the workspace may have come with it.
+            Ok(match nearest.filter(|folder| !is_within(folder, root)) {
+                Some(_) => OfUser::None(path),
+                None => OfUser::NoPlace,
+            })
+        }
+        Err(errno) if is_no_place(errno) => Ok(OfUser::NoPlace),
+        Err(errno) => Err(Error::io("open", path.display().to_string(), errno)),
+    }
+}
+
+/// Opens a folder by the user's own path.
+fn open_path(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::io::retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
+}
+
+/// Whether `folder` is `root` or lies below it, whatever the paths look like.
+fn is_within(folder: &OwnedFd, root: BorrowedFd<'_>) -> bool {
+    let (Ok(root), Ok(mut stat)) = (rustix::fs::fstat(root), rustix::fs::fstat(folder)) else {
+        return true;
+    };
+    let mut at: Option<OwnedFd> = None;
+    for _ in 0..DEPTH_MAX {
+        if fs::is_same_file(&stat, &root) {
+            return true;
+        }
+        let from = at.as_ref().map_or(folder.as_fd(), AsFd::as_fd);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(parent) = fs::open_at(from, OsStr::new(".."), flags) else {
+            return true;
+        };
+        let Ok(above) = rustix::fs::fstat(&parent) else {
+            return true;
+        };
+        if fs::is_same_file(&above, &stat) {
+            return false;
+        }
+        (at, stat) = (Some(parent), above);
+    }
+    true
+}
+
+/// The id in the user's file; `None` where there is no file.
+fn read(folder: &OwnedFd, path: &Path) -> Result<Option<OfUser>, Error> {
+    let file = path.join(NAME);
+    let shown = file.display().to_string();
+    let bytes = match fs::read_at(folder.as_fd(), OsStr::new(NAME), FILE_BYTES_MAX) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Ok(None),
+        Err(source) => {
+            let errno = source.raw_os_error().map(Errno::from_raw_os_error);
+            return match errno {
+                Some(Errno::ACCESS | Errno::PERM) => Ok(Some(OfUser::NoPlace)),
+                Some(Errno::INVAL | Errno::FBIG | Errno::LOOP | Errno::ISDIR | Errno::NXIO) => {
+                    Err(no_id(&shown))
+                }
+                _ => Err(Error::io("read", shown, source)),
+            };
+        }
+    };
+    let text = std::str::from_utf8(&bytes).ok();
+    let id = text.and_then(|text| StateId::parse(text.strip_suffix('\n').unwrap_or(text)));
+    let id = id.ok_or_else(|| no_id(&shown))?;
+    Ok(Some(OfUser::Known(Identity { id, origin: Origin::User(file) })))
+}
+
+/// The refusal of a file that holds no id. It is not replaced: the state that it named would be lost
+/// without a word.
+fn no_id(shown: &str) -> Error {
+    Error::new(
+        ErrorKind::IoError,
+        format!("{shown} does not hold the id of lbx's state: {DIGITS} hexadecimal digits in a regular file"),
+    )
+    .at(shown)
+    .suggest(format!(
+        "Restore {shown}, or move it away: the next call then begins a new state, without the history, marks and trash of the old one."
+    ))
+}
+
+/// Makes the user's file with a new id, or takes what another call has made meanwhile; `None` where
+/// there is no place for it after all.
+fn make_file(root: BorrowedFd<'_>, path: &Path) -> Result<Option<Identity>, Error> {
+    let io = |errno: Errno| Error::io("make", path.display().to_string(), errno);
+    if let Err(source) = make_folders(path) {
+        let errno = source.raw_os_error().map(Errno::from_raw_os_error);
+        return match errno.filter(|errno| is_no_place(*errno)) {
+            Some(_) => Ok(None),
+            None => Err(Error::io("make", path.display().to_string(), source)),
+        };
+    }
+    let folder = match open_path(path) {
+        Ok(folder) if is_within(&folder, root) => return Ok(None),
+        Ok(folder) => folder,
+        Err(errno) if is_no_place(errno) => return Ok(None),
+        Err(errno) => return Err(io(errno)),
+    };
+    let aside = unique_name(".new");
+    match publish(&folder, &aside, &StateId::random()?) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) if is_no_place(errno) => return Ok(None),
+        Err(errno) => return Err(io(errno)),
+    }
+    match read(&folder, path)? {
+        Some(OfUser::Known(known)) => Ok(Some(known)),
+        _ => Ok(None),
+    }
+}
+
+/// Makes a folder and those above it, for this user alone.
+#[expect(clippy::disallowed_methods, reason = "the user's own state folder, which no workspace brings")]
+fn make_folders(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Writes the file whole and durable, unless there is one: of two first calls both read the same.
+fn publish(folder: &OwnedFd, aside: &str, id: &StateId) -> Result<(), Errno> {
+    let errno_of = |source: std::io::Error| source.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
+    let mut file: File = fs::create_at(folder.as_fd(), OsStr::new(aside), 0o600)?;
+    let written = file.write_all(format!("{id}\n").as_bytes()).and_then(|()| file.sync_all());
+    let named = written.map_err(errno_of).and_then(|()| give_name(folder, aside));
+    // Gone already where it was renamed.
+    let _ = fs::unlink_at(folder, aside, AtFlags::empty());
+    named?;
+    rustix::io::retry_on_intr(|| rustix::fs::fsync(folder))
+}
+
+/// Gives the file its name, in nobody's place.
+fn give_name(folder: &OwnedFd, aside: &str) -> Result<(), Errno> {
+    let rename = || rustix::fs::renameat_with(folder, aside, folder, NAME, RenameFlags::NOREPLACE);
+    match rustix::io::retry_on_intr(rename) {
+        // File systems without such a rename have links.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            rustix::io::retry_on_intr(|| rustix::fs::linkat(folder, aside, folder, NAME, AtFlags::empty()))
+        }
+        outcome => outcome,
+    }
+}
+
+/// The id by machine and user; `None` where nothing tells this machine from others.
+fn derived() -> Option<StateId> {
+    let machine = MACHINE_FILES.iter().find_map(|path| machine_id(Path::new(path)))?;
+    let uid = rustix::process::geteuid().as_raw();
+    let hex = Sha256::of(format!("lbx state\n{machine}\n{uid}\n").as_bytes()).to_hex();
+    hex.get(..DIGITS).and_then(StateId::parse)
+}
+
+/// What a file says of the machine, where that is as good as random.
+fn machine_id(path: &Path) -> Option<String> {
+    let flags = fs::READ.difference(OFlags::NOFOLLOW);
+    let open = || rustix::fs::openat(CWD, path, flags, Mode::empty());
+    let file = File::from(rustix::io::retry_on_intr(open).ok()?);
+    let bytes = fs::read_to_end(file, 0, FILE_BYTES_MAX).ok()?;
+    let text = std::str::from_utf8(&bytes).ok()?.trim();
+    let digits = text.bytes().filter(u8::is_ascii_hexdigit);
+    let is_id = digits.clone().count() >= DIGITS && digits.clone().any(|digit| digit != b'0');
+    is_id.then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_32_digits_in_lower_case() {
+        assert!(StateId::parse("0123456789abcdef0123456789abcdef").is_some());
+        for bad in
+            ["", "0123456789ABCDEF0123456789abcdef", "../../../../../../../../../../../x", "0123456789abcdef"]
+        {
+            assert!(StateId::parse(bad).is_none(), "{bad}");
+        }
+        let (one, other) = (StateId::random().unwrap(), StateId::random().unwrap());
+        assert_ne!(one, other);
+        assert_eq!(StateId::parse(one.as_str()), Some(one));
+    }
+
+    #[test]
+    fn a_machine_id_must_be_worth_something() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("machine-id");
+        for (text, is_good) in [
+            ("0123456789abcdef0123456789abcdef\n", true),
+            ("1b4e28ba-2fa1-11d2-883f-0016d3cca427\n", true),
+            ("", false),
+            ("uninitialized\n", false),
+            ("00000000000000000000000000000000\n", false),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(machine_id(&file).is_some(), is_good, "{text}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Locks: advisory (`flock`), so that they die with their holder.
+//!
+//! Nobody reads what is in a lock's file: each new holder sets its time, by which those who wait see
+//! that it goes from hand to hand. Whatever else stands in its place is set aside.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW};
+use rustix::io::Errno;
+
+use super::state::unique_name;
+use crate::engine::workspace::fs;
+
+/// Tries to get hold of a lock whose file others remove or set aside meanwhile.
+const TRIES: usize = 20;
+
+/// A held lock; dropped, it is free.
+#[derive(Debug)]
+#[must_use = "the lock is free as soon as this is dropped"]
+pub struct Lock {
+    /// The locked file; closing it unlocks.
+    _file: File,
+}
+
+/// What came of asking for a lock.
+#[derive(Debug)]
+pub enum Asked<L = Lock> {
+    /// It is held now.
+    Held(L),
+    /// Someone else has it.
+    Busy,
+}
+
+/// Takes the exclusive lock `name` in `folder`: at once, or waiting while it goes from holder to holder
+/// and none keeps it longer than `patience`. Its file is made with `mode` where it is missing.
+///
+/// # Errors
+/// The system's.
+pub fn take(
+    folder: BorrowedFd<'_>,
+    name: &str,
+    mode: u32,
+    patience: Option<Duration>,
+) -> std::io::Result<Asked> {
+    let name = OsStr::new(name);
+    for _ in 0..TRIES {
+        let Asked::Held(file) = hold(open(folder, name, mode)?, patience)? else {
+            return Ok(Asked::Busy);
+        };
+        // Where the file has lost its name meanwhile, others lock another one.
+        let stat = rustix::fs::fstat(&file)?;
+        if fs::stat_at(folder, name).is_ok_and(|named| fs::is_same_file(&named, &stat)) {
+            touch(&file, &stat);
+            return Ok(Asked::Held(Lock { _file: file }));
+        }
+    }
+    Err(Errno::AGAIN.into())
+}
+
+/// Takes the exclusive lock of an opened file: at once, or as [`take`] waits. It is free as soon as the
+/// file is closed.
+///
+/// # Errors
+/// The system's.
+pub fn hold(file: File, patience: Option<Duration>) -> std::io::Result<Asked<File>> {
+    let held = match fs2::FileExt::try_lock_exclusive(&file) {
+        Ok(()) => Some(file),
+        Err(source) if is_contended(&source) => match patience {
+            Some(patience) => wait_for(&file, patience)?,
+            None => None,
+        },
+        Err(source) => return Err(source),
+    };
+    Ok(held.map_or(Asked::Busy, Asked::Held))
+}
+
+/// Shows those who wait that the lock has another holder.
+fn touch(file: &File, stat: &Stat) {
+    // A file with other names is someone else's too, and its time is nobody's business here.
+    if stat.st_nlink != 1 {
+        return;
+    }
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    // Another account's file keeps its time: those who wait then give up earlier than they had to.
+    let _ = rustix::fs::futimens(file, &Timestamps { last_access: now, last_modification: now });
+}
+
+/// Opens a lock's file, made where it is missing; read-only where this account may not write it.
+fn open(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<File, Errno> {
+    for _ in 0..TRIES {
+        match fs::stat_at(folder, name) {
+            Ok(stat) if !fs::is_regular(&stat) => {
+                set_aside(folder, name)?;
+                continue;
+            }
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+        match open_or_make(folder, name, mode) {
+            Ok(file) if rustix::fs::fstat(&file).is_ok_and(|stat| fs::is_regular(&stat)) => return Ok(file),
+            // Something else came in between: look again.
+            Ok(_) | Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::NODEV | Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Opens what stands there, or makes it.
+fn open_or_make(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<File, Errno> {
+    let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let open = |flags| {
+        rustix::io::retry_on_intr(|| rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(mode)))
+    };
+    match open(flags | OFlags::RDWR | OFlags::CREATE) {
+        Err(Errno::ACCESS | Errno::ROFS | Errno::PERM) => open(flags | OFlags::RDONLY),
+        opened => opened,
+    }
+    .map(File::from)
+}
+
+/// Gives whatever stands in a lock's place another name.
+///
+/// The folder is locked meanwhile: else one call could set aside the lock that another has just made
+/// and holds.
+fn set_aside(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
+    let locked = fs::open_at(folder, OsStr::new("."), fs::FOLDER)?;
+    rustix::io::retry_on_intr(|| rustix::fs::flock(&locked, FlockOperation::LockExclusive))?;
+    match fs::stat_at(locked.as_fd(), name) {
+        Ok(stat) if !fs::is_regular(&stat) => {
+            let aside = unique_name(&format!("{}.aside", name.to_string_lossy()));
+            fs::rename_at(&locked, name, &locked, aside)
+        }
+        Ok(_) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Waits for a lock in a thread of its own, for as long as it goes from holder to holder; `None`
+/// where one kept it too long.
+fn wait_for(file: &File, patience: Duration) -> std::io::Result<Option<File>> {
+    let waiting = file.try_clone()?;
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::Builder::new().spawn(move || {
+        let locked = loop {
+            match fs2::FileExt::lock_exclusive(&waiting) {
+                Err(source) if source.kind() == std::io::ErrorKind::Interrupted => {}
+                outcome => break outcome,
+            }
+        };
+        // Where nobody waits any more, the file is closed here, and so the lock is free.
+        let _ = sender.send(locked.map(|()| waiting));
+    })?;
+    let mut seen = rustix::fs::fstat(file)?;
+    loop {
+        if let Ok(locked) = receiver.recv_timeout(patience) {
+            return locked.map(Some);
+        }
+        let now = rustix::fs::fstat(file)?;
+        if (now.st_mtime, now.st_mtime_nsec) == (seen.st_mtime, seen.st_mtime_nsec) {
+            return Ok(None);
+        }
+        seen = now;
+    }
+}
+
+/// Whether a lock is merely held by someone else.
+fn is_contended(source: &std::io::Error) -> bool {
+    source.raw_os_error() == fs2::lock_contended_error().raw_os_error()
+        || source.kind() == std::io::ErrorKind::Interrupted
+}

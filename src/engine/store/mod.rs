@@ -1,0 +1,10 @@
+//! The store: everything that lbx remembers in `.lbx/ID/`, and what each kind of file there is for.
+
+pub mod audit;
+pub mod backup;
+pub mod gc;
+pub mod id;
+pub mod lock;
+pub mod session;
+pub mod state;
+pub mod trash;

@@ -1,0 +1,383 @@
+//! `.lbx/`: everything that lbx remembers, reached from opened folders only.
+//!
+//! The state of one account is `.lbx/ID/`, which nobody who prepares a workspace can name ([`id`]).
+//! Nothing else in `.lbx/` is looked at but the policy and the workspace's lock.
+
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, Mode};
+use rustix::io::Errno;
+
+use super::lock::Asked;
+pub use super::lock::Lock;
+use super::{id, lock};
+use crate::engine::change::stage;
+use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::error::{Error, ErrorKind};
+
+/// The folder at the workspace root.
+pub const STATE_FOLDER: &str = ".lbx";
+/// The lock that every change in the workspace holds, whoever makes it.
+const WORKSPACE_LOCK: &str = "lock";
+/// The file that tells git what not to see.
+const IGNORE_NAME: &str = ".gitignore";
+/// Keeps the state out of git, save for the policy that a team may want to share.
+const IGNORE_FILE: &[u8] = b"# lbx keeps its own state here.\n*\n!/config.toml\n";
+
+/// The opened state of this account in a workspace.
+#[derive(Debug)]
+pub struct State {
+    /// `.lbx/`, which other accounts use too.
+    shared: OwnedFd,
+    /// The state's own folder in it.
+    folder: OwnedFd,
+    /// The same, from the workspace root.
+    path: WorkspacePath,
+    /// How long one holder may keep a lock before those who wait give up.
+    lock_wait: Duration,
+    /// Folders that got a new one in this call, which is not durable yet.
+    grown: RefCell<Vec<OwnedFd>>,
+}
+
+impl State {
+    /// Opens the state of this account; `None` where there is none yet.
+    ///
+    /// # Errors
+    /// `not_a_directory` where something else has its name, or the system's.
+    pub fn find(workspace: &Workspace) -> Result<Option<Self>, Error> {
+        let Some(shared) = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)? else {
+            return Ok(None);
+        };
+        let Some(known) = id::find(workspace.root_fd(), shared.as_fd())? else {
+            return Ok(None);
+        };
+        Self::opened(workspace, shared, &known.id)
+    }
+
+    /// Opens the state of this account, and makes it where there is none.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn open(workspace: &Workspace) -> Result<Self, Error> {
+        if let Some(state) = Self::find(workspace)? {
+            state.keep_from_git()?;
+            return Ok(state);
+        }
+        let make = |errno| Error::io("make", STATE_FOLDER, errno);
+        let missing = || make(Errno::NOENT);
+        let is_new = make_folder(workspace.root_fd(), OsStr::new(STATE_FOLDER), 0o777).map_err(make)?;
+        let shared = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)?.ok_or_else(missing)?;
+        let new = id::make(workspace.root_fd(), shared.as_fd())?;
+        clear_for_folder(shared.as_fd(), OsStr::new(new.id.as_str())).map_err(make)?;
+        make_folder(shared.as_fd(), OsStr::new(new.id.as_str()), 0o700).map_err(make)?;
+        let state = Self::opened(workspace, shared, &new.id)?.ok_or_else(missing)?;
+        if is_new {
+            state.has_grown(workspace.root_fd());
+        }
+        state.has_grown(state.shared.as_fd());
+        state.keep_from_git()?;
+        Ok(state)
+    }
+
+    /// Opens the state `id` in the opened `.lbx/`, if it is there.
+    fn opened(workspace: &Workspace, shared: OwnedFd, id: &id::StateId) -> Result<Option<Self>, Error> {
+        let folder = match fs::open_at(shared.as_fd(), OsStr::new(id.as_str()), fs::FOLDER) {
+            Ok(folder) => folder,
+            // Something else in its place is no state; whoever begins one sets it aside.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+            Err(errno) => return Err(Error::io("open", shown(id.as_str()), errno)),
+        };
+        let path = WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(id.as_str().as_ref());
+        let lock_wait = workspace.lock_wait();
+        Ok(Some(Self { shared, folder, path, lock_wait, grown: RefCell::default() }))
+    }
+
+    /// Where the id of this account's state comes from, or will come from, and the id itself where it is
+    /// known; `None` where there can be none.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn source(workspace: &Workspace) -> Result<Option<(id::Origin, Option<id::StateId>)>, Error> {
+        let shared = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)?;
+        id::source(workspace.root_fd(), shared.as_ref().map(AsFd::as_fd))
+    }
+
+    /// Where the state is, from the workspace root.
+    #[must_use]
+    pub fn path(&self) -> &WorkspacePath {
+        &self.path
+    }
+
+    /// Where something of the state is, from the workspace root.
+    #[must_use]
+    pub fn path_of(&self, below: &str) -> WorkspacePath {
+        below.split('/').fold(self.path.clone(), |path, name| path.join(name.as_ref()))
+    }
+
+    /// Something of the state as messages name it.
+    #[must_use]
+    pub fn shown(&self, below: &str) -> String {
+        self.path_of(below).to_string()
+    }
+
+    /// Writes the file that keeps the state out of git, where it is missing or says anything else: one
+    /// that came with a clone could have the backups of secrets committed.
+    fn keep_from_git(&self) -> Result<(), Error> {
+        let name = OsStr::new(IGNORE_NAME);
+        let is_right = || {
+            let found = fs::read_at(self.shared.as_fd(), name, IGNORE_FILE.len() as u64);
+            found.is_ok_and(|bytes| bytes.is_some_and(|bytes| bytes == IGNORE_FILE))
+        };
+        if is_right() {
+            return Ok(());
+        }
+        if fs::stat_at(self.shared.as_fd(), name).is_ok_and(|stat| fs::is_folder(&stat)) {
+            fs::rename_at(&self.shared, name, &self.shared, unique_name("gitignore.aside"))
+                .map_err(|errno| Error::io("set aside", shown(IGNORE_NAME), errno))?;
+        }
+        // Not in the staging folder, which another call may be sweeping: this one has no lock yet.
+        let aside = unique_name(".tmp-gitignore");
+        replace_by_way_of(self.fd(), &aside, self.shared.as_fd(), name, IGNORE_FILE, 0o666)
+    }
+
+    /// Notes that a folder got a new one.
+    fn has_grown(&self, folder: BorrowedFd<'_>) {
+        if let Ok(folder) = fs::open_at(folder, OsStr::new("."), fs::FOLDER) {
+            self.grown.borrow_mut().push(folder);
+        }
+    }
+
+    /// The folders that got new ones in this call: until they are synced, those may be lost with all
+    /// that is in them.
+    #[must_use]
+    pub fn take_grown(&self) -> Vec<OwnedFd> {
+        self.grown.take()
+    }
+
+    /// The folder, for calls relative to it.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+
+    /// The folder of that path below it, if there is one; what is no folder of its own counts as none.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn find_folder(&self, path: &str) -> Result<Option<OwnedFd>, Error> {
+        let Some(path) = WorkspacePath::new(path.as_ref()) else {
+            return Err(Error::internal(format!("{path} is no folder of the state")));
+        };
+        match fs::open_beneath(self.fd(), &path, fs::FOLDER) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            Err(errno) => Err(Error::io("open", self.shown(&path.to_string()), errno)),
+        }
+    }
+
+    /// The folder of that path below it, made where it is missing; for this user's eyes alone. What
+    /// stands there and is no folder gets another name.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn folder(&self, path: &str) -> Result<OwnedFd, Error> {
+        if let Some(folder) = self.find_folder(path)? {
+            return Ok(folder);
+        }
+        let mut made = String::new();
+        for name in path.split('/') {
+            let parent = if made.is_empty() { None } else { self.find_folder(&made)? };
+            let parent = parent.as_ref().map_or(self.fd(), AsFd::as_fd);
+            let is_new = clear_for_folder(parent, OsStr::new(name))
+                .and_then(|()| make_folder(parent, OsStr::new(name), 0o700));
+            if is_new.map_err(|errno| Error::io("make", self.shown(path), errno))? {
+                self.has_grown(parent);
+            }
+            made = if made.is_empty() { name.to_owned() } else { format!("{made}/{name}") };
+        }
+        self.find_folder(path)?
+            .ok_or_else(|| Error::io("open", self.shown(path), std::io::Error::from(Errno::NOENT)))
+    }
+
+    /// Replaces a small file at once: whoever reads it sees the old bytes or the new.
+    ///
+    /// The new bytes wait under the name `aside` in the staging folder, where the next change
+    /// removes what a dead call left.
+    ///
+    /// # Errors
+    /// What the system says; then nothing has changed.
+    pub fn replace(
+        &self,
+        folder: BorrowedFd<'_>,
+        name: &OsStr,
+        bytes: &[u8],
+        aside: &str,
+    ) -> Result<(), Error> {
+        let staging = self.folder(stage::FOLDER)?;
+        replace_by_way_of(staging.as_fd(), aside, folder, name, bytes, 0o600)
+    }
+
+    /// Takes the exclusive lock `name` in `folder` if it is free at once.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn try_lock(&self, folder: BorrowedFd<'_>, name: &str) -> Result<Option<Lock>, Error> {
+        match lock::take(folder, name, 0o600, None) {
+            Ok(Asked::Held(lock)) => Ok(Some(lock)),
+            Ok(Asked::Busy) => Ok(None),
+            Err(source) => Err(Error::io(&format!("lock {name} in"), STATE_FOLDER, source)),
+        }
+    }
+
+    /// Takes the exclusive lock `name` in `folder`, that of `what`, waiting until it is free.
+    ///
+    /// The lock is advisory (`flock`) and dies with its holder. It is handed on in the order of
+    /// waiting, so a long queue is no reason to give up; one holder that keeps it for too long is
+    /// (10 s, unless the policy says otherwise).
+    ///
+    /// # Errors
+    /// `lock_timeout`, or the system's.
+    pub fn lock(&self, folder: BorrowedFd<'_>, name: &str, what: &str) -> Result<Lock, Error> {
+        self.wait_for((folder, name), 0o600, what)
+    }
+
+    /// Takes the lock that every change in the workspace holds, whichever account makes it.
+    ///
+    /// # Errors
+    /// As [`Self::lock`].
+    pub fn lock_workspace(&self) -> Result<Lock, Error> {
+        self.wait_for((self.shared.as_fd(), WORKSPACE_LOCK), 0o666, "the workspace")
+    }
+
+    /// Takes the same lock if it is free at once.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn try_lock_workspace(&self) -> Result<Option<Lock>, Error> {
+        match lock::take(self.shared.as_fd(), WORKSPACE_LOCK, 0o666, None) {
+            Ok(Asked::Held(lock)) => Ok(Some(lock)),
+            Ok(Asked::Busy) => Ok(None),
+            Err(source) => Err(Error::io("lock", shown(WORKSPACE_LOCK), source)),
+        }
+    }
+
+    /// Takes the lock of `what`, whose file gets `mode` less the umask.
+    fn wait_for(&self, (folder, name): (BorrowedFd<'_>, &str), mode: u32, what: &str) -> Result<Lock, Error> {
+        match lock::take(folder, name, mode, Some(self.lock_wait)) {
+            Ok(Asked::Held(lock)) => Ok(lock),
+            Ok(Asked::Busy) => Err(Error::new(
+                ErrorKind::LockTimeout,
+                format!("another lbx call held the lock of {what} for {} s", self.lock_wait.as_secs()),
+            )),
+            Err(source) => Err(Error::io(&format!("lock {name} in"), STATE_FOLDER, source)),
+        }
+    }
+}
+
+/// Replaces a file at once, whose new bytes wait under the name `aside` in another folder meanwhile.
+fn replace_by_way_of(
+    waiting: BorrowedFd<'_>,
+    aside: &str,
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+    bytes: &[u8],
+    mode: u32,
+) -> Result<(), Error> {
+    let written = fs::create_at(waiting, OsStr::new(aside), mode)
+        .map_err(std::io::Error::from)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| Ok(fs::rename_at(waiting, aside, folder, name)?));
+    written.map_err(|source| {
+        // The temporary file is of no use to anyone; that it could not be removed changes nothing.
+        let _ = fs::unlink_at(waiting, aside, AtFlags::empty());
+        Error::io(&format!("write {} in", name.to_string_lossy()), STATE_FOLDER, source)
+    })
+}
+
+/// Opens a folder of lbx's own; `None` where there is none yet.
+fn open_own(parent: BorrowedFd<'_>, name: &str, shown: &str) -> Result<Option<OwnedFd>, Error> {
+    match fs::open_at(parent, OsStr::new(name), fs::FOLDER) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(Errno::NOTDIR | Errno::LOOP) => Err(Error::new(
+            ErrorKind::NotADirectory,
+            format!("{shown} is not a folder, so lbx cannot keep its state there"),
+        )
+        .at(shown)
+        .suggest(format!("Rename {shown} (a file or a symlink), and repeat the call."))),
+        Err(errno) => Err(Error::io("open", shown, errno)),
+    }
+}
+
+/// Where something of a state is, from the workspace root; in a dry run there may be none, and nothing
+/// will stand there.
+#[must_use]
+pub fn path_in(state: Option<&State>, below: &str) -> WorkspacePath {
+    state.map_or_else(
+        || WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(below.as_ref()),
+        |state| state.path_of(below),
+    )
+}
+
+/// Gives another name to what stands in the place of a folder of the state and is none.
+fn clear_for_folder(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
+    match fs::stat_at(parent, name) {
+        Ok(stat) if !fs::is_folder(&stat) => {
+            let aside = unique_name(&format!(".tmp-{}", name.to_string_lossy()));
+            match fs::rename_at(parent, name, parent, aside) {
+                // Another call was faster.
+                Err(Errno::NOENT) => Ok(()),
+                outcome => outcome,
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes a folder, where there is none yet; whether there was none.
+///
+/// # Errors
+/// What the system says.
+pub fn make_folder(parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<bool, Errno> {
+    match rustix::io::retry_on_intr(|| rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode))) {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// A name that no other call uses: the process, a counter and the clock.
+#[must_use]
+pub fn unique_name(prefix: &str) -> String {
+    static NAMES: AtomicU64 = AtomicU64::new(0);
+    let nanos = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos() & 0xffff_ffff_ffff);
+    let count = NAMES.fetch_add(1, Ordering::Relaxed);
+    format!("{prefix}-{nanos:012x}-{:x}-{count:x}", std::process::id())
+}
+
+/// Whether a name is one that [`unique_name`] makes, after its prefix.
+#[must_use]
+pub fn is_unique(name: &str) -> bool {
+    let is_hex = |part: &str| {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        (1..=16).contains(&part.len()) && part.bytes().all(is_digit)
+    };
+    let parts: Vec<&str> = name.split('-').collect();
+    parts.len() == 3
+        && parts.iter().all(|part| is_hex(part))
+        && parts.first().is_some_and(|nanos| nanos.len() == 12)
+}
+
+/// What lies in `.lbx/` itself as messages name it.
+fn shown(name: &str) -> String {
+    format!("{STATE_FOLDER}/{name}")
+}

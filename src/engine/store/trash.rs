@@ -1,0 +1,148 @@
+//! The trash: what was deleted, whole, with its modes, links and times.
+//!
+//! An entry is `trash/ID/` in the state with what was deleted as `content` and its description as
+//! `entry.json`. Deleting and restoring are renames, so nothing of the files' identity is lost.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use serde::{Deserialize, Serialize};
+
+use super::session::SessionId;
+use super::state::{State, is_unique, path_in, unique_name};
+use crate::engine::journal::names_in;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::removal;
+use crate::engine::workspace::removal::Removed;
+use crate::error::Error;
+
+/// The folder below the state folder.
+pub const FOLDER: &str = "trash";
+/// The name of what was deleted, in its entry.
+const CONTENT: &str = "content";
+/// The name of its description.
+pub const DESCRIPTION: &str = "entry.json";
+/// How the name of an entry begins that is being removed for good.
+const PURGED_PREFIX: &str = ".purged-";
+/// Size of a description.
+const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
+/// Version of a description that this code writes.
+const VERSION: u32 = 1;
+
+/// What was deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrashEntry {
+    /// Version of the format.
+    version: u32,
+    /// Its name in the trash.
+    pub id: String,
+    /// Where it was.
+    pub path: WorkspacePath,
+    /// Who deleted it.
+    pub session: String,
+    /// When, seconds since 1970.
+    pub time: u64,
+    /// Files in it.
+    pub files: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+}
+
+impl TrashEntry {
+    /// An entry for something that is about to be deleted.
+    #[must_use]
+    pub fn new(path: WorkspacePath, session: &str, time: u64, is_folder: bool) -> Self {
+        let id = unique_name("t").replace("t-", "");
+        Self { version: VERSION, id, path, session: session.to_owned(), time, files: 0, bytes: 0, is_folder }
+    }
+
+    /// Where what was deleted is kept.
+    #[must_use]
+    pub fn content(&self, state: Option<&State>) -> WorkspacePath {
+        path_in(state, FOLDER).join(self.id.as_ref()).join(CONTENT.as_ref())
+    }
+
+    /// Where its description is kept.
+    #[must_use]
+    pub fn description(&self, state: &State) -> WorkspacePath {
+        state.path_of(FOLDER).join(self.id.as_ref()).join(DESCRIPTION.as_ref())
+    }
+}
+
+/// What is in the trash, the newest first.
+///
+/// # Errors
+/// What the system says.
+pub fn list(state: &State) -> Result<Vec<TrashEntry>, Error> {
+    let Some(trash) = state.find_folder(FOLDER)? else {
+        return Ok(Vec::new());
+    };
+    let mut entries: Vec<TrashEntry> =
+        names_in(&trash)?.iter().filter(|id| is_unique(id)).filter_map(|id| entry(&trash, id)).collect();
+    entries.sort_by(|one, other| (other.time, &other.id).cmp(&(one.time, &one.id)));
+    Ok(entries)
+}
+
+/// The entry `id`, if it is whole, of a version that this code knows, and still holds something.
+fn entry(trash: &OwnedFd, id: &str) -> Option<TrashEntry> {
+    let folder = fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER).ok()?;
+    fs::stat_at(folder.as_fd(), OsStr::new(CONTENT)).ok()?;
+    let bytes = fs::read_at(folder.as_fd(), DESCRIPTION.as_ref(), DESCRIPTION_BYTES_MAX).ok()??;
+    let entry: TrashEntry = serde_json::from_slice(&bytes).ok()?;
+    (entry.id == id && entry.version <= VERSION && entry.session.parse::<SessionId>().is_ok())
+        .then_some(entry)
+}
+
+/// Whether anything is in the entry `id` that a newer version might know better than this one.
+///
+/// # Errors
+/// What the system says.
+pub fn has_content(state: &State, id: &str) -> Result<bool, Error> {
+    let Some(trash) = state.find_folder(FOLDER)?.filter(|_| !id.starts_with(PURGED_PREFIX)) else {
+        return Ok(false);
+    };
+    let folder = fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER);
+    Ok(folder.is_ok_and(|folder| fs::stat_at(folder.as_fd(), OsStr::new(CONTENT)).is_ok()))
+}
+
+/// The names of entries that a purge could not remove as a whole.
+///
+/// # Errors
+/// What the system says.
+pub fn half_purged(state: &State) -> Result<Vec<String>, Error> {
+    let Some(trash) = state.find_folder(FOLDER)? else {
+        return Ok(Vec::new());
+    };
+    let mut names = names_in(&trash)?;
+    names.retain(|name| name.strip_prefix(PURGED_PREFIX).is_some_and(is_unique));
+    Ok(names)
+}
+
+/// Removes the entry `id` for good.
+///
+/// What it answers counts what was deleted. It gets another name first: what is left of it, where the call is killed or something is mounted in
+/// it, is not what was deleted, and nobody is to restore it.
+///
+/// # Errors
+/// What the system says.
+pub fn purge(state: &State, id: &str) -> Result<Removed, Error> {
+    let Some(trash) = state.find_folder(FOLDER)? else {
+        return Ok(Removed::default());
+    };
+    let purged = format!("{PURGED_PREFIX}{id}");
+    let is_renamed = is_unique(id) && fs::rename_at(&trash, id, &trash, &purged).is_ok();
+    let name = if is_renamed { purged.as_str() } else { id };
+    let mut removed = match fs::open_at(trash.as_fd(), OsStr::new(name), fs::FOLDER) {
+        Ok(folder) => removal::remove(folder.as_fd(), OsStr::new(CONTENT)),
+        Err(_) => Removed::default(),
+    };
+    // What lbx itself kept with it does not count.
+    if !removed.is_partial {
+        let rest = removal::remove(trash.as_fd(), OsStr::new(name));
+        (removed.is_partial, removed.left) = (rest.is_partial, rest.left);
+    }
+    Ok(removed)
+}

@@ -1,0 +1,237 @@
+//! The workspace: one root folder, opened once; every file is reached from it.
+
+pub mod fs;
+pub mod hashed;
+pub mod near;
+pub mod open_files;
+pub mod path;
+pub mod protect;
+pub mod removal;
+pub mod resolve;
+pub mod rule_bounds;
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::error::{Error, ErrorKind};
+use path::WorkspacePath;
+use protect::folders::is_work_tree;
+use protect::protected_component;
+use protect::repository::is_repository;
+use resolve::Place;
+
+/// How long one holder may keep a lock, where nobody says.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+/// Names in a folder that make it a workspace root.
+const ROOT_MARKS: [&str; 2] = [".lbx", ".git"];
+
+/// One root folder, and where relative paths count from.
+#[derive(Debug)]
+pub struct Workspace {
+    /// Canonical absolute path of the root, for messages and for programs that want a path.
+    root: PathBuf,
+    /// The root itself; every file is opened from here.
+    root_fd: OwnedFd,
+    /// Where relative paths count from.
+    base: WorkspacePath,
+    /// How long one holder may keep a lock before those who wait give up.
+    lock_wait: Duration,
+}
+
+impl Workspace {
+    /// The workspace at `explicit`, else at the nearest ancestor of `current` with `.lbx` or
+    /// `.git`, else at `current`. Relative paths count from `current` where it lies inside.
+    ///
+    /// # Errors
+    /// `not_found` or `not_a_directory` where `explicit` is no folder, `protected_path` where the root
+    /// would lie in the state of git or lbx.
+    #[expect(clippy::disallowed_methods, reason = "where the caller stands, to count relative paths from")]
+    pub fn discover(explicit: Option<&Path>, current: &Path) -> Result<Self, Error> {
+        let root = match explicit {
+            Some(path) => current.join(path),
+            None => nearest_root(current).unwrap_or(current).to_owned(),
+        };
+        let mut workspace = Self::open(&root)?;
+        workspace.base = std::fs::canonicalize(current)
+            .ok()
+            .and_then(|current| WorkspacePath::new(current.strip_prefix(&workspace.root).ok()?))
+            .unwrap_or_default();
+        Ok(workspace)
+    }
+
+    /// The workspace whose root is `root`; relative paths count from the root.
+    ///
+    /// # Errors
+    /// `not_found` or `not_a_directory` where it is no folder, `protected_path` where it lies in the
+    /// state of git or lbx.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the root as the caller names it; all else is reached beneath it"
+    )]
+    pub fn open(root: &Path) -> Result<Self, Error> {
+        let shown = root.display().to_string();
+        let open_error = |source: std::io::Error| {
+            Error::io("open the workspace", shown.clone(), source)
+                .suggest("Name an existing folder with --workspace (or LBX_WORKSPACE).")
+        };
+        let root = std::fs::canonicalize(root).map_err(open_error)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root_fd = rustix::io::retry_on_intr(|| rustix::fs::open(&root, flags, Mode::empty()))
+            .map_err(|errno| open_error(errno.into()))?;
+        must_be_outside_git(&root)?;
+        Ok(Self { root, root_fd, base: WorkspacePath::root(), lock_wait: LOCK_WAIT })
+    }
+
+    /// The canonical absolute path of the root.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The opened root, for calls relative to it.
+    #[must_use]
+    pub fn root_fd(&self) -> BorrowedFd<'_> {
+        self.root_fd.as_fd()
+    }
+
+    /// How long one holder may keep a lock before those who wait give up.
+    #[must_use]
+    pub fn lock_wait(&self) -> Duration {
+        self.lock_wait
+    }
+
+    /// Says how long one holder may keep a lock.
+    pub fn set_lock_wait(&mut self, lock_wait: Duration) {
+        self.lock_wait = lock_wait;
+    }
+
+    /// Where relative paths count from.
+    #[must_use]
+    pub fn base(&self) -> &WorkspacePath {
+        &self.base
+    }
+
+    /// `path` as answers show it: from where relative paths count, lossily where it is not UTF-8.
+    #[must_use]
+    pub fn shown(&self, path: &WorkspacePath) -> String {
+        path.relative_to(&self.base).to_string_lossy().into_owned()
+    }
+
+    /// Opens a place for reading, if it is a regular file; never blocks.
+    ///
+    /// # Errors
+    /// `not_found` (with near names), `is_a_directory`, `not_a_regular_file`, or the system's.
+    pub fn open_file(&self, place: &Place) -> Result<(File, Stat), Error> {
+        let Some(stat) = place.stat() else {
+            return Err(self.not_found(place));
+        };
+        must_be_regular(stat, place.shown())?;
+        self.open_regular(place.path(), place.shown())
+    }
+
+    /// Opens a path below the root for reading, through no symlink, if it is a regular file.
+    ///
+    /// # Errors
+    /// As [`Self::open_file`], without near names.
+    pub fn open_regular(&self, path: &WorkspacePath, shown: &str) -> Result<(File, Stat), Error> {
+        let fd = fs::open_beneath(self.root_fd(), path, fs::READ)
+            .map_err(|errno| Error::io("open", shown, errno))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|errno| Error::io("look at", shown, errno))?;
+        must_be_regular(&stat, shown)?;
+        Ok((File::from(fd), stat))
+    }
+
+    /// Opens a folder below the root for listing or syncing, through no symlink.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open_folder(&self, path: &WorkspacePath) -> Result<OwnedFd, Error> {
+        fs::open_beneath(self.root_fd(), path, fs::FOLDER)
+            .map_err(|errno| Error::io("open the folder", self.shown(path), errno))
+    }
+
+    /// Opens the folder at a canonical path, where there is one: not where a file or symlink stands
+    /// in its place or on the way to it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn find_folder(&self, path: &WorkspacePath) -> Result<Option<OwnedFd>, Error> {
+        match fs::open_beneath(self.root_fd(), path, fs::FOLDER) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            Err(errno) => Err(Error::io("open the folder", self.shown(path), errno)),
+        }
+    }
+}
+
+/// Refuses a root in the state of git or lbx: there no file tool writes. `root` is canonical.
+fn must_be_outside_git(root: &Path) -> Result<(), Error> {
+    let error = |why: String| {
+        Err(Error::new(
+            ErrorKind::ProtectedPath,
+            format!("{} cannot be the workspace: {why}", root.display()),
+        )
+        .at(root.display().to_string())
+        .suggest("Name the folder of the files themselves with --workspace (or LBX_WORKSPACE)."))
+    };
+    if let Some(name) = protected_component(root) {
+        return error(format!("it lies in {}, which no file tool writes", name.display()));
+    }
+    for folder in root.ancestors() {
+        let Ok(opened) = rustix::fs::open(folder, fs::LOOK | OFlags::DIRECTORY, Mode::empty()) else {
+            continue;
+        };
+        if is_repository(opened.as_fd()) {
+            return error(format!("git uses {} as a repository", folder.display()));
+        }
+        // A work tree begins here, perhaps one that lies beside the files of its own repository.
+        if is_work_tree(opened.as_fd()) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The nearest folder from `current` upwards that is marked as a root.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only whether a mark is there: the root is found before it can be opened"
+)]
+fn nearest_root(current: &Path) -> Option<&Path> {
+    current
+        .ancestors()
+        .find(|folder| ROOT_MARKS.iter().any(|mark| std::fs::symlink_metadata(folder.join(mark)).is_ok()))
+}
+
+/// Refuses whatever is not a regular file.
+fn must_be_regular(stat: &Stat, shown: &str) -> Result<(), Error> {
+    if fs::is_regular(stat) {
+        return Ok(());
+    }
+    Err(if fs::is_folder(stat) {
+        Error::new(ErrorKind::IsADirectory, format!("{shown} is a directory"))
+    } else {
+        Error::new(
+            ErrorKind::NotARegularFile,
+            format!("{shown} is a {}, not a regular file", type_name(stat)),
+        )
+    }
+    .at(shown))
+}
+
+/// What to call something that is neither file nor folder.
+fn type_name(stat: &Stat) -> &'static str {
+    use rustix::fs::FileType;
+    match fs::type_of(stat) {
+        FileType::Fifo => "FIFO",
+        FileType::Socket => "socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "device",
+        FileType::Symlink => "symlink",
+        _ => "special file",
+    }
+}

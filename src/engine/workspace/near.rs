@@ -1,0 +1,104 @@
+//! The names that a caller may have meant.
+
+use std::path::Path;
+
+use super::Workspace;
+use super::path::WorkspacePath;
+use super::resolve::Place;
+use crate::error::{Error, ErrorKind};
+
+/// Near names in an answer.
+const NEAR_MAX: usize = 3;
+/// Files looked at in search of the same name elsewhere: about 20 ms on a warm disk.
+const FILES_LOOKED_AT_MAX: usize = 20_000;
+/// How alike two names must be, 0 to 1.
+const LIKENESS_MIN: f32 = 0.6;
+
+impl Workspace {
+    /// `not_found` for a place where nothing stands, with up to three near paths.
+    #[must_use]
+    pub fn not_found(&self, place: &Place) -> Error {
+        let near = self.near(place.path());
+        let error =
+            Error::new(ErrorKind::NotFound, format!("no such file: {}", place.shown())).at(place.shown());
+        match near.as_slice() {
+            [] => error,
+            // A question and no order: a guess may be a file that nobody meant.
+            near_ones => {
+                error.suggest(format!("Did you mean {}?", near_ones.join(", "))).detail("near", near)
+            }
+        }
+    }
+
+    /// Up to three paths like `missing`: in its own folder, else of the same name elsewhere.
+    fn near(&self, missing: &WorkspacePath) -> Vec<String> {
+        let Some(name) = missing.name().and_then(|name| name.to_str()) else {
+            return Vec::new();
+        };
+        let mut near = Vec::new();
+        if let Some(folder) = missing.parent() {
+            let siblings = self.siblings(&folder);
+            let names: Vec<&str> = siblings.iter().map(String::as_str).collect();
+            near = similar_names(name, &names)
+                .into_iter()
+                .map(|sibling| self.shown(&folder.join(std::ffi::OsStr::new(&sibling))))
+                .collect();
+        }
+        for path in self.of_the_same_name(missing, name) {
+            if near.len() < NEAR_MAX && !near.contains(&path) {
+                near.push(path);
+            }
+        }
+        near
+    }
+
+    /// The names in a folder.
+    fn siblings(&self, folder: &WorkspacePath) -> Vec<String> {
+        let Ok(opened) = self.open_folder(folder) else {
+            return Vec::new();
+        };
+        let Ok(entries) = rustix::fs::Dir::new(opened) else {
+            return Vec::new();
+        };
+        entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned))
+            .filter(|name| name != "." && name != ".." && name != ".git" && name != ".lbx")
+            .take(FILES_LOOKED_AT_MAX)
+            .collect()
+    }
+
+    /// Files that git does not ignore and that end in the same components, the most alike first.
+    fn of_the_same_name(&self, missing: &WorkspacePath, name: &str) -> Vec<String> {
+        let mut found: Vec<(usize, WorkspacePath)> = ignore::WalkBuilder::new(self.root())
+            .build()
+            .take(FILES_LOOKED_AT_MAX)
+            .flatten()
+            .filter(|entry| entry.file_name().eq_ignore_ascii_case(name))
+            .filter_map(|entry| WorkspacePath::new(entry.path().strip_prefix(self.root()).ok()?))
+            .map(|path| (shared_ending(path.as_path(), missing.as_path()), path))
+            .collect();
+        found.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+        found.into_iter().take(NEAR_MAX).map(|(_, path)| self.shown(&path)).collect()
+    }
+}
+
+/// How many components two paths share at their ends.
+fn shared_ending(one: &Path, other: &Path) -> usize {
+    one.iter().rev().zip(other.iter().rev()).take_while(|(mine, theirs)| mine == theirs).count()
+}
+
+/// Names like `name`: the same but for case first, then the most alike.
+fn similar_names(name: &str, candidates: &[&str]) -> Vec<String> {
+    let mut near: Vec<String> = candidates
+        .iter()
+        .filter(|candidate| candidate.eq_ignore_ascii_case(name))
+        .map(|candidate| (*candidate).to_owned())
+        .collect();
+    for candidate in similar::get_close_matches(name, candidates, NEAR_MAX, LIKENESS_MIN) {
+        if near.len() < NEAR_MAX && !near.iter().any(|known| known == candidate) {
+            near.push(candidate.to_owned());
+        }
+    }
+    near
+}

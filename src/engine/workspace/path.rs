@@ -1,0 +1,184 @@
+//! A path inside the workspace, as everything behind the front ends names a file.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A path from the workspace root: relative, without `.` or `..`; empty for the root itself.
+///
+/// The type promises the form alone. What stands there is for [`super::Workspace`] to
+/// find out, on opened files. In the state files it is a string, or a list of bytes where it is
+/// not UTF-8.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct WorkspacePath(PathBuf);
+
+impl WorkspacePath {
+    /// The workspace root.
+    #[must_use]
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// `path` without its `.` components; `None` where it is absolute or has a `..`.
+    #[must_use]
+    pub fn new(path: &Path) -> Option<Self> {
+        let mut clean = PathBuf::new();
+        for component in path.components() {
+            match component {
+                Component::Normal(name) => clean.push(name),
+                Component::CurDir => {}
+                Component::ParentDir | Component::RootDir | Component::Prefix(_) => return None,
+            }
+        }
+        Some(Self(clean))
+    }
+
+    /// The path of `name` in this folder.
+    #[must_use]
+    pub fn join(&self, name: &OsStr) -> Self {
+        Self(self.0.join(name))
+    }
+
+    /// Its path once `old`, which is it or holds it, is called `new`.
+    #[must_use]
+    pub fn rebased(&self, old: &Self, new: &Self) -> Self {
+        match self.0.strip_prefix(&old.0) {
+            Ok(rest) if rest.as_os_str().is_empty() => new.clone(),
+            Ok(rest) => Self(new.0.join(rest)),
+            Err(_) => self.clone(),
+        }
+    }
+
+    /// The folder that holds it; `None` for the root.
+    #[must_use]
+    pub fn parent(&self) -> Option<Self> {
+        self.0.parent().map(|parent| Self(parent.to_owned()))
+    }
+
+    /// The last component; `None` for the root.
+    #[must_use]
+    pub fn name(&self) -> Option<&OsStr> {
+        self.0.file_name()
+    }
+
+    /// Whether it is the root itself.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.0.as_os_str().is_empty()
+    }
+
+    /// Its components, from the root down.
+    pub fn components(&self) -> impl Iterator<Item = &OsStr> {
+        self.0.iter()
+    }
+
+    /// Whether it is `folder` or lies below it.
+    #[must_use]
+    pub fn is_within(&self, folder: &Self) -> bool {
+        self.0.starts_with(&folder.0)
+    }
+
+    /// The path for the system's calls; `.` for the root.
+    #[must_use]
+    pub fn as_path(&self) -> &Path {
+        if self.is_root() { Path::new(".") } else { &self.0 }
+    }
+
+    /// Its bytes, with `/` between components; empty for the root.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_os_str().as_bytes()
+    }
+
+    /// The same file as seen from `base`, with `..` where it lies above; `.` for `base` itself.
+    #[must_use]
+    pub fn relative_to(&self, base: &Self) -> PathBuf {
+        // Most calls come from the root, and a walk asks for every entry.
+        if base.is_root() && !self.is_root() {
+            return self.0.clone();
+        }
+        let shared = self.0.iter().zip(base.0.iter()).take_while(|(mine, theirs)| mine == theirs).count();
+        let up = base.0.iter().skip(shared).map(|_| OsStr::new(".."));
+        let path: PathBuf = up.chain(self.0.iter().skip(shared)).collect();
+        if path.as_os_str().is_empty() { PathBuf::from(".") } else { path }
+    }
+}
+
+impl fmt::Display for WorkspacePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.as_path().display())
+    }
+}
+
+impl Serialize for WorkspacePath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.to_str() {
+            Some(text) => serializer.serialize_str(text),
+            None => serializer.collect_seq(self.as_bytes()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for WorkspacePath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let path = deserializer.deserialize_any(PathVisitor)?;
+        Self::new(&path).ok_or_else(|| de::Error::custom("a path that leaves the workspace"))
+    }
+}
+
+/// Takes a string or a list of bytes.
+struct PathVisitor;
+
+impl<'de> Visitor<'de> for PathVisitor {
+    type Value = PathBuf;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a path as text or as a list of bytes")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<PathBuf, E> {
+        Ok(PathBuf::from(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<PathBuf, A::Error> {
+        let mut bytes = Vec::new();
+        while let Some(byte) = list.next_element()? {
+            bytes.push(byte);
+        }
+        Ok(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_seen_from_any_folder() {
+        let path = |text: &str| WorkspacePath::new(Path::new(text)).unwrap();
+        for (file, base, seen) in [
+            ("a/b.rs", "", "a/b.rs"),
+            ("a/b.rs", "a", "b.rs"),
+            ("b.rs", "a", "../b.rs"),
+            ("a/x/b", "a/y", "../x/b"),
+            ("a", "a", "."),
+            ("", "a/b", "../.."),
+        ] {
+            assert_eq!(path(file).relative_to(&path(base)), Path::new(seen), "{file} from {base}");
+        }
+        assert!(WorkspacePath::new(Path::new("a/../b")).is_none());
+        assert!(WorkspacePath::new(Path::new("/a")).is_none());
+    }
+
+    #[test]
+    fn a_path_that_is_not_utf8_survives_the_state_file() {
+        let path = WorkspacePath::new(Path::new(OsStr::from_bytes(b"a/\xff"))).unwrap();
+        let json = serde_json::to_string(&path).unwrap();
+        assert_eq!(serde_json::from_str::<WorkspacePath>(&json).unwrap(), path);
+        assert!(serde_json::from_str::<WorkspacePath>("\"../x\"").is_err());
+    }
+}

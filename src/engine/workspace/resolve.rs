@@ -1,0 +1,425 @@
+//! From the text of a path to the place where it leads, decided on opened folders.
+//!
+//! A path without symlinks is opened by the kernel in one step (`openat2` with `RESOLVE_BENEATH`).
+//! Any other is walked: each component is opened from the folder before it without following
+//! links, and links are read and followed here, so that nothing swapped in between gets out. What
+//! the walk finds is canonical, and files are only ever opened by that canonical path, through no
+//! link at all.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Stat};
+use rustix::io::Errno;
+
+use super::Workspace;
+use super::fs;
+use super::path::WorkspacePath;
+use super::protect::folders::name_error;
+use super::protect::protected_component;
+use crate::error::{Error, ErrorKind};
+
+/// Symlinks followed in one path before it counts as a loop; the kernel's own bound.
+const LINKS_MAX: usize = 40;
+/// The longest path in bytes (`PATH_MAX` of Linux, less the NUL). No other program could open a
+/// longer one by its name.
+pub const PATH_BYTES_MAX: usize = 4095;
+/// The longest name in bytes (`NAME_MAX` of Linux).
+const NAME_BYTES_MAX: usize = 255;
+
+/// Where a path leads.
+#[derive(Debug)]
+pub struct Place {
+    /// The canonical path, links followed.
+    path: WorkspacePath,
+    /// The path as answers show it.
+    shown: String,
+    /// What stands there; `None` where nothing does.
+    stat: Option<Stat>,
+    /// A name in the path as it was written that no tool may write.
+    protected: Option<OsString>,
+    /// The other names by which the path as it was written, followed link by link, led there.
+    aliases: Vec<WorkspacePath>,
+}
+
+impl Place {
+    /// A place whose canonical path is known already.
+    #[must_use]
+    pub fn at(path: WorkspacePath, shown: String, stat: Option<Stat>) -> Self {
+        Self { path, shown, stat, protected: None, aliases: Vec::new() }
+    }
+
+    /// The canonical path.
+    #[must_use]
+    pub fn path(&self) -> &WorkspacePath {
+        &self.path
+    }
+
+    /// The path as answers show it.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// The other names by which it was reached, each through a link.
+    #[must_use]
+    pub fn aliases(&self) -> &[WorkspacePath] {
+        &self.aliases
+    }
+
+    /// What stands there.
+    #[must_use]
+    pub fn stat(&self) -> Option<&Stat> {
+        self.stat.as_ref()
+    }
+
+    /// Refuses a place with a name in it that no file tool may write.
+    ///
+    /// # Errors
+    /// `protected_path`.
+    pub fn must_be_writable(&self) -> Result<(), Error> {
+        let name = self.protected.as_deref().or_else(|| protected_component(self.path.as_path()));
+        match name {
+            None => Ok(()),
+            Some(name) => Err(name_error(&self.shown, name)),
+        }
+    }
+}
+
+impl Workspace {
+    /// Where `path` leads, whether something stands there or not.
+    ///
+    /// # Errors
+    /// `invalid_request` for an empty path or one with a NUL, `outside_workspace`,
+    /// `not_a_directory` where it goes through a file, or the system's.
+    pub fn resolve(&self, path: &Path) -> Result<Place, Error> {
+        must_be_a_path(path)?;
+        let written = path.display().to_string();
+        let (canonical, stat, aliases) = self.locate(path).map_err(|errno| path_error(&written, errno))?;
+        let shown = match self.as_written(path) {
+            Some(as_written) => self.shown(&as_written),
+            None => self.shown(&canonical),
+        };
+        let names_folder = path.as_os_str().as_bytes().ends_with(b"/");
+        if names_folder && stat.as_ref().is_some_and(|stat| !fs::is_folder(stat)) {
+            return Err(path_error(&written, Errno::NOTDIR));
+        }
+        if names_folder && stat.is_none() {
+            return Err(Error::new(ErrorKind::NotFound, format!("no such directory: {written}")).at(written));
+        }
+        let protected = protected_component(path).map(OsStr::to_owned);
+        Ok(Place { path: canonical, shown, stat, protected, aliases })
+    }
+
+    /// The very place of a canonical path, whatever is on the way to it now.
+    ///
+    /// # Errors
+    /// The system's, save that a file or symlink on the way counts as nothing there.
+    pub fn place_of(&self, path: &WorkspacePath) -> Result<Place, Error> {
+        let shown = self.shown(path);
+        let stat = match fs::open_beneath(self.root_fd(), path, fs::LOOK).and_then(rustix::fs::fstat) {
+            Ok(stat) => Some(stat),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
+            Err(errno) => return Err(path_error(&shown, errno)),
+        };
+        Ok(Place::at(path.clone(), shown, stat))
+    }
+
+    /// Where `path` leads, its last component not followed: a symlink is itself.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub fn resolve_entry(&self, path: &Path) -> Result<Place, Error> {
+        must_be_a_path(path)?;
+        let Some(name) = path.file_name() else {
+            return self.resolve(path);
+        };
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let folder = self.resolve(parent.unwrap_or(Path::new(".")))?;
+        let written = path.display().to_string();
+        if folder.stat().is_some_and(|stat| !fs::is_folder(stat)) {
+            return Err(path_error(&written, Errno::NOTDIR));
+        }
+        let canonical = folder.path().join(name);
+        let stat = match folder.stat() {
+            None => None,
+            Some(_) => match fs::stat_at(self.open_folder(folder.path())?.as_fd(), name) {
+                Ok(stat) => Some(stat),
+                Err(Errno::NOENT) => None,
+                Err(errno) => return Err(path_error(&written, errno)),
+            },
+        };
+        if stat.is_none() && path.as_os_str().as_bytes().ends_with(b"/") {
+            return Err(Error::new(ErrorKind::NotFound, format!("no such directory: {written}")).at(written));
+        }
+        let shown = self
+            .as_written(path)
+            .map_or_else(|| self.shown(&canonical), |as_written| self.shown(&as_written));
+        let protected = protected_component(path).map(OsStr::to_owned);
+        let aliases = folder.aliases.iter().map(|alias| alias.join(name)).collect();
+        Ok(Place { path: canonical, shown, stat, protected, aliases })
+    }
+
+    /// The canonical path, what stands there, and the other names by which the way led there.
+    fn locate(&self, path: &Path) -> Result<Located, Errno> {
+        if let Some(direct) = self.as_written(path) {
+            match fs::open_beneath(self.root_fd(), &direct, fs::LOOK) {
+                Ok(fd) => {
+                    let stat = rustix::fs::fstat(&fd)?;
+                    if !fs::is_symlink(&stat) {
+                        return Ok((direct, Some(stat), Vec::new()));
+                    }
+                }
+                Err(Errno::NOENT | Errno::LOOP | Errno::XDEV) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Walk::new(self).run(path)
+    }
+
+    /// `path` from the root, if it can be told from its text alone.
+    fn as_written(&self, path: &Path) -> Option<WorkspacePath> {
+        if path.is_absolute() {
+            WorkspacePath::new(path.strip_prefix(self.root()).ok()?)
+        } else {
+            WorkspacePath::new(&PathBuf::from(self.base().as_path()).join(path))
+        }
+    }
+}
+
+/// Refuses texts that name no file, and those that are longer than the system takes: at once, so that
+/// no later step has to deal with a path of thousands of folders.
+///
+/// # Errors
+/// `invalid_request`.
+pub fn must_be_a_path(path: &Path) -> Result<(), Error> {
+    if path.as_os_str().is_empty() {
+        return Err(Error::invalid("path is empty").suggest("Name a file, or `.` for the current folder."));
+    }
+    if path.as_os_str().as_bytes().contains(&0) {
+        return Err(Error::invalid("path holds a NUL byte, which no file name can"));
+    }
+    must_be_short(path)
+}
+
+/// Refuses a path that is longer than the system takes, or has a name that is.
+///
+/// # Errors
+/// `invalid_request`.
+pub fn must_be_short(path: &Path) -> Result<(), Error> {
+    let length = path.as_os_str().len();
+    if length > PATH_BYTES_MAX {
+        let message =
+            format!("path is {length} bytes long; the longest that can be opened has {PATH_BYTES_MAX}");
+        return Err(Error::invalid(message).detail("field", "path"));
+    }
+    match path.iter().map(OsStr::len).find(|&length| length > NAME_BYTES_MAX) {
+        None => Ok(()),
+        Some(length) => {
+            let message =
+                format!("a name in path is {length} bytes long; the longest possible has {NAME_BYTES_MAX}");
+            Err(Error::invalid(message).detail("field", "path"))
+        }
+    }
+}
+
+/// Whether a path ends in `/` or `/.`, so that it names the folder that a link leads to.
+#[must_use]
+pub fn names_a_folder(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_bytes();
+    bytes.ends_with(b"/") || bytes.ends_with(b"/.")
+}
+
+/// The refusal that an errno of the walk stands for.
+fn path_error(written: &str, errno: Errno) -> Error {
+    match errno {
+        Errno::XDEV => {
+            Error::new(ErrorKind::OutsideWorkspace, format!("{written} resolves outside the workspace"))
+                .at(written)
+        }
+        Errno::NOTDIR => {
+            Error::new(ErrorKind::NotADirectory, format!("a parent of {written} is not a directory"))
+                .at(written)
+        }
+        _ => Error::io("resolve", written, errno),
+    }
+}
+
+/// A canonical path, what stands there, and other names of it.
+type Located = (WorkspacePath, Option<Stat>, Vec<WorkspacePath>);
+
+/// Follows a path component by component; `EXDEV` where it leaves the root.
+struct Walk<'w> {
+    /// The workspace walked in.
+    workspace: &'w Workspace,
+    /// The path walked so far, links followed.
+    walked: WorkspacePath,
+    /// How many components at the end of it do not exist.
+    missing: usize,
+    /// The folder where the walk stands; `None` for the root.
+    folder: Option<OwnedFd>,
+    /// What is still to be followed.
+    rest: VecDeque<OsString>,
+    /// Symlinks followed so far.
+    links: usize,
+    /// The names that the path had before each of them was followed.
+    aliases: Vec<WorkspacePath>,
+}
+
+impl<'w> Walk<'w> {
+    /// A walk that stands at the root.
+    fn new(workspace: &'w Workspace) -> Self {
+        let (walked, rest) = (WorkspacePath::root(), VecDeque::new());
+        Self { workspace, walked, missing: 0, folder: None, rest, links: 0, aliases: Vec::new() }
+    }
+
+    /// Follows `path` to its end.
+    fn run(mut self, path: &Path) -> Result<Located, Errno> {
+        if path.is_absolute() {
+            self.rest = self.enter(path)?;
+        } else {
+            self.rest = names(self.workspace.base().as_path()).chain(names(path)).collect();
+        }
+        while let Some(name) = self.rest.pop_front() {
+            if name == ".." {
+                self.go_up()?;
+            } else if self.missing > 0 {
+                self.step_into_nothing(&name);
+            } else if let Some(file) = self.step_into(&name)? {
+                return Ok((self.walked.join(&name), Some(file), self.aliases));
+            }
+        }
+        let stat = if self.missing > 0 { None } else { Some(rustix::fs::fstat(self.here())?) };
+        Ok((self.walked, stat, self.aliases))
+    }
+
+    /// Takes one component: a link is read and put before the rest, a folder entered; anything
+    /// else ends the path, and the answer is what it is.
+    fn step_into(&mut self, name: &OsStr) -> Result<Option<Stat>, Errno> {
+        let entry = match fs::open_at(self.here(), name, fs::LOOK) {
+            Ok(entry) => entry,
+            Err(Errno::NOENT) => {
+                self.step_into_nothing(name);
+                return Ok(None);
+            }
+            Err(errno) => return Err(errno),
+        };
+        let stat = rustix::fs::fstat(&entry)?;
+        if fs::is_symlink(&stat) {
+            self.note_alias(name);
+            self.follow(&entry)?;
+            return Ok(None);
+        }
+        if fs::is_folder(&stat) {
+            self.walked = self.walked.join(name);
+            self.folder = Some(entry);
+            return Ok(None);
+        }
+        if self.rest.is_empty() { Ok(Some(stat)) } else { Err(Errno::NOTDIR) }
+    }
+
+    /// Takes a component that does not exist.
+    fn step_into_nothing(&mut self, name: &OsStr) {
+        self.walked = self.walked.join(name);
+        self.missing += 1;
+    }
+
+    /// Keeps the name that the path has while the link `name` is not followed yet.
+    fn note_alias(&mut self, name: &OsStr) {
+        if !self.rest.iter().any(|name| name == "..") {
+            let link = self.walked.join(name);
+            self.aliases.push(self.rest.iter().fold(link, |path, name| path.join(name)));
+        }
+    }
+
+    /// Puts a link's target before the rest.
+    fn follow(&mut self, link: &OwnedFd) -> Result<(), Errno> {
+        self.links += 1;
+        if self.links > LINKS_MAX {
+            return Err(Errno::LOOP);
+        }
+        let target = rustix::fs::readlinkat(link, "", Vec::new())?;
+        let target = PathBuf::from(OsStr::from_bytes(target.as_bytes()));
+        let before = if target.is_absolute() {
+            self.walked = WorkspacePath::root();
+            self.folder = None;
+            self.enter(&target)?
+        } else {
+            names(&target).collect()
+        };
+        for name in before.into_iter().rev() {
+            self.rest.push_front(name);
+        }
+        Ok(())
+    }
+
+    /// One folder up; from the root, out and perhaps back in.
+    fn go_up(&mut self) -> Result<(), Errno> {
+        let Some(parent) = self.walked.parent() else {
+            let mut outside = self.workspace.root().parent().ok_or(Errno::XDEV)?.to_owned();
+            outside.extend(self.rest.drain(..));
+            self.rest = self.enter(&outside)?;
+            return Ok(());
+        };
+        self.walked = parent;
+        if self.missing > 0 {
+            self.missing -= 1;
+        } else {
+            let flags = fs::LOOK | rustix::fs::OFlags::DIRECTORY;
+            self.folder = Some(fs::open_beneath(self.workspace.root_fd(), &self.walked, flags)?);
+        }
+        Ok(())
+    }
+
+    /// The components of an absolute path from the root on; `EXDEV` where it does not lead there.
+    ///
+    /// The text decides only where in the root the walk goes on, never what is opened.
+    fn enter(&self, path: &Path) -> Result<VecDeque<OsString>, Errno> {
+        let root = self.workspace.root();
+        if let Ok(rest) = path.strip_prefix(root) {
+            return Ok(names(rest).collect());
+        }
+        // The same root may be reached by another name, through a link outside it.
+        let mut real = PathBuf::from("/");
+        let mut components = path.components();
+        while let Some(component) = components.next() {
+            match component {
+                Component::Normal(name) => real.push(name),
+                Component::ParentDir => drop(real.pop()),
+                Component::CurDir | Component::RootDir | Component::Prefix(_) => continue,
+            }
+            // What precedes it is canonical, so that only a link has to be followed.
+            let stat = rustix::fs::statat(CWD, &real, AtFlags::SYMLINK_NOFOLLOW).map_err(|_| Errno::XDEV)?;
+            if fs::is_symlink(&stat) {
+                real = led_to(&real).map_err(|_| Errno::XDEV)?;
+            }
+            if let Ok(inside) = real.strip_prefix(root) {
+                return Ok(names(inside).chain(names(components.as_path())).collect());
+            }
+        }
+        Err(Errno::XDEV)
+    }
+
+    /// The folder where the walk stands.
+    fn here(&self) -> BorrowedFd<'_> {
+        self.folder.as_ref().map_or(self.workspace.root_fd(), AsFd::as_fd)
+    }
+}
+
+/// Where a link outside the root leads.
+#[expect(clippy::disallowed_methods, reason = "outside the root; what is opened is found from the root on")]
+fn led_to(link: &Path) -> std::io::Result<PathBuf> {
+    std::fs::canonicalize(link)
+}
+
+/// The components of `path` that matter: names and `..`.
+fn names(path: &Path) -> impl Iterator<Item = OsString> + '_ {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
+        Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
+    })
+}
