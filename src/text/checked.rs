@@ -1,7 +1,10 @@
-//! The one door to the bytes of a range on the way from a file's old bytes to its new ones.
+//! The two doors to the bytes of a range.
 //!
-//! A wrong offset must not become missing bytes: a range that lies outside its text is a fault of lbx
-//! itself, and then nothing is written.
+//! What is written goes through [`slice`], [`item`] and [`items`]: a wrong offset must not become missing
+//! bytes, so a range outside its text is a fault of lbx itself, and then nothing is written. What is only
+//! compared, counted or shown may go through [`peek`] and [`peek_str`], for which there is nothing
+//! outside a text. No other code below `text/` takes a part of a text and goes on without it: a test
+//! here reads the sources.
 
 use std::ops::RangeBounds;
 use std::slice::SliceIndex;
@@ -47,6 +50,23 @@ pub fn items<T>(items: &[T], range: std::ops::Range<usize>) -> Result<&[T], Faul
     items.get(range).ok_or(Fault::OutOfRange)
 }
 
+/// Some of several items, to compare, count or show them, never to write them; none where the range
+/// lies outside.
+pub fn peek<T, R>(items: &[T], range: R) -> &[T]
+where
+    R: SliceIndex<[T], Output = [T]>,
+{
+    items.get(range).unwrap_or_default()
+}
+
+/// The same of a text of characters.
+pub fn peek_str<R>(text: &str, range: R) -> &str
+where
+    R: SliceIndex<str, Output = str>,
+{
+    text.get(range).unwrap_or_default()
+}
+
 /// Checks the size of a text before it is made.
 ///
 /// # Errors
@@ -59,12 +79,52 @@ pub const fn must_fit(bytes: usize, bytes_max: usize) -> Result<(), Fault> {
 mod tests {
     use super::*;
 
+    /// Every source file below a folder, but this one, tests aside.
+    fn sources(folder: &std::path::Path) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let shown = path.display().to_string();
+            if path.is_dir() {
+                found.extend(sources(&path));
+            } else if !shown.ends_with("/checked.rs") && !shown.contains("tests") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+                found.push((shown, code.split_whitespace().collect::<Vec<_>>().join(" ")));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn a_part_of_a_text_is_taken_by_one_of_the_doors() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/text");
+        for (file, code) in sources(&folder) {
+            // `.get(a..b)`, and at once an empty text where there is none.
+            for (at, _) in code.match_indices(".get(") {
+                let rest = &code[at + ".get(".len()..];
+                let mut depth = 1;
+                let end = rest.char_indices().find(|(_, character)| {
+                    depth += i32::from(*character == '(') - i32::from(*character == ')');
+                    depth == 0
+                });
+                let (range, after) = rest.split_at(end.map_or(rest.len(), |(end, _)| end));
+                let after = after[1..].trim_start_matches([' ', ')']);
+                let goes_on =
+                    after.starts_with(".unwrap_or_default()") || after.starts_with(".unwrap_or(&[])");
+                assert!(!goes_on || !range.contains(".."), "{file}: .get({range}) goes on with nothing");
+            }
+        }
+    }
+
     #[test]
     fn an_impossible_range_is_a_fault() {
         assert_eq!(slice(b"abc", 1..3), Ok(&b"bc"[..]));
         assert_eq!(slice(b"abc", 3..), Ok(&b""[..]));
         assert_eq!(slice(b"abc", 2..4), Err(Fault::OutOfRange));
         assert_eq!(slice(b"abc", 4..), Err(Fault::OutOfRange));
+        assert_eq!((peek(b"abc", 1..), peek(b"abc", 2..4)), (&b"bc"[..], &b""[..]));
+        assert_eq!((peek_str("aé", ..1), peek_str("aé", ..2)), ("a", ""));
         assert!(must_fit(4, 4).is_ok());
         assert_eq!(must_fit(5, 4), Err(Fault::TooLarge { bytes: 5, bytes_max: 4 }));
     }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::lines::LineEnding;
 use crate::buffer::Buffer;
+use crate::text::checked::peek;
 
 /// The UTF-8 byte-order mark (RFC 3629, section 6).
 pub const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
@@ -214,7 +215,7 @@ impl<'a> View<'a> {
     /// begins the file.
     #[must_use]
     pub fn on_disk(&self, range: &Range<usize>) -> Cow<'_, [u8]> {
-        let part = self.body.get(range.clone()).unwrap_or_default();
+        let part = peek(&self.body, range.clone());
         let is_start = range.start == 0;
         let mark_bytes = match self.encoding {
             Encoding::Utf8 if self.bom && is_start => return Cow::Owned([UTF8_BOM, part].concat()),

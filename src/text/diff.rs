@@ -4,6 +4,7 @@ use similar::{DiffOp, DiffTag, group_diff_ops};
 
 use super::line_diff::{self, LINES_MAX};
 use super::lines;
+use crate::text::checked::peek;
 use crate::text::escaped;
 
 /// Unchanged lines shown round a change.
@@ -45,12 +46,12 @@ pub fn counts(old: &[u8], new: &[u8]) -> Counts {
 fn middle<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     let same = old.iter().zip(new).take_while(|(one, other)| one == other).count();
     let start = old.get(..same).and_then(|head| memchr::memrchr(b'\n', head)).map_or(0, |at| at + 1);
-    let (old, new) = (old.get(start..).unwrap_or_default(), new.get(start..).unwrap_or_default());
+    let (old, new) = (peek(old, start..), peek(new, start..));
     let same = old.iter().rev().zip(new.iter().rev()).take_while(|(one, other)| one == other).count();
-    let tail = old.get(old.len() - same..).unwrap_or_default();
+    let tail = peek(old, old.len() - same..);
     // The first line of the common tail may have begun differently.
     let kept = memchr::memchr(b'\n', tail).map_or(0, |at| tail.len() - at - 1);
-    (old.get(..old.len() - kept).unwrap_or_default(), new.get(..new.len() - kept).unwrap_or_default())
+    (peek(old, ..old.len() - kept), peek(new, ..new.len() - kept))
 }
 
 /// A unified diff of at most `bytes_max` bytes, cut at a whole line and saying what was left out.
@@ -73,13 +74,13 @@ pub fn unified(old_name: &str, new_name: &str, old: &[u8], new: &[u8], bytes_max
             push_within(&mut text, &header(&group), bytes_max, &mut left_out);
         }
         for op in &group {
-            let removed = old.get(op.old_range()).unwrap_or(&[]);
+            let removed = peek(&old, op.old_range());
             if op.tag() == DiffTag::Equal {
                 push_lines(&mut text, ' ', removed, bytes_max, &mut left_out);
                 continue;
             }
             push_lines(&mut text, '-', removed, bytes_max, &mut left_out);
-            let added = new.get(op.new_range()).unwrap_or(&[]);
+            let added = peek(&new, op.new_range());
             push_lines(&mut text, '+', added, bytes_max, &mut left_out);
         }
     }

@@ -3,6 +3,7 @@
 use zlib_rs::{Deflate, DeflateFlush, Status};
 
 use super::patch::binary::DIGITS;
+use crate::text::checked::peek;
 
 /// Bytes that one line holds at most.
 const LINE_BYTES: usize = 52;
@@ -58,10 +59,10 @@ fn deflated(content: &[u8]) -> Vec<u8> {
     loop {
         let done = usize::try_from(deflate.total_in()).unwrap_or(usize::MAX);
         let before = deflate.total_out();
-        let input = content.get(done..).unwrap_or_default();
+        let input = peek(content, done..);
         let status = deflate.compress(input, &mut chunk, DeflateFlush::Finish);
         let made = usize::try_from(deflate.total_out() - before).unwrap_or_default();
-        output.extend_from_slice(chunk.get(..made).unwrap_or_default());
+        output.extend_from_slice(peek(&chunk, ..made));
         // It fails only where it is called in a wrong order.
         if made == 0 || !matches!(status, Ok(Status::Ok | Status::BufError)) {
             return output;

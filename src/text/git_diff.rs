@@ -8,6 +8,7 @@ use std::time::Duration;
 use similar::{DiffOp, DiffTag, TextDiff};
 
 use super::git_binary;
+use crate::text::checked::peek;
 use crate::text::escaped;
 
 /// Unchanged lines shown round a change, as git does.
@@ -152,8 +153,8 @@ fn write_hunks(out: &mut Vec<u8>, old: &[u8], new: &[u8]) -> Amount {
         let header = format!("@@ -{} +{} @@\n", span(DiffOp::old_range), span(DiffOp::new_range));
         out.extend_from_slice(header.as_bytes());
         for op in &group {
-            let gone = old.get(op.old_range()).unwrap_or_default();
-            let come = new.get(op.new_range()).unwrap_or_default();
+            let gone = peek(&old, op.old_range());
+            let come = peek(&new, op.new_range());
             if op.tag() == DiffTag::Equal {
                 write_lines(out, b' ', gone);
                 continue;

@@ -5,6 +5,7 @@
 //! blocks, and so on in these. Only blocks without such a line are compared as Myers does; large ones
 //! within a deadline. The rest of the work is counted, so that its bound depends on no clock.
 
+use crate::text::checked::peek;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -52,7 +53,7 @@ struct Run {
 #[must_use]
 pub fn diff(old: &[&[u8]], new: &[&[u8]]) -> LineDiff {
     let head = old.iter().zip(new).take_while(|(one, other)| one == other).count();
-    let (old_rest, new_rest) = (old.get(head..).unwrap_or(&[]), new.get(head..).unwrap_or(&[]));
+    let (old_rest, new_rest) = (peek(old, head..), peek(new, head..));
     let tail =
         old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(one, other)| one == other).count();
     let mut search = Search {
@@ -63,8 +64,8 @@ pub fn diff(old: &[&[u8]], new: &[&[u8]]) -> LineDiff {
         is_coarse: false,
     };
     search.runs.push(Run { old: 0, new: 0, len: head });
-    let old_middle = old_rest.get(..old_rest.len() - tail).unwrap_or(&[]);
-    let new_middle = new_rest.get(..new_rest.len() - tail).unwrap_or(&[]);
+    let old_middle = peek(old_rest, ..old_rest.len() - tail);
+    let new_middle = peek(new_rest, ..new_rest.len() - tail);
     if old_middle.len() + new_middle.len() > LINES_MAX {
         search.is_coarse = true;
     } else {
@@ -178,7 +179,7 @@ impl Search {
         offset: usize,
     ) {
         let block = |of: &[u32], block: &Range<usize>| -> Vec<(u32, usize)> {
-            of.get(block.clone()).unwrap_or(&[]).iter().copied().zip(block.clone()).collect()
+            peek(of, block.clone()).iter().copied().zip(block.clone()).collect()
         };
         let (old, new) = in_both(block(old, old_block), block(new, new_block));
         let pairs = old.len().saturating_mul(new.len());
@@ -192,8 +193,7 @@ impl Search {
         let ids = |lines: &[(u32, usize)]| lines.iter().map(|line| line.0).collect::<Vec<u32>>();
         for op in capture_diff_slices_deadline(Algorithm::Myers, &ids(&old), &ids(&new), until) {
             if matches!(op, DiffOp::Equal { .. }) {
-                let pairs =
-                    old.get(op.old_range()).unwrap_or(&[]).iter().zip(new.get(op.new_range()).unwrap_or(&[]));
+                let pairs = peek(&old, op.old_range()).iter().zip(peek(&new, op.new_range()));
                 let run = |((_, old), (_, new)): (&(u32, usize), &(u32, usize))| Run {
                     old: old + offset,
                     new: new + offset,
@@ -224,7 +224,7 @@ fn anchors(
     seen: &mut [Seen],
 ) -> Vec<(usize, usize)> {
     let lines = |of: &'_ [u32], block: &Range<usize>| -> Vec<(usize, usize)> {
-        let lines = of.get(block.clone()).unwrap_or(&[]).iter().zip(block.clone());
+        let lines = peek(of, block.clone()).iter().zip(block.clone());
         lines.filter(|(id, _)| **id != ABSENT).map(|(id, at)| (*id as usize, at)).collect()
     };
     let (old_lines, new_lines) = (lines(old, old_block), lines(new, new_block));

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::lines::{self, LineEnding};
+use crate::text::checked::peek;
 
 /// Lines of a text, from 1, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub fn bytes_of(body: &[u8], span: LineSpan) -> Option<Range<usize>> {
         return None;
     }
     let more = usize::try_from(span.last - span.first).unwrap_or(usize::MAX);
-    let rest = body.get(start..).unwrap_or_default();
+    let rest = peek(body, start..);
     let end = memchr::memchr_iter(terminator, rest).nth(more).map_or(body.len(), |at| start + at + 1);
     Some(start..end)
 }

@@ -1,5 +1,6 @@
 //! Lines and their endings.
 
+use crate::text::checked::peek;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -132,7 +133,7 @@ pub fn without_ending(line: &[u8]) -> &[u8] {
 /// The ending of a line; empty where it has none.
 #[must_use]
 pub fn ending_of(line: &[u8]) -> &[u8] {
-    line.get(without_ending(line).len()..).unwrap_or_default()
+    peek(line, without_ending(line).len()..)
 }
 
 /// Bytes compared at once.
@@ -143,7 +144,7 @@ const CHUNK_BYTES: usize = 4096;
 pub fn common_start(one: &[u8], other: &[u8]) -> usize {
     let chunks = one.chunks_exact(CHUNK_BYTES).zip(other.chunks_exact(CHUNK_BYTES));
     let whole = chunks.take_while(|(mine, theirs)| mine == theirs).count() * CHUNK_BYTES;
-    let (one, other) = (one.get(whole..).unwrap_or_default(), other.get(whole..).unwrap_or_default());
+    let (one, other) = (peek(one, whole..), peek(other, whole..));
     whole + one.iter().zip(other).take_while(|(mine, theirs)| mine == theirs).count()
 }
 
@@ -152,8 +153,8 @@ pub fn common_start(one: &[u8], other: &[u8]) -> usize {
 pub fn common_end(one: &[u8], other: &[u8]) -> usize {
     let chunks = one.rchunks_exact(CHUNK_BYTES).zip(other.rchunks_exact(CHUNK_BYTES));
     let whole = chunks.take_while(|(mine, theirs)| mine == theirs).count() * CHUNK_BYTES;
-    let one = one.get(..one.len() - whole).unwrap_or_default();
-    let other = other.get(..other.len() - whole).unwrap_or_default();
+    let one = peek(one, ..one.len() - whole);
+    let other = peek(other, ..other.len() - whole);
     whole + one.iter().rev().zip(other.iter().rev()).take_while(|(mine, theirs)| mine == theirs).count()
 }
 
@@ -186,23 +187,23 @@ pub fn common_lines(one: &[u8], other: &[u8]) -> Common {
         let ended = memchr::memchr_iter(ending, text).count() as u64;
         ended + u64::from(text.last().is_some_and(|&last| last != ending))
     };
-    let same = one.get(..same_start).unwrap_or_default();
+    let same = peek(one, ..same_start);
     let start = memchr::memrchr(ending, same).map_or(0, |at| at + 1);
-    let (one, other) = (one.get(start..).unwrap_or_default(), other.get(start..).unwrap_or_default());
+    let (one, other) = (peek(one, start..), peek(other, start..));
     let same_bytes = common_end(one, other);
     let begins_line = |text: &[u8]| {
         let before = (text.len() - same_bytes).checked_sub(1);
         before.is_none_or(|before| text.get(before) == Some(&ending))
     };
-    let alike = one.get(one.len() - same_bytes..).unwrap_or_default();
+    let alike = peek(one, one.len() - same_bytes..);
     let whole = if begins_line(one) && begins_line(other) {
         alike
     } else {
         let start = memchr::memchr(ending, alike).map_or(alike.len(), |at| at + 1);
-        alike.get(start..).unwrap_or_default()
+        peek(alike, start..)
     };
-    let (head, tail) = (count(same.get(..start).unwrap_or_default()), count(whole));
-    let between = |text: &[u8]| count(text.get(..text.len() - whole.len()).unwrap_or_default());
+    let (head, tail) = (count(peek(same, ..start)), count(whole));
+    let between = |text: &[u8]| count(peek(text, ..text.len() - whole.len()));
     Common { head, tail, one: head + between(one) + tail, other: head + between(other) + tail }
 }
 

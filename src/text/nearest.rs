@@ -15,6 +15,7 @@ use super::line_diff;
 use super::lines::{self, common_start};
 use super::omission;
 use super::visible;
+use crate::text::checked::{peek, peek_str};
 
 /// Time for comparing candidates character by character.
 const TIME: Duration = Duration::from_millis(200);
@@ -163,10 +164,10 @@ fn best_start(file: &[&[u8]], wanted: &[&[u8]]) -> Option<usize> {
         return Some(*only);
     }
     let until = Instant::now() + TIME;
-    let wanted_text = visible_lines(wanted.get(..wanted.len().min(REGION_LINES_MAX)).unwrap_or(&[]));
+    let wanted_text = visible_lines(peek(wanted, ..wanted.len().min(REGION_LINES_MAX)));
     let alike = |start: usize| {
         let end = (start + wanted.len().min(REGION_LINES_MAX)).min(file.len());
-        ratio(&wanted_text, &visible_lines(file.get(start..end).unwrap_or(&[])), until)
+        ratio(&wanted_text, &visible_lines(peek(file, start..end)), until)
     };
     starts
         .into_iter()
@@ -192,11 +193,11 @@ fn as_long_as_there(file: &[&[u8]], wanted: &[&[u8]], start: usize) -> Range<usi
     };
     let last = (first..own.len()).rev().find(is_same).unwrap_or(first);
     let slack = SLACK_LINES.max(own.len() / 2);
-    let (above, below) = (own.get(..first).unwrap_or(&[]), own.get(last + 1..).unwrap_or(&[]));
+    let (above, below) = (peek(&own, ..first), peek(&own, last + 1..));
     let (top, bottom) = (start + first, start + last + 1);
     let (from, to) = (top.saturating_sub(first + slack), (bottom + below.len() + slack).min(file.len()));
     let agreeing = |own: &[&[u8]], lines: Range<usize>| -> Vec<(usize, usize)> {
-        let there: Vec<&[u8]> = file.get(lines).unwrap_or(&[]).iter().map(|line| line.trim_ascii()).collect();
+        let there: Vec<&[u8]> = peek(file, lines).iter().map(|line| line.trim_ascii()).collect();
         let ops = line_diff::diff(own, &there).ops;
         let same = ops.iter().filter(|op| matches!(op, DiffOp::Equal { .. }));
         let pairs = same.flat_map(|op| op.old_range().zip(op.new_range()));
@@ -405,7 +406,7 @@ pub fn visible(line: &[u8]) -> String {
         shown.pop();
     }
     match shown.char_indices().nth(LINE_CHARACTERS_MAX) {
-        Some((cut, _)) => format!("{}…", shown.get(..cut).unwrap_or_default()),
+        Some((cut, _)) => format!("{}…", peek_str(&shown, ..cut)),
         None => shown,
     }
 }

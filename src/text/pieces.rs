@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::checked::{Fault, item, slice};
+use super::checked::{Fault, item, peek, slice};
 
 /// A part of the text.
 #[derive(Debug, Clone, Copy)]
@@ -104,7 +104,7 @@ impl<'a> Pieces<'a> {
         for piece in self.pieces.iter().skip(first).take_while(|piece| piece.start < range.end) {
             let from = range.start.saturating_sub(piece.start);
             let to = piece.text.len().min(range.end - piece.start);
-            window.extend_from_slice(piece.text.get(from..to).unwrap_or(&[]));
+            window.extend_from_slice(peek(piece.text, from..to));
         }
         window
     }

@@ -10,7 +10,7 @@ use std::ops::{Deref, Range};
 
 use similar::DiffOp;
 
-use super::checked::{Fault, must_fit, slice};
+use super::checked::{Fault, must_fit, peek, slice};
 use super::joined::joined;
 use super::line_diff;
 use super::lines::{self, LineEnding};
@@ -141,8 +141,8 @@ pub fn apart(places: impl Iterator<Item = Range<usize>>) -> impl Iterator<Item =
 
 /// Whether `range` of `text` is not part of a longer word.
 fn is_word(text: &[u8], range: Range<usize>) -> bool {
-    let before = last_character(text.get(..range.start).unwrap_or_default());
-    let after = first_character(text.get(range.end..).unwrap_or_default());
+    let before = last_character(peek(text, ..range.start));
+    let after = first_character(peek(text, range.end..));
     !before.is_some_and(is_word_character) && !after.is_some_and(is_word_character)
 }
 
@@ -168,9 +168,7 @@ fn last_character(text: &[u8]) -> Option<char> {
 #[must_use]
 pub fn line_ranges(body: &[u8], ranges: &[Range<usize>], listed_max: usize) -> Vec<(u64, u64)> {
     let terminator = lines::terminator(body);
-    let count = |from: usize, to: usize| {
-        memchr::memchr_iter(terminator, body.get(from..to).unwrap_or_default()).count() as u64
-    };
+    let count = |from: usize, to: usize| memchr::memchr_iter(terminator, peek(body, from..to)).count() as u64;
     let (mut at, mut line) = (0, 1);
     let mut listed = Vec::with_capacity(ranges.len().min(listed_max));
     for range in ranges.iter().take(listed_max) {

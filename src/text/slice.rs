@@ -4,6 +4,7 @@
 
 use super::content::{Encoding, Start, Unsupported, utf16_to_utf8};
 use super::lines::{Endings, LineEnding};
+use crate::text::checked::peek;
 
 /// What JSON may add to a slice before it counts as longer than asked for: this part of its bytes,
 const ESCAPES_PART: usize = 5;
@@ -155,7 +156,7 @@ impl Slicer {
             Start::Utf8Bom => Decoder::Plain(Utf8Check::default(), true),
             Start::Plain => Decoder::Plain(Utf8Check::default(), false),
         });
-        let first = self.start.get(start.bom_bytes()..).unwrap_or_default().to_vec();
+        let first = peek(&self.start, start.bom_bytes()..).to_vec();
         self.start.truncate(start.bom_bytes());
         self.decode(&first)
     }
@@ -166,7 +167,7 @@ impl Slicer {
             Some(Decoder::Utf16(big_endian, pending)) => {
                 pending.extend_from_slice(piece);
                 let whole = whole_units(pending, *big_endian);
-                let text = utf16_to_utf8(pending.get(..whole).unwrap_or_default(), *big_endian)?;
+                let text = utf16_to_utf8(peek(pending, ..whole), *big_endian)?;
                 pending.drain(..whole);
                 self.cut(&text);
             }
@@ -259,7 +260,7 @@ impl Utf8Check {
         }
         if let Err(error) = std::str::from_utf8(piece) {
             self.is_broken = error.error_len().is_some();
-            self.pending = piece.get(error.valid_up_to()..).unwrap_or_default().to_vec();
+            self.pending = peek(piece, error.valid_up_to()..).to_vec();
         }
     }
 
@@ -356,7 +357,7 @@ impl Cutter {
         }
         let skipped = self.to_skip.min(line.len());
         self.to_skip -= skipped;
-        self.kept.extend_from_slice(line.get(skipped..).unwrap_or_default());
+        self.kept.extend_from_slice(peek(line, skipped..));
         if is_whole {
             self.skipped_all |= self.to_skip > 0;
             self.to_skip = 0;
@@ -370,7 +371,7 @@ impl Cutter {
 
     /// As much of the line that has not ended as has come.
     fn pending(&self) -> &[u8] {
-        self.kept.get(self.line_start..).unwrap_or_default()
+        peek(&self.kept, self.line_start..)
     }
 
     /// Whether what is kept is more than was asked for.
@@ -385,7 +386,7 @@ impl Cutter {
 
     /// Counts what the answer adds to what has come since the last count.
     fn count_growth(&mut self, is_whole: bool) {
-        let new = self.kept.get(self.counted..).unwrap_or_default();
+        let new = peek(&self.kept, self.counted..);
         let new = if is_whole { new } else { whole_characters(new) };
         let length = new.len();
         self.pending_growth += growth_of(new);
@@ -422,7 +423,7 @@ impl Cutter {
         const ENDING_BYTES: usize = 2;
         let bound = self.wanted.bytes_max;
         let kept = clipped_bytes(self.pending(), bound);
-        let start = self.pending().get(..kept).unwrap_or_default();
+        let start = peek(self.pending(), ..kept);
         let growth = self.growth + growth_of(start) + ENDING_BYTES;
         if !fits(self.line_start + kept + ENDING_BYTES, growth, bound) {
             self.stop();
@@ -575,7 +576,7 @@ fn whole_characters(text: &[u8]) -> &[u8] {
             Some(0xf0..) => 4,
             _ => 1,
         };
-        return if bytes > back { text.get(..start).unwrap_or_default() } else { text };
+        return if bytes > back { peek(text, ..start) } else { text };
     }
     text
 }

@@ -1,5 +1,6 @@
 //! Text whose blanks and look-alikes can be seen.
 
+use crate::text::checked::peek_str;
 use std::fmt::Write as _;
 
 /// Stands for a tab.
@@ -36,7 +37,7 @@ pub fn blanks(line: &[u8]) -> String {
 #[must_use]
 pub fn controls(line: &str) -> String {
     let body = line.trim_end_matches(['\r', '\n']);
-    let ending = line.get(body.len()..).unwrap_or_default();
+    let ending = peek_str(line, body.len()..);
     let mut seen = String::with_capacity(line.len());
     for character in body.chars() {
         let is_direction = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -12,7 +12,7 @@ use super::place::{
     with_ending,
 };
 use super::{PLACES_MAX, Unfit, Work};
-use crate::text::checked::{items, slice};
+use crate::text::checked::{items, peek, slice};
 
 /// Where `old` stands but for blank lines.
 pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
@@ -33,7 +33,7 @@ pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
 fn without_edges(text: &[u8], old: &[u8]) -> Vec<Place> {
     let (lines, _) = split(old);
     let Edges { head, tail } = Edges::of(&lines);
-    let core = lines.get(head..lines.len() - tail).unwrap_or(&[]).join(&b'\n');
+    let core = peek(&lines, head..lines.len() - tail).join(&b'\n');
     if core.is_empty() || head + tail == 0 {
         return Vec::new();
     }

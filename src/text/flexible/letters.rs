@@ -7,6 +7,7 @@
 
 use super::place::Place;
 use super::{PLACES_MAX, Unfit, Work};
+use crate::text::checked::{items, peek};
 
 /// A piece of a text with escapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,8 +159,8 @@ pub fn new_text(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<Ve
     let tail =
         old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(one, other)| one == other).count();
     let escapes_in = |tokens: &[Token]| tokens.iter().filter_map(escape_of).count();
-    let (all, last) = (escapes_in(&new), escapes_in(new.get(new.len() - tail..).unwrap_or(&[])));
-    let first = escapes_in(new.get(..head).unwrap_or(&[]));
+    let (all, last) = (escapes_in(&new), escapes_in(items(&new, new.len() - tail..new.len())?));
+    let first = escapes_in(items(&new, 0..head)?);
     let guessed = lexed(&new);
     let mut chosen = Vec::with_capacity(all);
     for (number, escape) in new.iter().filter_map(escape_of).enumerate() {
@@ -250,7 +251,7 @@ fn lexed(tokens: &[Token]) -> Vec<Option<Reading>> {
             Token::Byte(byte) => line.take(*byte),
             Token::Escape(escape) if !is_layout(*escape) => readings.push(None),
             Token::Escape(escape) => {
-                let reading = line.reading(tokens.get(at + 1..).unwrap_or(&[]));
+                let reading = line.reading(peek(tokens, at + 1..));
                 readings.push(reading);
                 if escape.meaning == b'\n' && reading != Some(Reading::Letters) {
                     line = Line::default();

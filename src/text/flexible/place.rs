@@ -5,7 +5,7 @@ use std::ops::Range;
 use similar::DiffOp;
 
 use super::{PLACES_MAX, Work};
-use crate::text::checked::{item, slice};
+use crate::text::checked::{item, items, peek, slice};
 use crate::text::line_diff;
 
 /// Where a text stands.
@@ -55,9 +55,9 @@ pub fn split(text: &[u8]) -> (Vec<&[u8]>, bool) {
     (lines.map(|line| line.strip_suffix(b"\n").unwrap_or(line)).collect(), text.ends_with(b"\n"))
 }
 
-/// The bytes of `range`.
+/// The bytes of `range`, to compare and count them.
 pub fn at<'a>(text: &'a [u8], range: &Range<usize>) -> &'a [u8] {
-    text.get(range.clone()).unwrap_or_default()
+    peek(text, range.clone())
 }
 
 /// The start of the line in which `offset` lies.
@@ -89,18 +89,18 @@ pub fn with_ending(text: &[u8], line: &Range<usize>) -> Range<usize> {
 /// A line without the blanks at its end.
 pub fn trimmed_end(line: &[u8]) -> &[u8] {
     let blanks = line.iter().rev().take_while(|&&byte| is_blank(byte)).count();
-    line.get(..line.len() - blanks).unwrap_or_default()
+    peek(line, ..line.len() - blanks)
 }
 
 /// The blanks at the start of a line.
 pub fn indent(line: &[u8]) -> &[u8] {
     let blanks = line.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
-    line.get(..blanks).unwrap_or_default()
+    peek(line, ..blanks)
 }
 
 /// A line without the blanks at both ends.
 pub fn trimmed(line: &[u8]) -> &[u8] {
-    trimmed_end(line.get(indent(line).len()..).unwrap_or_default())
+    trimmed_end(peek(line, indent(line).len()..))
 }
 
 /// Whether a byte is a blank within a line. A CR alone is none: it may be text.
@@ -302,7 +302,7 @@ impl<'a> Composed<'a> {
     /// not: on which side of these they are meant cannot be told, unless they bring blank lines
     /// themselves.
     fn must_have_no_gap(&self, op: &DiffOp, new_lines: &[&[u8]], is_end: bool) -> Result<(), Unfit> {
-        let (old, new) = (op.old_range(), new_lines.get(op.new_range()).unwrap_or(&[]));
+        let (old, new) = (op.old_range(), items(new_lines, op.new_range())?);
         let first_is_blank = new.first().is_some_and(|line| trimmed(line).is_empty());
         let beside = match old.end.checked_sub(1) {
             // What is removed takes those along that stand inside it.

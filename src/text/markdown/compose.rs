@@ -10,7 +10,7 @@ use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
 use super::find::same;
 use super::outline::{self, Heading, end_of, outline};
-use crate::text::checked::{Fault, must_fit, slice};
+use crate::text::checked::{Fault, must_fit, peek, slice};
 
 /// The new text of a file, and which of its bytes are the new ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Document<'_> {
     /// The line, from 1, in which a byte of the text is.
     #[must_use]
     pub fn line_of(&self, at: usize) -> u64 {
-        memchr::memchr_iter(self.terminator, self.text.get(..at).unwrap_or_default()).count() as u64 + 1
+        memchr::memchr_iter(self.terminator, peek(self.text, ..at)).count() as u64 + 1
     }
 
     /// Puts `content` in the place of a section's body.
@@ -116,7 +116,7 @@ impl Document<'_> {
             if after.is_empty() && !is_last {
                 after = before;
             }
-            let head = if after.is_empty() { Vec::new() } else { self.line_closed(body.start) };
+            let head = if after.is_empty() { Vec::new() } else { self.line_closed(body.start)? };
             return self.checked(self.put(&body, &head, &[], &after)?, at, &body);
         }
         let before =
@@ -124,7 +124,7 @@ impl Document<'_> {
         if after.is_empty() && !is_last && parts.start == parts.end {
             after = self.ending.to_vec();
         }
-        let head = [self.line_closed(body.start), before].concat();
+        let head = [self.line_closed(body.start)?, before].concat();
         let closing = self.closing(given, is_last && after.is_empty());
         let new = self.put(&body, &head, content, &[closing.as_slice(), &after].concat())?;
         self.checked(new, at, &body).or_else(|refused| {
@@ -156,7 +156,7 @@ impl Document<'_> {
         }
         let place = parts.end..parts.end;
         let is_last = body.end == self.text.len();
-        let mut before = self.line_closed(parts.end);
+        let mut before = self.line_closed(parts.end)?;
         if !goes_on(old, content) {
             before.extend_from_slice(self.ending);
         }
@@ -188,7 +188,7 @@ impl Document<'_> {
         let trimmed = trimmed(content)?;
         let mut before = Vec::new();
         if parts.start < parts.end {
-            before.extend(self.line_closed(parts.end));
+            before.extend(self.line_closed(parts.end)?);
             before.extend_from_slice(self.ending);
         }
         let header = format!("{} {title}", "#".repeat(usize::from(level)));
@@ -245,10 +245,10 @@ impl Document<'_> {
     }
 
     /// What ends the line before `at`, where nothing does.
-    fn line_closed(&self, at: usize) -> Vec<u8> {
-        let before = self.text.get(..at).unwrap_or_default();
+    fn line_closed(&self, at: usize) -> Result<Vec<u8>, Fault> {
+        let before = slice(self.text, ..at)?;
         let is_open = before.last().is_some_and(|last| !matches!(last, b'\n' | b'\r'));
-        if is_open { self.ending.to_vec() } else { Vec::new() }
+        Ok(if is_open { self.ending.to_vec() } else { Vec::new() })
     }
 
     /// The composed text, where every header outside the section still stands.
@@ -257,18 +257,18 @@ impl Document<'_> {
         if !new.already_applied {
             self.all_stand(&new, &headings, at + 1, body)?;
         }
-        let already_applied = new.already_applied || self.stands(&new, &headings, at);
+        let already_applied = new.already_applied || self.stands(&new, &headings, at)?;
         Ok(Composed { already_applied, ..new })
     }
 
     /// Whether the new content stands after the header already: it has headers that end the section,
     /// and what it was to replace is its own beginning.
-    fn stands(&self, new: &Composed, headings: &[Heading], at: usize) -> bool {
+    fn stands(&self, new: &Composed, headings: &[Heading], at: usize) -> Result<bool, Fault> {
         let is_longer = end_of(headings, at, new.text.len()) < new.new.end;
-        let content = new.text.get(new.new.clone()).unwrap_or_default().trim_ascii_start();
-        let rest = self.text.get(new.old.start..).unwrap_or_default().trim_ascii_start();
+        let content = slice(&new.text, new.new.clone())?.trim_ascii_start();
+        let rest = slice(self.text, new.old.start..)?.trim_ascii_start();
         let ends_line = |rest: &[u8]| rest.is_empty() || rest.starts_with(b"\n") || rest.starts_with(b"\r");
-        is_longer && rest.strip_prefix(content).is_some_and(ends_line)
+        Ok(is_longer && rest.strip_prefix(content).is_some_and(ends_line))
     }
 
     /// Checks that the first `before` headers and those after the section stand as they did.
@@ -318,7 +318,7 @@ fn parts(text: &[u8], range: &Range<usize>) -> Parts {
     let mut at = range.start;
     while at < range.end {
         let end = line_end(text, at).min(range.end);
-        if !text.get(at..end).unwrap_or_default().trim_ascii().is_empty() {
+        if !peek(text, at..end).trim_ascii().is_empty() {
             first = first.or(Some(at));
             last = end;
         }
@@ -329,7 +329,7 @@ fn parts(text: &[u8], range: &Range<usize>) -> Parts {
 
 /// Where the line ends in which `at` is: after LF, CR LF or CR, as CommonMark has it.
 fn line_end(text: &[u8], at: usize) -> usize {
-    let rest = text.get(at..).unwrap_or_default();
+    let rest = peek(text, at..);
     let Some(end) = memchr::memchr2(b'\n', b'\r', rest) else {
         return text.len();
     };

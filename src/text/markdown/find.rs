@@ -3,6 +3,7 @@
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::outline::{Heading, on_one_line, outline, title_of};
+use crate::text::checked::peek_str;
 use crate::text::lines::common_start;
 
 /// What separates the parts of a path of headers.
@@ -130,13 +131,13 @@ fn split(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = 0;
     for (at, _) in text.match_indices(SEPARATOR) {
-        let (before, after) = (text.get(..at).unwrap_or_default(), text.get(at + 1..).unwrap_or_default());
+        let (before, after) = (peek_str(text, ..at), peek_str(text, at + 1..));
         if before.ends_with(char::is_whitespace) && after.starts_with(char::is_whitespace) {
-            parts.push(text.get(start..at).unwrap_or_default().trim());
+            parts.push(peek_str(text, start..at).trim());
             start = at + 1;
         }
     }
-    parts.push(text.get(start..).unwrap_or_default().trim());
+    parts.push(peek_str(text, start..).trim());
     if parts.iter().any(|part| part.is_empty()) { Vec::new() } else { parts }
 }
 

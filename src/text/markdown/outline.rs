@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
+use crate::text::checked::peek;
 use crate::text::content::UTF8_BOM;
 
 /// What stands for a byte that is no UTF-8 while the text is parsed: one byte, and nothing of
@@ -72,7 +73,7 @@ pub fn parts(text: &[u8]) -> usize {
 #[must_use]
 pub fn outline(text: &[u8]) -> Vec<Heading> {
     let start = front_matter(text);
-    let body = text.get(start..).unwrap_or_default();
+    let body = peek(text, start..);
     let parsed = parseable(body);
     let mut headings = Vec::new();
     let mut depth = 0_usize;
@@ -123,7 +124,7 @@ pub fn on_one_line(text: &str) -> String {
 #[must_use]
 pub fn front_matter(text: &[u8]) -> usize {
     let start = if text.starts_with(UTF8_BOM) { UTF8_BOM.len() } else { 0 };
-    let body = text.get(start..).unwrap_or_default();
+    let body = peek(text, start..);
     let mut lines = crate::text::lines::lines(body);
     let mut length = start;
     let Some(first) = lines.next() else {
@@ -223,7 +224,7 @@ impl Open {
     /// The header, in a text that begins at `start` of the whole one.
     fn heading(self, text: &[u8], start: usize) -> Heading {
         let span = whole_lines(text, &self.range);
-        let source = source_of(text.get(self.range).unwrap_or_default());
+        let source = source_of(peek(text, self.range));
         Heading {
             level: self.level,
             source,
@@ -237,12 +238,12 @@ impl Open {
 /// The lines that a range of bytes is on.
 fn whole_lines(text: &[u8], range: &Range<usize>) -> Range<usize> {
     let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
-    let before = text.get(..range.start).unwrap_or_default();
+    let before = peek(text, ..range.start);
     let start = before.iter().rposition(is_end).map_or(0, |at| at + 1);
     let mut end = range.end;
     // The parser's range ends before or after the line's end.
     if !text.get(..end).and_then(<[u8]>::last).is_some_and(is_end) {
-        let rest = text.get(end..).unwrap_or_default();
+        let rest = peek(text, end..);
         end += rest.iter().position(is_end).map_or(rest.len(), |at| at + 1);
     }
     if text.get(..end).is_some_and(|head| head.ends_with(b"\r")) && text.get(end) == Some(&b'\n') {

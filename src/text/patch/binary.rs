@@ -162,7 +162,7 @@ pub fn inflate(compressed: &[u8], length: usize) -> Result<Vec<u8>, &'static str
         let status = inflate.decompress(input, &mut chunk, InflateFlush::NoFlush);
         let status = status.map_err(|_| "the binary content is damaged")?;
         let made = usize::try_from(inflate.total_out() - before).unwrap_or_default();
-        output.extend_from_slice(chunk.get(..made).unwrap_or_default());
+        output.extend_from_slice(chunk.get(..made).ok_or("the binary content is damaged")?);
         match status {
             _ if output.len() > length => return Err("the binary content is longer than stated"),
             Status::StreamEnd if output.len() == length => return Ok(output),

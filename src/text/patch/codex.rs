@@ -166,12 +166,12 @@ impl<'a> Envelope<'_, 'a> {
         let mut hunk = Hunk { patch_line: start + 1, counts_match: true, ..Hunk::default() };
         let mut blanks = Vec::new();
         while let Some(text) = self.source.text(self.at).filter(|text| header(text).is_none()) {
-            match text.first() {
-                Some(b'+') => {
+            match text.split_first() {
+                Some((b'+', rest)) => {
                     for index in blanks.drain(..) {
-                        hunk.lines.push(self.line(index, Kind::Added, 0));
+                        hunk.lines.push(self.line(index, Kind::Added, b""));
                     }
-                    hunk.lines.push(self.line(self.at, Kind::Added, 1));
+                    hunk.lines.push(self.line(self.at, Kind::Added, rest));
                 }
                 None => blanks.push(self.at),
                 Some(_) => {
@@ -221,28 +221,28 @@ impl<'a> Envelope<'_, 'a> {
     fn hunk_lines(&mut self, hunk: &mut Hunk<'a>) -> Result<(), ParseError> {
         let mut blanks = Vec::new();
         while let Some(text) = self.source.text(self.at).filter(|text| !hunk::is_header(text)) {
-            let kind = match (header(text), text.first()) {
-                (Some(Header::EndOfFile), Some(b'*')) => {
+            let (kind, rest) = match (header(text), text.split_first()) {
+                (Some(Header::EndOfFile), Some((b'*', _))) => {
                     hunk.at_end = true;
                     self.at += 1;
                     break;
                 }
-                (Some(Header::MoveTo(_)), Some(b'*')) => {
+                (Some(Header::MoveTo(_)), Some((b'*', _))) => {
                     return Err(ParseError::at(
                         self.at,
                         "`*** Move to:` belongs right after `*** Update File:`",
                     ));
                 }
-                (Some(_), Some(b'*')) => break,
+                (Some(_), Some((b'*', _))) => break,
                 (Some(Header::EndPatch), _) if self.is_last_end() => break,
                 (_, None) => {
                     blanks.push(self.at);
                     self.at += 1;
                     continue;
                 }
-                (_, Some(b' ')) => Kind::Context,
-                (_, Some(b'-')) => Kind::Removed,
-                (_, Some(b'+')) => Kind::Added,
+                (_, Some((b' ', rest))) => (Kind::Context, rest),
+                (_, Some((b'-', rest))) => (Kind::Removed, rest),
+                (_, Some((b'+', rest))) => (Kind::Added, rest),
                 (_, Some(_)) => {
                     let message = format!(
                         "a hunk line begins with a space, `+` or `-`, but this is {:?}",
@@ -253,9 +253,9 @@ impl<'a> Envelope<'_, 'a> {
             };
             // Empty lines inside a hunk are context that has lost its space; those at its end are not.
             for index in blanks.drain(..) {
-                hunk.lines.push(self.line(index, Kind::Context, 0));
+                hunk.lines.push(self.line(index, Kind::Context, b""));
             }
-            hunk.lines.push(self.line(self.at, kind, 1));
+            hunk.lines.push(self.line(self.at, kind, rest));
             self.at += 1;
         }
         Ok(())
@@ -274,9 +274,8 @@ impl<'a> Envelope<'_, 'a> {
         }
     }
 
-    /// The line with `index` without its first `skip` letters.
-    fn line(&self, index: usize, kind: Kind, skip: usize) -> HunkLine<'a> {
-        let text = self.source.text(index).and_then(|text| text.get(skip..)).unwrap_or_default();
+    /// The line with `index`, of which `text` is what counts.
+    fn line(&self, index: usize, kind: Kind, text: &'a [u8]) -> HunkLine<'a> {
         let is_crlf = !self.crlf && self.source.ends_in_crlf(index);
         HunkLine { kind, text, ending: if is_crlf { Ending::CrLf } else { Ending::Lf } }
     }

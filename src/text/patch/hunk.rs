@@ -103,8 +103,10 @@ struct Body<'s, 'a> {
     seen: Counts,
     /// Whether the patch itself has CRLF line endings.
     crlf: bool,
-    /// Empty lines that are context if more of the hunk follows.
-    blanks: Vec<usize>,
+    /// Empty lines, with their endings, that are context if more of the hunk follows.
+    blanks: Vec<&'a [u8]>,
+    /// The last line read, with its ending, without its first letter.
+    last: &'a [u8],
     /// The lines read.
     lines: Vec<HunkLine<'a>>,
     /// Whether a `\ No newline` was met.
@@ -121,6 +123,7 @@ impl<'s, 'a> Body<'s, 'a> {
             seen: (0, 0),
             crlf,
             blanks: Vec::new(),
+            last: b"",
             lines: Vec::new(),
             at_end: false,
         }
@@ -147,23 +150,25 @@ impl<'s, 'a> Body<'s, 'a> {
     /// Takes one line; `false` where the hunk has ended before it.
     fn take(&mut self, raw: &'a [u8]) -> Result<bool, ParseError> {
         let text = without_ending(raw);
-        let kind = match text.first() {
-            None if self.is_satisfied() => return Ok(false),
-            None => {
-                self.blanks.push(self.next);
-                return Ok(true);
+        if text.is_empty() {
+            let goes_on = !self.is_satisfied();
+            if goes_on {
+                self.blanks.push(raw);
             }
-            Some(b'\\') => return Ok(self.end_without_newline()),
-            Some(b' ') => Kind::Context,
-            Some(b'-') => Kind::Removed,
-            Some(b'+') => Kind::Added,
-            Some(_) => return self.end_at(text),
+            return Ok(goes_on);
+        }
+        let (kind, rest) = match raw.split_first() {
+            Some((b'\\', _)) => return Ok(self.end_without_newline()),
+            Some((b' ', rest)) => (Kind::Context, rest),
+            Some((b'-', rest)) => (Kind::Removed, rest),
+            Some((b'+', rest)) => (Kind::Added, rest),
+            Some(_) | None => return self.end_at(text),
         };
         if self.is_over(text) {
             return Ok(false);
         }
         self.flush_blanks();
-        self.push(kind, raw.get(1..).unwrap_or_default());
+        self.push(kind, rest);
         Ok(true)
     }
 
@@ -216,8 +221,7 @@ impl<'s, 'a> Body<'s, 'a> {
         let Some(line) = self.lines.last_mut() else { return false };
         if line.ending == Ending::CrLf && !crlf {
             // The carriage return is the file's: the marker takes only the line feed.
-            let raw = self.source.raw(self.next.saturating_sub(1)).unwrap_or_default();
-            line.text = raw.strip_suffix(b"\n").unwrap_or(raw).get(1..).unwrap_or_default();
+            line.text = self.last.strip_suffix(b"\n").unwrap_or(self.last);
         }
         line.ending = Ending::None;
         self.at_end = true;
@@ -226,8 +230,7 @@ impl<'s, 'a> Body<'s, 'a> {
 
     /// Turns the empty lines met into context that has lost its space.
     fn flush_blanks(&mut self) {
-        for index in std::mem::take(&mut self.blanks) {
-            let raw = self.source.raw(index).unwrap_or_default();
+        for raw in std::mem::take(&mut self.blanks) {
             self.push(Kind::Context, raw);
         }
     }
@@ -251,6 +254,7 @@ impl<'s, 'a> Body<'s, 'a> {
         // A patch cut off in its last line still means a whole line.
         let ending = if raw.len() == text.len() + 2 { Ending::CrLf } else { Ending::Lf };
         self.lines.push(HunkLine { kind, text, ending });
+        self.last = raw;
         self.seen.0 += usize::from(kind != Kind::Added);
         self.seen.1 += usize::from(kind != Kind::Removed);
     }

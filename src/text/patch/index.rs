@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::lines::Line;
+use crate::text::checked::peek;
 
 /// How alike a line of the file and one of the patch must be; the line ending never counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,7 +131,7 @@ impl<'f> Index<'f> {
         let Some((offset, id)) = rarest else { return places };
         let positions = self.positions_of(*id);
         let first = positions.partition_point(|at| widen(*at) < window.start.saturating_add(offset));
-        for at in positions.get(first..).unwrap_or_default() {
+        for at in peek(positions, first..) {
             let Some(start) = widen(*at).checked_sub(offset).filter(|start| *start < window.end) else {
                 break;
             };
@@ -153,7 +154,7 @@ impl<'f> Index<'f> {
     fn positions_of(&self, id: u32) -> &[u32] {
         let id = widen(id);
         let range = self.starts.get(id).zip(self.starts.get(id + 1));
-        range.and_then(|(start, end)| self.positions.get(*start..*end)).unwrap_or_default()
+        range.map_or(&[], |(start, end)| peek(&self.positions, *start..*end))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Path names as diffs write them.
 
 use super::model::Prefix;
+use crate::text::checked::peek;
 
 /// A path in a `---` or `+++` line.
 pub struct Name {
@@ -33,7 +34,7 @@ pub fn file_name(text: &[u8]) -> Option<Name> {
 fn time(text: &[u8]) -> Option<usize> {
     let is_time = |rest: &[u8]| {
         let is_of_time = |byte: &u8| byte.is_ascii_digit() || b"-:.+ ".contains(byte);
-        let date = rest.get(..10).unwrap_or_default();
+        let date = peek(rest, ..10);
         let has_form = date.iter().enumerate().all(|(at, byte)| match at {
             4 | 7 => *byte == b'-',
             _ => byte.is_ascii_digit(),

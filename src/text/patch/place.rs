@@ -7,7 +7,7 @@ use super::lines::Ending;
 use super::locate::{Search, Text, Wanted};
 use super::model::{Hunk, HunkLine, Kind};
 use super::nearest::nearest;
-use crate::text::checked::{Fault, must_fit};
+use crate::text::checked::{Fault, must_fit, peek};
 
 /// Where a hunk goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,7 +256,7 @@ impl Placing<'_, '_> {
         for fuzz in 1..=self.options.fuzz.min(before.max(after)) {
             let (before, after) = (before.min(fuzz), after.min(fuzz));
             let end = old.lines.len().saturating_sub(after);
-            let lines = old.lines.get(before..end).unwrap_or_default().to_vec();
+            let lines = peek(&old.lines, before..end).to_vec();
             if lines.is_empty() {
                 return Ok(None);
             }

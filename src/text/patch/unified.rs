@@ -5,6 +5,7 @@ use super::hunk;
 use super::model::{Body, FilePatch, Format, Kind, Operation, Patch, Prefix, is_symlink};
 use super::name::{Name, file_name, git_names, prefix_of, whole_name};
 use super::parse::{ParseError, Source, foreign, other_format};
+use crate::text::checked::peek;
 
 /// Digits that an id in an `index` line has at least.
 const ID_DIGITS_MIN: usize = 4;
@@ -127,7 +128,7 @@ impl<'a> Reader<'_, 'a> {
     /// Reads `---` and `+++`.
     fn names(&mut self) -> Result<(Name, Name), ParseError> {
         let mut name = || {
-            let text = self.source.text(self.at).and_then(|text| text.get(4..)).unwrap_or_default();
+            let text = self.source.text(self.at).map_or(&[][..], |text| peek(text, 4..));
             let name =
                 file_name(text).ok_or_else(|| ParseError::at(self.at, "this file name cannot be read"));
             self.at += 1;

@@ -7,6 +7,7 @@ use similar::TextDiff;
 use super::Refusal;
 use super::parts::{Part, indent, key};
 use super::place::{Core, Index, numbers, too_alike};
+use crate::text::checked::items;
 
 /// Kept lines beside a new one that are looked at for its older self.
 const NEIGHBOURS: usize = 3;
@@ -35,7 +36,7 @@ pub fn span(
 /// The first line of the file that a part replaces.
 fn start(index: &Index<'_>, part: &Part<'_>, core: Core, from: usize) -> Result<usize, Refusal> {
     let (own, first) = (core.own.0, core.file.0);
-    let above = part.lines.get(..own).unwrap_or_default();
+    let above = items(&part.lines, 0..own)?;
     let room = from..first;
     let known = above.iter().position(|line| !index.positions(line, &room).is_empty());
     let Some(known) = known else {
@@ -56,7 +57,7 @@ fn start(index: &Index<'_>, part: &Part<'_>, core: Core, from: usize) -> Result<
 /// The last line of the file that a part replaces.
 fn end(index: &Index<'_>, part: &Part<'_>, core: Core, until: usize) -> Result<usize, Refusal> {
     let (own, last) = (core.own.1, core.file.1);
-    let below = part.lines.get(own + 1..).unwrap_or_default();
+    let below = items(&part.lines, own + 1..part.lines.len())?;
     let Some(&end) = below.last() else {
         return Ok(last);
     };
@@ -88,7 +89,7 @@ fn end(index: &Index<'_>, part: &Part<'_>, core: Core, until: usize) -> Result<u
 /// not; else it only inserts them.
 fn new_end(index: &Index<'_>, part: &Part<'_>, core: Core, room: &Range<usize>) -> Result<usize, Refusal> {
     let (own, last) = (core.own.1, core.file.1);
-    let below = part.lines.get(own + 1..).unwrap_or_default();
+    let below = items(&part.lines, own + 1..part.lines.len())?;
     let depth = below.iter().filter(|line| !key(line).is_empty()).map(|line| indent(line)).min().unwrap_or(0);
     let opens = part.lines.get(own).is_some_and(|line| indent(line) < depth);
     let marker_is_outside = part.after.is_none_or(|marker| marker < depth);

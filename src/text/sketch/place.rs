@@ -9,7 +9,7 @@ use similar::DiffOp;
 use super::edges::shown;
 use super::parts::{Part, indent, key};
 use super::{Refusal, edges};
-use crate::text::checked::{Fault, item};
+use crate::text::checked::{Fault, item, peek};
 use crate::text::line_diff;
 
 /// How many lines may be compared to find where the parts stand; of more, a sketch counts as one that
@@ -70,7 +70,7 @@ impl<'a> Index<'a> {
         let all = self.positions.get(key(line)).map_or(&[][..], Vec::as_slice);
         let from = all.partition_point(|&at| at < within.start);
         let to = all.partition_point(|&at| at < within.end);
-        all.get(from..to).unwrap_or_default()
+        peek(all, from..to)
     }
 
     /// A line of the file.
@@ -287,7 +287,7 @@ fn compared(part: &Part<'_>, found: &[&[u8]]) -> Vec<DiffOp> {
 /// Refuses a part that would take away lines of another block than that of the lines kept round
 /// them: an unchanged line then was found far from where it was meant.
 fn must_stay_in_its_block(index: &Index<'_>, part: &Part<'_>, span: &Range<usize>) -> Result<(), Refusal> {
-    let found = index.file.get(span.clone()).unwrap_or_default();
+    let found = peek(index.file, span.clone());
     let ops = compared(part, found);
     for (before, op, after) in neighbours(&ops) {
         let (Some(DiffOp::Equal { .. }), Some(DiffOp::Equal { .. })) = (before, after) else { continue };
