@@ -55,12 +55,13 @@ impl Call {
     /// # Errors
     /// Where there is no such session, or the policy is not as it should be.
     pub fn within(workspace: Workspace, tool: &'static Entry, options: &Options) -> Result<Self, Error> {
-        let policy = match Policy::load(&workspace, &options.policy) {
-            Err(error) if tool.needs_policy => return Err(error),
-            loaded => loaded.unwrap_or_default(),
-        };
+        let loaded = Policy::load(&workspace, &options.policy);
         let mut engine = Engine::new(workspace, options.session_id()?, Control::default());
-        engine.set_policy(policy);
+        match loaded {
+            Ok(policy) => engine.set_policy(policy),
+            Err(error) if tool.needs_policy => return Err(error),
+            Err(error) => engine.set_policy_fault(error),
+        }
         engine.require_snapshot |= options.require_snapshot;
         if options.is_session_named {
             engine.set_session_named();

@@ -42,6 +42,8 @@ pub struct Engine {
     pub require_snapshot: bool,
     /// What is settled beforehand.
     policy: Policy,
+    /// Why the policy in force is the default one, where what its owner wrote cannot be used.
+    policy_fault: Option<Error>,
     /// Who calls.
     session: SessionId,
     /// Whether the call itself says who, rather than the environment.
@@ -86,6 +88,7 @@ impl Engine {
             control,
             require_snapshot: false,
             policy: Policy::default(),
+            policy_fault: None,
             session,
             is_session_named: false,
             dry_run: false,
@@ -111,6 +114,17 @@ impl Engine {
         self.workspace.set_lock_wait(policy.lock_wait());
         self.require_snapshot |= policy.requires_snapshot();
         self.policy = policy;
+    }
+
+    /// Goes on under the default policy, since the one that its owner wrote cannot be used.
+    pub fn set_policy_fault(&mut self, fault: Error) {
+        self.policy_fault = Some(fault);
+    }
+
+    /// Why the policy in force is the default one, where what its owner wrote cannot be used.
+    #[must_use]
+    pub fn policy_fault(&self) -> Option<&Error> {
+        self.policy_fault.as_ref()
     }
 
     /// Who calls.

@@ -8,6 +8,7 @@ pub mod common;
 pub mod config;
 pub mod delete;
 pub mod diff;
+pub mod doctor;
 pub mod edit;
 pub mod gc;
 pub mod glob;
@@ -25,6 +26,7 @@ pub mod schema;
 pub mod section;
 pub mod session;
 pub mod snapshot;
+pub mod stats;
 pub mod trash;
 pub mod undo;
 pub mod write;
@@ -387,6 +389,8 @@ pub const TOOLS: &[Entry] = &[
     entry::<session::Session>(),
     entry::<trash::Trash>(),
     entry::<gc::Gc>(),
+    entry::<stats::Stats>(),
+    entry::<doctor::Doctor>(),
     entry::<config::Config>(),
     entry::<apply_patch::ApplyPatch>(),
     entry::<schema::Schema>(),

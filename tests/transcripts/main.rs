@@ -13,6 +13,7 @@ mod append_insert;
 mod audit;
 mod calling;
 mod content;
+mod doctor;
 mod edit;
 mod edit_bounds;
 mod edit_cases;

@@ -268,6 +268,12 @@ impl State {
         }
     }
 
+    /// The inode of the workspace's lock, by which the system's table of locks names it.
+    #[must_use]
+    pub fn lock_inode(&self) -> Option<u64> {
+        fs::stat_at(self.shared.as_fd(), WORKSPACE_LOCK.as_ref()).ok().map(|stat| stat.st_ino)
+    }
+
     /// Takes the lock of `what`, whose file gets `mode` less the umask.
     fn wait_for(&self, (folder, name): (BorrowedFd<'_>, &str), mode: u32, what: &str) -> Result<Lock, Error> {
         match lock::take(folder, name, mode, Some(self.lock_wait)) {

@@ -165,7 +165,7 @@ fn not_confined(reasons: &[(&'static str, String)]) -> Error {
 }
 
 /// What there is to confine commands, tried out.
-fn list_backends(engine: &Engine) -> Backends {
+pub fn list_backends(engine: &Engine) -> Backends {
     let word = limits::backend(engine).to_owned();
     let reach = limits::reach_of_probe(engine);
     let shown = |backend: &'static dyn Backend| {

@@ -1,0 +1,317 @@
+//! What a doctor looks at. No check stops the others.
+
+use std::fmt::Write as _;
+
+use rustix::fs::{Access, AtFlags};
+
+use super::Finding;
+use crate::engine::Engine;
+use crate::engine::change::record;
+use crate::engine::journal::{self, OPEN_FOLDER, STUCK_FOLDER};
+use crate::engine::policy::settings::Key;
+use crate::engine::sandbox;
+use crate::engine::store::id::Origin;
+use crate::engine::store::session;
+use crate::engine::store::state::{STATE_FOLDER, State};
+use crate::engine::store::{audit, gc};
+use crate::engine::workspace::fs;
+use crate::text::counted::counted;
+use crate::tools::bash;
+
+/// Free space below which changes may soon fail, in bytes.
+const FREE_BYTES_MIN: u64 = 256 << 20;
+/// Names that a finding lists.
+const NAMED: usize = 5;
+/// How much of the system's table of locks is read, in bytes.
+const LOCKS_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of a mebibyte.
+const MIB: u64 = 1 << 20;
+
+/// Everything that is looked at.
+pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
+    let mut found = vec![versions(), workspace(engine)];
+    found.extend(policy(engine));
+    let state = match State::find(&engine.workspace) {
+        Ok(state) => state,
+        Err(error) => {
+            found.push(Finding::of("state", &error));
+            None
+        }
+    };
+    found.extend(identity(engine));
+    if let Some(state) = &state {
+        found.extend([unfinished(engine, state, fix), stuck(state), lock(state)].into_iter().flatten());
+        found.extend([session(engine, state), audit_log(state), size(engine, state)]);
+    }
+    found.push(snapshots(engine));
+    found.extend(disk(engine));
+    found.push(backends(engine));
+    found
+}
+
+/// Which lbx runs on what.
+fn versions() -> Finding {
+    let system = rustix::system::uname();
+    let (name, release) = (system.sysname().to_string_lossy(), system.release().to_string_lossy());
+    let machine = system.machine().to_string_lossy();
+    Finding::ok("version", format!("lbx {} on {name} {release} ({machine})", env!("CARGO_PKG_VERSION")))
+}
+
+/// Where the root is, and whether it can be written.
+fn workspace(engine: &Engine) -> Finding {
+    let root = engine.workspace.root().display().to_string();
+    let is_there = |name: &str| fs::stat_at(engine.workspace.root_fd(), name.as_ref()).is_ok();
+    let why = if is_there(".git") {
+        "it holds .git"
+    } else if is_there(STATE_FOLDER) {
+        "it holds .lbx"
+    } else {
+        "the current folder, since no folder above it holds .git or .lbx"
+    };
+    let access = rustix::fs::accessat(engine.workspace.root_fd(), ".", Access::WRITE_OK, AtFlags::EACCESS);
+    match access {
+        Ok(()) => Finding::ok("workspace", format!("{root} ({why})")),
+        Err(errno) => Finding::problem(
+            "workspace",
+            format!("{root} cannot be written: {errno}"),
+            "Give this account the right to write there, or name another folder with --workspace.",
+        ),
+    }
+}
+
+/// The policy's files and variables.
+fn policy(engine: &Engine) -> Vec<Finding> {
+    if let Some(fault) = engine.policy_fault() {
+        return vec![Finding::of("policy", fault)];
+    }
+    let policy = engine.policy();
+    let files: Vec<&str> = policy
+        .user_file()
+        .into_iter()
+        .chain([policy.workspace_file()])
+        .filter(|file| file.exists)
+        .map(|file| file.path.as_str())
+        .chain(policy.outer_files())
+        .collect();
+    let files = if files.is_empty() { "no file: the defaults hold".to_owned() } else { files.join(", ") };
+    let mut found = vec![Finding::ok("policy", files)];
+    let unknown = policy.unknown_variables();
+    if !unknown.is_empty() {
+        let message =
+            format!("{} {} nothing", unknown.join(", "), if unknown.len() == 1 { "sets" } else { "set" });
+        found.push(Finding::notice(
+            "policy",
+            message,
+            "Run lbx config --explain to see the variables there are.",
+        ));
+    }
+    found
+}
+
+/// Whose state it is.
+fn identity(engine: &Engine) -> Option<Finding> {
+    let (origin, id) = match State::source(&engine.workspace) {
+        Ok(found) => found?,
+        Err(error) => return Some(Finding::of("state", &error)),
+    };
+    let folder = id.map_or_else(|| "none yet".to_owned(), |id| format!("{STATE_FOLDER}/{id}"));
+    Some(match origin {
+        Origin::Environment => Finding::ok("state", format!("{folder} (id from LBX_STATE_ID)")),
+        Origin::User(file) => Finding::ok("state", format!("{folder} (id from {})", file.display())),
+        Origin::Derived => Finding::notice(
+            "state",
+            format!("{folder} (id derived from machine and user: the home folder cannot be written)"),
+            "Another account of this machine could work the id out. Make the home folder writable, or set LBX_STATE_ID to 32 random hexadecimal digits.",
+        ),
+    })
+}
+
+/// Changes that a killed call left half done.
+fn unfinished(engine: &mut Engine, state: &State, fix: bool) -> Option<Finding> {
+    if !journal::has_open_entries(state) {
+        return None;
+    }
+    let message = format!("a call in {STATE_FOLDER}/…/{OPEN_FOLDER} is at work, or was killed half-way");
+    if fix {
+        return Some(match engine.lock() {
+            Ok(_) => Finding { fixed: true, ..Finding::notice("journal", message, "It is settled now.") },
+            Err(error) => Finding::of("journal", &error),
+        });
+    }
+    Some(Finding::notice("journal", message, "The next call settles it; lbx doctor --fix does it now."))
+}
+
+/// Changes that could neither be completed nor taken back.
+fn stuck(state: &State) -> Option<Finding> {
+    let named = |folder| journal::names_in(&folder).map(Some);
+    let names = match state.find_folder(STUCK_FOLDER).and_then(|folder| folder.map_or(Ok(None), named)) {
+        Ok(names) => names.unwrap_or_default(),
+        Err(error) => return Some(Finding::of("journal", &error)),
+    };
+    if names.is_empty() {
+        return None;
+    }
+    Some(Finding::notice(
+        "journal",
+        format!(
+            "{} of killed calls could not be settled, because the files changed meanwhile: {}",
+            counted(names.len(), "change"),
+            some_of(&names)
+        ),
+        format!(
+            "Compare the bytes in {} with your files, keep what you need, then remove them there.",
+            state.shown(STUCK_FOLDER)
+        ),
+    ))
+}
+
+/// Whether another call holds the workspace.
+fn lock(state: &State) -> Option<Finding> {
+    match state.try_lock_workspace() {
+        Ok(Some(_)) => None,
+        Ok(None) => Some(Finding::notice(
+            "lock",
+            format!("another call is changing the workspace{}", holders(state)),
+            "Wait for it. Where it hangs, end that process: the lock ends with it, and the next call settles what it left.",
+        )),
+        Err(error) => Some(Finding::of("lock", &error)),
+    }
+}
+
+/// The processes that hold the workspace's lock, as far as the system tells.
+fn holders(state: &State) -> String {
+    let Some(inode) = state.lock_inode() else { return String::new() };
+    let Ok(Some(table)) = fs::read_at(rustix::fs::CWD, "/proc/locks".as_ref(), LOCKS_BYTES_MAX) else {
+        return String::new();
+    };
+    let mut words = String::new();
+    for line in String::from_utf8_lossy(&table).lines() {
+        // `1: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF` (proc_locks(5)).
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, process, file, ..] = fields.as_slice() else { continue };
+        if file.rsplit(':').next() == Some(inode.to_string().as_str()) {
+            let _ = write!(words, " (process {process})");
+        }
+    }
+    words
+}
+
+/// What is known of the caller's session.
+fn session(engine: &Engine, state: &State) -> Finding {
+    let id = engine.session();
+    match session::look_at(state, id) {
+        Ok((known, None)) => {
+            Finding::ok("session", format!("{id}: {} read", counted(known.marks().len(), "file")))
+        }
+        Ok((_, Some(warning))) => Finding::notice(
+            "session",
+            format!("{id}: {warning}"),
+            "Read the files again that you mean to change; the damaged file is set aside by the next change.",
+        ),
+        Err(error) => Finding::of("session", &error),
+    }
+}
+
+/// Whether the audit log is whole.
+fn audit_log(state: &State) -> Finding {
+    let mut records = 0_usize;
+    let count = |_: &audit::Record| {
+        records += 1;
+        false
+    };
+    match audit::read(state, count) {
+        Ok((_, None)) => Finding::ok("audit", format!("{}, the chain is whole", counted(records, "record"))),
+        Ok((_, Some(broken))) => Finding::problem(
+            "audit",
+            format!("{}:{}: {}", broken.file, broken.line, broken.message),
+            "Somebody altered the log, or a disk lost a part of it: compare it with the snapshots (lbx log).",
+        ),
+        Err(error) => Finding::of("audit", &error),
+    }
+}
+
+/// What the state takes.
+fn size(engine: &Engine, state: &State) -> Finding {
+    let kept = match gc::collect(state, 0, true) {
+        Ok(collected) => collected.kept,
+        Err(error) => return Finding::of("size", &error),
+    };
+    let message =
+        format!("{} MiB in {} for undo and restore", kept.bytes.div_ceil(MIB), counted(kept.files, "file"));
+    let most = engine.policy().number(Key::KeepBytes);
+    if most > 0 && kept.bytes > most {
+        return Finding::notice("size", message, "lbx gc frees what the policy does not keep.");
+    }
+    Finding::ok("size", message)
+}
+
+/// Where the snapshots go.
+fn snapshots(engine: &Engine) -> Finding {
+    if !engine.policy().has_snapshots() {
+        return Finding::notice(
+            "snapshots",
+            "the policy has switched them off: changes can be undone, but no commit shows them",
+            "Remove snapshot.enabled = false from the policy; lbx config shows the file.",
+        );
+    }
+    match record::find(engine) {
+        Ok(Some(store)) if store.is_private() => Finding::ok(
+            "snapshots",
+            format!(
+                "{} in a repository of lbx's own: git's cannot be used, or there is none",
+                store.branch()
+            ),
+        ),
+        Ok(Some(store)) => {
+            Finding::ok("snapshots", format!("{} in the workspace's repository", store.branch()))
+        }
+        Ok(None) => Finding::ok("snapshots", "none yet"),
+        Err(error) => Finding::of("snapshots", &error),
+    }
+}
+
+/// Whether there is room for changes.
+fn disk(engine: &Engine) -> Option<Finding> {
+    let stat = rustix::fs::fstatvfs(engine.workspace.root_fd()).ok()?;
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let message = format!("{} MiB free", free / MIB);
+    let is_short_of_files = stat.f_files > 0 && stat.f_favail == 0;
+    if is_short_of_files {
+        let remedy = "Remove files: the file system has no room for the names of more.";
+        return Some(Finding::problem("disk", format!("{message}, but no file can be added"), remedy));
+    }
+    if free < FREE_BYTES_MIN {
+        let remedy = "Free some space: a change writes the new bytes beside the old ones. lbx gc and lbx trash purge help.";
+        return Some(Finding::notice("disk", message, remedy));
+    }
+    Some(Finding::ok("disk", message))
+}
+
+/// What can confine commands.
+fn backends(engine: &Engine) -> Finding {
+    let all = bash::list_backends(engine).backends;
+    let confining: Vec<&str> = all
+        .iter()
+        .filter(|backend| backend.works && backend.allowed && backend.name != sandbox::NONE)
+        .map(|backend| backend.name)
+        .collect();
+    if confining.is_empty() {
+        let reasons: Vec<String> = all
+            .iter()
+            .filter_map(|backend| Some(format!("{}: {}", backend.name, backend.reason.as_ref()?)))
+            .collect();
+        return Finding::notice(
+            "bash",
+            format!("nothing here can confine a command ({})", reasons.join("; ")),
+            "Install bubblewrap, or let users make namespaces (sysctl kernel.unprivileged_userns_clone=1); lbx bash --backends tells more.",
+        );
+    }
+    Finding::ok("bash", format!("commands are confined by {}", confining.join(", ")))
+}
+
+/// The first few names of a list.
+fn some_of(names: &[String]) -> String {
+    let more = names.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "))
+}

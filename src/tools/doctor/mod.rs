@@ -1,0 +1,136 @@
+//! `doctor`: whether lbx can do its work in this workspace, and what to do where it cannot.
+
+mod checks;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::text::counted::counted;
+
+/// Check the workspace, its state, the snapshots and the machine, and say what to repair
+///
+/// Each finding is ok, a notice or a problem, with what to do about it. With fix, doctor itself makes
+/// the repairs that can lose nothing: it finishes changes that a killed call left half done.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Make the repairs that can lose nothing
+    #[arg(long)]
+    #[serde(default)]
+    pub fix: bool,
+}
+
+/// What was found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// Whether there is no problem
+    pub healthy: bool,
+    /// The findings, in the order in which they were looked at
+    pub findings: Vec<Finding>,
+}
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// As it should be
+    Ok,
+    /// Works, but not as well as it could
+    Notice,
+    /// Does not work
+    Problem,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Finding {
+    /// What was looked at, in a word
+    pub check: &'static str,
+    /// How much it matters
+    pub level: Level,
+    /// What was found
+    pub message: String,
+    /// What to do
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    /// Whether this call has repaired it
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fixed: bool,
+}
+
+impl Finding {
+    /// A finding of that level.
+    fn new(check: &'static str, level: Level, message: impl Into<String>) -> Self {
+        Self { check, level, message: message.into(), remedy: None, fixed: false }
+    }
+
+    /// All is as it should be.
+    fn ok(check: &'static str, message: impl Into<String>) -> Self {
+        Self::new(check, Level::Ok, message)
+    }
+
+    /// It works, but not as well as it could.
+    fn notice(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { remedy: Some(remedy.into()), ..Self::new(check, Level::Notice, message) }
+    }
+
+    /// It does not work.
+    fn problem(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { remedy: Some(remedy.into()), ..Self::new(check, Level::Problem, message) }
+    }
+
+    /// What an error says, as a problem.
+    fn of(check: &'static str, error: &Error) -> Self {
+        Self::problem(check, error.message(), error.suggested_action())
+    }
+
+    /// The finding as lines for a person.
+    fn words(&self) -> String {
+        let level = match self.level {
+            _ if self.fixed => "fixed",
+            Level::Ok => "ok",
+            Level::Notice => "notice",
+            Level::Problem => "PROBLEM",
+        };
+        let remedy = self.remedy.iter().map(|remedy| format!("\n{:21}-> {remedy}", "")).collect::<String>();
+        format!("{level:8} {:11} {}{remedy}", self.check, self.message)
+    }
+}
+
+/// The tool.
+pub struct Doctor;
+
+impl Tool for Doctor {
+    const NAME: &'static str = "doctor";
+    const EFFECT: Effect = Effect::Reads;
+    const STDIN: Stdin = Stdin::Ignored;
+    const SERVED: bool = false;
+    const NEEDS_POLICY: bool = false;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let findings = checks::all(engine, request.fix);
+        let healthy = findings.iter().all(|finding| finding.level != Level::Problem || finding.fixed);
+        Ok(Response { healthy, findings })
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        for finding in &response.findings {
+            for line in finding.words().lines() {
+                text.line(line);
+            }
+        }
+        let count =
+            |level| response.findings.iter().filter(|found| found.level == level && !found.fixed).count();
+        let (problems, notices) = (count(Level::Problem), count(Level::Notice));
+        text.note(format!("{}, {}", counted(problems, "problem"), counted(notices, "notice")));
+    }
+
+    fn status(response: &Response) -> u8 {
+        u8::from(!response.healthy)
+    }
+}

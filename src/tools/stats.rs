@@ -1,0 +1,146 @@
+//! `stats`: what the changes and refusals of the audit log add up to.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::store::audit::{self, Record};
+use crate::engine::store::state::State;
+use crate::error::Error;
+use crate::text::counted::counted;
+use crate::text::escaped;
+
+/// Outcome of a call that did what it was asked.
+const OK: &str = "ok";
+
+/// Show how often each tool changed something or was refused, how long it took, and by whom
+///
+/// Counts the calls of the audit log: those that changed something, and those that were refused to.
+/// Calls that only read leave no record and are not counted. Counts all sessions, unless one is named.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {}
+
+/// What the calls add up to.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// All calls together
+    pub total: Sum,
+    /// Those of each tool
+    pub by_tool: BTreeMap<String, Sum>,
+    /// Those of each session
+    pub by_session: BTreeMap<String, Sum>,
+    /// Refusals of each kind
+    pub refusals: BTreeMap<String, u64>,
+}
+
+/// What some calls add up to.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Sum {
+    /// Calls
+    pub calls: u64,
+    /// Those of them that were refused
+    pub refused: u64,
+    /// Paths that the others changed, each time counted
+    pub paths: u64,
+    /// Milliseconds that all of them took
+    pub duration_ms: u64,
+    /// Time of the first, RFC 3339
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub first: String,
+    /// Time of the last, RFC 3339
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub last: String,
+}
+
+impl Sum {
+    /// Adds one call.
+    fn add(&mut self, record: &Record) {
+        self.calls += 1;
+        if record.outcome == OK {
+            self.paths += u64::try_from(record.files.len()).unwrap_or(u64::MAX);
+        } else {
+            self.refused += 1;
+        }
+        self.duration_ms = self.duration_ms.saturating_add(record.duration_ms);
+        if self.first.is_empty() {
+            self.first.clone_from(&record.time);
+        }
+        self.last.clone_from(&record.time);
+    }
+
+    /// The sum in words.
+    fn words(&self) -> String {
+        let refused = if self.refused > 0 { format!(", {} refused", self.refused) } else { String::new() };
+        format!(
+            "{}{refused}, {}, {} ms",
+            counted(self.calls, "call"),
+            counted(self.paths, "path"),
+            self.duration_ms
+        )
+    }
+}
+
+/// The tool.
+pub struct Stats;
+
+impl Tool for Stats {
+    const NAME: &'static str = "stats";
+    const EFFECT: Effect = Effect::Reads;
+    const STDIN: Stdin = Stdin::Ignored;
+    const SERVED: bool = false;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, _request: Request) -> Result<Response, Error> {
+        let named = engine.named_session().cloned();
+        let mut sums = Response {
+            total: Sum::default(),
+            by_tool: BTreeMap::new(),
+            by_session: BTreeMap::new(),
+            refusals: BTreeMap::new(),
+        };
+        let Some(state) = State::find(&engine.workspace)? else { return Ok(sums) };
+        // Nothing is kept of the records, however many there are.
+        let (_, broken) = audit::read(&state, |record| {
+            if named.as_ref().is_none_or(|session| session.as_str() == record.session) {
+                sums.add(record);
+            }
+            false
+        })?;
+        if let Some(broken) = broken {
+            engine.warn(format!(
+                "the audit log is not whole: {}, line {}: {}",
+                broken.file, broken.line, broken.message
+            ));
+        }
+        Ok(sums)
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        text.line(&format!("all: {}", response.total.words()));
+        for (title, sums) in [("tool", &response.by_tool), ("session", &response.by_session)] {
+            for (name, sum) in sums {
+                text.line(&format!("{title} {}: {}", escaped::name(name), sum.words()));
+            }
+        }
+        for (kind, count) in &response.refusals {
+            text.line(&format!("refused as {}: {count}", escaped::name(kind)));
+        }
+    }
+}
+
+impl Response {
+    /// Adds one call.
+    fn add(&mut self, record: &Record) {
+        self.total.add(record);
+        self.by_tool.entry(record.tool.clone()).or_default().add(record);
+        self.by_session.entry(record.session.clone()).or_default().add(record);
+        if record.outcome != OK {
+            *self.refusals.entry(record.outcome.clone()).or_default() += 1;
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! `doctor` names what is wrong and what to do; `stats` adds the audit log up.
+
+use std::fs::File;
+
+use fs2::FileExt as _;
+use serde_json::{Value, json};
+
+use crate::common::{Workspace, state};
+
+/// The finding of that check, of an answer.
+fn finding<'a>(data: &'a Value, check: &str) -> &'a Value {
+    let findings = data["findings"].as_array().unwrap();
+    findings.iter().find(|found| found["check"] == check).unwrap_or_else(|| panic!("no {check}: {data}"))
+}
+
+#[test]
+fn a_sound_workspace_has_no_problem() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.unchanged(|| assert_eq!(ws.lbx(&["doctor"]).ok()["healthy"], true));
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["read", "a.txt"]).ok();
+    let data = ws.lbx(&["doctor"]).ok();
+    assert_eq!(data["healthy"], true, "{data}");
+    for (check, part) in [
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("workspace", "it holds .git"),
+        ("policy", "the defaults hold"),
+        ("state", ".lbx/"),
+        ("session", "1 file read"),
+        ("audit", "1 record, the chain is whole"),
+        ("snapshots", "lbx-snapshots in the workspace's repository"),
+        ("disk", "MiB free"),
+    ] {
+        let found = finding(&data, check);
+        assert!(found["message"].as_str().unwrap().contains(part), "{check}: {found}");
+    }
+    let text = ws.lbx(&["doctor", "--text"]);
+    assert!(
+        text.stdout_text().lines().any(|line| line.starts_with("ok ") && line.contains("chain is whole"))
+    );
+    assert!(text.stderr().contains("0 problems"), "{}", text.stderr());
+}
+
+#[test]
+fn each_fault_is_named_with_its_remedy() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    ws.write(&state("audit/current.jsonl"), "{}\n");
+    ws.write(".lbx/config.toml", "[gate]\nmode = \"perhaps\"\n");
+    let answer = ws.lbx(&["doctor", "--exit-status"]);
+    assert_eq!(answer.status(), 1);
+    let data = answer.envelope()["data"].clone();
+    assert_eq!(data["healthy"], false);
+    for (check, part) in [("audit", "current.jsonl:1"), ("policy", ".lbx/config.toml")] {
+        let found = finding(&data, check);
+        assert_eq!(found["level"], "problem", "{found}");
+        assert!(found["message"].as_str().unwrap().contains(part), "{found}");
+        assert!(!found["remedy"].as_str().unwrap().is_empty(), "{found}");
+    }
+}
+
+#[test]
+fn who_holds_the_workspace_is_told() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    let lock = File::open(ws.path(".lbx/lock")).unwrap();
+    lock.lock_exclusive().unwrap();
+    let data = ws.lbx(&["doctor"]).ok();
+    let found = finding(&data, "lock");
+    assert_eq!(found["level"], "notice");
+    // Where the system shows its table of locks, the holder is this process.
+    if std::fs::read_to_string("/proc/locks").is_ok_and(|table| table.contains(" FLOCK ")) {
+        let process = format!("process {}", std::process::id());
+        assert!(found["message"].as_str().unwrap().contains(&process), "{found}");
+    }
+}
+
+#[test]
+fn a_change_that_a_killed_call_left_is_settled() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    // An entry that no version of lbx can read.
+    ws.write(&state("journal/open/0000-1-x"), "no entry\n");
+    let data = ws.lbx(&["doctor", "--fix"]).warned("journal/stuck");
+    let found = finding(&data, "journal");
+    assert!(found["message"].as_str().unwrap().contains("could not be settled"), "{found}");
+    assert!(found["remedy"].as_str().unwrap().contains("journal/stuck"), "{found}");
+}
+
+#[test]
+fn the_calls_of_each_tool_and_session_are_counted() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    let none = ws.lbx(&["stats"]).ok();
+    assert_eq!(none["total"]["calls"], 0);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["append", "b.txt", "--content", "bb\n", "--session", "bob"]).ok();
+    ws.lbx(&["write", "a.txt", "--content", "x\n", "--session", "bob"]).error("not_read");
+    ws.lbx(&["read", "a.txt"]).ok();
+    let data = ws.lbx(&["stats"]).ok();
+    let counts = |sum: &Value| json!([sum["calls"], sum["refused"], sum["paths"]]);
+    assert_eq!(counts(&data["total"]), json!([3, 1, 2]));
+    assert_eq!(counts(&data["by_tool"]["append"]), json!([2, 0, 2]));
+    assert_eq!(counts(&data["by_tool"]["write"]), json!([1, 1, 0]));
+    assert_eq!(counts(&data["by_session"]["bob"]), json!([2, 1, 1]));
+    assert_eq!(data["refusals"], json!({ "not_read": 1 }));
+    let bob = ws.lbx(&["stats", "--session", "bob"]).ok();
+    assert_eq!(counts(&bob["total"]), json!([2, 1, 1]));
+    let text = ws.lbx(&["stats", "--text"]).stdout_text();
+    assert!(text.contains("tool write: 1 call, 1 refused"), "{text}");
+}
