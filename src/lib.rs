@@ -2,12 +2,13 @@
 //! undoable, one snapshot commit a change; JSON in, JSON out.
 //!
 //! The engine ([`engine`]) knows the workspace and nothing of who calls it; [`tools`] are its
-//! verbs, listed once; [`cli`] and [`mcp`] are the two front ends over that list; [`dialect`] gives
-//! both the tool names that model families know.
+//! verbs, listed once; [`cli`] and [`mcp`] are the two front ends over that list, both built on [`app`];
+//! [`dialect`] gives both the tool names that model families know.
 
 // A path string is looked up anew by each call: what may be shipped is reached beneath opened folders.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+pub mod app;
 pub mod buffer;
 pub mod cli;
 pub mod control;

@@ -5,5 +5,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(lbx::cli::main(std::env::args_os().collect()))
+    ExitCode::from(lbx::cli::main(std::env::args_os().collect(), lbx::mcp::run))
 }

@@ -4,14 +4,14 @@ use std::io::{BufRead, Read};
 
 use serde_json::{Map, Value};
 
-use super::call::Called;
-use super::options::Options;
-use super::{output, run_json, tool_of};
-use crate::control::Control;
+use super::output;
+use crate::app::call::Called;
+use crate::app::options::Options;
 use crate::engine::Outcome;
 use crate::envelope::Frame;
 use crate::error::Error;
 use crate::request::{self, REQUEST_BYTES_MAX};
+use crate::tools::find;
 use crate::tools::schema::unknown_tool;
 
 /// Answers every line of stdin; answers 0, or the status of the first failure.
@@ -38,8 +38,8 @@ pub fn run(options: &Options) -> u8 {
 fn answer_line(line: &[u8], options: &Options) -> u8 {
     let Line { id, call } = Line::parse(line);
     let (tool, called) = match call {
-        Ok((tool, request)) => match tool_of(&tool) {
-            Some(tool) => (tool.name.to_owned(), run_json(tool, request, options, Control::default())),
+        Ok((tool, request)) => match find(&tool) {
+            Some(tool) => (tool.name.to_owned(), Called::of_json(tool, request, options)),
             None => (request::quoted(&tool).into_owned(), Called::refused(unknown_tool(&tool))),
         },
         Err(error) => ("batch".to_owned(), Called::refused(error)),

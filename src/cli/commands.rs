@@ -6,16 +6,12 @@ use clap::builder::EnumValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command};
 
-use super::options::Flags;
-use super::words;
+use super::words::{self, DIALECT};
+use crate::app::options::{Flags, Results};
 use crate::dialect::{self, Dialect, ForeignTool};
 use crate::error::Error;
-use crate::mcp::Results;
 use crate::request;
 use crate::tools::{Entry, Stdin, TOOLS, find};
-
-/// The option that names a model family.
-pub const DIALECT: &str = "--dialect";
 
 /// The option of `mcp` for the form of results.
 const RESULTS: &str = "results";

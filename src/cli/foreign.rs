@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::input::{self, Input};
-use super::options::Options;
 use super::output;
+use crate::app::options::Options;
+use crate::app::panics::without_panic;
 use crate::control::Control;
 use crate::dialect::native::Native;
 use crate::dialect::{Dialect, Failure, ForeignTool, Said};
 use crate::engine::Outcome;
-use crate::engine::workspace::Workspace;
 use crate::envelope::Frame;
 use crate::error::Error;
 use crate::request;
@@ -23,12 +23,9 @@ pub fn run(dialect: &'static Dialect, tool: &'static ForeignTool, options: &Opti
     };
     let mut fields = request.clone();
     let called = options.with_fields_of(&mut fields).and_then(|options| {
-        options.must_have_sandbox()?;
-        let current =
-            std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))?;
-        let open = || Workspace::discover(options.workspace.as_deref(), &current);
+        let open = || options.open_workspace();
         let mut lbx = Native::new(&open, &options, Control::default());
-        let said = super::without_panic(|| (tool.run)(&mut lbx, fields))?;
+        let said = without_panic(|| (tool.run)(&mut lbx, fields))?;
         Ok((said, lbx.outcome))
     });
     match called {

@@ -1,11 +1,9 @@
 //! The command line: flags or JSON in, one JSON object out.
 
 pub mod batch;
-pub mod call;
 pub mod commands;
 mod foreign;
 pub mod input;
-pub mod options;
 pub mod output;
 mod unknown;
 mod words;
@@ -18,24 +16,27 @@ use std::sync::atomic::AtomicBool;
 use clap::ArgMatches;
 use serde_json::Value;
 
-use crate::control::Control;
+use crate::app::call::Call;
+use crate::app::options::{Options, Results};
+use crate::app::panics;
+use crate::dialect;
 use crate::error::Error;
-use crate::mcp;
 use crate::request;
 use crate::tools::schema::unknown_beside;
-use crate::tools::{self, Entry, Stdin};
-use call::{Call, Called};
+use crate::tools::{Entry, Stdin};
 use commands::Named;
 use input::Input;
-use options::Options;
 
 /// The switch of a tool whose answer is its exit status.
 const QUIET: &str = "quiet";
 
-/// Runs the program with its arguments, the first of which is its own name; answers the exit
-/// status.
+/// Serves the tools over MCP until the client is gone.
+pub type Serve = fn(&Options, Results) -> Result<(), Error>;
+
+/// Runs the program with its arguments, the first of which is its own name; `serve` carries out
+/// `lbx mcp`. Answers the exit status.
 #[must_use]
-pub fn main(arguments: Vec<OsString>) -> u8 {
+pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     if let Some(status) = crate::engine::sandbox::run_internal(&arguments) {
         return status;
     }
@@ -44,9 +45,9 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
     outlive_size_limits();
     let arguments = with_tool_of_name(arguments);
     let named = commands::named(&arguments);
-    let ran = std::panic::catch_unwind(|| parse_and_run(&named, &arguments));
+    let ran = std::panic::catch_unwind(|| parse_and_run(&named, &arguments, serve));
     ran.unwrap_or_else(|panic| {
-        output::refuse(named.name(), &Options::from_arguments(&arguments), &panicked(panic.as_ref()))
+        output::refuse(named.name(), &Options::from_arguments(&arguments), &panics::error_of(panic.as_ref()))
     })
 }
 
@@ -60,19 +61,19 @@ fn outlive_size_limits() {
 }
 
 /// Parses the arguments and carries out what they ask for.
-fn parse_and_run(named: &Named, arguments: &[OsString]) -> u8 {
-    parsed_and_run(named, arguments)
+fn parse_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> u8 {
+    parsed_and_run(named, arguments, serve)
         .unwrap_or_else(|error| output::refuse(named.name(), &Options::from_arguments(arguments), &error))
 }
 
 /// The same, with what is wrong about the arguments still to be told.
-fn parsed_and_run(named: &Named, arguments: &[OsString]) -> Result<u8, Error> {
+fn parsed_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> Result<u8, Error> {
     let arguments = match named {
         Named::Tool(tool) => words::arranged(tool, arguments.to_vec())?,
         Named::Foreign(..) | Named::Batch | Named::Mcp | Named::Nothing => arguments.to_vec(),
     };
     match commands::command_for(named).try_get_matches_from(&arguments) {
-        Ok(matches) => dispatch(named, matches, &arguments),
+        Ok(matches) => dispatch(named, matches, &arguments, serve),
         Err(error) if error.exit_code() == 0 => Ok(output::print(error.render().to_string().as_bytes())),
         Err(error) => match (named, error.kind()) {
             (Named::Tool(tool), clap::error::ErrorKind::UnknownArgument) => {
@@ -113,7 +114,7 @@ fn no_such_tool(arguments: &[OsString]) -> Error {
     let word = words::tool_index(arguments).and_then(|index| arguments.get(index));
     let name = word.map_or_else(String::new, |word| word.to_string_lossy().into_owned());
     let dialect = commands::dialect_name(arguments);
-    match (Options { dialect, ..Options::from_arguments(arguments) }).dialect() {
+    match dialect::chosen(dialect.as_deref()) {
         Err(error) => error,
         Ok(family) => {
             let tools = family.map_or(&[][..], |family| family.tools);
@@ -134,16 +135,25 @@ fn with_tool_of_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// Carries out what the arguments ask for.
-fn dispatch(named: &Named, mut matches: ArgMatches, arguments: &[OsString]) -> Result<u8, Error> {
+fn dispatch(
+    named: &Named,
+    mut matches: ArgMatches,
+    arguments: &[OsString],
+    serve: Serve,
+) -> Result<u8, Error> {
     let nothing = || Error::invalid("no tool is named").suggest("`lbx --help` lists the tools.");
     let (_, mut matches) = matches.remove_subcommand().ok_or_else(nothing)?;
     let options = Options::from_matches(&mut matches)?;
-    options.dialect()?;
+    dialect::chosen(options.dialect.as_deref())?;
     match named {
         Named::Tool(tool) => Ok(run_tool(tool, matches, arguments, &options)),
         Named::Foreign(dialect, tool) => Ok(foreign::run(dialect, tool, &options)),
         Named::Batch => Ok(batch::run(&options)),
-        Named::Mcp => Ok(mcp::run(&options, commands::results(&mut matches))),
+        Named::Mcp => Ok(match serve(&options, commands::results(&mut matches)) {
+            Ok(()) => 0,
+            // Stdout is for MCP alone.
+            Err(error) => output::refuse("mcp", &Options { text: true, ..options }, &error),
+        }),
         Named::Nothing => Err(nothing()),
     }
 }
@@ -238,31 +248,4 @@ fn with_bulk(
         Input::None => Ok(Source::Flags(matches)),
         Input::Text(text) => commands::parse_with(tool, arguments, field, text).map(Source::Flags),
     }
-}
-
-/// Runs a request in a process of many, as `batch` and MCP do.
-#[must_use]
-pub fn run_json(tool: &'static Entry, value: Value, options: &Options, control: Control) -> Called {
-    match Call::from_json(tool, value, options) {
-        Ok(call) => call.controlled_by(control).run(),
-        Err(error) => Called::refused(error),
-    }
-}
-
-/// Turns a panic into an answer.
-pub(crate) fn without_panic<T>(run: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
-        .unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
-}
-
-/// What a panic is answered with.
-fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
-    let text =
-        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    Error::internal(format!("lbx met a bug in itself: {}", text.unwrap_or("a panic without words")))
-}
-
-/// The tool of that name.
-fn tool_of(name: &str) -> Option<&'static Entry> {
-    tools::find(name)
 }

@@ -2,8 +2,8 @@
 
 use std::io::{BufWriter, Write};
 
-use super::call::Called;
-use super::options::Options;
+use crate::app::call::Called;
+use crate::app::options::Options;
 use crate::engine::Outcome;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};

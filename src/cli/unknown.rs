@@ -4,8 +4,7 @@ use clap::Args as _;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command};
 
-use super::options::Flags;
-use super::words::kebab;
+use crate::app::options::Flags;
 use crate::error::Error;
 use crate::request;
 use crate::tools::{Entry, Stdin};
@@ -95,6 +94,12 @@ pub fn flag(tool: &Entry, given: &str) -> Error {
         .on_command_line(format!("`lbx {} --help` describes them.", tool.name))
         .detail("flag", given)
         .detail("accepted", own)
+}
+
+/// A field's name as a flag.
+#[must_use]
+pub fn kebab(field: &str) -> String {
+    field.replace('_', "-")
 }
 
 /// Where a text of several lines belongs that begins like a flag, such as a diff.

@@ -10,13 +10,15 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use clap::{Arg, ArgAction, Args as _, Command};
 
-use super::commands::DIALECT;
-use super::options::Flags;
+use super::unknown::kebab;
 use super::{input, unknown};
+use crate::app::options::Flags;
 use crate::error::Error;
 use crate::request;
 use crate::tools::{Entry, Stdin};
 
+/// The option that names a model family.
+pub const DIALECT: &str = "--dialect";
 /// Options of every tool that take a value, which is no tool's name.
 const WITH_VALUE: [&str; 6] = ["--workspace", "--session", "--sandbox", "--set", "--json", DIALECT];
 /// What `rg --color` takes as a word of its own.
@@ -72,12 +74,6 @@ fn own_name(tool: &Entry, name: &str) -> Result<String, Error> {
             Err(Error::invalid(format!("`{field}` has no flag: give it in --json")).detail("field", field))
         }
     }
-}
-
-/// A field's name as a flag.
-#[must_use]
-pub fn kebab(field: &str) -> String {
-    field.replace('_', "-")
 }
 
 /// The flags that a tool takes.

@@ -139,6 +139,19 @@ const fn foreign<T: Foreign>() -> ForeignTool {
     }
 }
 
+/// The dialect that the options name; `None` for lbx's own tools.
+///
+/// # Errors
+/// `invalid_request` where there is no such dialect.
+pub fn chosen(name: Option<&str>) -> Result<Option<&'static Dialect>, Error> {
+    let Some(name) = name.filter(|name| *name != "lbx") else { return Ok(None) };
+    find(name).map(Some).ok_or_else(|| {
+        let names: Vec<&str> = DIALECTS.iter().map(|dialect| dialect.name).collect();
+        Error::invalid(format!("unknown dialect {name:?} (there are: lbx, {})", names.join(", ")))
+            .detail("field", "dialect")
+    })
+}
+
 /// The dialect of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Dialect> {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::cli::call::Call;
-use crate::cli::options::Options;
+use crate::app::call::Call;
+use crate::app::options::Options;
 use crate::control::Control;
 use crate::engine::Outcome;
 use crate::engine::workspace::Workspace;

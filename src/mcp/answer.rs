@@ -5,8 +5,8 @@ use std::io;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::Value;
 
-use super::Results;
-use crate::cli::call::Called;
+use crate::app::call::Called;
+use crate::app::options::Results;
 use crate::dialect::Said;
 use crate::engine::Outcome;
 use crate::envelope::Refusal;

@@ -10,10 +10,10 @@ use rmcp::service::RequestContext;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use super::{Results, answer};
-use crate::cli::call::{Call, Called};
-use crate::cli::options::Options;
-use crate::cli::without_panic;
+use super::answer;
+use crate::app::call::{Call, Called};
+use crate::app::options::{Options, Results};
+use crate::app::panics::without_panic;
 use crate::control::{Control, Progress};
 use crate::dialect::native::Native;
 use crate::dialect::{Dialect, Failure, ForeignTool};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use super::Results;
-use crate::cli::options::COMMON_FIELDS;
+use crate::app::options::Results;
 use crate::dialect::{Dialect, ForeignTool};
 use crate::request;
+use crate::tools::common_fields::COMMON_FIELDS;
 use crate::tools::{self, Effect, Entry, TOOLS};
 
 /// The tools that clients see.

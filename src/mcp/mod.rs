@@ -21,10 +21,9 @@ use std::time::Duration;
 use rmcp::ServiceExt as _;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::options::Options;
-use crate::cli::output;
+use crate::app::options::{Options, Results};
+use crate::dialect;
 use crate::engine::store::session::SessionId;
-use crate::engine::workspace::Workspace;
 use crate::error::Error;
 use server::Server;
 use transport::{Connection, Stdio};
@@ -37,37 +36,22 @@ const FLUSH_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long calls that do not heed their cancellation are waited for.
 const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// The form of a tool's result.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Results {
-    /// Structured content, and the same JSON as text
-    #[default]
-    Json,
-    /// The text alone, as --text prints it
-    Text,
-}
-
-/// Serves until stdin ends; answers the exit status.
-#[must_use]
-pub fn run(options: &Options, results: Results) -> u8 {
-    match server(options, results).and_then(run_with) {
-        Ok(()) => 0,
-        // Stdout is for MCP alone.
-        Err(error) => output::refuse("mcp", &Options { text: true, ..options.clone() }, &error),
-    }
+/// Serves until stdin ends.
+///
+/// # Errors
+/// Where there is no such workspace, session, sandbox or dialect, or the system's.
+pub fn run(options: &Options, results: Results) -> Result<(), Error> {
+    serve_on_runtime(server(options, results)?)
 }
 
 /// A server whose workspace and session are fixed, for the whole life of the process.
 fn server(options: &Options, results: Results) -> Result<Server, Error> {
-    options.must_have_sandbox()?;
-    let current =
-        std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))?;
-    let workspace = Workspace::discover(options.workspace.as_deref(), &current)?;
+    let workspace = options.open_workspace()?;
     let session = if options.session.is_some() { options.session_id()? } else { own_session()? };
     // Only a call names a session whose history it wants to see alone.
     let session = Some(session.as_str().to_owned());
     let options = Options { session, is_session_named: false, ..options.clone() };
-    let dialect = options.dialect()?;
+    let dialect = dialect::chosen(options.dialect.as_deref())?;
     Ok(Server::new(workspace.root().to_owned(), options, results, dialect))
 }
 
@@ -80,7 +64,7 @@ fn own_session() -> Result<SessionId, Error> {
 }
 
 /// Serves on a runtime of its own.
-fn run_with(server: Server) -> Result<(), Error> {
+fn serve_on_runtime(server: Server) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(THREADS_MAX)

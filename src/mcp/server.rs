@@ -12,8 +12,8 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::call::{Target, ToolCall};
 use super::message::Flaw;
-use super::{Results, answer, declare};
-use crate::cli::options::Options;
+use super::{answer, declare};
+use crate::app::options::{Options, Results};
 use crate::dialect::Dialect;
 use crate::engine::Outcome;
 

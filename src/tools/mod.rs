@@ -5,6 +5,7 @@ pub mod apply_patch;
 pub mod audit;
 pub mod bash;
 pub mod common;
+pub mod common_fields;
 pub mod config;
 pub mod delete;
 pub mod diff;

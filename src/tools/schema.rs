@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::common_fields::COMMON_FIELDS;
 use super::{Effect, Entry, Stdin, TOOLS, Text, Tool, find};
-use crate::cli::options::COMMON_FIELDS;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::request;

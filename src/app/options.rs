@@ -6,75 +6,25 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde_json::Value;
 
-use crate::dialect::{self, DIALECTS, Dialect};
 use crate::engine::policy::sources::Sources;
 use crate::engine::store::session::SessionId;
+use crate::engine::workspace::Workspace;
 use crate::error::{Error, ErrorKind};
 use crate::request;
-use crate::tools::{Effect, Entry};
+use crate::tools::Entry;
+use crate::tools::common_fields::{COMMON_FIELDS, CommonField, Scope};
 
 /// Environment variables that name the session, the first one that is set wins.
 const SESSION_VARIABLES: [&str; 3] = ["LBX_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"];
 
-/// To what a field of every tool belongs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// The process: a server fixes it at its start.
-    Process,
-    /// Each call.
-    Call,
-    /// Each call that changes something.
-    Change,
-}
-
-/// A field that JSON requests of every tool have beside the tool's own.
-#[derive(Debug)]
-pub struct CommonField {
-    /// Its name.
-    pub name: &'static str,
-    /// To what it belongs.
-    pub scope: Scope,
-    /// Its type in a JSON Schema.
-    kind: &'static str,
-    /// What it is for.
-    description: &'static str,
-}
-
-/// The options that requests may give as fields.
-pub const COMMON_FIELDS: [CommonField; 4] = [
-    CommonField { name: "workspace", scope: Scope::Process, kind: "string", description: "Workspace root" },
-    CommonField { name: "sandbox", scope: Scope::Process, kind: "string", description: "Named workspace" },
-    CommonField { name: "session", scope: Scope::Call, kind: "string", description: "Another session" },
-    CommonField {
-        name: "require_snapshot",
-        scope: Scope::Change,
-        kind: "boolean",
-        description: "Fail without a snapshot",
-    },
-];
-
-impl CommonField {
-    /// Whether a call to a server may give it, where the tool has this effect.
-    #[must_use]
-    pub fn is_of_call(&self, effect: Effect) -> bool {
-        match self.scope {
-            Scope::Process => false,
-            Scope::Call => true,
-            Scope::Change => effect != Effect::Reads,
-        }
-    }
-
-    /// Whether a request on the command line may give it, where the tool has this effect.
-    #[must_use]
-    pub fn is_of(&self, effect: Effect) -> bool {
-        self.scope != Scope::Change || effect != Effect::Reads
-    }
-
-    /// Its JSON Schema.
-    #[must_use]
-    pub fn schema(&self) -> Value {
-        serde_json::json!({ "type": self.kind, "description": self.description })
-    }
+/// The form of a tool's result over MCP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Results {
+    /// Structured content, and the same JSON as text
+    #[default]
+    Json,
+    /// The text alone, as --text prints it
+    Text,
 }
 
 /// Flags that every tool takes.
@@ -261,30 +211,17 @@ impl Options {
         self.session.as_deref().map_or_else(|| Ok(SessionId::default()), str::parse)
     }
 
-    /// The model family whose tools are meant; `None` for lbx's own.
+    /// Opens the workspace that they name, else that of the current folder.
     ///
     /// # Errors
-    /// `invalid_request` where there is no such dialect.
-    pub fn dialect(&self) -> Result<Option<&'static Dialect>, Error> {
-        match self.dialect.as_deref() {
-            None | Some("lbx") => Ok(None),
-            Some(name) => dialect::find(name).map(Some).ok_or_else(|| {
-                let names: Vec<&str> = DIALECTS.iter().map(|dialect| dialect.name).collect();
-                Error::invalid(format!("unknown dialect {name:?} (there are: lbx, {})", names.join(", ")))
-                    .detail("field", "dialect")
-            }),
+    /// `sandbox_not_found`, `not_found`, or the system's.
+    pub fn open_workspace(&self) -> Result<Workspace, Error> {
+        if let Some(name) = &self.sandbox {
+            return Err(Error::new(ErrorKind::SandboxNotFound, format!("sandbox not found: {name}")));
         }
-    }
-
-    /// Refuses a named workspace that does not exist.
-    ///
-    /// # Errors
-    /// `sandbox_not_found`.
-    pub fn must_have_sandbox(&self) -> Result<(), Error> {
-        match &self.sandbox {
-            None => Ok(()),
-            Some(name) => Err(Error::new(ErrorKind::SandboxNotFound, format!("sandbox not found: {name}"))),
-        }
+        let current =
+            std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))?;
+        Workspace::discover(self.workspace.as_deref(), &current)
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::options::Options;
-use super::without_panic;
+use super::panics::without_panic;
 use crate::control::Control;
 use crate::engine::policy::Policy;
 use crate::engine::workspace::Workspace;
@@ -35,6 +35,12 @@ impl Called {
     pub fn refused(error: Error) -> Self {
         Self { answered: Err(error), outcome: Outcome::default() }
     }
+
+    /// A call whose request came as JSON, made.
+    #[must_use]
+    pub fn of_json(tool: &'static Entry, request: Value, options: &Options) -> Self {
+        Call::from_json(tool, request, options).map_or_else(Self::refused, Call::run)
+    }
 }
 
 impl Call {
@@ -43,11 +49,7 @@ impl Call {
     /// # Errors
     /// Where there is no such workspace, session or sandbox.
     pub fn new(tool: &'static Entry, options: &Options) -> Result<Self, Error> {
-        options.must_have_sandbox()?;
-        let current =
-            std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))?;
-        let workspace = Workspace::discover(options.workspace.as_deref(), &current)?;
-        Self::within(workspace, tool, options)
+        Self::within(options.open_workspace()?, tool, options)
     }
 
     /// A call by the options' session in a workspace that is known already.
