@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::common::{self, DiffWanted, Shown, Trial, subject};
+use super::common::{self, ContentOptions, subject};
 use super::write::Response;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -32,14 +32,10 @@ pub struct Request {
     /// Refuse where the SHA-256 of the file's bytes is another
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
-    /// Whether to do it, and why.
+    /// Whether to do it, why, and how much of it to show.
     #[command(flatten)]
     #[serde(flatten)]
-    pub trial: Trial,
-    /// How much of it to show.
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub shown: Shown,
+    pub options: ContentOptions,
 }
 
 /// At which end text is added.
@@ -75,7 +71,7 @@ impl Tool for Append {
 /// # Errors
 /// `stale_file` where `expected_sha256` is not that of the file, and whatever a write can meet.
 pub fn add(engine: &mut Engine, tool: &'static str, request: Request, end: End) -> Result<Response, Error> {
-    let mut change = engine.begin(tool, &[&request.path], request.trial.dry_run)?;
+    let mut change = engine.begin(tool, &[&request.path], request.options.change.dry_run)?;
     // The same text may well be added twice, unless the request says to which bytes.
     let is_repeated = request.expected_sha256.is_some() && change.is_repeated(request.digest(tool))?;
     let current = change.look_at(&request.path)?;
@@ -87,11 +83,11 @@ pub fn add(engine: &mut Engine, tool: &'static str, request: Request, end: End) 
     if seen.current().exists() && bytes == seen.current().bytes() {
         return Ok(Response::already_applied(seen.current()));
     }
-    let wanted = DiffWanted::by(&request.trial, &request.shown).within(change.engine().policy());
+    let wanted = request.options.diff_wanted(change.engine().policy());
     let response = Response::of(seen.current(), &bytes, wanted);
     let subject = subject(tool, &[seen.current().place().path().clone()]);
     change.put(seen, bytes, None, Known::ChangedLines);
-    change.commit(subject, request.trial.why)?;
+    change.commit(subject, request.options.change.why)?;
     Ok(response)
 }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::common::{Shown, Trial};
+use super::common::{ChangeOptions, ContentOptions};
 use super::patch::{self, Done, PatchText, Proof, Response};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -27,7 +27,7 @@ pub struct Request {
     /// Whether to do it, and why.
     #[command(flatten)]
     #[serde(flatten)]
-    pub trial: Trial,
+    pub options: ChangeOptions,
 }
 
 /// The tool.
@@ -59,8 +59,7 @@ impl Tool for ApplyPatch {
             fuzz: 0,
             strict: false,
             reverse: false,
-            shown: Shown::default(),
-            trial: request.trial,
+            options: ContentOptions { change: request.options, ..ContentOptions::default() },
         };
         patch::run(engine, Self::NAME, request, Proof::Context)
     }

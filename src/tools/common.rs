@@ -10,8 +10,6 @@ use crate::text::content::{Content, Unsupported, View};
 use crate::text::counted::counted;
 use crate::text::{checked, diff, omission};
 
-/// Bytes of payload in an answer, where the request does not say.
-pub const ANSWER_BYTES: usize = 24_576;
 /// Bytes of a diff that nobody asked for, a file.
 const DIFF_BYTES: usize = 300;
 /// Places listed beside their count.
@@ -20,7 +18,7 @@ pub const PLACES_LISTED: usize = 20;
 /// What every call that changes files takes.
 #[derive(Debug, Clone, Default, clap::Args, serde::Deserialize, schemars::JsonSchema)]
 #[group(skip)]
-pub struct Trial {
+pub struct ChangeOptions {
     /// Only answer what it would do
     #[arg(long)]
     #[serde(default)]
@@ -34,7 +32,11 @@ pub struct Trial {
 /// What every call takes that changes the content of files.
 #[derive(Debug, Clone, Default, clap::Args, serde::Deserialize, schemars::JsonSchema)]
 #[group(skip)]
-pub struct Shown {
+pub struct ContentOptions {
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub change: ChangeOptions,
     /// Answer with the diff
     #[arg(long)]
     #[serde(default)]
@@ -44,38 +46,28 @@ pub struct Shown {
     pub max_bytes: Option<usize>,
 }
 
-/// How much of a diff an answer holds.
+impl ContentOptions {
+    /// The diffs that the answer holds; the policy bounds those that were asked for without a bound.
+    #[must_use]
+    pub fn diff_wanted(&self, policy: &Policy) -> DiffWanted {
+        let default = if self.diff { policy.max_bytes() } else { DIFF_BYTES };
+        let is_wanted = self.diff || self.change.dry_run;
+        DiffWanted { bytes_max: is_wanted.then(|| self.max_bytes.unwrap_or(default)) }
+    }
+}
+
+/// How much of the diff of a file an answer holds.
 #[derive(Debug, Clone, Copy)]
 pub struct DiffWanted {
-    /// Whether it was asked for.
-    pub asked: bool,
-    /// Whether this is a dry run, which always shows a little.
-    pub dry_run: bool,
-    /// The bound on it, where the request gives one; 0 for none.
-    pub max_bytes: Option<usize>,
+    /// Its bytes at the most, 0 for no bound; `None` where no diff is wanted.
+    bytes_max: Option<usize>,
 }
 
 impl DiffWanted {
-    /// As a request says.
-    #[must_use]
-    pub fn by(trial: &Trial, shown: &Shown) -> Self {
-        Self { asked: shown.diff, dry_run: trial.dry_run, max_bytes: shown.max_bytes }
-    }
-
-    /// The same, where the policy bounds what the request does not.
-    #[must_use]
-    pub fn within(self, policy: &Policy) -> Self {
-        let asked = self.asked.then(|| policy.max_bytes());
-        Self { max_bytes: self.max_bytes.or(asked), ..self }
-    }
-
     /// The diff of one file, if any is wanted.
     #[must_use]
     pub fn of(self, shown: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> Option<String> {
-        if !self.asked && !self.dry_run {
-            return None;
-        }
-        let bytes_max = self.max_bytes.unwrap_or(if self.asked { ANSWER_BYTES } else { DIFF_BYTES });
+        let bytes_max = self.bytes_max?;
         let name = |side: &str, bytes: Option<&[u8]>| {
             bytes.map_or_else(|| "/dev/null".to_owned(), |_| format!("{side}/{shown}"))
         };

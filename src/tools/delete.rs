@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Trial, subject};
+use super::common::{ChangeOptions, subject};
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -39,7 +39,7 @@ pub struct Request {
     /// Whether to do it, and why.
     #[command(flatten)]
     #[serde(flatten)]
-    pub trial: Trial,
+    pub options: ChangeOptions,
 }
 
 /// What was deleted.
@@ -90,7 +90,7 @@ impl Tool for Delete {
             return Err(Error::invalid("expected_sha256 is that of one file: delete the files one by one"));
         }
         let named: Vec<&Path> = request.path.iter().map(PathBuf::as_path).collect();
-        let mut change = engine.begin(Self::NAME, &named, request.trial.dry_run)?;
+        let mut change = engine.begin(Self::NAME, &named, request.options.dry_run)?;
         let (mut deleted, mut paths) = (Vec::new(), Vec::new());
         for path in &request.path {
             let (answer, place) = plan(&mut change, path, &request)?;
@@ -98,7 +98,7 @@ impl Tool for Delete {
             paths.push(place.path().clone());
             deleted.push(answer);
         }
-        change.commit(subject(Self::NAME, &paths), request.trial.why)?;
+        change.commit(subject(Self::NAME, &paths), request.options.why)?;
         match deleted.pop() {
             Some(only) if deleted.is_empty() => Ok(Response::One(only)),
             last => {
@@ -141,7 +141,7 @@ fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Dele
     let content = entry.content(change.state());
     let sum = change.move_whole(place.path(), &content)?;
     (entry.files, entry.bytes) = (sum.files, sum.bytes);
-    let trash_id = (!request.trial.dry_run).then(|| entry.id.clone());
+    let trash_id = (!request.options.dry_run).then(|| entry.id.clone());
     let answer = Deleted { path: shown, trash_id, files: sum.files, bytes: sum.bytes };
     change.describe(entry);
     Ok((answer, place))

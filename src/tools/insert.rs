@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::append::in_style_of;
-use super::common::{self, DiffWanted, Shown, Trial, subject};
+use super::common::{self, ContentOptions, subject};
 use super::edit::{FileEdited, LineRange, Matched};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -40,14 +40,10 @@ pub struct Request {
     /// SHA-256 of the file's bytes as last seen, in place of a read
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
-    /// Whether to do it, and why.
+    /// Whether to do it, why, and how much of it to show.
     #[command(flatten)]
     #[serde(flatten)]
-    pub trial: Trial,
-    /// How much of it to show.
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub shown: Shown,
+    pub options: ContentOptions,
 }
 
 /// The tool.
@@ -66,7 +62,7 @@ impl Tool for Insert {
                 Error::invalid("content is empty: there is nothing to insert").detail("field", "content")
             );
         }
-        let mut change = engine.begin(Self::NAME, &[&request.path], request.trial.dry_run)?;
+        let mut change = engine.begin(Self::NAME, &[&request.path], request.options.change.dry_run)?;
         let is_repeated = change.is_repeated(request.digest())?;
         let current = change.look_at(&request.path)?;
         common::must_exist(&mut change, &current)?;
@@ -92,11 +88,11 @@ impl Tool for Insert {
         let bounds = (shown.as_str(), change.policy());
         let (body, inserted) = inserted(&content, request.line, request.content.as_bytes(), bounds)?;
         let bytes = Content { body, ..content }.encode();
-        let wanted = DiffWanted::by(&request.trial, &request.shown).within(change.engine().policy());
+        let wanted = request.options.diff_wanted(change.engine().policy());
         let diff = wanted.of(&shown, Some(seen.current().bytes()), Some(&bytes));
         let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);
         let sha256 = change.put(seen, bytes, None, Known::ChangedLines);
-        change.commit(subject, request.trial.why)?;
+        change.commit(subject, request.options.change.why)?;
         let replacements = vec![inserted];
         Ok(FileEdited {
             path: shown,

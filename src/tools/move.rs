@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::Trial;
+use super::common::ChangeOptions;
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
@@ -30,7 +30,7 @@ pub struct Request {
     /// Whether to do it, and why.
     #[command(flatten)]
     #[serde(flatten)]
-    pub trial: Trial,
+    pub options: ChangeOptions,
 }
 
 /// What was moved.
@@ -53,7 +53,7 @@ impl Tool for Move {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let mut change = engine.begin(Self::NAME, &[&request.from, &request.to], request.trial.dry_run)?;
+        let mut change = engine.begin(Self::NAME, &[&request.from, &request.to], request.options.dry_run)?;
         let (from, to) = (change.look_at_entry(&request.from)?, change.look_at_entry(&request.to)?);
         if from.stat().is_none() {
             return Err(change.engine().workspace.not_found(&from));
@@ -76,7 +76,7 @@ impl Tool for Move {
         }
         change.must_have_sha256(&from, request.expected_sha256)?;
         change.move_whole(from.path(), to.path())?;
-        change.commit(format!("move: {} -> {}", from.path(), to.path()), request.trial.why)?;
+        change.commit(format!("move: {} -> {}", from.path(), to.path()), request.options.why)?;
         Ok(Response { from: from.shown().to_owned(), to: to.shown().to_owned() })
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Trial, subject};
+use super::common::{ChangeOptions, subject};
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -37,7 +37,7 @@ pub struct Request {
     /// Whether to do it, and why.
     #[command(flatten)]
     #[serde(flatten)]
-    pub trial: Trial,
+    pub options: ChangeOptions,
 }
 
 /// What was brought back.
@@ -65,7 +65,7 @@ impl Tool for Restore {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let named: Vec<&Path> = request.path.iter().chain(&request.to).map(PathBuf::as_path).collect();
-        let mut change = engine.begin(Self::NAME, &named, request.trial.dry_run)?;
+        let mut change = engine.begin(Self::NAME, &named, request.options.dry_run)?;
         let entry = find(&mut change, &request)?;
         let place_of_old = change.engine().workspace.root().join(entry.path.as_path());
         let to = request.to.clone().unwrap_or(place_of_old);
@@ -84,7 +84,7 @@ impl Tool for Restore {
         let stored = change.engine().workspace.resolve_entry(&stored)?;
         let sha256 = change.sha256_at(&stored)?;
         change.move_whole(&content, place.path())?;
-        change.commit(subject(Self::NAME, &[place.path().clone()]), request.trial.why)?;
+        change.commit(subject(Self::NAME, &[place.path().clone()]), request.options.why)?;
         Ok(Response { path: shown, sha256, trash_id: entry.id, files: entry.files })
     }
 

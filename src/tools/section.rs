@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::append::in_style_of;
-use super::common::{self, DiffWanted, Shown, Trial, subject};
+use super::common::{self, ContentOptions, subject};
 use super::edit::LineRange;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -73,14 +73,10 @@ pub struct Request {
     /// Refuse where the SHA-256 of the file's bytes is another
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
-    /// Whether to do it, and why.
+    /// Whether to do it, why, and how much of it to show.
     #[command(flatten)]
     #[serde(flatten)]
-    pub trial: Trial,
-    /// How much of it to show.
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub shown: Shown,
+    pub options: ContentOptions,
 }
 
 /// The default of `include_subsections`.
@@ -137,7 +133,7 @@ impl Tool for Section {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         request.check()?;
-        let mut change = engine.begin(Self::NAME, &[&request.path], request.trial.dry_run)?;
+        let mut change = engine.begin(Self::NAME, &[&request.path], request.options.change.dry_run)?;
         // Only an addition, and a request that names old bytes, differ from one that finds its result.
         let may_repeat = request.append || request.expected_sha256.is_some();
         let is_repeated = may_repeat && change.repeated(request.digest(), LONG_AGO)?.is_some();
@@ -167,12 +163,12 @@ impl Tool for Section {
         let composed = Content { body: planned.composed.text.clone(), ..content };
         common::must_fit(change.policy(), &shown, composed.bytes_with(b""))?;
         let bytes = composed.encode();
-        let wanted = DiffWanted::by(&request.trial, &request.shown).within(change.engine().policy());
+        let wanted = request.options.diff_wanted(change.engine().policy());
         let before = seen.current().exists().then(|| seen.current().bytes());
         let diff = wanted.of(&shown, before, Some(&bytes));
         let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);
         let sha256 = change.put(seen, bytes, None, Known::ChangedLines);
-        change.commit(subject, request.trial.why)?;
+        change.commit(subject, request.options.change.why)?;
         Ok(planned.answer(shown, sha256, diff))
     }
 

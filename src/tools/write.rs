@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{DiffWanted, Shown, Trial, must_fit, must_leave_nothing_out, parse_mode, subject};
+use super::common::{ContentOptions, DiffWanted, must_fit, must_leave_nothing_out, parse_mode, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::{Change, Current, Known, Needs};
@@ -50,14 +50,10 @@ pub struct Request {
     /// Permission bits, octal such as 0755
     #[arg(long, value_name = "OCTAL")]
     pub mode: Option<String>,
-    /// Whether to do it, and why.
+    /// Whether to do it, why, and how much of it to show.
     #[command(flatten)]
     #[serde(flatten)]
-    pub trial: Trial,
-    /// How much of it to show.
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub shown: Shown,
+    pub options: ContentOptions,
 }
 
 /// What to do with the line endings of the content.
@@ -108,7 +104,7 @@ impl Tool for Write {
 
     fn run(engine: &mut Engine, mut request: Request) -> Result<Response, Error> {
         let mode = request.mode.as_deref().map(parse_mode).transpose()?;
-        let mut change = engine.begin(Self::NAME, &[&request.path], request.trial.dry_run)?;
+        let mut change = engine.begin(Self::NAME, &[&request.path], request.options.change.dry_run)?;
         // Only a request that names old bytes can differ from one that finds its result.
         let is_repeated = request.expected_sha256.is_some() && change.is_repeated(request.digest())?;
         let current = change.look_at(&request.path)?;
@@ -136,11 +132,11 @@ impl Tool for Write {
             change.prove(current, request.expected_sha256, Needs::All)?
         };
         warn(&mut change, seen.current(), &bytes);
-        let wanted = DiffWanted::by(&request.trial, &request.shown).within(change.engine().policy());
+        let wanted = request.options.diff_wanted(change.engine().policy());
         let response = Response::of(seen.current(), &bytes, wanted);
         let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);
         change.put(seen, bytes, mode, Known::Everything);
-        change.commit(subject, request.trial.why)?;
+        change.commit(subject, request.options.change.why)?;
         Ok(response)
     }
 
@@ -211,7 +207,7 @@ fn already_applied(
         Some(_) => change.prove(current, expected, Needs::All)?,
         None => current.without_proof(),
     };
-    if !request.trial.dry_run {
+    if !request.options.change.dry_run {
         change.note_seen(seen.current());
     }
     Ok(Response::already_applied(seen.current()))

@@ -12,7 +12,7 @@ mod step;
 
 use std::path::{Path, PathBuf};
 
-use super::common::{self, DiffWanted, subject, unsupported_encoding};
+use super::common::{self, subject, unsupported_encoding};
 use super::{Effect, Stdin, Text, Tool};
 use crate::buffer::Buffer;
 use crate::engine::Engine;
@@ -43,7 +43,7 @@ impl Tool for Edit {
         let steps = request.steps(engine.policy().match_default())?;
         let paths = request.files()?;
         let named: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
-        let mut change = engine.begin(Self::NAME, &named, request.trial.dry_run)?;
+        let mut change = engine.begin(Self::NAME, &named, request.options.change.dry_run)?;
         if change.is_repeated(digest(&paths, &steps, &request))? {
             return repeated(&mut change, &paths, request.paths.is_none());
         }
@@ -61,7 +61,7 @@ impl Tool for Edit {
             }
             edited.push(answer);
         }
-        change.commit(subject(Self::NAME, &changed), request.trial.why)?;
+        change.commit(subject(Self::NAME, &changed), request.options.change.why)?;
         Ok(Response::of(edited, request.paths.is_none()))
     }
 
@@ -113,7 +113,7 @@ fn edit_file(
     let Some(bytes) = bytes else {
         return Ok((answer, None));
     };
-    let wanted = DiffWanted::by(&request.trial, &request.shown).within(change.engine().policy());
+    let wanted = request.options.diff_wanted(change.engine().policy());
     let diff = wanted.of(&shown, Some(seen.current().bytes()), Some(&bytes));
     let path = seen.current().place().path().clone();
     let known = base.map_or(Known::ChangedLines, Known::ChangedSince);

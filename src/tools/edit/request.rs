@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::line_range::LineSpan;
 use crate::text::patch;
-use crate::tools::common::{Shown, Trial};
+use crate::tools::common::ContentOptions;
 
 /// Replace text in a file, where it stands exactly once
 ///
@@ -88,14 +88,10 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub rebase: bool,
-    /// Whether to do it, and why.
+    /// Whether to do it, why, and how much of it to show.
     #[command(flatten)]
     #[serde(flatten)]
-    pub trial: Trial,
-    /// How much of it to show.
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub shown: Shown,
+    pub options: ContentOptions,
     /// SEARCH/REPLACE blocks, from stdin; also a sketch, or the new lines of a range
     #[arg(long, hide = true)]
     #[serde(skip)]

@@ -12,7 +12,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::common::{DiffWanted, subject};
+use super::common::subject;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::PatchGate;
@@ -160,10 +160,10 @@ pub fn run(
     if options.strip == Strip::Auto {
         patch.settle(&|path| files::stands(&engine.workspace, path));
     }
-    let wanted = DiffWanted::by(&request.trial, &request.shown).within(engine.policy());
+    let wanted = request.options.diff_wanted(engine.policy());
     let named = names(&patch, &options, &request);
     let named: Vec<&Path> = named.iter().map(|name| Path::new(OsStr::from_bytes(name))).collect();
-    let change = engine.begin(tool, &named, request.trial.dry_run)?;
+    let change = engine.begin(tool, &named, request.options.change.dry_run)?;
     let whole = Whole::of(&patch, &options);
     let leaving = whole.leaving.clone();
     let mut files = Files::new(change, whole, request.expected_sha256_by_path.as_ref())?;
@@ -187,7 +187,7 @@ pub fn run(
         done.push(file);
     }
     let vacates = matches!(patch.format, Format::Git | Format::Unified);
-    files.commit(subject(tool, &changed), request.trial.why, vacates)?;
+    files.commit(subject(tool, &changed), request.options.change.why, vacates)?;
     Ok(Response { files: done })
 }
 

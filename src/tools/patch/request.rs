@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, de};
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::patch::{Options, PlanOptions, Strip};
-use crate::tools::common::{Shown, Trial};
+use crate::tools::common::ContentOptions;
 
 /// Apply a patch to several files, all or none
 ///
@@ -49,14 +49,10 @@ pub struct Request {
     #[arg(long, short = 'R')]
     #[serde(default)]
     pub reverse: bool,
-    /// Whether to do it, and why.
+    /// Whether to do it, why, and how much of it to show.
     #[command(flatten)]
     #[serde(flatten)]
-    pub trial: Trial,
-    /// How much of it to show.
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub shown: Shown,
+    pub options: ContentOptions,
 }
 
 impl Request {

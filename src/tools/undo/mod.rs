@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::Trial;
+use super::common::ChangeOptions;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::{Change, moves};
@@ -47,7 +47,7 @@ pub struct Request {
     /// Whether to do it, and why.
     #[command(flatten)]
     #[serde(flatten)]
-    pub trial: Trial,
+    pub options: ChangeOptions,
 }
 
 /// One step.
@@ -117,12 +117,12 @@ pub fn run(engine: &mut Engine, request: &Request, direction: Direction) -> Resu
         Some(path) => Some(engine.workspace.resolve_entry(path)?.path().clone()),
         None => None,
     };
-    let mut change = engine.begin(direction.name(), &[], request.trial.dry_run)?;
+    let mut change = engine.begin(direction.name(), &[], request.options.dry_run)?;
     let (history, entries) = entries(&mut change, request.steps, direction, path.as_ref())?;
     let listed = entries.iter().map(|entry| listed(change.engine(), entry)).collect();
     change.set_reverts(entries.iter().map(|entry| entry.seq).collect());
     let paths = plan(&mut change, &history, &entries, direction, request.merge)?;
-    change.commit(super::common::subject(direction.name(), &paths), request.trial.why.clone())?;
+    change.commit(super::common::subject(direction.name(), &paths), request.options.why.clone())?;
     Ok(Response { undone: listed })
 }
 
