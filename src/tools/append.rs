@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::common::{self, ContentOptions, subject};
+use super::common::{self, ContentOptions};
+use super::file_change::FileChange;
 use super::write::Response;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::{Change, Current, Known, Needs, Seen};
+use crate::engine::change::{Change, Current, Known, RECENT};
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::content::Content;
@@ -58,7 +59,7 @@ impl Tool for Append {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        add(engine, Self::NAME, request, End::Last)
+        add(engine, Self::NAME, &request, End::Last)
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -70,41 +71,23 @@ impl Tool for Append {
 ///
 /// # Errors
 /// `stale_file` where `expected_sha256` is not that of the file, and whatever a write can meet.
-pub fn add(engine: &mut Engine, tool: &'static str, request: Request, end: End) -> Result<Response, Error> {
-    let mut change = engine.begin(tool, &[&request.path], request.options.change.dry_run)?;
+pub fn add(engine: &mut Engine, tool: &'static str, request: &Request, end: End) -> Result<Response, Error> {
+    let (expected, options) = (request.expected_sha256, &request.options);
+    let mut file = FileChange::begin(engine, tool, &request.path, expected, options)?;
     // The same text may well be added twice, unless the request says to which bytes.
-    let is_repeated = request.expected_sha256.is_some() && change.is_repeated(request.digest(tool))?;
-    let current = change.look_at(&request.path)?;
+    let is_repeated = expected.is_some() && file.is_repeated(&request.content, RECENT)?;
+    let current = file.look()?;
     if is_repeated {
         return Ok(Response::already_applied(&current));
     }
-    let seen = proof(&mut change, current, request.expected_sha256)?;
-    let bytes = joined(&mut change, seen.current(), request.content.as_bytes(), end)?;
+    let seen = file.check(current)?;
+    let bytes = joined(&mut file.change, seen.current(), request.content.as_bytes(), end)?;
     if seen.current().exists() && bytes == seen.current().bytes() {
         return Ok(Response::already_applied(seen.current()));
     }
-    let wanted = request.options.diff_wanted(change.engine().policy());
-    let response = Response::of(seen.current(), &bytes, wanted);
-    let subject = subject(tool, &[seen.current().place().path().clone()]);
-    change.put(seen, bytes, None, Known::ChangedLines);
-    change.commit(subject, request.options.change.why)?;
-    Ok(response)
-}
-
-impl Request {
-    /// By what a repeated request is known.
-    fn digest(&self, tool: &str) -> Sha256 {
-        let what = (tool, &self.path, self.expected_sha256, &self.content);
-        Sha256::of(format!("{what:?}").as_bytes())
-    }
-}
-
-/// No proof is needed, but one that is given is checked.
-fn proof(change: &mut Change<'_>, current: Current, expected: Option<Sha256>) -> Result<Seen, Error> {
-    match expected {
-        Some(_) => change.prove(current, expected, Needs::Any),
-        None => Ok(current.without_proof()),
-    }
+    let response = Response::of(seen.current(), &bytes);
+    let diff = file.commit(seen, bytes, None, Known::ChangedLines)?;
+    Ok(Response { diff, ..response })
 }
 
 /// The file's bytes with the text added.

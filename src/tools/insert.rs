@@ -6,11 +6,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::append::in_style_of;
-use super::common::{self, ContentOptions, subject};
+use super::common::{self, ContentOptions};
 use super::edit::{FileEdited, LineRange, Matched};
+use super::file_change::FileChange;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::{Known, Needs};
+use crate::engine::change::{Known, Needs, RECENT};
 use crate::engine::policy::Policy;
 use crate::error::Error;
 use crate::sha256::Sha256;
@@ -62,10 +63,10 @@ impl Tool for Insert {
                 Error::invalid("content is empty: there is nothing to insert").detail("field", "content")
             );
         }
-        let mut change = engine.begin(Self::NAME, &[&request.path], request.options.change.dry_run)?;
-        let is_repeated = change.is_repeated(request.digest())?;
-        let current = change.look_at(&request.path)?;
-        common::must_exist(&mut change, &current)?;
+        let (expected, options) = (request.expected_sha256, &request.options);
+        let mut file = FileChange::begin(engine, Self::NAME, &request.path, expected, options)?;
+        let is_repeated = file.is_repeated((request.line, &request.content), RECENT)?;
+        let current = file.look_at_existing()?;
         if is_repeated {
             return Ok(FileEdited::already_applied(&current));
         }
@@ -73,7 +74,7 @@ impl Tool for Insert {
         let shown = current.place().shown().to_owned();
         let total = lines::count(&content.body);
         let near = (request.line.max(1), (request.line + 1).min(total).max(1));
-        let seen = change.prove(current, request.expected_sha256, Needs::AnySuchAs(&|| Some(near)))?;
+        let seen = file.prove(current, Needs::AnySuchAs(&|| Some(near)))?;
         if request.line > total {
             return Err(Error::invalid(format!(
                 "line {} is past the end: {shown} has {}",
@@ -85,20 +86,16 @@ impl Tool for Insert {
             .detail("total_lines", total)
             .suggest(format!("Give a line from 0 to {total}.")));
         }
-        let bounds = (shown.as_str(), change.policy());
+        let bounds = (shown.as_str(), file.change.policy());
         let (body, inserted) = inserted(&content, request.line, request.content.as_bytes(), bounds)?;
         let bytes = Content { body, ..content }.encode();
-        let wanted = request.options.diff_wanted(change.engine().policy());
-        let diff = wanted.of(&shown, Some(seen.current().bytes()), Some(&bytes));
-        let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);
-        let sha256 = change.put(seen, bytes, None, Known::ChangedLines);
-        change.commit(subject, request.options.change.why)?;
-        let replacements = vec![inserted];
+        let sha256 = Sha256::of(&bytes);
+        let diff = file.commit(seen, bytes, None, Known::ChangedLines)?;
         Ok(FileEdited {
             path: shown,
             sha256,
             count: 1,
-            replacements,
+            replacements: vec![inserted],
             r#match: Matched::Exact,
             rebased: false,
             diff,
@@ -107,14 +104,6 @@ impl Tool for Insert {
 
     fn text(response: &FileEdited, text: &mut Text) {
         response.as_text(Self::NAME, text);
-    }
-}
-
-impl Request {
-    /// By what a repeated request is known.
-    fn digest(&self) -> Sha256 {
-        let what = ("insert", &self.path, self.line, self.expected_sha256, &self.content);
-        Sha256::of(format!("{what:?}").as_bytes())
     }
 }
 

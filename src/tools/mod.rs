@@ -11,6 +11,7 @@ pub mod delete;
 pub mod diff;
 pub mod doctor;
 pub mod edit;
+mod file_change;
 pub mod gc;
 pub mod glob;
 pub mod grep;

@@ -31,7 +31,7 @@ impl Tool for Prepend {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        add(engine, Self::NAME, request.request, End::First)
+        add(engine, Self::NAME, &request.request, End::First)
     }
 
     fn text(response: &Response, text: &mut Text) {

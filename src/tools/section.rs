@@ -7,11 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::append::in_style_of;
-use super::common::{self, ContentOptions, subject};
+use super::common::{self, ContentOptions};
 use super::edit::LineRange;
+use super::file_change::FileChange;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::{Change, Current, Known, LONG_AGO, Needs};
+use crate::engine::change::{Change, Current, Known, LONG_AGO};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::Content;
@@ -133,42 +134,29 @@ impl Tool for Section {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         request.check()?;
-        let mut change = engine.begin(Self::NAME, &[&request.path], request.options.change.dry_run)?;
+        let (expected, options) = (request.expected_sha256, &request.options);
+        let mut file = FileChange::begin(engine, Self::NAME, &request.path, expected, options)?;
         // Only an addition, and a request that names old bytes, differ from one that finds its result.
-        let may_repeat = request.append || request.expected_sha256.is_some();
-        let is_repeated = may_repeat && change.repeated(request.digest(), LONG_AGO)?.is_some();
-        let current = change.look_at(&request.path)?;
-        if !request.create {
-            common::must_exist(&mut change, &current)?;
-        }
+        let is_repeated =
+            (request.append || expected.is_some()) && file.is_repeated(request.what(), LONG_AGO)?;
+        let current = if request.create { file.look()? } else { file.look_at_existing()? };
         let content = common::decode(&current)?;
-        let mut planned = plan(&mut change, &current, &content, &request)?;
+        let mut planned = plan(&mut file.change, &current, &content, &request)?;
         let shown = current.place().shown().to_owned();
         if is_repeated {
             planned.composed.already_applied = true;
             planned.counts = diff::Counts::default();
             return Ok(planned.answer(shown, current.sha256(), None));
         }
+        let seen = file.check(current)?;
         if planned.composed.already_applied {
-            if request.expected_sha256.is_some() {
-                change.prove(current, request.expected_sha256, Needs::Any)?;
-                return Ok(planned.answer(shown, Sha256::of(&content.encode()), None));
-            }
-            return Ok(planned.answer(shown, current.sha256(), None));
+            return Ok(planned.answer(shown, seen.current().sha256(), None));
         }
-        let seen = match request.expected_sha256 {
-            Some(_) => change.prove(current, request.expected_sha256, Needs::Any)?,
-            None => current.without_proof(),
-        };
         let composed = Content { body: planned.composed.text.clone(), ..content };
-        common::must_fit(change.policy(), &shown, composed.bytes_with(b""))?;
+        common::must_fit(file.change.policy(), &shown, composed.bytes_with(b""))?;
         let bytes = composed.encode();
-        let wanted = request.options.diff_wanted(change.engine().policy());
-        let before = seen.current().exists().then(|| seen.current().bytes());
-        let diff = wanted.of(&shown, before, Some(&bytes));
-        let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);
-        let sha256 = change.put(seen, bytes, None, Known::ChangedLines);
-        change.commit(subject, request.options.change.why)?;
+        let sha256 = Sha256::of(&bytes);
+        let diff = file.commit(seen, bytes, None, Known::ChangedLines)?;
         Ok(planned.answer(shown, sha256, diff))
     }
 
@@ -190,10 +178,9 @@ impl Tool for Section {
 
 impl Request {
     /// By what a repeated request is known.
-    fn digest(&self) -> Sha256 {
-        let Self { path, header, content, expected_sha256, level, occurrence, append, .. } = self;
-        let what = (path, header, level, occurrence, append, self.include_subsections);
-        Sha256::of(format!("section {what:?} {expected_sha256:?} {content:?}").as_bytes())
+    fn what(&self) -> impl std::fmt::Debug + '_ {
+        let Self { header, content, level, occurrence, append, include_subsections, .. } = self;
+        (header, content, level, occurrence, append, include_subsections)
     }
 
     /// Refuses what cannot be meant.

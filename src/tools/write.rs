@@ -6,10 +6,11 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{ContentOptions, DiffWanted, must_fit, must_leave_nothing_out, parse_mode, subject};
+use super::common::{ContentOptions, must_fit, must_leave_nothing_out, parse_mode};
+use super::file_change::FileChange;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::{Change, Current, Known, Needs};
+use crate::engine::change::{Change, Current, Known, Needs, RECENT};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding, View};
@@ -104,18 +105,23 @@ impl Tool for Write {
 
     fn run(engine: &mut Engine, mut request: Request) -> Result<Response, Error> {
         let mode = request.mode.as_deref().map(parse_mode).transpose()?;
-        let mut change = engine.begin(Self::NAME, &[&request.path], request.options.change.dry_run)?;
+        let (expected, options) = (request.expected_sha256, &request.options);
+        let mut file = FileChange::begin(engine, Self::NAME, &request.path, expected, options)?;
         // Only a request that names old bytes can differ from one that finds its result.
-        let is_repeated = request.expected_sha256.is_some() && change.is_repeated(request.digest())?;
-        let current = change.look_at(&request.path)?;
+        let is_repeated = expected.is_some()
+            && file.is_repeated((request.line_ending, &request.mode, &request.content), RECENT)?;
+        let current = file.look()?;
         let bytes =
             with_endings(std::mem::take(&mut request.content).into_bytes(), &current, request.line_ending);
-        must_fit(change.policy(), current.place().shown(), bytes.len())?;
-        if current.exists()
-            && current.bytes() == bytes
-            && mode.is_none_or(|mode| current.mode() == Some(mode))
-        {
-            return already_applied(&mut change, current, &request, is_repeated);
+        must_fit(file.change.policy(), current.place().shown(), bytes.len())?;
+        let is_same = current.exists() && current.bytes() == bytes;
+        if is_same && mode.is_none_or(|mode| current.mode() == Some(mode)) {
+            // The caller has seen all of it. An expected_sha256 that it gives is checked all the same.
+            let seen = if is_repeated { current.without_proof() } else { file.check(current)? };
+            if !options.change.dry_run {
+                file.change.note_seen(seen.current());
+            }
+            return Ok(Response::already_applied(seen.current()));
         }
         if request.create_only && current.exists() {
             let shown = current.place().shown();
@@ -126,18 +132,11 @@ impl Tool for Write {
             must_leave_nothing_out(&bytes, &old, "content", current.place().shown())?;
         }
         // Only permission bits differ: there is nothing to lose that the caller does not hold.
-        let seen = if current.exists() && current.bytes() == bytes && request.expected_sha256.is_none() {
-            current.without_proof()
-        } else {
-            change.prove(current, request.expected_sha256, Needs::All)?
-        };
-        warn(&mut change, seen.current(), &bytes);
-        let wanted = request.options.diff_wanted(change.engine().policy());
-        let response = Response::of(seen.current(), &bytes, wanted);
-        let subject = subject(Self::NAME, &[seen.current().place().path().clone()]);
-        change.put(seen, bytes, mode, Known::Everything);
-        change.commit(subject, request.options.change.why)?;
-        Ok(response)
+        let seen = if is_same { file.check(current)? } else { file.prove(current, Needs::All)? };
+        warn(&mut file.change, seen.current(), &bytes);
+        let response = Response::of(seen.current(), &bytes);
+        let diff = file.commit(seen, bytes, mode, Known::Everything)?;
+        Ok(Response { diff, ..response })
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -146,11 +145,10 @@ impl Tool for Write {
 }
 
 impl Response {
-    /// The answer to a change of `current` to `bytes`.
+    /// The answer to a change of `current` to `bytes`, without the diff.
     #[must_use]
-    pub fn of(current: &Current, bytes: &[u8], wanted: DiffWanted) -> Self {
+    pub fn of(current: &Current, bytes: &[u8]) -> Self {
         let counts = diff::counts(current.bytes(), bytes);
-        let before = current.exists().then(|| current.bytes());
         Self {
             path: current.place().shown().to_owned(),
             sha256: Sha256::of(bytes),
@@ -159,7 +157,7 @@ impl Response {
             lines_added: counts.added,
             lines_removed: counts.removed,
             already_applied: false,
-            diff: wanted.of(current.place().shown(), before, Some(bytes)),
+            diff: None,
         }
     }
 
@@ -191,33 +189,6 @@ impl Response {
         if let Some(diff) = &self.diff {
             text.out.extend_from_slice(diff.as_bytes());
         }
-    }
-}
-
-/// The answer where the file holds the content already; the caller has seen all of it. An
-/// `expected_sha256` that it gives is checked all the same.
-fn already_applied(
-    change: &mut Change<'_>,
-    current: Current,
-    request: &Request,
-    is_repeated: bool,
-) -> Result<Response, Error> {
-    let expected = request.expected_sha256.filter(|_| !is_repeated);
-    let seen = match expected {
-        Some(_) => change.prove(current, expected, Needs::All)?,
-        None => current.without_proof(),
-    };
-    if !request.options.change.dry_run {
-        change.note_seen(seen.current());
-    }
-    Ok(Response::already_applied(seen.current()))
-}
-
-impl Request {
-    /// By what a repeated request is known.
-    fn digest(&self) -> Sha256 {
-        let what = ("write", &self.path, self.line_ending, &self.mode, self.expected_sha256, &self.content);
-        Sha256::of(format!("{what:?}").as_bytes())
     }
 }
 

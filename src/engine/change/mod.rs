@@ -54,7 +54,7 @@ use identity::Identity;
 use locks::FirstLock;
 pub use look::Current;
 use plan::Move;
-pub use repeat::LONG_AGO;
+pub use repeat::{LONG_AGO, RECENT};
 use stage::Original;
 
 /// The largest file that the policy may let be changed, in bytes: recovery reads no larger ones.
