@@ -355,7 +355,7 @@ fn toml_of(value: &Json) -> String {
 pub fn example() -> String {
     let mut lines = Vec::new();
     let mut table = "";
-    for setting in &SETTINGS {
+    for setting in SETTINGS {
         let (of, key) = setting.name.split_once('.').unwrap_or(("", setting.name));
         if of != table {
             lines.extend([String::new(), format!("[{of}]")]);

@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn environment_and_flags_set_everything() {
-        for setting in &SETTINGS {
+        for setting in SETTINGS {
             if let Form::Switch = setting.form {
                 let mut held = Held::default_of(setting);
                 for value in [true, false] {
