@@ -68,10 +68,10 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "apply_patch" -d 'Apply a pa
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "schema" -d 'Show the JSON Schema of a tool\'s request and answer, or of every tool\'s'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "batch" -d 'Carry out many requests, one JSON object a line on stdin'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "mcp" -d 'Serve the tools over MCP on stdin and stdout'
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l offset -d 'Lines to pass over, from 0; -20 for the last 20' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l offset -d 'Lines to skip; -20 for the last 20' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l limit -d 'Lines to show at most; 0 for all' -r
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l start-line -d 'First line to show, from 1, or from the end where negative; instead of offset' -r
-complete -c lbx -n "__fish_lbx_using_subcommand read" -l end-line -d 'Last line to show, -1 being the file\'s last; instead of limit' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l start-line -d 'First line, from 1 (or from the end if negative); instead of offset' -r
+complete -c lbx -n "__fish_lbx_using_subcommand read" -l end-line -d 'Last line, -1 for the file\'s last; instead of limit' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l ranges -d 'Several ranges of lines: 10-20, 50-, -20 for the last 20' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l around-line -d 'Show the block round this line, by indentation' -r
 complete -c lbx -n "__fish_lbx_using_subcommand read" -l column -d 'Byte of the first line, or of the cell, to begin at, from 1, as `next_column` says' -r
@@ -120,12 +120,12 @@ complete -c lbx -n "__fish_lbx_using_subcommand edit" -l old-string -d 'Text to 
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l new-string -d 'Text to put in its place; may be empty' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l expected-replacements -d 'Replace every place, and refuse where there are not just as many' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l occurrence -d 'Replace the place of this number alone, from 1' -r
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l start-line -d 'First line to look at, from 1, as the file was read' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l start-line -d 'First line to look at, from 1' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l end-line -d 'Last line to look at' -r
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l range-sha256 -d 'SHA-256 of the bytes of those lines, as read answers it; without `old_string` they are replaced whole' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l range-sha256 -d 'SHA-256 of the bytes of these lines, as read reports it; without `old_string`, `new_string` replaces them' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l match -d 'How `old_string` may match; exact unless the policy says otherwise' -r -f -a "exact\t'Byte for byte, line endings aside'
 flexible\t'Also where blanks at line ends, indentation, typographic characters, copied line numbers, escapes or blank lines differ, if that leaves one place alone'"
-complete -c lbx -n "__fish_lbx_using_subcommand edit" -l sketch -d 'The new text, with a line such as `// ... existing code ...` for all that stays between two parts; instead of `old_string`. On the command line, `-` takes it from stdin' -r
+complete -c lbx -n "__fish_lbx_using_subcommand edit" -l sketch -d 'The new text, with a line such as `// ... existing code ...` for all that stays between two parts; instead of `old_string`; - takes it from stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l expected-sha256 -d 'SHA-256 of the file\'s bytes as last seen, in place of a read' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
@@ -150,7 +150,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand edit" -l exit-status -d 'Let the
 complete -c lbx -n "__fish_lbx_using_subcommand edit" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l path -d 'The one file meant, where the patch names none or several' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -s p -l strip -d 'Leading folders to remove from the patch\'s paths; a/ and b/ are removed by themselves' -r
-complete -c lbx -n "__fish_lbx_using_subcommand patch" -l expected-sha256-by-path -d 'SHA-256 of files as last seen, by path; empty where there must be no file. On the command line PATH=HEX, separated by commas, or a JSON object' -r
+complete -c lbx -n "__fish_lbx_using_subcommand patch" -l expected-sha256-by-path -d 'SHA-256 of files as last seen, by path; empty where there must be no file: PATH=HEX, separated by commas, or a JSON object' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l fuzz -d 'Context lines at either end of a hunk that may be ignored' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand patch" -l max-bytes -d 'Bytes of the diff of a file; 0 for no bound' -r
@@ -250,14 +250,14 @@ complete -c lbx -n "__fish_lbx_using_subcommand section" -s 0 -l null -d 'End en
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand section" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand section" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand grep" -s g -l include -d 'Only files that match one of these globs; without a slash at any depth, with ! not' -r
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -s g -l include -d 'Only files that match one of these globs; !GLOB excludes' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l exclude -d 'No files that match one of these globs' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s t -l type -d 'Only files of these types of ripgrep\'s, such as rust, py, ts' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s T -l type-not -d 'No files of these types' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s B -l before -d 'Lines to show before each match' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s A -l after -d 'Lines to show after each match' -r
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s C -l context -d 'Lines to show before and after each match' -r
-complete -c lbx -n "__fish_lbx_using_subcommand grep" -l output-mode -d 'content: matching lines; files: paths of files with matches; count: matching lines of each file; `count_matches`: matches in each file, several in a line too' -r -f -a "content\t'Matching lines'
+complete -c lbx -n "__fish_lbx_using_subcommand grep" -l output-mode -d 'Matching lines, paths of files with matches, or a count of matching lines (or of matches) in each file' -r -f -a "content\t'Matching lines'
 files\t'Paths of files with matches'
 count\t'Matching lines of each file'
 count_matches\t'Matches in each file'"
@@ -306,9 +306,9 @@ complete -c lbx -n "__fish_lbx_using_subcommand grep" -l pretty -d 'Spread the J
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand grep" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l exclude -d 'Leave out what matches one of these globs' -r
-complete -c lbx -n "__fish_lbx_using_subcommand glob" -l sort -d 'Order: path, or mtime with the newest first' -r -f -a "path\t'By path, component by component'
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l sort -d 'Order; mtime shows the newest first' -r -f -a "path\t'By path, component by component'
 mtime\t'By time of change, the newest first'"
-complete -c lbx -n "__fish_lbx_using_subcommand glob" -l type -d 'What to find; files and symlinks where it is not said' -r -f -a "file\t'Regular files'
+complete -c lbx -n "__fish_lbx_using_subcommand glob" -l type -d 'What to find; files and symlinks by default' -r -f -a "file\t'Regular files'
 dir\t'Folders'
 symlink\t'Symlinks, whatever they lead to'"
 complete -c lbx -n "__fish_lbx_using_subcommand glob" -l limit -d 'Paths to show at most, 1000 by default; 0 for all' -r
@@ -358,7 +358,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand ls" -l pretty -d 'Spread the JSO
 complete -c lbx -n "__fish_lbx_using_subcommand ls" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -s C -l workdir -d 'Folder to run in' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l timeout-ms -d 'Time limit in milliseconds [default: 120000]' -r
-complete -c lbx -n "__fish_lbx_using_subcommand bash" -l env -d 'Environment variables; on the command line NAME=VALUE, separated by commas, or a JSON object' -r
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l env -d 'Environment variables: NAME=VALUE, separated by commas, or a JSON object' -r
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l stdin -d 'Text for its standard input' -r
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l network -d 'Use the network, if the policy allows it' -r -f -a "true\t''
 false\t''"
@@ -424,7 +424,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand move" -s 0 -l null -d 'End entri
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand undo" -l steps -d 'Changes to take back' -r
+complete -c lbx -n "__fish_lbx_using_subcommand undo" -l steps -d 'Changes to undo' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
@@ -432,7 +432,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand undo" -l sandbox -d 'Named works
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l dialect -d 'Tools of a model family instead of lbx\'s own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, q [env: `LBX_DIALECT`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
-complete -c lbx -n "__fish_lbx_using_subcommand undo" -l merge -d 'Where a file has changed since, merge'
+complete -c lbx -n "__fish_lbx_using_subcommand undo" -l merge -d 'Merge if a file has changed since'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
@@ -440,7 +440,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand undo" -s 0 -l null -d 'End entri
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand redo" -l steps -d 'Changes to take back' -r
+complete -c lbx -n "__fish_lbx_using_subcommand redo" -l steps -d 'Changes to undo' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
@@ -448,7 +448,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand redo" -l sandbox -d 'Named works
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l dialect -d 'Tools of a model family instead of lbx\'s own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, q [env: `LBX_DIALECT`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
-complete -c lbx -n "__fish_lbx_using_subcommand redo" -l merge -d 'Where a file has changed since, merge'
+complete -c lbx -n "__fish_lbx_using_subcommand redo" -l merge -d 'Merge if a file has changed since'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l dry-run -d 'Only answer what it would do'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
@@ -647,6 +647,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand batch" -l exit-status -d 'Let th
 complete -c lbx -n "__fish_lbx_using_subcommand batch" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l results -d 'What a result holds: structured content and the same JSON as text, or the text of --text' -r -f -a "json\t'Structured content, and the same JSON as text'
 text\t'The text alone, as --text prints it'"
+complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l tools -d 'Tools to serve: all, core, read-only, or names separated by commas [default: all]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r

@@ -27,6 +27,15 @@ pub enum Results {
     Text,
 }
 
+/// What the command line settles for a server.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// The form of results.
+    pub results: Results,
+    /// The tools that it has; all where nobody says.
+    pub tools: Option<String>,
+}
+
 /// Flags that every tool takes.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Options of every tool")]

@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command};
 
 use super::words::{self, DIALECT};
-use crate::app::options::{Flags, Results};
+use crate::app::options::{Flags, Results, Settings};
 use crate::dialect::{self, Dialect, ForeignTool};
 use crate::error::Error;
 use crate::request;
@@ -15,6 +15,8 @@ use crate::tools::{Entry, Stdin, TOOLS, find};
 
 /// The option of `mcp` for the form of results.
 const RESULTS: &str = "results";
+/// The option of `mcp` for the tools that it serves.
+const SERVED: &str = "tools";
 
 /// What the first word names.
 #[derive(Clone, Copy)]
@@ -190,12 +192,18 @@ fn mcp() -> Command {
                 .default_value("json")
                 .help("What a result holds: structured content and the same JSON as text, or the text of --text"),
         )
+        .arg(
+            Arg::new(SERVED)
+                .long(SERVED)
+                .value_name("WHICH")
+                .help("Tools to serve: all, core, read-only, or names separated by commas [default: all]"),
+        )
 }
 
-/// The form of results that `mcp` was asked for.
+/// What `mcp` was asked for.
 #[must_use]
-pub fn results(matches: &mut ArgMatches) -> Results {
-    matches.remove_one(RESULTS).unwrap_or_default()
+pub fn settings(matches: &mut ArgMatches) -> Settings {
+    Settings { results: matches.remove_one(RESULTS).unwrap_or_default(), tools: matches.remove_one(SERVED) }
 }
 
 /// Whether any argument of the tool itself was given.

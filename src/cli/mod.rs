@@ -17,7 +17,7 @@ use clap::ArgMatches;
 use serde_json::Value;
 
 use crate::app::call::Call;
-use crate::app::options::{Options, Results};
+use crate::app::options::{Options, Settings};
 use crate::app::panics;
 use crate::dialect;
 use crate::error::Error;
@@ -31,7 +31,7 @@ use input::Input;
 const QUIET: &str = "quiet";
 
 /// Serves the tools over MCP until the client is gone.
-pub type Serve = fn(&Options, Results) -> Result<(), Error>;
+pub type Serve = fn(&Options, &Settings) -> Result<(), Error>;
 
 /// Runs the program with its arguments, the first of which is its own name; `serve` carries out
 /// `lbx mcp`. Answers the exit status.
@@ -149,7 +149,7 @@ fn dispatch(
         Named::Tool(tool) => Ok(run_tool(tool, matches, arguments, &options)),
         Named::Foreign(dialect, tool) => Ok(foreign::run(dialect, tool, &options)),
         Named::Batch => Ok(batch::run(&options)),
-        Named::Mcp => Ok(match serve(&options, commands::results(&mut matches)) {
+        Named::Mcp => Ok(match serve(&options, &commands::settings(&mut matches)) {
             Ok(()) => 0,
             // Stdout is for MCP alone.
             Err(error) => output::refuse("mcp", &Options { text: true, ..options }, &error),

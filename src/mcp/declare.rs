@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use super::wanted::Wanted;
 use crate::app::options::Results;
 use crate::dialect::{Dialect, ForeignTool};
 use crate::request;
-use crate::tools::common_fields::COMMON_FIELDS;
 use crate::tools::{self, Effect, Entry, TOOLS};
 
-/// The tools that clients see.
+/// The tools that clients may see.
 pub fn served() -> impl Iterator<Item = &'static Entry> {
     TOOLS.iter().filter(|tool| tool.served)
 }
@@ -24,14 +24,14 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 
 /// What `tools/list` answers.
 #[must_use]
-pub fn tools(results: Results) -> Vec<Tool> {
-    served().map(|tool| declare(tool, results)).collect()
+pub fn tools(wanted: &Wanted, results: Results) -> Vec<Tool> {
+    served().filter(|tool| wanted.has(tool)).map(|tool| declare(tool, results)).collect()
 }
 
 /// What `tools/list` answers where a model family's tools are served.
 #[must_use]
-pub fn foreign_tools(dialect: &Dialect) -> Vec<Tool> {
-    dialect.tools.iter().map(declare_foreign).collect()
+pub fn foreign_tools(wanted: &Wanted, dialect: &Dialect) -> Vec<Tool> {
+    dialect.tools.iter().filter(|tool| wanted.has_foreign(tool)).map(declare_foreign).collect()
 }
 
 /// One tool of a model family.
@@ -45,7 +45,7 @@ fn declare_foreign(tool: &ForeignTool) -> Tool {
 /// One tool.
 fn declare(tool: &Entry, results: Results) -> Tool {
     // No title: the description begins with it.
-    let declared = Tool::new(tool.name, description(tool), Arc::new(input_schema(tool)))
+    let declared = Tool::new(tool.name, tool.summary(), Arc::new(input_schema(tool)))
         .with_annotations(annotations(tool.effect));
     match results {
         Results::Json => declared.with_raw_output_schema(Arc::new(output_schema(tool))),
@@ -54,39 +54,20 @@ fn declare(tool: &Entry, results: Results) -> Tool {
     }
 }
 
-/// What a client may rely on without knowing the tool.
+/// What a client may rely on without knowing the tool, as far as it is not what MCP presumes of every
+/// tool: that it writes, destroys, and reaches out into the world.
 fn annotations(effect: Effect) -> ToolAnnotations {
-    let reads = effect == Effect::Reads;
-    ToolAnnotations::new()
-        .read_only(reads)
-        .destructive(effect == Effect::Writes)
-        .idempotent(reads)
-        .open_world(false)
-}
-
-/// What the tool does, without what is said for the command line.
-#[must_use]
-pub fn description(tool: &Entry) -> String {
-    without_command_line(&tool.description())
-}
-
-/// A text without its sentences, or their ends, that begin with "on the command line".
-fn without_command_line(text: &str) -> String {
-    let mut text = text.to_owned();
-    for (start, replacement) in [("; on the command line", ""), (" On the command line", "")] {
-        while let Some(at) = text.find(start) {
-            let rest = text.get(at..).unwrap_or_default();
-            let end =
-                rest.find(". ").map_or(text.len(), |end| at + end + usize::from(start.starts_with(' ')));
-            text.replace_range(at..end, replacement);
-        }
+    let closed = ToolAnnotations::new().open_world(false);
+    match effect {
+        Effect::Reads => closed.read_only(true),
+        Effect::Adds => closed.destructive(false),
+        Effect::Writes => closed,
     }
-    text
 }
 
-/// The request's schema, with the fields that every tool takes. The server checks requests itself,
-/// and says what is wrong: bounds and patterns that a description states are left out, as is what
-/// forbids other names than those listed, since names that models know are accepted too.
+/// The request's schema: the fields that the tool lists. The server checks requests itself, and says
+/// what is wrong: bounds and patterns that a description states are left out, as is what forbids other
+/// names than those listed, since rarer fields and names that models know are taken too.
 fn input_schema(tool: &Entry) -> JsonObject {
     let mut schema = request::advertised((tool.request_schema)());
     strip(&mut schema, |keyword, value| match keyword {
@@ -96,50 +77,69 @@ fn input_schema(tool: &Entry) -> JsonObject {
         "additionalProperties" => value.is_boolean() || value.as_object().is_some_and(Map::is_empty),
         _ => false,
     });
-    reword(&mut schema);
+    keep_listed(&mut schema, &tool.listed.split(' ').collect::<Vec<_>>());
+    on_one_line(&mut schema);
+    name_plainly(&mut schema);
     describe_once(&mut schema);
     let mut schema = object(schema);
     // It says what the tool's own description says.
     schema.remove("description");
-    let common = COMMON_FIELDS.iter().filter(|field| field.is_of_call(tool.effect));
-    add_properties(&mut schema, common.map(|field| (field.name, field.schema())));
     schema
 }
 
-/// The answer's schema, without what nobody needs before the answer is there: the names and types of
-/// its fields are enough, and clients hand the list to a model that pays for it.
-///
-/// An answer of several forms is one object with the fields of all, of which those are required that
-/// every form has.
+/// Keeps the fields that are listed, and of the items of a list those that are listed with its name
+/// before theirs: `edits.new_string`.
+fn keep_listed(schema: &mut Value, listed: &[&'static str]) {
+    let Some(Value::Object(fields)) = schema.get_mut("properties") else {
+        return;
+    };
+    fields.retain(|name, _| listed.contains(&name.as_str()));
+    for (name, field) in fields {
+        let Some(items) = field.get_mut("items") else { continue };
+        let within = |listed: &&'static str| listed.strip_prefix(name.as_str())?.strip_prefix('.');
+        keep_listed(items, &listed.iter().filter_map(within).collect::<Vec<_>>());
+    }
+}
+
+/// Fields whose name says all that a model must know.
+const PLAIN: &str = "path paths content from to recursive ignore_case before after context word multiline limit \
+                     command workdir patch old_string new_string replace_all hidden no_ignore env reverse literal \
+                     line_numbers create_only action";
+
+/// Leaves out the descriptions that say no more than the field's name.
+fn name_plainly(schema: &mut Value) {
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten();
+    for (_, field) in fields.filter(|(name, _)| PLAIN.split(' ').any(|plain| plain == *name)) {
+        if let Some(field) = field.as_object_mut() {
+            field.remove("description");
+        }
+    }
+}
+
+/// The answer's schema: the names of the fields that are always there, in one of its forms. Clients hand
+/// the list to a model that pays for it, and nobody needs more before the answer is there; `schema` has
+/// it all.
 fn output_schema(tool: &Entry) -> JsonObject {
     let schema = (tool.response_schema)();
     let forms = schema.get("anyOf").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![schema]);
     let mut fields = Map::new();
-    for (name, field) in forms.iter().filter_map(|form| form.get("properties")?.as_object()).flatten() {
-        let kind = field.get("type").map(|kind| ("type".to_owned(), kind.clone()));
-        fields.insert(name.clone(), Value::Object(kind.into_iter().collect()));
+    for form in &forms {
+        let required = required_of(form);
+        let all = form.get("properties").and_then(Value::as_object).into_iter().flatten();
+        for (name, _) in all.filter(|(name, _)| required.iter().any(|known| known == *name)) {
+            fields.insert(name.clone(), Value::Object(Map::new()));
+        }
     }
-    fields.insert("warnings".to_owned(), json!({ "type": "array" }));
-    if tool.effect != Effect::Reads {
-        fields.insert("dry_run".to_owned(), json!({ "type": "boolean" }));
-        fields.insert("snapshot".to_owned(), json!({ "type": "string" }));
-    }
-    let mut schema =
-        Map::from_iter([("type".to_owned(), "object".into()), ("properties".to_owned(), fields.into())]);
-    let required = required_by_all(&forms);
-    if !required.is_empty() {
-        schema.insert("required".to_owned(), required.into());
+    let mut schema = Map::from_iter([("type".to_owned(), "object".into())]);
+    if !fields.is_empty() {
+        schema.insert("properties".to_owned(), fields.into());
     }
     schema
 }
 
-/// The fields that every form requires.
-fn required_by_all(forms: &[Value]) -> Vec<Value> {
-    let of = |form: &Value| form.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut forms = forms.iter();
-    let first = forms.next().map(of).unwrap_or_default();
-    let rest: Vec<Vec<Value>> = forms.map(of).collect();
-    first.into_iter().filter(|name| rest.iter().all(|form| form.contains(name))).collect()
+/// The fields that a form requires.
+fn required_of(form: &Value) -> Vec<Value> {
+    form.get("required").and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
 /// Leaves out the descriptions of the fields of a field's items that are fields of the request too.
@@ -159,25 +159,17 @@ fn describe_once(schema: &mut Value) {
     }
 }
 
-/// Makes each description one line, and takes out of it what is said for the command line.
-fn reword(schema: &mut Value) {
+/// Makes each description one line.
+fn on_one_line(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             if let Some(Value::String(text)) = map.get_mut("description") {
-                *text = without_command_line(&text.replace('\n', " "));
+                *text = text.replace('\n', " ");
             }
-            map.values_mut().for_each(reword);
+            map.values_mut().for_each(on_one_line);
         }
-        Value::Array(list) => list.iter_mut().for_each(reword),
+        Value::Array(list) => list.iter_mut().for_each(on_one_line),
         _ => {}
-    }
-}
-
-/// Adds properties to the schema of an object.
-fn add_properties(schema: &mut JsonObject, added: impl IntoIterator<Item = (&'static str, Value)>) {
-    let properties = schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
-    if let Some(properties) = properties.as_object_mut() {
-        properties.extend(added.into_iter().map(|(name, schema)| (name.to_owned(), schema)));
     }
 }
 

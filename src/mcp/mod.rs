@@ -13,6 +13,7 @@ mod message;
 mod queue;
 mod server;
 mod transport;
+mod wanted;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,12 +22,13 @@ use std::time::Duration;
 use rmcp::ServiceExt as _;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::options::{Options, Results};
+use crate::app::options::{Options, Settings};
 use crate::dialect;
 use crate::engine::store::session::SessionId;
 use crate::error::Error;
-use server::Server;
+use server::{Server, ToolSet};
 use transport::{Connection, Stdio};
+use wanted::Wanted;
 
 /// Calls carried out at once; more wait their turn. Two more threads serve stdin and stdout where
 /// these are no pipes.
@@ -39,20 +41,22 @@ const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(1);
 /// Serves until stdin ends.
 ///
 /// # Errors
-/// Where there is no such workspace, session, sandbox or dialect, or the system's.
-pub fn run(options: &Options, results: Results) -> Result<(), Error> {
-    serve_on_runtime(server(options, results)?)
+/// Where there is no such workspace, session, sandbox, dialect or tool, or the system's.
+pub fn run(options: &Options, settings: &Settings) -> Result<(), Error> {
+    serve_on_runtime(server(options, settings)?)
 }
 
 /// A server whose workspace and session are fixed, for the whole life of the process.
-fn server(options: &Options, results: Results) -> Result<Server, Error> {
+fn server(options: &Options, settings: &Settings) -> Result<Server, Error> {
     let workspace = options.open_workspace()?;
     let session = if options.session.is_some() { options.session_id()? } else { own_session()? };
     // Only a call names a session whose history it wants to see alone.
     let session = Some(session.as_str().to_owned());
     let options = Options { session, is_session_named: false, ..options.clone() };
     let dialect = dialect::chosen(options.dialect.as_deref())?;
-    Ok(Server::new(workspace.root().to_owned(), options, results, dialect))
+    let wanted = settings.tools.as_deref().map(|text| Wanted::parse(text, dialect)).transpose()?;
+    let tools = ToolSet { dialect, wanted: wanted.unwrap_or_default() };
+    Ok(Server::new(workspace.root().to_owned(), options, settings.results, tools))
 }
 
 /// A session that no other process has.

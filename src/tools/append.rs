@@ -18,8 +18,9 @@ use crate::text::lines;
 
 /// Add text at the end of a file
 ///
-/// The file need not have been read, since nothing is overwritten; it is created where it does not
-/// exist. Calls at the same time all land. LF in the text becomes the file's own line ending where
+/// The file need not have been read; it is created if it does not exist.
+///
+/// Of calls made at the same time, all land. LF in the text becomes the file's own line ending if
 /// that is uniform.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
@@ -53,6 +54,7 @@ pub struct Append;
 
 impl Tool for Append {
     const NAME: &'static str = "append";
+    const LISTED: &'static str = "path content";
     const EFFECT: Effect = Effect::Adds;
     const STDIN: Stdin = Stdin::Bulk { field: "content", unless: &[] };
     type Request = Request;

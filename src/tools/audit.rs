@@ -21,8 +21,9 @@ use crate::text::counted::counted;
 /// Show the audit log, the newest first, or check that nobody has altered it
 ///
 /// One record for each call that changed something or was refused to: time, session, tool, files with
-/// their sha256 before and after, snapshot. verify names the first record that was altered or removed.
-/// Shows all sessions, unless one is named.
+/// their sha256 before and after, snapshot.
+///
+/// verify names the first record that was altered or removed. Shows all sessions, unless one is named.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -66,6 +67,7 @@ pub struct Audit;
 
 impl Tool for Audit {
     const NAME: &'static str = "audit";
+    const LISTED: &'static str = "path limit verify";
     const EFFECT: Effect = Effect::Reads;
     const STDIN: Stdin = Stdin::Ignored;
     type Request = Request;

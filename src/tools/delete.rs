@@ -21,8 +21,9 @@ use crate::text::escaped;
 
 /// Delete files and folders, which can be restored
 ///
-/// What is deleted goes to the trash, whole; restore brings it back. A symlink is deleted itself,
-/// never what it points to. Several paths are deleted together or not at all.
+/// What is deleted goes to the trash; restore brings it back.
+///
+/// A symlink is deleted itself, never its target. Several paths are deleted together or not at all.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// What to delete
@@ -75,6 +76,7 @@ pub struct Delete;
 
 impl Tool for Delete {
     const NAME: &'static str = "delete";
+    const LISTED: &'static str = "path recursive";
     const ALIASES: &'static [&'static str] = &["delete_file", "remove"];
     const EFFECT: Effect = Effect::Writes;
     type Request = Request;

@@ -27,11 +27,13 @@ const FILES_LISTED_MAX: usize = 1000;
 
 /// Show what changed between two snapshots, in one of them, or in this session
 ///
-/// Without any argument: everything that this session changed, and nothing that others changed in
-/// between; where no session is named and this one changed nothing, the newest snapshot. The diff is
-/// git's, so that `git apply` and `patch` take it. A snapshot is named by its id or a unique
-/// beginning of it, HEAD or a branch, with ~N behind it for those before. In the path's place too: a
-/// snapshot shows what it changed, another commit what changed since, A..B what differs between two.
+/// Without arguments: everything that this session changed. A snapshot is named by its id or a unique
+/// beginning of it, HEAD or a branch, with ~N behind it for those before.
+///
+/// What others changed in between is not shown. If no session is named and this one changed nothing,
+/// the newest snapshot is shown. The diff is git's, so that `git apply` and `patch` take it. In the
+/// path's place too: a snapshot shows what it changed, another commit what changed since, A..B what
+/// differs between two.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -136,6 +138,7 @@ pub struct Diff;
 
 impl Tool for Diff {
     const NAME: &'static str = "diff";
+    const LISTED: &'static str = "from to of path stat";
     const EFFECT: Effect = Effect::Reads;
     const STDIN: Stdin = Stdin::Ignored;
     type Request = Request;

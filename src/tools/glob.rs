@@ -25,12 +25,13 @@ use crate::text::counted::counted;
 /// Find files by name
 ///
 /// `*` and `?` stay within one component, `**` goes across, `{a,b}` and `[a-z]` choose. A pattern
-/// without a slash matches at any depth. Files that git ignores and hidden files stay out
-/// whatever the pattern names. Where `truncated` is true, go on at `next_offset`.
+/// without a slash matches at any depth.
+///
+/// Files that git ignores and hidden files are skipped, whatever the pattern names. If `truncated` is true, continue at `next_offset`.
 #[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Pattern that paths, seen from `path`, must match
+    /// Glob for paths, counted from `path`
     #[schemars(extend("x-aliases" = ["glob", "glob_pattern", "query", "file_pattern"]))]
     pub pattern: String,
     /// Folders to look in; the current folder where there is none
@@ -42,10 +43,10 @@ pub struct Request {
     #[serde(default)]
     #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["exclude_pattern", "exclude_patterns", "ignore"]))]
     pub exclude: Vec<String>,
-    /// Order: path, or mtime with the newest first
+    /// Order; mtime shows the newest first
     #[arg(long, value_name = "ORDER")]
     pub sort: Option<Sort>,
-    /// What to find; files and symlinks where it is not said
+    /// What to find; files and symlinks by default
     #[arg(long, value_name = "TYPE")]
     pub r#type: Option<FoundType>,
     /// Upper and lower case alike
@@ -109,6 +110,8 @@ pub struct Glob;
 
 impl Tool for Glob {
     const NAME: &'static str = "glob";
+    const LISTED: &'static str = "pattern path type sort hidden no_ignore limit";
+    const CORE: bool = true;
     const EFFECT: Effect = Effect::Reads;
     type Request = Request;
     type Response = Response;

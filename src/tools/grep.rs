@@ -32,14 +32,14 @@ const CONTEXT_LINES_MAX: usize = 10_000;
 
 /// Search the contents of files for a pattern
 ///
-/// The pattern is a regular expression in ripgrep's syntax. Files that git ignores, hidden files
-/// and binary files are left out, as in ripgrep. Matches are ordered by path, then line; where
-/// `truncated` is true, go on at `next_offset`.
+/// The pattern is a regular expression in ripgrep's syntax.
+///
+/// Files that git ignores, hidden files and binary files are skipped. Matches are ordered by path, then line; if `truncated` is true, continue at `next_offset`.
 #[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the request")]
 pub struct Request {
-    /// Regular expression to find; literal takes it as plain text
+    /// Regular expression to find
     #[arg(default_value = "", hide_default_value = true)]
     #[schemars(extend("x-aliases" = ["regex", "query", "search", "search_pattern"]))]
     pub pattern: String,
@@ -47,7 +47,7 @@ pub struct Request {
     #[serde(default)]
     #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["paths", "dir_path", "directory", "file_path", "absolute_path"]))]
     pub path: Vec<PathBuf>,
-    /// Only files that match one of these globs; without a slash at any depth, with ! not
+    /// Only files that match one of these globs; !GLOB excludes
     #[arg(long, short = 'g', value_name = "GLOB", aliases = ["glob"])]
     #[serde(default)]
     #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["glob", "globs", "include_pattern", "file_pattern"]))]
@@ -117,8 +117,7 @@ pub struct Request {
     #[arg(long, short = 'C', value_name = "LINES")]
     #[schemars(extend("x-aliases" = ["-C", "context_lines"]))]
     pub context: Option<usize>,
-    /// content: matching lines; files: paths of files with matches; count: matching lines of each
-    /// file; `count_matches`: matches in each file, several in a line too
+    /// Matching lines, paths of files with matches, or a count of matching lines (or of matches) in each file
     #[arg(long, value_name = "MODE")]
     #[schemars(extend("x-values" = ["files_with_matches"]))]
     pub output_mode: Option<OutputMode>,
@@ -296,6 +295,9 @@ pub struct Grep;
 
 impl Tool for Grep {
     const NAME: &'static str = "grep";
+    const LISTED: &'static str =
+        "pattern path include literal ignore_case word multiline context output_mode limit no_ignore";
+    const CORE: bool = true;
     const EFFECT: Effect = Effect::Reads;
     type Request = Request;
     type Response = Response;

@@ -22,9 +22,10 @@ use crate::text::lines;
 
 /// Insert lines after a line of a file
 ///
+/// A text without a final newline gets one, so that no line is joined to another.
+///
 /// The file must have been read in this session and be unchanged since. LF in the text becomes the
-/// file's own line ending where that is uniform; a text without a final newline gets one, so that
-/// no line is joined to another.
+/// file's own line ending if that is uniform.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// File to change
@@ -52,6 +53,7 @@ pub struct Insert;
 
 impl Tool for Insert {
     const NAME: &'static str = "insert";
+    const LISTED: &'static str = "path line content";
     const EFFECT: Effect = Effect::Writes;
     const STDIN: Stdin = Stdin::Bulk { field: "content", unless: &[] };
     type Request = Request;

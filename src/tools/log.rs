@@ -29,9 +29,10 @@ const ID_DIGITS: usize = 10;
 
 /// List the snapshots: what was changed, when, by which session and tool
 ///
-/// Newest first. Each change made through lbx is one; `external` is what others changed, and
-/// `baseline` what was uncommitted before a session's first change. Shows all sessions, unless one is
-/// named. A snapshot in the path's place begins the list.
+/// Newest first, all sessions unless one is named.
+///
+/// Each change made through lbx is one; `external` is what others changed, and `baseline` what was
+/// uncommitted before a session's first change. A snapshot in the path's place begins the list.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -103,6 +104,7 @@ pub struct Log;
 
 impl Tool for Log {
     const NAME: &'static str = "log";
+    const LISTED: &'static str = "path since limit";
     const EFFECT: Effect = Effect::Reads;
     const STDIN: Stdin = Stdin::Ignored;
     type Request = Request;

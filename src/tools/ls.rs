@@ -32,8 +32,9 @@ const COUNTED_DEEP_MAX: u64 = 50_000;
 
 /// List what folders hold
 ///
-/// Entries are ordered by path. Files that git ignores and hidden files are left out; `ignored`
-/// says how many. Where `truncated` is true, go on at `next_offset`.
+/// `ignored` says how many files are not shown because git ignores them.
+///
+/// Hidden files are skipped too. Entries are ordered by path. If `truncated` is true, continue at `next_offset`.
 #[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 // `-h` is a flag of `ls -lah`.
@@ -174,6 +175,8 @@ pub struct Ls;
 
 impl Tool for Ls {
     const NAME: &'static str = "ls";
+    const LISTED: &'static str = "path recursive depth long hidden no_ignore limit";
+    const CORE: bool = true;
     const EFFECT: Effect = Effect::Reads;
     const STDIN: Stdin = Stdin::Ignored;
     type Request = Request;

@@ -99,6 +99,12 @@ pub trait Tool {
     const NAME: &'static str;
     /// Other names under which models know it; accepted and not advertised.
     const ALIASES: &'static [&'static str] = &[];
+    /// The fields of the request that a list of tools shows to a model, with blanks between;
+    /// `edits.word` is a field of the items of `edits`. The others are taken all the same: a model pays for each field it is shown, in
+    /// every conversation.
+    const LISTED: &'static str = "";
+    /// Whether the tool is among the few that most work needs.
+    const CORE: bool = false;
     /// What it does to the workspace.
     const EFFECT: Effect;
     /// What it takes from stdin.
@@ -288,6 +294,10 @@ pub struct Entry {
     pub name: &'static str,
     /// Other names.
     pub aliases: &'static [&'static str],
+    /// The fields of the request that a list of tools shows to a model, with blanks between.
+    pub listed: &'static str,
+    /// Whether it is among the few that most work needs.
+    pub core: bool,
     /// What it does to the workspace.
     pub effect: Effect,
     /// What it takes from stdin.
@@ -325,6 +335,13 @@ impl Entry {
         about.map(ToString::to_string).unwrap_or_default()
     }
 
+    /// The first paragraphs of the description: what a model must know before it calls the tool. What
+    /// follows is for help and man pages.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        self.description().split("\n\n").take(2).collect::<Vec<_>>().join("\n")
+    }
+
     /// What the tool does, in one line.
     #[must_use]
     pub fn title(&self) -> String {
@@ -337,6 +354,8 @@ const fn entry<T: Tool + 'static>() -> Entry {
     Entry {
         name: T::NAME,
         aliases: T::ALIASES,
+        listed: T::LISTED,
+        core: T::CORE,
         effect: T::EFFECT,
         stdin: T::STDIN,
         dash: T::DASH,

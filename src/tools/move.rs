@@ -14,8 +14,10 @@ use crate::text::escaped;
 
 /// Move or rename a file or folder
 ///
-/// Never overwrites. Missing folders on the way are made. What this session has read counts as read
-/// under the new name. A symlink is moved itself, never what it points to.
+/// Never overwrites. Missing folders are created.
+///
+/// What this session has read counts as read under the new name. A symlink is moved itself, never
+/// its target.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// What to move
@@ -47,6 +49,7 @@ pub struct Move;
 
 impl Tool for Move {
     const NAME: &'static str = "move";
+    const LISTED: &'static str = "from to";
     const ALIASES: &'static [&'static str] = &["move_file", "rename"];
     const EFFECT: Effect = Effect::Writes;
     type Request = Request;

@@ -8,9 +8,9 @@ use crate::error::Error;
 
 /// Add text at the start of a file
 ///
-/// The file need not have been read, since nothing is overwritten; it is created where it does not
-/// exist. A byte-order mark stays first. LF in the text becomes the file's own line ending where
-/// that is uniform.
+/// The file need not have been read; it is created if it does not exist.
+///
+/// A byte-order mark stays first. LF in the text becomes the file's own line ending if that is uniform.
 #[derive(Debug, clap::Args, serde::Deserialize, schemars::JsonSchema)]
 #[group(skip)] // `append` has a group of that name already
 #[serde(transparent)]
@@ -25,6 +25,7 @@ pub struct Prepend;
 
 impl Tool for Prepend {
     const NAME: &'static str = "prepend";
+    const LISTED: &'static str = "path content";
     const EFFECT: Effect = Effect::Adds;
     const STDIN: Stdin = Stdin::Bulk { field: "content", unless: &[] };
     type Request = Request;

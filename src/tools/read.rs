@@ -38,10 +38,11 @@ use wanted::{Extent, Range, Selection};
 
 /// Read lines of a file, and note that this session has seen them
 ///
-/// Answers the text with the file's own line endings, and the sha256 of all its bytes. A file
-/// must be read before edit, write or patch may change it. A long file comes in parts: where
-/// `truncated` is true, go on at `next_offset`. Very long lines are clipped: `clipped` names each with
-/// its `next_column`, which `column` takes beside `start_line`.
+/// A file must be read before edit, write or patch may change it.
+///
+/// Very long lines are clipped: `clipped` names each with its `next_column`, which `column` takes beside
+/// `start_line`. The answer has the text with the file's own line endings, and the sha256 of all its bytes. A long
+/// file comes in parts: if `truncated` is true, continue at `next_offset`.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -52,16 +53,16 @@ pub struct Request {
     #[arg(value_name = "PATH")]
     #[schemars(extend("x-aliases" = ["files", "file_paths"]))]
     pub paths: Option<Vec<PathBuf>>,
-    /// Lines to pass over, from 0; -20 for the last 20
+    /// Lines to skip; -20 for the last 20
     #[arg(long, value_name = "LINES", allow_negative_numbers = true)]
     pub offset: Option<i64>,
     /// Lines to show at most; 0 for all
     #[arg(long, value_name = "LINES")]
     pub limit: Option<u64>,
-    /// First line to show, from 1, or from the end where negative; instead of offset
+    /// First line, from 1 (or from the end if negative); instead of offset
     #[arg(long, value_name = "LINE", allow_negative_numbers = true)]
     pub start_line: Option<i64>,
-    /// Last line to show, -1 being the file's last; instead of limit
+    /// Last line, -1 for the file's last; instead of limit
     #[arg(long, value_name = "LINE", allow_negative_numbers = true)]
     pub end_line: Option<i64>,
     /// Several ranges of lines: 10-20, 50-, -20 for the last 20
@@ -115,6 +116,8 @@ pub struct Read;
 
 impl Tool for Read {
     const NAME: &'static str = "read";
+    const LISTED: &'static str = "path paths offset limit start_line end_line line_numbers binary";
+    const CORE: bool = true;
     const ALIASES: &'static [&'static str] = &["read_file", "read_text_file", "view"];
     const EFFECT: Effect = Effect::Reads;
     type Request = Request;

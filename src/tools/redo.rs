@@ -11,8 +11,9 @@ use crate::error::Error;
 
 /// Do again what undo took back, the oldest change first
 ///
-/// Steps are changes: after an undo of three, one step does the oldest of them again. A change made
-/// after an undo ends what could be redone.
+/// A change made after an undo ends what could be redone.
+///
+/// Steps are changes: after an undo of three, one step does the oldest of them again.
 #[derive(Debug, clap::Args, serde::Deserialize, schemars::JsonSchema)]
 #[group(skip)]
 #[serde(transparent)]
@@ -34,6 +35,7 @@ pub struct Redo;
 
 impl Tool for Redo {
     const NAME: &'static str = "redo";
+    const LISTED: &'static str = "steps path merge";
     const EFFECT: Effect = Effect::Writes;
     const STDIN: Stdin = Stdin::Ignored;
     type Request = Request;

@@ -19,8 +19,7 @@ use crate::text::escaped;
 /// Bring back what was deleted
 ///
 /// Takes the `trash_id` that delete answered, or the path that was deleted, of which the newest comes
-/// back. Nothing is ever overwritten: where something stands in the way, name another place with
-/// `to`.
+/// back. Never overwrites: if something is in the way, name another place with `to`.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Path that was deleted
@@ -59,6 +58,7 @@ pub struct Restore;
 
 impl Tool for Restore {
     const NAME: &'static str = "restore";
+    const LISTED: &'static str = "trash_id path to";
     const EFFECT: Effect = Effect::Adds;
     type Request = Request;
     type Response = Response;

@@ -31,9 +31,10 @@ const HEADER_CHARACTERS: usize = 120;
 /// Replace a section of a Markdown file, or add to it
 ///
 /// The section is all that comes after its header, up to the next header of the same or a higher
-/// level; the header itself stays, as do the blank lines round the text. The file need not have been
-/// read: what is replaced is in the backup. LF in the text becomes the file's own line ending where
-/// that is uniform.
+/// level; the header itself stays, as do the blank lines round the text.
+///
+/// The file need not have been read: the replaced text is in the backup. LF in the text becomes the
+/// file's own line ending if that is uniform.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Markdown file to change
@@ -126,6 +127,7 @@ pub struct Section;
 
 impl Tool for Section {
     const NAME: &'static str = "section";
+    const LISTED: &'static str = "path header content append create";
     const ALIASES: &'static [&'static str] = &["update_markdown_section", "replace_section"];
     const EFFECT: Effect = Effect::Writes;
     const STDIN: Stdin = Stdin::Bulk { field: "content", unless: &[] };

@@ -21,9 +21,10 @@ use crate::text::lines::{self, LineEnding};
 
 /// Create a file, or replace all of its content
 ///
-/// A file that exists must have been read in this session and be unchanged since. Missing folders
-/// are made. The content is stored exactly as given, as UTF-8. Content that the file holds already
-/// changes nothing.
+/// Missing folders are created. The content is stored exactly as given, as UTF-8.
+///
+/// A file that exists must have been read in this session and be unchanged since. Content that the
+/// file already has changes nothing.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// File to write
@@ -97,6 +98,8 @@ pub struct Write;
 
 impl Tool for Write {
     const NAME: &'static str = "write";
+    const LISTED: &'static str = "path content create_only";
+    const CORE: bool = true;
     const ALIASES: &'static [&'static str] = &["write_file", "create_file"];
     const EFFECT: Effect = Effect::Writes;
     const STDIN: Stdin = Stdin::Bulk { field: "content", unless: &[] };

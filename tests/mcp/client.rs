@@ -227,11 +227,9 @@ impl Client {
         assert_eq!(text, content);
         let declared = self.tools().into_iter().find(|declared| declared["name"] == tool).unwrap();
         schema::check(&content, &declared["outputSchema"]).unwrap();
-        let fields = &declared["outputSchema"]["properties"];
-        assert!(
-            content.as_object().unwrap().keys().all(|name| fields.get(name).is_some()),
-            "{content} of {tool}"
-        );
+        // Every form of the answer is checked against the full schema, which the list shortens.
+        let entry = lbx::tools::find(tool).unwrap();
+        schema::check(&content, &(entry.response_schema)()).unwrap();
         schema::check(arguments, &declared["inputSchema"]).unwrap();
         self.succeeded.insert(tool.to_owned());
         content

@@ -22,7 +22,6 @@ fn the_tools_listed_are_those_of_the_one_list_in_its_order() {
         let description = listed["description"].as_str().unwrap();
         assert!(description.starts_with(&tool.title()), "{description}");
         assert!(!listed.to_string().contains("n the command line"), "{listed}");
-        assert!(description.len() * 2 > tool.description().len(), "{description}");
     }
 }
 
@@ -34,13 +33,15 @@ fn no_name_or_alias_stands_for_two_tools() {
 }
 
 #[test]
-fn annotations_follow_the_effect() {
+fn annotations_say_what_differs_from_what_mcp_presumes() {
     for (listed, tool) in Workspace::with(&[]).serve(&[]).tools().iter().zip(served()) {
         let hints = &listed["annotations"];
-        assert_eq!(hints["readOnlyHint"], tool.effect == Effect::Reads, "{}", tool.name);
-        assert_eq!(hints["destructiveHint"], tool.effect == Effect::Writes, "{}", tool.name);
-        assert_eq!(hints["idempotentHint"], tool.effect == Effect::Reads, "{}", tool.name);
-        assert_eq!(hints["openWorldHint"], false);
+        let wanted = match tool.effect {
+            Effect::Reads => json!({ "readOnlyHint": true, "openWorldHint": false }),
+            Effect::Adds => json!({ "destructiveHint": false, "openWorldHint": false }),
+            Effect::Writes => json!({ "openWorldHint": false }),
+        };
+        assert_eq!(*hints, wanted, "{}", tool.name);
     }
 }
 
@@ -55,14 +56,34 @@ fn schemas_are_valid_and_of_objects() {
 }
 
 #[test]
-fn requests_have_the_fields_of_a_call_and_not_those_of_the_process() {
+fn requests_list_the_fields_that_the_tool_names_and_each_is_one_of_the_tool() {
     for (listed, tool) in Workspace::with(&[]).serve(&[]).tools().iter().zip(served()) {
-        let fields = listed["inputSchema"]["properties"].as_object().unwrap();
-        assert_eq!(fields["session"]["type"], "string");
-        assert_eq!(fields.contains_key("require_snapshot"), tool.effect != Effect::Reads, "{}", tool.name);
-        assert!(!fields.contains_key("workspace") && !fields.contains_key("sandbox"));
+        let schema = &listed["inputSchema"];
+        let fields = schema["properties"].as_object().unwrap();
+        let names: BTreeSet<&str> = tool.listed.split(' ').filter(|name| !name.contains('.')).collect();
+        assert_eq!(fields.keys().map(String::as_str).collect::<BTreeSet<_>>(), names, "{}", tool.name);
+        for name in tool.listed.split(' ').filter_map(|name| name.split_once('.')) {
+            assert!(fields[name.0]["items"]["properties"].get(name.1).is_some(), "{name:?} of {}", tool.name);
+        }
+        let full = (tool.request_schema)();
+        for name in full["required"].as_array().into_iter().flatten() {
+            assert!(names.contains(name.as_str().unwrap()), "{name} of {}", tool.name);
+        }
         assert!(!listed.to_string().contains("x-aliases"));
     }
+}
+
+#[test]
+fn fields_that_are_not_listed_are_taken() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let mut client = workspace.serve(&[]);
+    client.call("read", &json!({ "path": "a.txt", "session": "other", "max_bytes": 10 }));
+    let edit = json!({ "path": "a.txt", "old_string": "a", "new_string": "b", "session": "other", "why": "test",
+        "dry_run": true, "diff": true, "expected_replacements": 1, "match": "flexible", "require_snapshot": false });
+    let edited = client.ok("edit", &edit);
+    assert_eq!(edited["dry_run"], true);
+    assert!(edited["diff"].as_str().unwrap().contains("+b"), "{edited}");
+    workspace.holds("a.txt", "a\n");
 }
 
 #[test]
@@ -86,19 +107,50 @@ fn the_server_says_its_name_and_the_rules_in_few_words() {
     assert_eq!(hello["serverInfo"]["name"], "lbx");
     assert_eq!(hello["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
     let instructions = hello["instructions"].as_str().unwrap();
-    assert!(instructions.len() < 600, "{}", instructions.len());
+    assert!(instructions.len() < 1_000, "{}", instructions.len());
     for rule in ["root", "Read", "sha256", "snapshots"] {
         assert!(instructions.contains(rule), "{rule}");
     }
 }
 
+/// Bytes of a list of tools.
+fn bytes_of_list(options: &[&str]) -> usize {
+    Value::from(Workspace::with(&[]).serve(options).tools()).to_string().len()
+}
+
 #[test]
-fn a_tool_costs_a_model_few_bytes() {
-    let tools = Workspace::with(&[]).serve(&[]).tools();
-    let bytes = Value::from(tools.clone()).to_string().len();
-    // cargo test -- --nocapture shows it.
-    eprintln!("tools/list: {bytes} bytes for {} tools", tools.len());
-    assert!(bytes / tools.len() < 1_950, "{bytes} bytes for {} tools", tools.len());
+fn the_list_of_tools_costs_a_model_few_bytes() {
+    assert!(bytes_of_list(&[]) <= 16_000);
+    assert!(bytes_of_list(&["--tools", "core"]) <= 8_192);
+    assert!(bytes_of_list(&["--tools", "read,write,edit,patch,grep,glob,ls"]) <= 6_500);
+    assert!(bytes_of_list(&["--results", "text"]) <= 14_000);
+    assert!(bytes_of_list(&["--tools", "core", "--results", "text"]) <= 7_500);
+}
+
+#[test]
+fn a_server_has_the_tools_that_it_was_told_to_have() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let names = |options: &[&str]| -> Vec<String> {
+        let tools = workspace.serve(options).tools();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let core = ["read", "write", "edit", "patch", "grep", "glob", "ls", "bash", "undo", "session"];
+    assert_eq!(names(&["--tools", "core"]), core);
+    assert_eq!(names(&["--tools", "ls, read"]), ["read", "ls"]);
+    assert_eq!(names(&["--tools", "all"]), served().map(|tool| tool.name).collect::<Vec<_>>());
+    let reading: Vec<&str> =
+        served().filter(|tool| tool.effect == Effect::Reads).map(|tool| tool.name).collect();
+    assert_eq!(names(&["--tools", "read-only"]), reading);
+    // What is not listed cannot be called either.
+    let mut client = workspace.serve(&["--tools", "read-only"]);
+    let call = json!({ "name": "write", "arguments": { "path": "a.txt", "content": "b\n" } });
+    let refused = client.ask("tools/call", &call);
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    workspace.holds("a.txt", "a\n");
+    let output = workspace.lbx("", &["mcp", "--tools", "read,nosuch"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nosuch"));
 }
 
 #[test]

@@ -43,6 +43,8 @@ pub struct Bash;
 
 impl Tool for Bash {
     const NAME: &'static str = "bash";
+    const LISTED: &'static str = "command workdir timeout_ms env stdin";
+    const CORE: bool = true;
     const EFFECT: Effect = Effect::Writes;
     const REFUSED: Option<u8> = Some(LBX_FAILED);
     type Request = Request;

@@ -26,8 +26,12 @@ pub struct Request {
     #[arg(long, value_name = "MS")]
     #[schemars(extend("x-aliases" = ["timeout"]))]
     pub timeout_ms: Option<u64>,
-    /// Environment variables; on the command line NAME=VALUE, separated by commas, or a JSON object
-    #[arg(long, value_name = "NAME=VALUE")]
+    /// Environment variables
+    #[arg(
+        long,
+        value_name = "NAME=VALUE",
+        help = "Environment variables: NAME=VALUE, separated by commas, or a JSON object"
+    )]
     pub env: Option<Environment>,
     /// Text for its standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]

@@ -32,6 +32,8 @@ pub struct Edit;
 
 impl Tool for Edit {
     const NAME: &'static str = "edit";
+    const LISTED: &'static str = "path old_string new_string replace_all edits edits.old_string edits.new_string edits.replace_all start_line end_line range_sha256 sketch";
+    const CORE: bool = true;
     const ALIASES: &'static [&'static str] = &["edit_file", "str_replace", "search_replace", "multi_edit"];
     const EFFECT: Effect = Effect::Writes;
     const STDIN: Stdin = Stdin::Bulk { field: "blocks", unless: &["old_string", "new_string", "sketch"] };

@@ -16,12 +16,15 @@ use crate::tools::common::ContentOptions;
 
 /// Replace text in a file, where it stands exactly once
 ///
-/// The file must have been read in this session and be unchanged since. `old_string` must match
-/// exactly, whitespace included; only line endings may differ, and `new_string` takes those of the
-/// file. Every byte outside the replaced text stays as it is. Several edits in one call are done
-/// in order, all or none. On the command line, `edit PATH` takes blocks of
-/// `<<<<<<< SEARCH`, `=======`, `>>>>>>> REPLACE` on stdin.
+/// `old_string` must match exactly, whitespace included; only line endings may differ. Several
+/// edits in one call are done in order, all or none.
+///
+/// The file must have been read in this session and be unchanged since. `new_string` takes the line
+/// endings of the file. Every byte outside the replaced text stays as it is.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[command(
+    after_help = "Without old_string, `edit PATH` takes blocks of `<<<<<<< SEARCH`, `=======`, `>>>>>>> REPLACE` on stdin."
+)]
 pub struct Request {
     /// File to change
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file", "target_file"]))]
@@ -55,7 +58,7 @@ pub struct Request {
     #[arg(long, value_name = "NUMBER")]
     #[schemars(range(min = 1))]
     pub occurrence: Option<usize>,
-    /// First line to look at, from 1, as the file was read
+    /// First line to look at, from 1
     #[arg(long, value_name = "LINE")]
     #[schemars(range(min = 1))]
     pub start_line: Option<u64>,
@@ -63,18 +66,24 @@ pub struct Request {
     #[arg(long, value_name = "LINE")]
     #[schemars(range(min = 1))]
     pub end_line: Option<u64>,
-    /// SHA-256 of the bytes of those lines, as read answers it; without `old_string` they are replaced whole
+    /// SHA-256 of the bytes of these lines, as read reports it; without `old_string`, `new_string` replaces them
     #[arg(long, value_name = "HEX")]
     pub range_sha256: Option<Sha256>,
     /// How `old_string` may match; exact unless the policy says otherwise
     #[arg(long = "match", value_name = "HOW", value_enum)]
     pub r#match: Option<Match>,
-    /// Several edits, done in order, each on the result of the one before; instead of `old_string`
+    /// Several edits in order, each on the result of the one before; instead of `old_string`
     #[arg(skip)]
     pub edits: Option<Vec<Item>>,
     /// The new text, with a line such as `// ... existing code ...` for all that stays between two
-    /// parts; instead of `old_string`. On the command line, `-` takes it from stdin
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    /// parts; instead of `old_string`
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        help = "The new text, with a line such as `// ... existing code ...` for all that stays between two parts; \
+                instead of `old_string`; - takes it from stdin"
+    )]
     #[schemars(extend("x-aliases" = ["code_edit"]))]
     pub sketch: Option<String>,
     /// Accept new text with a line that only says that something is left out

@@ -102,6 +102,8 @@ pub struct Patch;
 
 impl Tool for Patch {
     const NAME: &'static str = "patch";
+    const LISTED: &'static str = "patch path reverse";
+    const CORE: bool = true;
     const EFFECT: Effect = Effect::Writes;
     const STDIN: Stdin = Stdin::Bulk { field: "patch", unless: &[] };
     const BULK_ALONE: bool = true;

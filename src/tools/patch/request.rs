@@ -17,9 +17,10 @@ use crate::tools::common::ContentOptions;
 /// Apply a patch to several files, all or none
 ///
 /// Takes a unified diff (plain or git's), a Codex `*** Begin Patch` envelope, or SEARCH/REPLACE
-/// blocks. Files that it modifies or deletes must have been read in this session and be unchanged
-/// since. Where a single hunk does not apply, nothing is changed, and the answer says what each
-/// hunk met. What is applied already stays as it is.
+/// blocks. If a single hunk does not apply, nothing is changed, and the error says what each hunk met.
+///
+/// Files that it modifies or deletes must have been read in this session and be unchanged since.
+/// Changes that are already applied are left alone.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// The patch
@@ -33,9 +34,13 @@ pub struct Request {
     /// Leading folders to remove from the patch's paths; a/ and b/ are removed by themselves
     #[arg(long, short = 'p', value_name = "COUNT")]
     pub strip: Option<StripCount>,
-    /// SHA-256 of files as last seen, by path; empty where there must be no file. On the command
-    /// line PATH=HEX, separated by commas, or a JSON object
-    #[arg(long, value_name = "PATH=HEX")]
+    /// SHA-256 of files as last seen, by path; empty where there must be no file
+    #[arg(
+        long,
+        value_name = "PATH=HEX",
+        help = "SHA-256 of files as last seen, by path; empty where there must be no file: PATH=HEX, separated by \
+                commas, or a JSON object"
+    )]
     pub expected_sha256_by_path: Option<ExpectedByPath>,
     /// Context lines at either end of a hunk that may be ignored
     #[arg(long, value_name = "LINES", default_value_t)]

@@ -24,10 +24,9 @@ use items::{Item, Items, State as ItemState};
 
 /// Tell what this session has seen and changed, or let it forget
 ///
-/// status: what was read (still as it is now, or stale), changed (lines added and removed in all) and
-/// refused. brief: the same in words, to go on from in a fresh context. compact: all that was read
-/// counts as unread, since it is no longer in the context. forget: so do these paths. list: every
-/// session. end: what follows begins anew; undo still reaches back.
+/// status: what was read, changed and refused. brief: the same in words, for a fresh context. compact:
+/// everything read counts as unread; call it after your context was compacted. forget: the same for these
+/// paths. list: every session. end: start anew; undo still reaches back.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -168,6 +167,8 @@ pub struct Session;
 
 impl Tool for Session {
     const NAME: &'static str = "session";
+    const LISTED: &'static str = "action paths";
+    const CORE: bool = true;
     const EFFECT: Effect = Effect::Reads;
     const STDIN: Stdin = Stdin::Ignored;
     type Request = Request;

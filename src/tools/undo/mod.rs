@@ -26,13 +26,14 @@ use folders::{clear_the_way, innermost_first, vacated, without_empty};
 
 /// Take back changes that this session made, the newest first
 ///
-/// Works for every changing tool, over several files and calls; several changes are taken back
-/// together or not at all. A file that has changed since is left alone (`stale_file`) unless merge
-/// is set and the changes do not touch each other. Another undo goes further back; redo does the
-/// changes again, one by one.
+/// A file that has changed since is left alone (`stale_file`) unless merge is set and the changes do
+/// not touch each other.
+///
+/// Another undo goes further back; redo does the changes again, one by one. Works for every changing tool, over several files and calls; several changes are taken back
+/// together or not at all.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
-    /// Changes to take back
+    /// Changes to undo
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
@@ -40,7 +41,7 @@ pub struct Request {
     /// Only changes of this file or folder
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path"]))]
     pub path: Option<PathBuf>,
-    /// Where a file has changed since, merge
+    /// Merge if a file has changed since
     #[arg(long)]
     #[serde(default)]
     pub merge: bool,
@@ -81,6 +82,8 @@ pub struct Undo;
 
 impl Tool for Undo {
     const NAME: &'static str = "undo";
+    const LISTED: &'static str = "steps path merge";
+    const CORE: bool = true;
     const EFFECT: Effect = Effect::Writes;
     const STDIN: Stdin = Stdin::Ignored;
     type Request = Request;
