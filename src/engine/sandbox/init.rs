@@ -28,6 +28,8 @@ const LEFT_BEHIND_GRACE: Duration = Duration::from_millis(200);
 const KILL_NAP: Duration = Duration::from_millis(5);
 /// Time after which processes that do not end are left to the kernel.
 const KILL_TIME_MAX: Duration = Duration::from_secs(2);
+/// Time between two counts of the processes, where the kernel does not bound them itself.
+const COUNT_INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes in one of the units in which the kernel counts memory here.
 const MEMORY_UNIT: u64 = 1024;
 
@@ -80,12 +82,14 @@ pub fn link_on_stdin() -> Outcome<Link> {
 
 /// Confines this process and starts the command.
 fn start(kind: Kind, plan: &Plan, link: &mut Link) -> Outcome<Family> {
+    // The kernel counts processes by user and namespace, and never those of root.
+    let mut is_bounded = kind.has_namespace() && !rustix::process::geteuid().is_root();
     if kind == Kind::Namespaces {
         if !plan.reach.network {
             network::bring_loopback_up();
         }
         mounts::confine(&plan.reach)?;
-        privileges::limit_namespace(&plan.limits);
+        is_bounded |= privileges::limit_namespace(&plan.limits);
         privileges::drop_capabilities()?;
     }
     if kind == Kind::Unconfined {
@@ -102,7 +106,8 @@ fn start(kind: Kind, plan: &Plan, link: &mut Link) -> Outcome<Family> {
     doing(told, "cannot watch its processes")?;
     let main = start_command(plan, link)?;
     doing(link.send(&Report::Started, None), "cannot reach the call")?;
-    Ok(Family { kind, main, ended, result: None, left_running: 0 })
+    let counted_max = usize::try_from(plan.limits.processes).ok().filter(|most| *most > 0 && !is_bounded);
+    Ok(Family { kind, main, ended, result: None, left_running: 0, counted_max, had_too_many: false })
 }
 
 /// Starts the command; answers its process.
@@ -133,6 +138,10 @@ struct Family {
     result: Option<WaitStatus>,
     /// Processes that still ran then.
     left_running: u32,
+    /// Processes that there may be at once, where this process has to count them.
+    counted_max: Option<usize>,
+    /// Whether there were more.
+    had_too_many: bool,
 }
 
 /// How far the end has come.
@@ -155,7 +164,7 @@ impl Family {
             if matches!(phase, Phase::Killing(until) if Instant::now() > until) {
                 break;
             }
-            self.wait(link.fd(), timeout_of(phase));
+            self.wait(link.fd(), timeout_of(phase).or(self.counted_max.map(|_| COUNT_INTERVAL)));
             match link.try_receive::<Order>() {
                 Ok(Some(Order::End)) if phase == Phase::Running => {
                     self.signal_all(Signal::TERM);
@@ -173,6 +182,11 @@ impl Family {
     /// What the time and the command's end make of a phase.
     fn advance(&mut self, phase: Phase) -> Phase {
         match phase {
+            Phase::Running if self.has_too_many() => {
+                self.had_too_many = true;
+                self.signal_all(Signal::KILL);
+                phase_of_killing(phase)
+            }
             Phase::Running if self.result.is_some() => {
                 self.left_running = u32::try_from(Self::others().len()).unwrap_or(u32::MAX);
                 self.signal_all(Signal::TERM);
@@ -188,6 +202,11 @@ impl Family {
             }
             Phase::Running | Phase::Ending(_) => phase,
         }
+    }
+
+    /// Whether there are more processes than there may be.
+    fn has_too_many(&self) -> bool {
+        self.counted_max.is_some_and(|most| Self::others().len() > most)
     }
 
     /// Takes in every process that has ended; whether any is left.
@@ -270,6 +289,7 @@ impl Family {
             exit_code: self.result.and_then(WaitStatus::exit_status),
             signal: self.result.and_then(WaitStatus::terminating_signal),
             left_running: self.left_running,
+            had_too_many: self.had_too_many,
             cpu_ms,
             peak_memory_bytes: peak.saturating_mul(MEMORY_UNIT),
         }

@@ -119,6 +119,8 @@ pub struct Ended {
     pub signal: Option<i32>,
     /// Processes that it left behind, which were ended.
     pub left_running: u32,
+    /// Whether it was ended since it had more processes than allowed.
+    pub had_too_many: bool,
     /// Milliseconds of CPU time of all its processes.
     pub cpu_ms: u64,
     /// Memory of the largest of them, in bytes.

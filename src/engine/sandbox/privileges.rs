@@ -89,15 +89,13 @@ pub fn limit(limits: &Limits, counts_processes: bool) -> Outcome<()> {
     Ok(())
 }
 
-/// Bounds the processes of a PID namespace of its own, where the kernel can: root is under no limit
+/// Bounds the processes of a PID namespace of its own; whether the kernel can. Root is under no limit
 /// by user.
 #[expect(clippy::disallowed_methods, reason = "/proc")]
-pub fn limit_namespace(limits: &Limits) {
-    let Some(processes) = above_zero(limits.processes) else { return };
-    if kernel_version().is_some_and(|version| version >= OWN_PID_MAX_SINCE) {
-        // A bound beside the other; without it, memory and time are what ends too many processes.
-        let _ = fs::write("/proc/sys/kernel/pid_max", processes.max(PID_MAX_LEAST).to_string());
-    }
+pub fn limit_namespace(limits: &Limits) -> bool {
+    let Some(processes) = above_zero(limits.processes) else { return true };
+    kernel_version().is_some_and(|version| version >= OWN_PID_MAX_SINCE)
+        && fs::write("/proc/sys/kernel/pid_max", processes.max(PID_MAX_LEAST).to_string()).is_ok()
 }
 
 /// A limit, unless 0 lifts it.
