@@ -304,7 +304,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__bash)
-            opts="-C -t -0 -h --workdir --timeout-ms --env --stdin --network --max-bytes --backends --why --workspace --session --sandbox --require-snapshot --dialect --set --json --text --null --pretty --exit-status --help"
+            opts="-c -l -C -b -t -0 -h --workdir --timeout-ms --env --stdin --network --max-bytes --background --job --offset --stop --list --backends --why --workspace --session --sandbox --require-snapshot --dialect --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -335,6 +335,14 @@ _lbx() {
                     return 0
                     ;;
                 --max-bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --job)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --offset)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -363,6 +363,8 @@ complete -c lbx -n "__fish_lbx_using_subcommand bash" -l stdin -d 'Text for its 
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l network -d 'Use the network, if the policy allows it' -r -f -a "true\t''
 false\t''"
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l max-bytes -d 'Bytes of output to show: beginning and end; 0 for no limit' -r
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l job -d 'Show a job\'s state and its output from offset; with `timeout_ms`, wait so long for its end' -r
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l offset -d 'Byte of the job\'s output to read on from; negative: from the end' -r
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l why -d 'Reason, recorded in the snapshot' -r
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
@@ -370,6 +372,11 @@ complete -c lbx -n "__fish_lbx_using_subcommand bash" -l sandbox -d 'Named works
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l dialect -d 'Tools of a model family instead of lbx\'s own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, q [env: `LBX_DIALECT`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -s c -d '`lbx bash -c COMMAND`, as it is typed for bash'
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -s l -d '`lbx bash -lc COMMAND`, likewise: no login shell is started'
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -s b -l background -d 'Start the command as a job and return at once; look at it with job'
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l stop -d 'End the job'
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l list -d 'List the jobs of this session'
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l backends -d 'List the ways to confine a command, and why one does not work here'
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'

@@ -43,6 +43,9 @@ pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     // A panic is answered as `internal`; its own words are of no use to the caller.
     std::panic::set_hook(Box::new(|_| {}));
     outlive_size_limits();
+    if let Some(status) = crate::tools::bash::run_internal(&arguments) {
+        return status;
+    }
     let arguments = with_tool_of_name(arguments);
     let named = commands::named(&arguments);
     let ran = std::panic::catch_unwind(|| parse_and_run(&named, &arguments, serve));

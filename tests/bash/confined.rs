@@ -348,5 +348,19 @@ fn limits_hold() {
         assert!(big["stdout"].as_str().unwrap().ends_with("\n1000000\n"), "{backend}: {big:#}");
         let memory = call("bash.memory_bytes=200000000", "python3 -c 'bytearray(400000000)'");
         assert_ne!(memory["exit_code"], 0, "{backend}: {memory:#}");
+        let many = "for i in $(seq 1000); do sleep 60 & done; echo all; wait";
+        let processes = ws.lbx(&[
+            "bash",
+            "--set",
+            &format!("bash.backend={backend}"),
+            "--set",
+            "bash.processes=400",
+            "--timeout-ms=20000",
+            many,
+        ]);
+        let processes = processes.success();
+        let told = processes["data"]["stderr"].as_str().unwrap().contains("fork")
+            || processes.to_string().contains("more than 400 processes");
+        assert!(told && processes["data"]["duration_ms"].as_u64() < Some(19_000), "{backend}: {processes:#}");
     }
 }

@@ -12,7 +12,7 @@ use crate::support::{backends, bash, with};
 
 /// A command that leaves processes in every way there is: in the background, in a session of their
 /// own, with a parent that is gone, deaf to TERM.
-const FORKS: &str = "
+pub const FORKS: &str = "
 trap '' TERM
 sleep 1000 &
 setsid sleep 1000 &
@@ -22,7 +22,7 @@ for i in 1 2 3 4 5; do (sleep 1000 & sleep 1000 &) ; done
 ";
 
 /// Processes that carry this mark in their environment.
-fn marked(mark: &str) -> Vec<String> {
+pub fn marked(mark: &str) -> Vec<String> {
     let needle = format!("LBX_MARK={mark}");
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let marked = entries.filter(|entry| {
@@ -33,7 +33,7 @@ fn marked(mark: &str) -> Vec<String> {
 }
 
 /// Waits until no process carries the mark: the kernel may take a moment to end them.
-fn none_left(mark: &str, why: &str) {
+pub fn none_left(mark: &str, why: &str) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !marked(mark).is_empty() {
         assert!(Instant::now() < deadline, "{why}: {:?}", marked(mark));
@@ -42,7 +42,7 @@ fn none_left(mark: &str, why: &str) {
 }
 
 /// A mark that no other test uses.
-fn mark(of: &str) -> String {
+pub fn mark(of: &str) -> String {
     format!("{of}-{}", std::process::id())
 }
 

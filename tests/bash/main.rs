@@ -12,6 +12,7 @@ mod common;
 
 mod confined;
 mod ended;
+mod jobs;
 mod ran;
 mod recorded;
 mod support;

@@ -15,7 +15,9 @@ fn a_command_is_answered_in_every_form() {
     let flags = ws.lbx(&["bash", command]).ok();
     let json = ws.json("bash", &json!({ "command": command })).ok();
     let stdin = ws.lbx_stdin(&["bash"], json!({ "cmd": command }).to_string()).ok();
-    for answer in [flags, json, stdin] {
+    let typed = ws.lbx(&["bash", "-c", command]).ok();
+    let login = ws.lbx(&["bash", "-lc", command]).ok();
+    for answer in [flags, json, stdin, typed, login] {
         assert_eq!((&answer["stdout"], &answer["stderr"]), (&json!("out\n"), &json!("err\n")), "{answer:#}");
         assert_eq!((&answer["exit_code"], &answer["timed_out"]), (&json!(3), &json!(false)));
         assert_eq!((&answer["changed"], &answer["truncated"]), (&json!([]), &json!(false)));

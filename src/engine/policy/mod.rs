@@ -82,6 +82,8 @@ pub struct Policy {
     unknown_variables: Vec<String>,
     /// Where the user's file would be.
     user_path: Option<PathBuf>,
+    /// What flags set.
+    flags: Vec<String>,
     /// The globs of `protect`, compiled when they are first asked for.
     globs: OnceLock<Option<GlobSet>>,
     /// Where in the workspace the user's file is, found when it is first asked for.
@@ -108,7 +110,7 @@ impl Policy {
     /// system's where a file is there and cannot be read.
     pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Self, Error> {
         let loaded = sources::load(workspace, sources)?;
-        Ok(Self::of(loaded, sources.user_file.clone()))
+        Ok(Self { flags: sources.flags.clone(), ..Self::of(loaded, sources.user_file.clone()) })
     }
 
     /// The policy that was put together.
@@ -121,6 +123,7 @@ impl Policy {
             outer,
             unknown_variables,
             user_path,
+            flags: Vec::new(),
             globs: OnceLock::new(),
             own_paths: OnceLock::new(),
         }
@@ -142,6 +145,12 @@ impl Policy {
     #[must_use]
     pub fn workspace_file(&self) -> &PolicyFile {
         &self.workspace
+    }
+
+    /// What flags set, for a process that goes on with the call.
+    #[must_use]
+    pub fn flags(&self) -> &[String] {
+        &self.flags
     }
 
     /// The files of the workspaces that this one lies in, the nearest first.

@@ -250,6 +250,8 @@ settings! {
          needs. The lists of all sources count together.";
     BashMs "bash.timeout_ms", UpTo(3_600_000), number(1, 86_400_000, "milliseconds"), Value::Number(120_000),
         "Time limit of a command where the request does not say.";
+    BashJobMs "bash.job_ms", UpTo(86_400_000), number(1, 86_400_000, "milliseconds"), Value::Number(3_600_000),
+        "Time limit of a job (bash with background) where the request does not say.";
     BashMemory "bash.memory_bytes", UpTo(64 << 30), bounded(1 << 50, "bytes", "no limit"),
         Value::Number(16 << 30),
         "Memory that each process of a command may fill.";

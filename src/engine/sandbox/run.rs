@@ -43,6 +43,9 @@ pub enum Stream {
 pub trait Sink {
     /// Takes in what came.
     fn take(&mut self, stream: Stream, bytes: &[u8]);
+
+    /// Hears that the command runs, and what confines it.
+    fn started(&mut self, _backend: &'static str) {}
 }
 
 /// Takes in output of which nobody wants anything.
@@ -59,13 +62,15 @@ pub struct Bounds {
     pub time: Duration,
     /// Whether anyone still wants it.
     pub control: Control,
+    /// Whether someone asked for its end, and still wants to know how it ended.
+    pub stop: Control,
 }
 
 impl Bounds {
     /// For a command that does nothing.
     #[must_use]
     pub fn probe() -> Self {
-        Self { time: START_TIME_MAX, control: Control::default() }
+        Self { time: START_TIME_MAX, control: Control::default(), stop: Control::default() }
     }
 }
 
@@ -76,6 +81,8 @@ pub struct Ran {
     pub ended: Ended,
     /// Whether the time limit ended it.
     pub timed_out: bool,
+    /// Whether it was ended since someone asked for that.
+    pub stopped: bool,
     /// How long it ran.
     pub duration: Duration,
 }
@@ -107,7 +114,7 @@ pub fn run(
     sink: &mut dyn Sink,
 ) -> Result<Ran, Failure> {
     let mut running = Running::start(backend, plan, stdin)?;
-    let ended = running.follow(plan, bounds, sink)?;
+    let ended = running.follow(backend.name(), plan, bounds, sink)?;
     running.drain(sink);
     Ok(ended)
 }
@@ -172,11 +179,21 @@ impl<'a> Running<'a> {
     }
 
     /// Follows the command to its end.
-    fn follow(&mut self, plan: &Plan, bounds: &Bounds, sink: &mut dyn Sink) -> Result<Ran, Failure> {
+    fn follow(
+        &mut self,
+        backend: &'static str,
+        plan: &Plan,
+        bounds: &Bounds,
+        sink: &mut dyn Sink,
+    ) -> Result<Ran, Failure> {
         let mut ending = Ending::NotYet;
         loop {
             self.wait(ending.next(self.started, bounds))?;
+            let had_started = self.started.is_some();
             let is_over = self.listen(plan)?;
+            if self.started.is_some() && !had_started {
+                sink.started(backend);
+            }
             if self.started.is_some() {
                 self.feed();
                 self.take_output(sink);
@@ -308,8 +325,9 @@ impl<'a> Running<'a> {
     fn look_at_clock(&mut self, ending: &mut Ending, plan: &Plan, bounds: &Bounds) -> Result<(), Failure> {
         let now = Instant::now();
         let is_wanted = !bounds.control.should_stop();
+        let is_stopped = bounds.stop.should_stop();
         let Some(started) = self.started else {
-            if !is_wanted {
+            if !is_wanted || is_stopped {
                 return Err(bounds.control.check().err().unwrap_or_else(cancelled).into());
             }
             if now.duration_since(self.begun) > START_TIME_MAX {
@@ -321,8 +339,12 @@ impl<'a> Running<'a> {
             return Ok(());
         };
         match *ending {
-            Ending::NotYet if !is_wanted || now.duration_since(started) >= bounds.time => {
-                let cause = if is_wanted { Cause::Time } else { Cause::Cancelled };
+            Ending::NotYet if !is_wanted || is_stopped || now.duration_since(started) >= bounds.time => {
+                let cause = match (is_wanted, is_stopped) {
+                    (false, _) => Cause::Cancelled,
+                    (true, true) => Cause::Stopped,
+                    (true, false) => Cause::Time,
+                };
                 // Where it is gone already, the next look at the link tells.
                 let _ = self.link.as_mut().map(|link| link.send(&Order::End, None));
                 *ending = Ending::Since { cause, until: now + plan.grace() + END_TIME_MAX };
@@ -345,7 +367,12 @@ impl<'a> Running<'a> {
             return Err(bounds.control.check().err().unwrap_or_else(cancelled).into());
         }
         let duration = self.started.map_or(Duration::ZERO, |started| started.elapsed());
-        Ok(Ran { ended: self.ended.unwrap_or_default(), timed_out: cause == Some(Cause::Time), duration })
+        Ok(Ran {
+            ended: self.ended.unwrap_or_default(),
+            timed_out: cause == Some(Cause::Time),
+            stopped: cause == Some(Cause::Stopped),
+            duration,
+        })
     }
 }
 
@@ -378,6 +405,8 @@ enum Cause {
     Time,
     /// Nobody wants it any more.
     Cancelled,
+    /// Someone asked for it.
+    Stopped,
 }
 
 /// Whether a command is being ended.

@@ -5,6 +5,7 @@ use std::io::IsTerminal as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::job::answer::{Job, Jobs};
 use crate::sha256::Sha256;
 use crate::text::visible;
 use crate::tools::Text;
@@ -16,6 +17,10 @@ use crate::tools::Text;
 pub enum Response {
     /// A command ran.
     Ran(Box<Ran>),
+    /// A job.
+    Job(Box<Job>),
+    /// The jobs of a session.
+    Jobs(Jobs),
     /// What there is to confine commands.
     Backends(Backends),
 }
@@ -34,6 +39,9 @@ pub struct Ran {
     pub signal: Option<i32>,
     /// Whether it ran into the time limit
     pub timed_out: bool,
+    /// Whether it was stopped on request
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
     /// How long it ran
     pub duration_ms: u64,
     /// CPU time of all its processes
@@ -116,6 +124,8 @@ impl Response {
     pub fn text(&self, text: &mut Text) {
         match self {
             Self::Ran(ran) => ran.text(text),
+            Self::Job(job) => job.text(text, &shown(&job.output, std::io::stdout().is_terminal())),
+            Self::Jobs(jobs) => jobs.text(text),
             Self::Backends(all) => {
                 for backend in &all.backends {
                     let state = match (&backend.reason, backend.allowed) {

@@ -2,6 +2,7 @@
 
 mod answer;
 mod changes;
+mod job;
 mod limits;
 mod marks;
 mod output;
@@ -11,12 +12,15 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
+pub use job::run_internal;
+
 use answer::{BackendShown, Backends, Ran, Response};
 use request::Request;
 
 use super::{Effect, Text, Tool};
+use crate::control::Control;
 use crate::engine::Engine;
-use crate::engine::sandbox::capture::{Capture, Output};
+use crate::engine::sandbox::capture::{self, Capture};
 use crate::engine::sandbox::plan::{Ended, Plan};
 use crate::engine::sandbox::{self, BACKENDS, Backend, run};
 use crate::engine::workspace::fs;
@@ -41,6 +45,14 @@ const SHELLS: [&str; 5] =
 /// The tool.
 pub struct Bash;
 
+/// Where the output of a command goes.
+enum Output<'a> {
+    /// Into the answer.
+    Answer,
+    /// Into a job's own file.
+    Job(&'a mut job::JobSink),
+}
+
 impl Tool for Bash {
     const NAME: &'static str = "bash";
     const LISTED: &'static str = "command workdir timeout_ms env stdin";
@@ -51,6 +63,30 @@ impl Tool for Bash {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        match job::handle(engine, &request)? {
+            Some(response) => Ok(response),
+            None => Self::run_to(engine, &request, &mut Output::Answer),
+        }
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        response.text(text);
+    }
+
+    fn status(response: &Response) -> u8 {
+        match response {
+            Response::Ran(ran) => ran.status(),
+            Response::Job(_) | Response::Jobs(_) | Response::Backends(_) => 0,
+        }
+    }
+}
+
+impl Bash {
+    /// Runs a command to its end.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    fn run_to(engine: &mut Engine, request: &Request, output: &mut Output<'_>) -> Result<Response, Error> {
         if request.backends {
             return Ok(Response::Backends(list_backends(engine)));
         }
@@ -60,7 +96,7 @@ impl Tool for Bash {
             .ok_or_else(|| Error::invalid("field `command` is missing").detail("field", "command"))?;
         let before = changes::Before::look(engine)?;
         let marks = marks::Marks::of_session(engine)?;
-        let prepared = limits::prepare(engine, &request)?;
+        let prepared = limits::prepare(engine, request)?;
         let plan = Plan {
             program: shell(command)?,
             workdir: workdir(engine, request.workdir.as_deref())?,
@@ -69,9 +105,13 @@ impl Tool for Bash {
             limits: prepared.limits,
             grace_ms: GRACE_MS,
         };
-        let bounds = run::Bounds { time: time_limit(engine, &request)?, control: engine.control.clone() };
+        let bounds = run::Bounds {
+            time: time_limit(engine, request)?,
+            control: engine.control.clone(),
+            stop: output.stop(),
+        };
         let shown_max = request.max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
-        let ran = run_confined(engine, &plan, request.stdin.as_deref(), &bounds, shown_max);
+        let ran = run_confined(engine, &plan, request.stdin.as_deref(), &bounds, (shown_max, output));
         prepared.placeholder.remove();
         // A command that was cancelled may have changed files all the same.
         let changed = before.compare(engine, command, request.why.as_deref());
@@ -79,13 +119,20 @@ impl Tool for Bash {
         let changed = changed?;
         let stale = marks.stale(engine);
         output.warnings.iter().for_each(|warning| engine.warn(warning.clone()));
-        let Ended { cpu_ms, peak_memory_bytes, left_running, .. } = ran.ended;
+        let Ended { cpu_ms, peak_memory_bytes, left_running, had_too_many, .. } = ran.ended;
+        if had_too_many {
+            engine.warn(format!(
+                "the command was ended: it had more than {} processes at once (bash.processes)",
+                plan.limits.processes
+            ));
+        }
         Ok(Response::Ran(Box::new(Ran {
             stdout: output.stdout,
             stderr: output.stderr,
             exit_code: exit_code(&ran),
             signal: ran.ended.signal.filter(|_| !ran.timed_out),
             timed_out: ran.timed_out,
+            stopped: ran.stopped,
             duration_ms: u64::try_from(ran.duration.as_millis()).unwrap_or(u64::MAX),
             cpu_ms,
             peak_memory_bytes,
@@ -99,15 +146,14 @@ impl Tool for Bash {
             sandbox,
         })))
     }
+}
 
-    fn text(response: &Response, text: &mut Text) {
-        response.text(text);
-    }
-
-    fn status(response: &Response) -> u8 {
-        match response {
-            Response::Ran(ran) => ran.status(),
-            Response::Backends(_) => 0,
+impl Output<'_> {
+    /// What asks for the end of the command.
+    fn stop(&self) -> Control {
+        match self {
+            Self::Answer => Control::default(),
+            Self::Job(job) => job.stop.clone(),
         }
     }
 }
@@ -117,7 +163,7 @@ struct Confined {
     /// How it ended.
     ran: run::Ran,
     /// Its output.
-    output: Output,
+    output: capture::Output,
     /// What confined it.
     sandbox: &'static str,
 }
@@ -128,13 +174,17 @@ fn run_confined(
     plan: &Plan,
     stdin: Option<&str>,
     bounds: &run::Bounds,
-    shown_max: usize,
+    (shown_max, output): (usize, &mut Output<'_>),
 ) -> Result<Confined, Error> {
     let mut reasons = Vec::new();
     for backend in allowed(engine) {
         let mut log = output::OutputFile::new(engine);
         let mut capture = Capture::new(shown_max, limits::output_bytes_max(engine), &mut log);
-        match run::run(backend, plan, stdin.map(str::as_bytes), bounds, &mut capture) {
+        let sink: &mut dyn run::Sink = match output {
+            Output::Answer => &mut capture,
+            Output::Job(job) => *job,
+        };
+        match run::run(backend, plan, stdin.map(str::as_bytes), bounds, sink) {
             Ok(ran) => return Ok(Confined { ran, output: capture.finish(), sandbox: backend.name() }),
             Err(run::Failure::Backend(reason)) => reasons.push((backend.name(), reason)),
             Err(run::Failure::Call(error)) => return Err(error),

@@ -4,20 +4,28 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Run a shell command, confined to the workspace
 ///
 /// The command can write in the workspace, except .git and .lbx. The rest of the disk is read-only,
 /// secrets such as ~/.ssh are hidden, /tmp is empty, and there is no network unless the policy
 /// allows it. The answer lists changed files. Every process ends with the command.
-#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[derive(Debug, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
     /// The command, as for `bash -c`
     #[arg(value_name = "COMMAND")]
     #[schemars(extend("x-aliases" = ["cmd", "script"]))]
     pub command: Option<String>,
+    /// `lbx bash -c COMMAND`, as it is typed for bash
+    #[arg(short = 'c', hide = true)]
+    #[serde(skip)]
+    pub as_option: bool,
+    /// `lbx bash -lc COMMAND`, likewise: no login shell is started
+    #[arg(short = 'l', hide = true)]
+    #[serde(skip)]
+    pub login: bool,
     /// Folder to run in
     #[arg(long, short = 'C', value_name = "DIR")]
     #[schemars(extend("x-aliases" = ["cwd", "working_directory", "working_dir", "dir_path"]))]
@@ -42,6 +50,26 @@ pub struct Request {
     /// Bytes of output to show: beginning and end; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
+    /// Start the command as a job and return at once; look at it with job
+    #[arg(long, short = 'b')]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["run_in_background", "is_background"]))]
+    pub background: bool,
+    /// Show a job's state and its output from offset; with `timeout_ms`, wait so long for its end
+    #[arg(long, value_name = "ID")]
+    #[schemars(extend("x-aliases" = ["job_id", "bash_id", "shell_id"]))]
+    pub job: Option<String>,
+    /// Byte of the job's output to read on from; negative: from the end
+    #[arg(long, value_name = "BYTE", allow_negative_numbers = true)]
+    pub offset: Option<i64>,
+    /// End the job
+    #[arg(long)]
+    #[serde(default)]
+    pub stop: bool,
+    /// List the jobs of this session
+    #[arg(long)]
+    #[serde(default)]
+    pub list: bool,
     /// List the ways to confine a command, and why one does not work here
     #[arg(long)]
     #[serde(default)]
@@ -53,7 +81,7 @@ pub struct Request {
 }
 
 /// Environment variables by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Environment(pub BTreeMap<String, String>);
 

@@ -1,0 +1,200 @@
+//! Looking at jobs: their list, the output of one, and its end.
+
+use std::os::unix::fs::FileExt as _;
+use std::time::{Duration, Instant};
+
+use super::answer::{Job, Jobs, Listed, State};
+use super::record::{About, End, Folder};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind};
+use crate::tools::bash::request::Request;
+
+/// Time between two looks at a job that is waited for.
+const NAP: Duration = Duration::from_millis(20);
+/// Time that a job has to end which is stopped: its processes get TERM, then KILL, and then what it
+/// changed is recorded.
+const STOP_TIME_MAX: Duration = Duration::from_secs(90);
+/// Bytes of the longest UTF-8 character.
+const CHARACTER_BYTES_MAX: usize = 4;
+/// Most output in one answer, in bytes.
+const OUTPUT_BYTES_MAX: usize = 16 << 20;
+
+/// The jobs of the caller's session.
+///
+/// # Errors
+/// Where the state cannot be read.
+pub fn list(engine: &Engine) -> Result<Jobs, Error> {
+    let own = |folder: &Folder| folder.about().filter(|about| about.session == engine.session().as_str());
+    let listed = |folder: Folder| {
+        let About { command, started, .. } = own(&folder)?;
+        let (state, end) = folder.standing();
+        Some(Listed {
+            output_bytes: size_of_output(&folder),
+            job: folder.name,
+            command,
+            state,
+            started,
+            exit_code: end.and_then(|end| end.data.get("exit_code")?.as_i64()),
+        })
+    };
+    Ok(Jobs { jobs: Folder::all(engine)?.into_iter().filter_map(listed).collect() })
+}
+
+/// Shows a job with its output from an offset; ends it before where the request says so.
+///
+/// # Errors
+/// `not_found` where the session has no such job, `timeout` where it does not end.
+pub fn read_on(engine: &mut Engine, name: &str, request: &Request) -> Result<Job, Error> {
+    let (folder, about) = find(engine, name)?;
+    if request.stop {
+        folder.ask_to_stop()?;
+        wait(engine, &folder, STOP_TIME_MAX)?;
+        if folder.is_alive() {
+            return Err(Error::new(ErrorKind::Timeout, format!("job {name} has not ended yet"))
+                .suggest("Look at it again with the same `job`."));
+        }
+    } else if let Some(ms) = request.timeout_ms {
+        wait(engine, &folder, Duration::from_millis(ms))?;
+    }
+    shown(engine, &folder, about, request.offset.unwrap_or(0), request.max_bytes)
+}
+
+/// The job of that name, of the caller's session.
+fn find(engine: &Engine, name: &str) -> Result<(Folder, About), Error> {
+    let found = Folder::find(engine, name)?.and_then(|folder| {
+        let about = folder.about().filter(|about| about.session == engine.session().as_str())?;
+        Some((folder, about))
+    });
+    found.ok_or_else(|| {
+        let names: Vec<String> =
+            list(engine).map(|jobs| jobs.jobs).unwrap_or_default().into_iter().map(|job| job.job).collect();
+        let known =
+            if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+        Error::new(
+            ErrorKind::NotFound,
+            format!("job not found in session {}: {name} ({known})", engine.session()),
+        )
+        .suggest("`lbx bash --list` lists the jobs of this session.")
+        .detail("field", "job")
+    })
+}
+
+/// Waits until a job has ended, for at most so long.
+fn wait(engine: &Engine, folder: &Folder, time: Duration) -> Result<(), Error> {
+    let deadline = Instant::now() + time;
+    while Instant::now() < deadline && folder.is_alive() {
+        engine.control.check()?;
+        std::thread::sleep(NAP);
+    }
+    Ok(())
+}
+
+/// A job with its output from an offset, which counts from the end where it is negative.
+pub fn shown(
+    engine: &mut Engine,
+    folder: &Folder,
+    about: About,
+    offset: i64,
+    max_bytes: Option<usize>,
+) -> Result<Job, Error> {
+    let (state, end) = folder.standing();
+    let size = size_of_output(folder);
+    let offset = match u64::try_from(offset) {
+        Ok(offset) => offset.min(size),
+        Err(_) => size.saturating_sub(offset.unsigned_abs()),
+    };
+    let wanted = max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
+    let wanted = if wanted == 0 { OUTPUT_BYTES_MAX } else { wanted.min(OUTPUT_BYTES_MAX) };
+    let piece = piece(folder, offset, wanted, state == State::Running)?;
+    let next_offset = offset + piece.len() as u64;
+    let End { data, warnings, snapshot } = end.unwrap_or_default();
+    warnings.into_iter().for_each(|warning| engine.warn(warning));
+    if let Some(id) = snapshot {
+        engine.set_snapshot(id);
+    }
+    let path = folder.output_path();
+    Ok(Job {
+        job: folder.name.clone(),
+        command: about.command,
+        state,
+        started: about.started,
+        sandbox: about.sandbox,
+        output: String::from_utf8_lossy(&piece).into_owned(),
+        offset,
+        next_offset,
+        output_bytes: size,
+        truncated: next_offset < size,
+        output_file: engine.workspace.shown(&path),
+        result: data,
+    })
+}
+
+/// Bytes of output that there are.
+fn size_of_output(folder: &Folder) -> u64 {
+    folder.open_output().and_then(|file| Some(file.metadata().ok()?.len())).unwrap_or(0)
+}
+
+/// At most so many bytes of the output from an offset: whole lines where more follows, and no
+/// character that is still to come in part.
+fn piece(folder: &Folder, offset: u64, wanted: usize, is_running: bool) -> Result<Vec<u8>, Error> {
+    let Some(file) = folder.open_output() else { return Ok(Vec::new()) };
+    let mut bytes = vec![0; wanted + 1];
+    let mut read = 0;
+    while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset + read as u64) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(source) => return Err(Error::io("read the output of", &folder.name, source)),
+        }
+    }
+    bytes.truncate(read);
+    let has_more = read > wanted;
+    bytes.truncate(wanted);
+    let line_end = memchr::memrchr(b'\n', &bytes).map(|at| at + 1);
+    match line_end {
+        Some(end) if has_more => bytes.truncate(end),
+        _ if has_more || is_running => bytes.truncate(whole_characters(&bytes)),
+        _ => {}
+    }
+    Ok(bytes)
+}
+
+/// How many bytes there are before a character that is cut; all of them where nothing else would be
+/// left, or what is cut is no UTF-8.
+fn whole_characters(bytes: &[u8]) -> usize {
+    let start = bytes.len().saturating_sub(CHARACTER_BYTES_MAX);
+    let tail = bytes.get(start..).unwrap_or_default();
+    for cut in 0..tail.len() {
+        let Some(rest) = tail.get(cut..) else { break };
+        match std::str::from_utf8(rest) {
+            Ok(_) => return bytes.len(),
+            Err(error) if error.error_len().is_none() => {
+                let end = start + cut + error.valid_up_to();
+                return if end == 0 { bytes.len() } else { end };
+            }
+            Err(_) => {}
+        }
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_characters;
+
+    #[test]
+    fn no_character_is_cut() {
+        for (bytes, whole) in [
+            (&b"abc"[..], 3),
+            ("aä".as_bytes(), 3),
+            (&"aä".as_bytes()[..2], 1),
+            (&"abc€".as_bytes()[..5], 3),
+            (b"ab\xff", 3),
+            (b"\xe2\x82", 2),
+            (b"", 0),
+        ] {
+            assert_eq!(whole_characters(bytes), whole, "{bytes:?}");
+        }
+    }
+}

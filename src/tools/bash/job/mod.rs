@@ -1,0 +1,51 @@
+//! Jobs: commands that run on after the call that began them.
+//!
+//! A call starts lbx again as the job's supervisor ([`supervise`]), a process of its own that no
+//! harness waits for. The supervisor makes the very call that a command in the foreground is, with
+//! its output in a file of the job's folder ([`record`]), and leaves the result there. Whoever asks
+//! later finds everything in that folder; a lock, held by the supervisor, tells that it lives.
+
+pub mod answer;
+mod look;
+mod record;
+mod start;
+mod supervise;
+
+use super::answer::Response;
+use super::request::Request;
+use crate::engine::Engine;
+use crate::error::Error;
+
+pub use supervise::{JobSink, run_internal};
+
+/// Carries out what a request wants of jobs; `None` where it wants a command to be run and waited for.
+///
+/// # Errors
+/// `not_found` for a job that this session does not have; `invalid_request` for fields that say two
+/// things at once; what the start of a command refuses.
+pub fn handle(engine: &mut Engine, request: &Request) -> Result<Option<Response>, Error> {
+    let wants = [request.list, request.job.is_some(), request.background, request.backends];
+    if wants.iter().filter(|is_wanted| **is_wanted).count() > 1 {
+        return Err(Error::invalid("give one of `list`, `job`, `background` and `backends`"));
+    }
+    if request.command.is_some() && (request.list || request.job.is_some()) {
+        return Err(Error::invalid("`command` starts a new command: leave it out beside `job` and `list`")
+            .detail("field", "command"));
+    }
+    if request.job.is_none() && (request.stop || request.offset.is_some()) {
+        let field = if request.stop { "stop" } else { "offset" };
+        return Err(Error::invalid(format!("`{field}` needs `job`: the job that is meant"))
+            .suggest("`lbx bash --list` lists the jobs of this session.")
+            .detail("field", field));
+    }
+    if request.list {
+        return look::list(engine).map(|jobs| Some(Response::Jobs(jobs)));
+    }
+    if let Some(job) = &request.job {
+        return look::read_on(engine, job, request).map(|job| Some(Response::Job(Box::new(job))));
+    }
+    if request.background {
+        return start::start(engine, request).map(|job| Some(Response::Job(Box::new(job))));
+    }
+    Ok(None)
+}

@@ -1,0 +1,172 @@
+//! Jobs: commands that run on after the call that began them.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::common::{Workspace, kill};
+use crate::ended::{FORKS, mark, marked, none_left};
+use crate::support::{backends, with};
+
+/// Starts a job; answers its name.
+fn start(ws: &Workspace, backend: &str, request: &Value) -> String {
+    let mut request = request.clone();
+    request["background"] = true.into();
+    let answer = with(ws, backend, &request).ok();
+    assert_eq!((&answer["state"], &answer["sandbox"]), (&json!("running"), &json!(backend)), "{answer:#}");
+    answer["job"].as_str().unwrap().to_owned()
+}
+
+/// Looks at a job.
+fn look(ws: &Workspace, more: &[&str]) -> Value {
+    ws.lbx(&[&["bash"], more].concat()).success()["data"].clone()
+}
+
+/// Waits for something that a command makes.
+fn wait_for(ws: &Workspace, path: &str) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !ws.path(path).exists() {
+        assert!(Instant::now() < deadline, "{path} does not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_job_runs_on_and_is_read_from_an_offset() {
+    for backend in backends().iter().chain(&["none"]) {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        let command = "echo first; echo two >> a.txt; touch started; while [ ! -e go ]; do sleep 0.02; done; echo last; exit 3";
+        let job = start(&ws, backend, &json!({ "command": command }));
+        wait_for(&ws, "started");
+        let first = look(&ws, &["--job", &job]);
+        assert_eq!((&first["output"], &first["state"]), (&json!("first\n"), &json!("running")), "{first:#}");
+        assert!(first["exit_code"].is_null() && first["next_offset"] == 6);
+        // Meanwhile everyone works on.
+        ws.lbx(&["read", "a.txt"]).ok();
+        ws.lbx(&["write", "new.txt", "--content", "x\n"]).success();
+        ws.lbx(&["bash", "cat a.txt"]).ok();
+        ws.write("go", "");
+        let answer = ws.lbx(&["bash", "--job", &job, "--offset", "6", "--timeout-ms", "20000"]).success();
+        let end = &answer["data"];
+        assert_eq!(
+            (&end["output"], &end["state"], &end["exit_code"]),
+            (&json!("last\n"), &json!("ended"), &json!(3)),
+            "{backend}: {end:#}"
+        );
+        let changed: Vec<&str> =
+            end["changed"].as_array().unwrap().iter().map(|it| it["path"].as_str().unwrap()).collect();
+        assert!(changed.contains(&"a.txt") && changed.contains(&"started"), "{end:#}");
+        assert!(!changed.contains(&"new.txt"), "what another call wrote is not the job's: {end:#}");
+        assert!(end["duration_ms"].is_u64() && end["timed_out"] == false);
+        assert_eq!(look(&ws, &["--job", &job, "--offset=-5"])["output"], "last\n");
+        let file = end["output_file"].as_str().unwrap();
+        assert_eq!(ws.read_bytes(file), b"first\nlast\n");
+        let log = ws.git(&["log", "--format=%s", "lbx-snapshots"]);
+        assert!(log.contains("bash: echo first"), "{log}");
+    }
+}
+
+#[test]
+fn a_job_that_is_stopped_leaves_no_process() {
+    for backend in backends().iter().chain(&["none"]) {
+        let ws = Workspace::with(&[]);
+        let mark = mark(&format!("job-{backend}"));
+        let request = json!({
+            "command": format!("{FORKS}\necho x > started; sleep 1000"),
+            "env": { "LBX_MARK": mark },
+        });
+        let job = start(&ws, backend, &request);
+        wait_for(&ws, "started");
+        let end = look(&ws, &["--job", &job, "--stop"]);
+        assert!(marked(&mark).is_empty(), "{backend}: {:?}", marked(&mark));
+        assert_eq!((&end["state"], &end["stopped"]), (&json!("ended"), &json!(true)), "{end:#}");
+        assert_eq!(end["changed"][0]["path"], "started", "{end:#}");
+        // Once more is no error.
+        assert_eq!(look(&ws, &["--job", &job, "--stop"])["state"], "ended");
+    }
+}
+
+#[test]
+fn a_job_ends_at_its_time_limit_and_keeps_so_much_output() {
+    let ws = Workspace::with(&[]);
+    let call = ws.lbx(&["bash", "--set", "bash.output_bytes=1048576", "-b", "--timeout-ms", "1500", "yes"]);
+    let job = call.ok()["job"].as_str().unwrap().to_owned();
+    let answer = ws.lbx(&["bash", "--job", &job, "--timeout-ms", "30000", "--max-bytes", "10"]).success();
+    let end = &answer["data"];
+    assert_eq!((&end["timed_out"], &end["exit_code"]), (&json!(true), &json!(124)), "{end:#}");
+    assert_eq!((&end["output_bytes"], &end["output"]), (&json!(1_048_576), &json!("y\ny\ny\ny\ny\n")));
+    assert_eq!((&end["truncated"], &end["next_offset"]), (&json!(true), &json!(10)));
+    assert!(answer["warnings"].to_string().contains("bytes of output are left out"), "{answer:#}");
+}
+
+#[test]
+fn jobs_belong_to_their_session() {
+    let ws = Workspace::with(&[]);
+    let backend = backends().first().unwrap_or(&"none");
+    let job = start(&ws, backend, &json!({ "command": "echo mine; sleep 1000" }));
+    let other = ["bash", "--session", "other"];
+    let error = ws.lbx(&[&other[..], &["--job", &job]].concat()).error("not_found");
+    assert!(error["message"].as_str().unwrap().contains("it has none"), "{error:#}");
+    ws.lbx(&[&other[..], &["--job", &job, "--stop"]].concat()).error("not_found");
+    assert_eq!(ws.lbx(&[&other[..], &["--list"]].concat()).ok()["jobs"], json!([]));
+    let listed = look(&ws, &["--list"]);
+    assert_eq!((&listed["jobs"][0]["job"], &listed["jobs"][0]["state"]), (&json!(job), &json!("running")));
+    let text = ws.lbx(&["bash", "--list", "-t"]);
+    assert!(String::from_utf8_lossy(text.stdout()).starts_with(&format!("{job}\trunning\t")));
+    look(&ws, &["--job", &job, "--stop"]);
+    for name in ["j99", "../../x", "j1/..", ""] {
+        ws.lbx(&["bash", "--job", name]).error("not_found");
+    }
+    for wrong in [
+        json!({ "job": "j1", "command": "true" }),
+        json!({ "stop": true }),
+        json!({ "offset": 3, "command": "true" }),
+        json!({ "list": true, "job": "j1" }),
+        json!({ "background": true }),
+    ] {
+        ws.json("bash", &wrong).error("invalid_request");
+    }
+}
+
+#[test]
+fn what_hinders_the_start_of_a_job_is_answered_at_once() {
+    let ws = Workspace::with(&[]);
+    ws.lbx(&["bash", "-b", "--workdir", "none", "true"]).error("not_found");
+    ws.lbx(&["bash", "-b", "--network=true", "true"]).error("command_denied");
+    ws.json("bash", &json!({ "command": " ", "background": true })).error("invalid_request");
+    assert_eq!(look(&ws, &["--list"])["jobs"], json!([]), "nothing is left of them");
+}
+
+#[test]
+fn a_job_whose_supervisor_is_killed_ends_and_is_lost() {
+    for backend in backends().iter().chain(&["none"]) {
+        let ws = Workspace::with(&[]);
+        let mark = mark(&format!("lost-{backend}"));
+        let command = format!("{FORKS}\ntouch started; sleep 1000");
+        let request = json!({ "command": command, "env": { "LBX_MARK": mark } });
+        let job = start(&ws, backend, &request);
+        wait_for(&ws, "started");
+        let root = ws.root.to_str().unwrap().to_owned();
+        let supervisors: Vec<u32> = fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|pid| is_supervisor(*pid, &root))
+            .collect();
+        assert_eq!(supervisors.len(), 1, "{backend}: {supervisors:?}");
+        supervisors.into_iter().for_each(kill);
+        none_left(&mark, backend);
+        assert_eq!(look(&ws, &["--job", &job])["state"], "lost", "{backend}");
+        assert_eq!(look(&ws, &["--job", &job, "--stop"])["state"], "lost", "{backend}");
+    }
+}
+
+/// Whether a process is the supervisor of a job in that workspace: it holds the lock there.
+fn is_supervisor(pid: u32, root: &str) -> bool {
+    let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let opened = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let mut targets = opened.filter_map(|fd| fs::read_link(fd.path()).ok());
+    arguments.windows(5).any(|part| part == b"__job")
+        && targets.any(|target| target.to_string_lossy().starts_with(root))
+}
