@@ -158,15 +158,21 @@ fn compiled(globs: &[String]) -> Option<GlobSet> {
 
 /// Where the user's file lies, or would lie, in a workspace that holds the user's configuration
 /// folder: the name itself, and where that leads.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only where the user's own configuration file leads; nothing is read"
+)]
 fn own_paths(workspace: &Workspace, user_file: Option<&Path>) -> Vec<WorkspacePath> {
     let Some(file) = user_file else {
         return Vec::new();
     };
     let name = file.file_name().unwrap_or_default();
     let by_name = file.parent().map(|folder| canonical(folder).join(name));
+    // Mostly it is no link, and leads to itself.
+    let is_link = file.symlink_metadata().is_ok_and(|found| found.is_symlink());
+    let led_to = is_link.then(|| canonical(file));
     let within = |path: PathBuf| WorkspacePath::new(path.strip_prefix(workspace.root()).ok()?);
-    let mut paths: Vec<WorkspacePath> =
-        by_name.into_iter().chain([canonical(file)]).filter_map(within).collect();
+    let mut paths: Vec<WorkspacePath> = by_name.into_iter().chain(led_to).filter_map(within).collect();
     paths.dedup();
     paths
 }
@@ -178,7 +184,9 @@ fn own_paths(workspace: &Workspace, user_file: Option<&Path>) -> Vec<WorkspacePa
 )]
 fn canonical(path: &Path) -> PathBuf {
     for ancestor in path.ancestors() {
-        if let Ok(found) = std::fs::canonicalize(ancestor) {
+        if ancestor.exists()
+            && let Ok(found) = std::fs::canonicalize(ancestor)
+        {
             let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
             return rest.iter().fold(found, |path, name| path.join(name));
         }

@@ -47,13 +47,15 @@ pub fn take(
 ) -> std::io::Result<Asked> {
     let name = OsStr::new(name);
     for _ in 0..TRIES {
-        let Asked::Held(file) = hold(open(folder, name, mode)?, patience)? else {
+        let (file, stat) = open(folder, name, mode)?;
+        let Asked::Held(file) = hold(file, patience)? else {
             return Ok(Asked::Busy);
         };
         // Where the file has lost its name meanwhile, others lock another one.
-        let stat = rustix::fs::fstat(&file)?;
-        if fs::stat_at(folder, name).is_ok_and(|named| fs::is_same_file(&named, &stat)) {
-            touch(&file, &stat);
+        if let Ok(named) = fs::stat_at(folder, name)
+            && fs::is_same_file(&named, &stat)
+        {
+            touch(&file, &named);
             return Ok(Asked::Held(Lock { _file: file }));
         }
     }
@@ -89,7 +91,7 @@ fn touch(file: &File, stat: &Stat) {
 }
 
 /// Opens a lock's file, made where it is missing; read-only where this account may not write it.
-fn open(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<File, Errno> {
+fn open(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<(File, Stat), Errno> {
     for _ in 0..TRIES {
         match fs::stat_at(folder, name) {
             Ok(stat) if !fs::is_regular(&stat) => {
@@ -100,9 +102,13 @@ fn open(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<File, Errno> 
             Err(errno) => return Err(errno),
         }
         match open_or_make(folder, name, mode) {
-            Ok(file) if rustix::fs::fstat(&file).is_ok_and(|stat| fs::is_regular(&stat)) => return Ok(file),
-            // Something else came in between: look again.
-            Ok(_) | Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::NODEV | Errno::NOENT) => {}
+            Ok(file) => match rustix::fs::fstat(&file) {
+                Ok(stat) if fs::is_regular(&stat) => return Ok((file, stat)),
+                // Something else came in between: look again.
+                _ => {}
+            },
+            // As above.
+            Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::NODEV | Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
     }
