@@ -44,6 +44,8 @@ pub struct Engine {
     policy: Policy,
     /// Why the policy in force is the default one, where what its owner wrote cannot be used.
     policy_fault: Option<Error>,
+    /// Where the state is, from the workspace root, once the call has opened it.
+    state_path: Option<WorkspacePath>,
     /// Who calls.
     session: SessionId,
     /// Whether the call itself says who, rather than the environment.
@@ -89,6 +91,7 @@ impl Engine {
             require_snapshot: false,
             policy: Policy::default(),
             policy_fault: None,
+            state_path: None,
             session,
             is_session_named: false,
             dry_run: false,
@@ -125,6 +128,12 @@ impl Engine {
     #[must_use]
     pub fn policy_fault(&self) -> Option<&Error> {
         self.policy_fault.as_ref()
+    }
+
+    /// Where the state is, from the workspace root, once the call has opened it to change something.
+    #[must_use]
+    pub const fn state_path(&self) -> Option<&WorkspacePath> {
+        self.state_path.as_ref()
     }
 
     /// Who calls.
@@ -176,25 +185,56 @@ impl Engine {
     ///
     /// A call that changed nothing leaves no record; that the log cannot be written is a warning.
     pub fn audit(&mut self, tool: &str, refusal: Option<&Error>) {
-        let is_silent = refusal.is_none() && !self.has_changed();
-        if self.dry_run || is_silent || std::mem::replace(&mut self.is_audited, true) {
-            return;
-        }
         let durable = if self.has_changed() { Durable::Yes } else { Durable::No };
-        let record = self.record_of(tool, refusal);
+        let Some(record) = self.record_of(tool, refusal) else {
+            return;
+        };
         let written = match State::find(&self.workspace) {
             Ok(Some(state)) => audit::append(&state, record, durable),
             // A refusal alone is no reason to begin keeping a state.
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
+        self.warn_of_audit(written);
+    }
+
+    /// Writes the record of the call at the end of the audit log; it is in force once it is ended with
+    /// [`Self::end_audit`].
+    pub fn begin_audit(
+        &mut self,
+        state: &State,
+        tool: &str,
+        refusal: Option<&Error>,
+    ) -> Option<audit::Pending> {
+        let record = self.record_of(tool, refusal)?;
+        match audit::begin(state, record) {
+            Ok(pending) => Some(pending),
+            Err(error) => {
+                self.warn_of_audit(Err(error));
+                None
+            }
+        }
+    }
+
+    /// Puts a record into the audit log that was written there, once it is on disk.
+    pub fn end_audit(&mut self, state: &State, pending: Option<audit::Pending>) {
+        let ended = pending.map_or(Ok(()), |pending| pending.end(state, Durable::Yes));
+        self.warn_of_audit(ended);
+    }
+
+    /// Warns where the audit log could not be written.
+    fn warn_of_audit(&mut self, written: Result<(), Error>) {
         if let Err(error) = written {
             self.warn(format!("the audit log could not be written: {}", error.message()));
         }
     }
 
-    /// The call as the audit log has it.
-    fn record_of(&mut self, tool: &str, refusal: Option<&Error>) -> audit::Record {
+    /// The call as the audit log has it; `None` where there is nothing to be said, or it was said before.
+    fn record_of(&mut self, tool: &str, refusal: Option<&Error>) -> Option<audit::Record> {
+        let is_silent = refusal.is_none() && !self.has_changed();
+        if self.dry_run || is_silent || std::mem::replace(&mut self.is_audited, true) {
+            return None;
+        }
         let mut files = std::mem::take(&mut self.changed);
         if files.is_empty()
             && let Some(path) = refusal.and_then(Error::path)
@@ -203,7 +243,7 @@ impl Engine {
         }
         files.truncate(audit::PATHS_MAX);
         let now = jiff::Timestamp::now();
-        audit::Record {
+        Some(audit::Record {
             time: now.round(jiff::Unit::Millisecond).unwrap_or(now).to_string(),
             session: self.session.to_string(),
             tool: tool.to_owned(),
@@ -214,7 +254,7 @@ impl Engine {
             gate: self.gate.clone(),
             message: refusal.map(|error| error.message().to_owned()),
             duration_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
-        }
+        })
     }
 
     /// Adds something that the caller should know though the call succeeds.

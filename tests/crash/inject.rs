@@ -107,6 +107,17 @@ pub fn total(ws: &Workspace, names: &[&str], call: &[&str]) -> usize {
     text.lines().filter(|line| line.contains('(') && !line.contains("resumed")).count()
 }
 
+/// The system calls of `names` that a call makes, in order.
+pub fn calls(ws: &Workspace, names: &[&str], call: &[&str]) -> Vec<String> {
+    let log = ws.outside.join("strace.log");
+    let trace = format!("trace={}", names.join(","));
+    let output = traced(ws, &["-o".into(), log.clone().into(), "-e".into(), trace.into()], call);
+    assert!(output.status.success(), "{call:?}: {}", String::from_utf8_lossy(&output.stdout));
+    let text = fs::read_to_string(&log).unwrap();
+    let name = |line: &str| Some(line.split_once(' ')?.1.trim_start().split_once('(')?.0.to_owned());
+    text.lines().filter_map(name).collect()
+}
+
 /// Whether the long form of a test is asked for.
 pub fn is_thorough() -> bool {
     std::env::var_os("LBX_CRASH_ALL").is_some()

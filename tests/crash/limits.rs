@@ -256,3 +256,26 @@ fn what_durability_costs_is_known() {
         assert!(syncs <= 40, "{}: {syncs} syncs", scenario.name);
     }
 }
+
+#[test]
+fn a_small_change_waits_for_the_disk_twice() {
+    /// Changes whose snapshot need not wait for the change.
+    const SMALL: [&str; 5] = ["write a new file", "write over a file", "edit", "append", "undo a patch"];
+    if !crate::inject::can_inject() {
+        return;
+    }
+    let scenarios = scenarios::all();
+    for scenario in scenarios.iter().filter(|scenario| SMALL.contains(&scenario.name)) {
+        let ws = scenario.before.copy();
+        let names = ["fsync", "fdatasync", "syncfs", "sync", "rename", "renameat", "renameat2", "clone3"];
+        let calls = crate::inject::calls(&ws, &names, &scenario.arguments());
+        let is_sync = |call: &&String| call.contains("sync");
+        // What is renamed in between makes another wave of the syncs that follow.
+        let waves = calls.chunk_by(|one, other| is_sync(&one) == is_sync(&other));
+        let waves = waves.filter(|wave| wave.first().is_some_and(|call| is_sync(&call))).count();
+        let syncs = calls.iter().filter(is_sync).count();
+        eprintln!("{}: {syncs} syncs in {waves} waves", scenario.name);
+        assert_eq!(waves, 2, "{}: {calls:?}", scenario.name);
+        assert!(!calls.contains(&"clone3".to_owned()), "{}: {calls:?}", scenario.name);
+    }
+}

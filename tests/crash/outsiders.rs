@@ -305,6 +305,62 @@ fn an_open_entry_that_cannot_be_read_stops_nobody() {
     assert!(error["message"].as_str().unwrap().contains(&name), "{error}");
 }
 
+/// Gives an open entry the name that it had before it was in force, as a power failure may do.
+fn take_name(ws: &Workspace) -> PathBuf {
+    let [open] = open_entries(ws).try_into().unwrap();
+    let unpublished = open.with_file_name(format!(".{}", open.file_name().unwrap().to_str().unwrap()));
+    fs::rename(&open, &unpublished).unwrap();
+    unpublished
+}
+
+#[test]
+fn an_entry_that_never_came_into_force_counts_only_where_its_change_has_begun() {
+    if !can_inject() {
+        return;
+    }
+    let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-a\n+b\n*** Update File: c.txt\n@@\n-c\n+d\n*** End Patch\n";
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("c.txt", "c\n"), ("other.txt", "other\n")]);
+    ws.lbx(&["append", "other.txt", "--content", "more\n"]).ok();
+    for path in ["a.txt", "c.txt"] {
+        ws.lbx(&["read", path]).ok();
+    }
+    let call = ["patch", "--patch", patch];
+    let begun = killed_before(&ws, &call, |ws| ws.read_bytes("c.txt") == b"c\n");
+    begun.holds("a.txt", "b\n");
+    take_name(&begun);
+    must_go_on(&begun).unwrap();
+    begun.holds("c.txt", "d\n");
+    begun.lbx(&["undo"]).ok();
+    begun.holds("a.txt", "a\n");
+    let not_begun = killed_before(&ws, &call, |ws| ws.read_bytes("a.txt") == b"a\n");
+    for text in ["whole", "half", "empty", "zeros", "newer"] {
+        let ws = not_begun.copy();
+        let entry = take_name(&ws);
+        let whole = fs::read_to_string(&entry).unwrap();
+        let torn = match text {
+            "whole" => whole.clone(),
+            "half" => whole[..whole.len() / 2].to_owned(),
+            "empty" => String::new(),
+            "zeros" => "\0".repeat(whole.len()),
+            _ => whole.replacen("\"version\":2", "\"version\":99", 1),
+        };
+        fs::write(&entry, torn).unwrap();
+        let answer = ws.lbx(&["append", "other.txt", "--content", "more\n"]).envelope();
+        assert_eq!(answer["ok"], true, "{text}: {answer}");
+        assert_eq!(answer.get("warnings").is_some(), text == "newer", "{text}: {answer}");
+        ws.holds("a.txt", "a\n");
+        assert_eq!(entry.exists(), text == "newer", "{text}");
+        let staged = files_below(&ws.path(&state("staging")));
+        assert_eq!(staged.is_empty(), text != "newer", "{text}: {staged:?}");
+    }
+    // A dead call's bytes do not come over what others have made of the file.
+    let ws = not_begun;
+    take_name(&ws);
+    ws.write("a.txt", "theirs\n");
+    must_go_on(&ws).unwrap();
+    ws.holds("a.txt", "theirs\n");
+}
+
 /// The numbers in the history of a session.
 fn numbers(ws: &Workspace, session: &str) -> Vec<u64> {
     let listing = fs::read_dir(ws.path(&state(&format!("journal/done/{session}")))).unwrap();

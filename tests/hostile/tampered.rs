@@ -16,12 +16,14 @@ fn backup_of(bytes: &[u8]) -> String {
 #[test]
 fn a_backup_counts_only_if_its_bytes_have_its_name() {
     // Git ignores it, so that no snapshot has the old bytes too.
-    let ws = Workspace::with(&[("a.txt", "old\n"), (".gitignore", "*\n")]);
+    // Nor has the journal, where they are as many.
+    let old = "old\n".repeat(5000);
+    let ws = Workspace::with(&[("a.txt", &old), (".gitignore", "*\n")]);
     let _ = ws.lbx(&["append", "a.txt", "--content", "new\n"]).success();
-    let backup = backup_of(b"old\n");
-    ws.holds(&backup, "old\n");
+    let backup = backup_of(old.as_bytes());
+    ws.holds(&backup, &old);
     // Of the right size.
-    ws.write(&backup, "bad\n");
+    ws.write(&backup, "bad\n".repeat(5000));
     ws.unchanged(|| assert_eq!(ws.lbx(&["undo"]).envelope()["ok"], false));
     for trap in Trap::ALL {
         trap.set(&ws, &backup);
@@ -30,7 +32,25 @@ fn a_backup_counts_only_if_its_bytes_have_its_name() {
         });
     }
     fs::remove_dir_all(ws.path(&backup)).or_else(|_| fs::remove_file(ws.path(&backup))).unwrap();
-    ws.write(&backup, "old\n");
+    ws.write(&backup, &old);
+    let _ = ws.lbx(&["undo"]).success();
+    ws.holds("a.txt", &old);
+}
+
+#[test]
+fn old_bytes_in_the_journal_count_only_if_they_have_their_hash() {
+    let ws = Workspace::with(&[("a.txt", "old\n"), (".gitignore", "*\n")]);
+    let _ = ws.lbx(&["append", "a.txt", "--content", "new\n"]).success();
+    // What a power failure leaves of a backup that was not synced.
+    ws.write(&backup_of(b"old\n"), "");
+    let entry = state("journal/done/default/00000001.json");
+    let text = fs::read_to_string(ws.path(&entry)).unwrap();
+    for tampered in [text.replace("b2xkCg==", "YmFkCg=="), text.replace("b2xkCg==", "?")] {
+        assert_ne!(tampered, text);
+        ws.write(&entry, &tampered);
+        ws.unchanged(|| assert_eq!(ws.lbx(&["undo"]).envelope()["ok"], false));
+    }
+    ws.write(&entry, &text);
     let _ = ws.lbx(&["undo"]).success();
     ws.holds("a.txt", "old\n");
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use super::folders::Ways;
@@ -14,13 +15,13 @@ use super::record;
 use super::record::Record;
 use super::run::Ground;
 use super::stage::{New, Stage, Staged};
-use super::sync::sync_many;
 use super::{Change, Current, Planned, across, marks, stage};
+use crate::engine::journal::kept::{self, Kept};
 use crate::engine::journal::recover;
 use crate::engine::journal::steps::Location;
 use crate::engine::journal::{Entry, HELD_FOLDER, PendingEntry, Version};
 use crate::engine::policy::settings::Key;
-use crate::engine::snapshot::{AllAhead, AtHand, LARGE_BYTES};
+use crate::engine::snapshot::{AllAhead, AtHand, LARGE_BYTES, Published, RULE_FILES, Ready};
 use crate::engine::store::audit::AuditFile;
 use crate::engine::store::backup;
 use crate::engine::store::session;
@@ -30,6 +31,7 @@ use crate::engine::store::trash;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::sync::{self, SYNC_EACH_MAX, keeps_order, sync_many};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
@@ -42,13 +44,33 @@ struct Prepared {
     staged: BTreeMap<usize, Staged>,
     /// Descriptions of what goes to the trash.
     descriptions: Vec<Staged>,
-    /// Old bytes.
+    /// Old bytes of larger files.
     backups: Vec<backup::Pending>,
+    /// Those of small ones, which the journal entry holds.
+    kept: Vec<Kept>,
+    /// How many bytes these are.
+    kept_bytes: usize,
     /// The journal entry.
     entry: Option<PendingEntry>,
+    /// The change's snapshot, where that need not wait until the change stands.
+    snapshot: Option<Ready>,
 }
 
 impl Prepared {
+    /// Keeps old bytes: in the entry where they are few, else as a backup.
+    fn keep(&mut self, backups: &mut backup::Folders<'_>, sha256: Sha256, bytes: &[u8]) -> Result<(), Error> {
+        if self.kept.iter().any(|kept| kept.sha256 == sha256) {
+            return Ok(());
+        }
+        if bytes.len() <= kept::FILE_BYTES_MAX && self.kept_bytes + bytes.len() <= kept::ALL_BYTES_MAX {
+            self.kept_bytes += bytes.len();
+            self.kept.push(Kept::new(sha256, bytes));
+            return Ok(());
+        }
+        self.backups.push(backups.prepare(sha256, bytes)?);
+        Ok(())
+    }
+
     /// Removes everything again.
     fn discard(&self) {
         self.staged.values().chain(&self.descriptions).for_each(Staged::discard);
@@ -95,7 +117,7 @@ impl Change<'_> {
         let mut prepared = Prepared::default();
         let outcome = self
             .prepare(&state, ways, &mut prepared)
-            .and_then(|()| self.put_in_force_and_mark(&state, &prepared));
+            .and_then(|()| self.put_in_force_and_mark(&state, &mut prepared));
         let marks = match outcome {
             Ok(marks) => marks,
             Err(error) => {
@@ -116,10 +138,10 @@ impl Change<'_> {
             }
             return Err(error);
         }
-        let synced = ground.sync(&self.entry.steps, prepared.file_system.as_deref());
         self.note_changed();
-        synced.map_err(Error::applied)?;
-        self.finish(&state, marks)
+        // Where that fails, it is tried again below, and told.
+        let published = prepared.snapshot.take().and_then(|ready| ready.publish().ok().flatten());
+        self.finish(&state, marks, published, prepared.file_system.as_deref())
     }
 
     /// Refuses, where the policy says so, a file with several names. It is a path not to be
@@ -159,11 +181,27 @@ impl Change<'_> {
         if self.entry.moves.iter().any(|moved| moved.via.is_some()) {
             state.folder(HELD_FOLDER)?;
         }
+        self.entry.kept = std::mem::take(&mut prepared.kept);
+        prepared.snapshot = self.prepare_snapshot();
         prepared.entry = Some(self.entry.prepare(state)?);
         for warning in warnings {
             self.engine.warn(warning);
         }
         Ok(())
+    }
+
+    /// Writes the snapshot of the change aside, so that one wave of syncs serves both. That of a large
+    /// file is worked out while the disk is busy with the change itself; what moves is read where it
+    /// stands afterwards; and rules count as they are then.
+    fn prepare_snapshot(&self) -> Option<Ready> {
+        let must_wait =
+            !self.entry.moves.is_empty() || self.files.iter().any(|file| is_large(file) || holds_rules(file));
+        if must_wait {
+            return None;
+        }
+        let files = snapshot_files(&self.files, &self.entry, &self.state_path);
+        let record = Record { entry: &self.entry, files, folders: Vec::new(), ahead: AllAhead::default() };
+        record::prepare(self.engine, &record)
     }
 
     /// What the files of the change are to come to.
@@ -202,14 +240,14 @@ impl Change<'_> {
     ) -> Result<(), Error> {
         let stage = Stage::new(&self.engine.workspace, state, &self.entry.id)?;
         prepared.file_system = Some(stage.file_system());
-        let mut backups = backup::Folders::new(state)?;
+        let mut backups = backup::Folders::new(state);
         for bytes in &self.kept {
-            prepared.backups.extend(backups.prepare(Sha256::of(bytes), bytes)?);
+            prepared.keep(&mut backups, Sha256::of(bytes), bytes)?;
         }
         for (number, file) in self.files.iter().enumerate() {
             let current = &file.seen.current;
             if current.exists() {
-                prepared.backups.extend(backups.prepare(current.sha256, &current.bytes)?);
+                prepared.keep(&mut backups, current.sha256, &current.bytes)?;
             }
             if let Some(after) = &file.after {
                 let parent = current.place.path().parent().unwrap_or_default();
@@ -237,6 +275,9 @@ impl Change<'_> {
         prepared: &mut Prepared,
         intent: &mut Intent,
     ) -> Result<(), Error> {
+        if self.described.is_empty() {
+            return Ok(());
+        }
         let stage = Stage::new(&self.engine.workspace, state, &self.entry.id)?;
         for (number, entry) in self.described.iter().enumerate() {
             let bytes = serde_json::to_vec(entry).map_err(|error| Error::internal(error.to_string()))?;
@@ -252,7 +293,7 @@ impl Change<'_> {
 
     /// Puts the change in force, and finds out what the caller knows then: of a large file while the
     /// disk is at work.
-    fn put_in_force_and_mark(&self, state: &State, prepared: &Prepared) -> Result<Marks, Error> {
+    fn put_in_force_and_mark(&self, state: &State, prepared: &mut Prepared) -> Result<Marks, Error> {
         let (files, moves, session) = (&self.files, &self.entry.moves, &self.session);
         let marks = || marks::after(files, moves, session);
         if !files.iter().any(is_large) {
@@ -266,38 +307,41 @@ impl Change<'_> {
         })
     }
 
-    /// Makes everything prepared durable, then the journal entry binding.
-    fn put_in_force(&self, state: &State, prepared: &Prepared) -> Result<(), Error> {
+    /// Makes everything prepared durable in one wave of syncs, then the journal entry binding.
+    fn put_in_force(&self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
         let io =
             |source: std::io::Error| Error::io("sync", crate::engine::store::state::STATE_FOLDER, source);
-        let staged = prepared.staged.values().chain(&prepared.descriptions);
-        let files = staged.map(|staged| &staged.file);
-        let files = files.chain(prepared.backups.iter().map(|backup| &backup.file));
-        let files: Vec<&File> = files.chain(prepared.entry.iter().map(|entry| &entry.file)).collect();
-        sync_many(&files, prepared.file_system.as_deref()).map_err(io)?;
-        for pending in &prepared.backups {
-            pending.publish()?;
-        }
         let Some(entry) = &prepared.entry else {
             return Err(Error::internal("a change without an entry"));
         };
-        entry.publish()?;
-        let mut folders: Vec<&OwnedFd> = prepared.backups.iter().map(|backup| &*backup.folder).collect();
-        // They share the folders, of which there are 256 at most.
-        folders.sort_by_key(|folder| folder.as_raw_fd());
-        folders.dedup_by_key(|folder| folder.as_raw_fd());
-        folders.push(&entry.folder);
-        let staging = state.folder(super::stage::FOLDER)?;
-        folders.push(&staging);
-        let grown = state.take_grown();
-        folders.extend(&grown);
-        let synced = sync_many(&folders, prepared.file_system.as_deref());
-        let outcome = synced.map_err(io).and_then(|()| self.must_be_unchanged());
-        if outcome.is_err() {
-            // Not a byte of the workspace has changed, so the entry must not come into force later.
-            self.entry.discard(state)?;
+        let staged = prepared.staged.values().chain(&prepared.descriptions).map(|staged| &staged.file);
+        let files: Vec<&File> =
+            staged.chain(prepared.backups.iter().map(|backup| &backup.file)).chain([&entry.file]).collect();
+        if files.len() <= SYNC_EACH_MAX && !self.files.iter().any(is_large) {
+            let snapshot = prepared.snapshot.iter().flat_map(Ready::files);
+            sync::begin(files.iter().copied().chain(snapshot));
         }
-        outcome
+        let staging = match &prepared.file_system {
+            Some(staging) => Arc::clone(staging),
+            None => Arc::new(state.folder(super::stage::FOLDER)?),
+        };
+        let grown = state.take_grown();
+        let mut wave: Vec<BorrowedFd<'_>> = files.iter().map(|file| file.as_fd()).collect();
+        if !keeps_order(&staging) {
+            // They share the folders, of which there are 256 at most.
+            let mut folders: Vec<&OwnedFd> = prepared.backups.iter().map(|backup| &*backup.folder).collect();
+            folders.sort_by_key(|folder| folder.as_raw_fd());
+            folders.dedup_by_key(|folder| folder.as_raw_fd());
+            let others = [&entry.folder, &staging];
+            wave.extend(folders.into_iter().chain(others).chain(&grown).map(AsFd::as_fd));
+        }
+        sync_many(&wave.iter().collect::<Vec<_>>(), prepared.file_system.as_deref()).map_err(io)?;
+        if prepared.snapshot.as_ref().is_some_and(|snapshot| snapshot.sync().is_err()) {
+            // No change fails for that: it is tried again once this one stands, and told then.
+            prepared.snapshot = None;
+        }
+        self.must_be_unchanged()?;
+        self.entry.publish(state)
     }
 
     /// Refuses where a file is no longer the one that was read: another program is at work.
@@ -340,20 +384,44 @@ impl Change<'_> {
         self.engine.note_gate(self.entry.gate.as_deref());
     }
 
-    /// What follows a change that stands: marks, snapshot, history.
-    fn finish(mut self, state: &State, mut marks: Marks) -> Result<(), Error> {
+    /// What follows a change that stands: marks, snapshot, history. What the steps and the snapshot have
+    /// renamed is synced in one wave, with the record for the audit log.
+    fn finish(
+        mut self,
+        state: &State,
+        mut marks: Marks,
+        published: Option<Published>,
+        file_system: Option<&OwnedFd>,
+    ) -> Result<(), Error> {
+        let sync_names = |change: &Self| {
+            let ground = Ground { workspace: &change.engine.workspace, state };
+            ground.sync(&change.entry.steps, file_system).map_err(Error::applied)
+        };
+        if published.is_none() {
+            // The snapshot must not tell of what may be gone after a power failure.
+            sync_names(&self)?;
+        }
         let ahead = std::mem::take(&mut self.worker).finish();
         note_blobs(&mut marks, &self.files, &ahead);
         self.set_marks(state, marks);
-        let moved = ForSnapshot::of(&self.engine.workspace, state, &self.entry).unwrap_or_else(|error| {
-            self.engine.warn(format!("the snapshot lacks what moved: {}", error.message()));
-            ForSnapshot::default()
-        });
-        let files = moved.files_with(snapshot_files(&self.files, &self.entry, &self.state_path));
-        let record = Record { entry: &self.entry, files, folders: moved.folders(), ahead };
-        let outcome = record::record(self.engine, &record);
+        let (outcome, published) = match published {
+            Some(mut published) => {
+                let recorded = published.take_recorded();
+                (record::take(self.engine, recorded, &self.entry), Some(published))
+            }
+            None => (self.record(state, ahead), None),
+        };
         // Before the entry is closed: whoever finds it open looks whether the record is there.
-        self.engine.audit(&self.entry.tool, outcome.as_ref().err());
+        let audit = self.engine.begin_audit(state, &self.entry.tool, outcome.as_ref().err());
+        sync::begin(audit.iter().map(|audit| &audit.file));
+        if let Some(published) = published {
+            sync_names(&self)?;
+            if let Err(error) = published.sync() {
+                self.engine.warn(format!("a power failure may take the snapshot: {error}"));
+            }
+        }
+        self.engine.end_audit(state, audit);
+        backup::spread(state, &self.entry.kept);
         if let Err(error) = self.entry.close(state) {
             self.engine.warn(format!(
                 "the change stands, but its journal entry could not be closed: {}",
@@ -366,11 +434,22 @@ impl Change<'_> {
         outcome
     }
 
+    /// Commits a change that stands to the snapshots.
+    fn record(&mut self, state: &State, ahead: AllAhead) -> Result<(), Error> {
+        let moved = ForSnapshot::of(&self.engine.workspace, state, &self.entry).unwrap_or_else(|error| {
+            self.engine.warn(format!("the snapshot lacks what moved: {}", error.message()));
+            ForSnapshot::default()
+        });
+        let files = moved.files_with(snapshot_files(&self.files, &self.entry, &self.state_path));
+        let record = Record { entry: &self.entry, files, folders: moved.folders(), ahead };
+        record::record(self.engine, &record)
+    }
+
     /// Puts into the session what the caller knows of the files now.
     fn set_marks(&mut self, state: &State, Marks { set, forgotten }: Marks) {
-        let seq = self.entry.seq;
+        let (seq, request) = (self.entry.seq, self.entry.request);
         let updated = session::update(state, self.engine.session(), |session| {
-            session.seq = session.seq.max(seq);
+            session.note_change(seq, request);
             session.exchange_marks(&forgotten, set);
         });
         match updated {
@@ -438,6 +517,12 @@ fn at_hand(files: &[Planned]) -> AtHand {
 /// Whether a file's new bytes take time to look through.
 fn is_large(file: &Planned) -> bool {
     file.after.as_ref().is_some_and(|after| after.bytes.len() >= LARGE_BYTES)
+}
+
+/// Whether a file is one by which git decides what enters a snapshot, and as what.
+fn holds_rules(file: &Planned) -> bool {
+    let name = file.seen.current.place.path().name();
+    name.is_some_and(|name| RULE_FILES.contains(&name.as_bytes()))
 }
 
 /// What the journal has of a file as it stands; of one that `goes`, all that a new one would lack.

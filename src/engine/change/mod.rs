@@ -23,7 +23,6 @@ mod repeat;
 mod result;
 pub mod run;
 pub mod stage;
-mod sync;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,6 +161,7 @@ impl Engine {
     /// `lock_timeout`, or the system's where the state cannot be written.
     pub fn lock(&mut self) -> Result<Locked, Error> {
         let state = State::open(&self.workspace)?;
+        self.state_path = Some(state.path().clone());
         let lock = state.lock_workspace()?;
         recover::recover(self, &state)?;
         Ok(Locked { state, lock })

@@ -9,7 +9,7 @@ use crate::engine::journal::Entry;
 use crate::engine::policy::settings::Key;
 use crate::engine::snapshot::{
     AllAhead, AtHand, BASELINE, Bounds, Change, EXTERNAL, FileChange, FileState, FolderChange, LeftOut,
-    Place, Reason, Recorded, Scan, SnapshotError, Store,
+    Place, Ready, Reason, Recorded, Scan, SnapshotError, Store,
 };
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::path::WorkspacePath;
@@ -72,6 +72,16 @@ pub fn record(engine: &mut Engine, record: &Record<'_>) -> Result<(), Error> {
         Ok(recorded) => take(engine, recorded, record.entry),
         Err(error) => engine.snapshot_failed(&error.to_string()),
     }
+}
+
+/// Writes the commit of a change that is about to be made, so that it can be synced together with the
+/// change; `None` where that must wait until the change stands, or fails: [`record`] then says why.
+#[must_use]
+pub fn prepare(engine: &Engine, record: &Record<'_>) -> Option<Ready> {
+    if !engine.policy().has_snapshots() {
+        return None;
+    }
+    uninterrupted(|| open(engine)?.prepare(&change_of(record))).ok()
 }
 
 /// Commits a change that a dead call made, unless that call had come so far itself; answers the
@@ -245,11 +255,12 @@ fn with_place<T>(
 ) -> Result<T, SnapshotError> {
     let root = engine.workspace.root();
     let git_dirs = engine.policy().git_dirs();
+    let found = engine.state_path().cloned().or_else(|| {
+        let state = State::find(&engine.workspace).ok().flatten();
+        state.map(|state| state.path().clone())
+    });
     // Where there is no state yet, a name that is none's.
-    let state = match State::find(&engine.workspace) {
-        Ok(Some(state)) => root.join(state.path().as_path()),
-        _ => root.join(STATE_FOLDER).join("none"),
-    };
+    let state = found.map_or_else(|| root.join(STATE_FOLDER).join("none"), |path| root.join(path.as_path()));
     work(&Place { root, state: &state, git_dirs: &git_dirs })
 }
 
@@ -301,8 +312,11 @@ fn change_of<'a>(record: &'a Record<'_>) -> Change<'a> {
     }
 }
 
-/// Takes over what a snapshot has to say.
-fn take(engine: &mut Engine, recorded: Recorded, entry: &Entry) -> Result<(), Error> {
+/// Takes over what a snapshot has to say, for the answer.
+///
+/// # Errors
+/// As [`record`].
+pub fn take(engine: &mut Engine, recorded: Recorded, entry: &Entry) -> Result<(), Error> {
     for warning in recorded.warnings {
         engine.warn(warning);
     }

@@ -37,18 +37,20 @@ impl Change<'_> {
         let Some(state) = &self.state else {
             return Ok(None);
         };
-        let mut later: Vec<WorkspacePath> = Vec::new();
+        let session = self.engine.session().as_str();
+        // One that a newer lbx has written is nobody's repeat.
+        let entry_of = |seq| journal::done_entry(state, session, seq).ok().flatten();
+        let mut later: Vec<u64> = Vec::new();
         let first = self.entry.seq.saturating_sub(changes).max(1);
         for seq in (first..self.entry.seq).rev() {
-            // One that a newer lbx has written is nobody's repeat.
-            let known = journal::done_entry(state, self.engine.session().as_str(), seq);
-            let Some(entry) = known.ok().flatten() else {
-                continue;
-            };
-            if entry.request == Some(request) {
+            let is_other = self.session.is_of_another_request(seq, request);
+            if !is_other && let Some(entry) = entry_of(seq).filter(|entry| entry.request == Some(request)) {
+                let later = later.into_iter().filter_map(entry_of);
+                let later: Vec<WorkspacePath> =
+                    later.flat_map(|entry| paths_of(&entry).cloned().collect::<Vec<_>>()).collect();
                 return Ok(Some(entry).filter(|entry| self.is_in_place(state, entry, &later)));
             }
-            later.extend(paths_of(&entry).cloned());
+            later.push(seq);
         }
         Ok(None)
     }

@@ -3,7 +3,12 @@
 //! An open entry is `journal/open/ID.json` in the state. When the change is done it becomes
 //! `journal/done/SESSION/SEQ.json`, the session's history, which also says which numbers were given.
 //! What can neither be completed nor rolled back goes to `journal/stuck/`, for a person to look at.
+//!
+//! An entry is written and synced as `journal/open/.ID.json`, and gets its own name, unsynced, before the
+//! first step. Whole under the name with the dot it is that of a call that did not begin, unless steps
+//! are seen to be done: a power failure may take the new name.
 
+pub mod kept;
 pub mod progress;
 pub mod recover;
 pub mod steps;
@@ -26,6 +31,7 @@ use super::workspace::fs;
 use super::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
+use kept::Kept;
 use steps::{Location, Outline, Step};
 
 /// Version of an entry that this code writes.
@@ -135,6 +141,9 @@ pub struct Entry {
     /// The files in which an `undo` or a `redo` kept what others had changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<WorkspacePath>,
+    /// Old bytes of small files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<Kept>,
     /// What it does, in order.
     pub steps: Vec<Step>,
     /// The files it changes, as the steps have it.
@@ -168,6 +177,7 @@ impl Entry {
             request: None,
             reverts: Vec::new(),
             merged: Vec::new(),
+            kept: Vec::new(),
             steps: Vec::new(),
             files: Vec::new(),
             moves: Vec::new(),
@@ -215,7 +225,7 @@ impl Entry {
     /// What the system says.
     pub fn prepare(&self, state: &State) -> Result<PendingEntry, Error> {
         let folder = state.folder(OPEN_FOLDER)?;
-        let temporary = format!(".{}", self.name());
+        let temporary = self.unpublished_name();
         let bytes = serde_json::to_vec(self).map_err(|error| Error::internal(error.to_string()))?;
         if bytes.len() as u64 > ENTRY_BYTES_MAX {
             return Err(Error::new(
@@ -231,7 +241,7 @@ impl Entry {
             remove(&folder, &temporary);
             return Err(io(source));
         }
-        Ok(PendingEntry { file, folder, temporary, name: self.name() })
+        Ok(PendingEntry { file, folder, temporary })
     }
 
     /// Puts it into the session's history, in nobody's place.
@@ -251,6 +261,22 @@ impl Entry {
     pub fn spend_number(&self, state: &State) -> Result<(), Error> {
         let done = state.folder(&history_folder(&self.session))?;
         spend(&done, self.seq).map_err(|errno| Error::io("write", state.shown(DONE_FOLDER), errno))
+    }
+
+    /// Gives it its own name: from here on the change is completed or rolled back, whatever happens.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn publish(&self, state: &State) -> Result<(), Error> {
+        let folder = state.folder(OPEN_FOLDER)?;
+        fs::rename_at(&folder, self.unpublished_name(), &folder, self.name())
+            .map_err(|errno| Error::io("write the journal in", STATE_FOLDER, errno))
+    }
+
+    /// The name of its file before it is in force.
+    #[must_use]
+    pub fn unpublished_name(&self) -> String {
+        format!(".{}", self.name())
     }
 
     /// Drops it: the change was rolled back.
@@ -331,20 +357,9 @@ pub struct PendingEntry {
     pub folder: OwnedFd,
     /// Its name so far.
     temporary: String,
-    /// Its name to be.
-    name: String,
 }
 
 impl PendingEntry {
-    /// Puts it in force: from here on the change is completed or rolled back, whatever happens.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn publish(&self) -> Result<(), Error> {
-        fs::rename_at(&self.folder, self.temporary.as_str(), &self.folder, self.name.as_str())
-            .map_err(|errno| Error::io("write the journal in", STATE_FOLDER, errno))
-    }
-
     /// Removes one that is not needed after all.
     pub fn discard(&self) {
         remove(&self.folder, &self.temporary);
@@ -446,6 +461,8 @@ pub fn history(state: &State, session: &str) -> Result<Vec<u64>, Error> {
 pub struct Unfinished {
     /// Their entries, the oldest first.
     pub entries: Vec<Entry>,
+    /// Those that are whole and did not get their own names.
+    pub unpublished: Vec<Entry>,
     /// The names of entries of a newer version.
     pub newer: Vec<String>,
     /// The names of those that are none.
@@ -458,7 +475,7 @@ pub struct Unfinished {
 #[must_use]
 pub fn has_open_entries(state: &State) -> bool {
     let names = state.find_folder(OPEN_FOLDER).ok().flatten().and_then(|folder| names_in(&folder).ok());
-    names.is_some_and(|names| names.iter().any(|name| !name.starts_with('.')))
+    names.is_some_and(|names| !names.is_empty())
 }
 
 /// What is in the folder of open entries.
@@ -471,8 +488,12 @@ pub fn open_entries(state: &State) -> Result<Unfinished, Error> {
         return Ok(open);
     };
     for name in names_in(&folder)? {
-        if name.starts_with('.') {
-            open.strays.push(name);
+        if let Some(own) = name.strip_prefix('.') {
+            match read(state, &folder, &name)? {
+                Found::Entry(entry) if entry.is_well_formed(own) => open.unpublished.push(*entry),
+                Found::Newer => open.newer.push(name),
+                Found::Entry(_) | Found::Damaged => open.strays.push(name),
+            }
             continue;
         }
         match read(state, &folder, &name)? {
@@ -490,16 +511,8 @@ pub fn open_entries(state: &State) -> Result<Unfinished, Error> {
 /// # Errors
 /// What the system says.
 pub fn names_in(folder: &OwnedFd) -> Result<Vec<String>, Error> {
-    let io = |errno| Error::io("list a folder in", STATE_FOLDER, errno);
-    let mut names = Vec::new();
-    for entry in rustix::io::retry_on_intr(|| rustix::fs::Dir::read_from(folder)).map_err(io)? {
-        let entry = entry.map_err(io)?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name != "." && name != ".." {
-            names.push(name);
-        }
-    }
-    Ok(names)
+    let names = fs::names_in(folder).map_err(|errno| Error::io("list a folder in", STATE_FOLDER, errno))?;
+    Ok(names.into_iter().map(|name| name.to_string_lossy().into_owned()).collect())
 }
 
 /// Removes a file of the state, if it can be.

@@ -39,9 +39,17 @@ use crate::error::{Error, ErrorKind};
 /// # Errors
 /// A full disk, an error of the disk or a signal; nothing else.
 pub fn recover(engine: &mut Engine, state: &State) -> Result<(), Error> {
-    let open = journal::open_entries(state)?;
+    let mut open = journal::open_entries(state)?;
     for entry in &open.entries {
         settle(engine, state, entry)?;
+    }
+    for entry in &open.unpublished {
+        if has_begun(Ground { workspace: &engine.workspace, state }, entry)? {
+            entry.publish(state)?;
+            settle(engine, state, entry)?;
+        } else {
+            open.strays.push(entry.unpublished_name());
+        }
     }
     for name in &open.damaged {
         set_aside(engine, state, name, None)?;
@@ -60,7 +68,15 @@ pub fn recover(engine: &mut Engine, state: &State) -> Result<(), Error> {
 
 /// The name of the change whose entry has that name.
 fn id_of(name: &str) -> &str {
+    let name = name.strip_prefix('.').unwrap_or(name);
     name.strip_suffix(".json").unwrap_or(name)
+}
+
+/// Whether a change whose entry did not get its own name has begun all the same: then it had it, and a
+/// power failure took it.
+fn has_begun(ground: Ground<'_>, entry: &Entry) -> Result<bool, Error> {
+    let found = look(ground, &entry.steps)?;
+    Ok(found.forth != Some(0) && found.back != Some(0))
 }
 
 /// Completes one entry, else rolls it back, else puts it aside with a warning.
@@ -220,7 +236,7 @@ type Sides = (Option<Vec<u8>>, Option<Vec<u8>>);
 /// What follows a completed change: its number in the session, snapshot, history.
 fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Error> {
     let numbered = match entry.session.parse() {
-        Ok(id) => session::update(state, &id, |session| session.seq = session.seq.max(entry.seq)),
+        Ok(id) => session::update(state, &id, |session| session.note_change(entry.seq, entry.request)),
         Err(error) => Err(error),
     };
     match numbered {
@@ -233,6 +249,7 @@ fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Err
         )),
         Ok(warning) => engine.warn_if(warning),
     }
+    backup::spread(state, &entry.kept);
     let snapshot = snapshot_late(engine, state, entry);
     audit_late(engine, state, entry, snapshot);
     match entry.close(state) {
@@ -337,6 +354,7 @@ fn read(workspace: &Workspace, path: &WorkspacePath, version: &Version) -> Resul
 /// Puts an entry aside that is neither to be completed nor rolled back, with everything that waits for
 /// it, and says so: for a person to look at.
 fn set_aside(engine: &mut Engine, state: &State, name: &str, entry: Option<&Entry>) -> Result<(), Error> {
+    entry.into_iter().for_each(|entry| backup::spread(state, &entry.kept));
     let moved = move_aside(&engine.workspace, state, name, entry);
     let place = state.path_of(STUCK_FOLDER);
     let what = match entry {

@@ -3,6 +3,7 @@
 //! The caller holds lbx's exclusive lock on the workspace whenever it records. A [`Store`] is
 //! cheap to open and reads the repository's settings then, so open one for each call.
 
+mod ready;
 mod record;
 mod scan;
 mod store;
@@ -15,6 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
 
+use ready::{Made, Written};
 use record::{message, prepare};
 use store::branch::{Branch, LogLine, Moved};
 use store::chain::{Chain, Stamp};
@@ -24,8 +26,10 @@ use store::tree::Edit;
 use store::{objects, pack, repository, tree};
 
 pub use self::scan::{Bounds, Scan};
+pub use ready::{Published, Ready};
 pub use record::ahead::{Ahead, AllAhead, Before, LARGE_BYTES, Worker};
 pub use record::change::{Change, FileChange, FileState, FolderChange, LeftOut, Reason, Recorded};
+pub use record::rules::RULE_FILES;
 pub use scan::disk::AtHand;
 pub use store::chain::{BASELINE, EXTERNAL};
 pub use store::error::SnapshotError;
@@ -71,7 +75,9 @@ impl Store {
     /// # Errors
     /// Where neither can be opened, or `branch` cannot be a branch's name.
     pub fn open(place: &Place<'_>, branch: &str) -> Result<Self, SnapshotError> {
-        Self::of(repository::open(place)?, branch)
+        let mut opened = repository::open(place)?;
+        opened.repo.keep_read(READ_CACHE_BYTES);
+        Self::of(opened, branch)
     }
 
     /// Opens the snapshots of a workspace for reading: nothing is made where there are none.
@@ -147,6 +153,35 @@ impl Store {
 
     /// Tries once; `None` where the branch was moved by someone else meanwhile.
     fn attempt(&self, change: &Change<'_>) -> Result<Option<Recorded>, SnapshotError> {
+        let made = self.make(change)?;
+        let moved = self.publish(made.tip, made.newest, made.seconds, &made.packed)?;
+        Ok((moved == Moved::Yes).then_some(made.recorded))
+    }
+
+    /// Commits a change that is about to be made, as [`Self::record`] does; its objects and the branch's
+    /// new value are written aside, so that they can be synced together with the change itself.
+    ///
+    /// # Errors
+    /// As [`Self::record`].
+    pub fn prepare(self, change: &Change<'_>) -> Result<Ready, SnapshotError> {
+        let made = self.make(change)?;
+        let written = made.newest.map(|newest| self.write(newest, &made)).transpose()?;
+        Ok(Ready { store: self, tip: made.tip, written, recorded: made.recorded })
+    }
+
+    /// Writes the objects of commits aside, and `newest` as the branch's new value.
+    fn write(&self, newest: ObjectId, made: &Made) -> Result<Written, SnapshotError> {
+        if made.tip.is_none() {
+            self.branch.check_room(&self.repo)?;
+        }
+        let log = self.log_line(newest, made.seconds)?;
+        let objects = objects::write_aside(&self.repo, &made.packed)?;
+        let value = self.branch.write_value(&self.repo, newest)?;
+        Ok(Written { objects, value, log })
+    }
+
+    /// Makes the commits of a change, in memory.
+    fn make(&self, change: &Change<'_>) -> Result<Made, SnapshotError> {
         let tip = self.branch.tip(&self.repo)?;
         self.branch.check_free(&self.repo)?;
         self.branch.check_ours(&self.repo, tip)?;
@@ -177,8 +212,15 @@ impl Store {
             left_out: prepared.left_out,
             warnings,
         };
-        let moved = self.publish(tip, chain.newest(), stamp.seconds, &prepared.packed)?;
-        Ok((moved == Moved::Yes).then_some(recorded))
+        let (newest, seconds) = (chain.newest(), stamp.seconds);
+        Ok(Made { tip, newest, seconds, packed: prepared.packed, recorded })
+    }
+
+    /// What the branch's log says of the commit `newest`.
+    fn log_line(&self, newest: ObjectId, seconds: i64) -> Result<LogLine, SnapshotError> {
+        let commit = self.repo.find_commit(newest).doing(|| "the new commit cannot be read".into())?;
+        let summary = commit.message_raw().map(message::subject);
+        Ok(LogLine { subject: summary.unwrap_or_default(), seconds })
     }
 
     /// Commits what others changed on the paths of a change.
@@ -207,16 +249,19 @@ impl Store {
         if tip.is_none() {
             self.branch.check_room(&self.repo)?;
         }
-        let commit = self.repo.find_commit(newest).doing(|| "the new commit cannot be read".into())?;
-        let summary = commit.message_raw().map(message::subject);
-        let log = LogLine { subject: summary.unwrap_or_default(), seconds };
+        let log = self.log_line(newest, seconds)?;
         objects::store_all(&self.repo, packed)?;
         let moved = self.branch.advance(&self.repo, tip, newest, &log)?;
+        self.tidy();
+        Ok(moved)
+    }
+
+    /// Packs some objects of the private repository, where they are many.
+    fn tidy(&self) {
         if self.private {
             // The snapshot stands; what cannot be packed now is packed another time.
             let _ = pack::tidy(&self.repo, pack::Amount::Little);
         }
-        Ok(moved)
     }
 
     /// Packs all objects of the private repository; answers how many were loose. The developer's

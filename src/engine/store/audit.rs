@@ -18,7 +18,7 @@ use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::state::{State, unique_name};
+use super::state::{Lock, State, unique_name};
 use crate::engine::journal::names_in;
 use crate::engine::workspace::fs;
 use crate::error::Error;
@@ -170,8 +170,51 @@ pub enum Durable {
 /// # Errors
 /// `lock_timeout`, or the system's; then the log is as it was.
 pub fn append(state: &State, record: Record, durable: Durable) -> Result<(), Error> {
+    begin(state, record)?.end(state, durable)
+}
+
+/// A record that is written and is not in force before its end.
+#[derive(Debug)]
+pub struct Pending {
+    /// Keeps others away meanwhile.
+    _lock: Lock,
+    /// The log, to be synced.
+    pub file: File,
+    /// Its folder.
+    folder: OwnedFd,
+    /// How long the log was before.
+    length: u64,
+    /// What its head will say.
+    head: Head,
+}
+
+impl Pending {
+    /// Puts the record in force; where it is `durable`, once it is on disk.
+    ///
+    /// # Errors
+    /// What the system says; then the log is as it was.
+    pub fn end(self, state: &State, durable: Durable) -> Result<(), Error> {
+        let io = |source: std::io::Error| Error::io("write", state.shown(FOLDER), source);
+        if durable == Durable::Yes {
+            let folder = (self.length == 0).then_some(&self.folder);
+            if let Err(source) = sync(&self.file, folder) {
+                // Half a record would look like damage.
+                let _ = rustix::fs::ftruncate(&self.file, self.length);
+                return Err(io(source));
+            }
+        }
+        // Only now: it says what must be there.
+        self.head.write(&self.folder).map_err(io)
+    }
+}
+
+/// Writes a record at the end of the log.
+///
+/// # Errors
+/// As [`append`].
+pub fn begin(state: &State, record: Record) -> Result<Pending, Error> {
     let folder = state.folder(FOLDER)?;
-    let _lock = state.lock(folder.as_fd(), LOCK, "the audit log")?;
+    let lock = state.lock(folder.as_fd(), LOCK, "the audit log")?;
     let io = |source: std::io::Error| Error::io("write", state.shown(FOLDER), source);
     let head = Head::read(&folder);
     let mut file = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
@@ -201,17 +244,12 @@ pub fn append(state: &State, record: Record, durable: Durable) -> Result<(), Err
     let line = serde_json::to_string(&chained).map_err(|error| Error::internal(error.to_string()))?;
     let start = if end.is_cut { "\n" } else { "" };
     let length = file.metadata().map_err(io)?.len();
-    let mut written = file.write_all(format!("{start}{line}\n").as_bytes());
-    if durable == Durable::Yes {
-        let folder = (length == 0).then_some(&folder);
-        written = written.and_then(|()| sync(&file, folder));
-    }
-    if let Err(source) = written {
-        // Half a record would look like damage.
+    if let Err(source) = file.write_all(format!("{start}{line}\n").as_bytes()) {
         let _ = rustix::fs::ftruncate(&file, length);
         return Err(io(source));
     }
-    Head { version: HEAD_VERSION, records, hash: chained.hash }.write(&folder).map_err(io)
+    let head = Head { version: HEAD_VERSION, records, hash: chained.hash };
+    Ok(Pending { _lock: lock, file, folder, length, head })
 }
 
 /// Syncs the bytes of the log, and the folder of a new one.

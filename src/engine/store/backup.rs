@@ -1,7 +1,8 @@
 //! Every old version of a file, under the SHA-256 of its bytes.
 //!
 //! A backup is a copy of the very bytes that were hashed; a hard link would change under a late
-//! writer. It does not depend on git, so that ignored files are as safe as any.
+//! writer. It does not depend on git, so that ignored files are as safe as any. The old bytes of a small
+//! file are durable in the change's entry of the journal, and their backup is made from that.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -13,7 +14,8 @@ use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
 use super::state::{STATE_FOLDER, State, unique_name};
-use crate::engine::change::{FILE_BYTES_MAX, stage};
+use crate::engine::change::FILE_BYTES_MAX;
+use crate::engine::journal::kept::{self, Kept};
 use crate::engine::workspace::fs;
 use crate::error::Error;
 use crate::sha256::{Hasher, Sha256};
@@ -27,19 +29,18 @@ const HASHED_FIRST_BYTES: u64 = 16 << 20;
 /// Bytes looked at at a time.
 const PART_BYTES: usize = 64 << 10;
 
-/// A backup that is written but does not have its name yet.
+/// A backup that is written, and is to be synced before anything relies on it. Until then its hash
+/// tells whether it is whole.
 #[derive(Debug)]
 pub struct Pending {
     /// Its bytes, to be synced.
     pub file: File,
-    /// The folder it belongs in, which others share.
+    /// The folder it is in, which others share.
     pub folder: Arc<OwnedFd>,
-    /// The folder it is in so far.
-    staging: Arc<OwnedFd>,
-    /// Its name so far.
-    temporary: OsString,
-    /// Its name to be.
+    /// Its name there.
     name: OsString,
+    /// Whether it was not there before.
+    is_new: bool,
 }
 
 /// The folders that the backups of one change need, each opened once.
@@ -47,45 +48,43 @@ pub struct Pending {
 pub struct Folders<'s> {
     /// The state.
     state: &'s State,
-    /// Where backups wait: the next call clears away what a dead one left there.
-    staging: Arc<OwnedFd>,
-    /// Where they belong, by name.
+    /// Where backups are, by name.
     opened: BTreeMap<String, Arc<OwnedFd>>,
 }
 
 impl<'s> Folders<'s> {
     /// Those of `state`.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn new(state: &'s State) -> Result<Self, Error> {
-        Ok(Self { state, staging: Arc::new(state.folder(stage::FOLDER)?), opened: BTreeMap::new() })
+    #[must_use]
+    pub fn new(state: &'s State) -> Self {
+        Self { state, opened: BTreeMap::new() }
     }
 
-    /// Writes a backup of `bytes`; `None` where there is one already.
+    /// Writes a backup of `bytes`, unless there is one; either is to be synced: nobody knows whether the
+    /// one who wrote it lived to do so.
     ///
     /// # Errors
     /// What the system says; then nothing is left behind.
-    pub fn prepare(&mut self, sha256: Sha256, bytes: &[u8]) -> Result<Option<Pending>, Error> {
+    pub fn prepare(&mut self, sha256: Sha256, bytes: &[u8]) -> Result<Pending, Error> {
         let (folder, name) = place_of(sha256);
         let folder = self.open(folder)?;
         let name = OsString::from(name);
+        let io = |source: std::io::Error| Error::io("write a backup in", STATE_FOLDER, source);
         match open(folder.as_fd(), &name) {
             Ok(Some((file, stat))) if fs::size_of(&stat) == bytes.len() as u64 && holds(&file, bytes) => {
-                return Ok(None);
+                return Ok(Pending { file, folder, name, is_new: false });
             }
             // What is no file cannot be replaced by one.
             Ok(None) => set_aside(folder.as_fd(), &name),
-            _ => {}
+            Ok(Some(_)) => {
+                fs::unlink_at(&*folder, &name, AtFlags::empty()).map_err(|errno| io(errno.into()))?;
+            }
+            Err(_) => {}
         }
-        let staging = Arc::clone(&self.staging);
-        let temporary = OsString::from(unique_name("backup"));
-        let io = |source: std::io::Error| Error::io("write a backup in", STATE_FOLDER, source);
-        let file = fs::create_at(staging.as_fd(), &temporary, 0o600).map_err(|errno| io(errno.into()))?;
+        let file = fs::create_at(folder.as_fd(), &name, 0o600).map_err(|errno| io(errno.into()))?;
         let written = fs::write_all(&file, bytes);
-        let pending = Pending { file, folder, staging, temporary, name };
+        let pending = Pending { file, folder, name, is_new: true };
         match written {
-            Ok(()) => Ok(Some(pending)),
+            Ok(()) => Ok(pending),
             Err(source) => {
                 pending.discard();
                 Err(io(source))
@@ -105,19 +104,34 @@ impl<'s> Folders<'s> {
 }
 
 impl Pending {
-    /// Gives a synced backup its name.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn publish(&self) -> Result<(), Error> {
-        fs::rename_at(&*self.staging, &self.temporary, &*self.folder, &self.name)
-            .map_err(|errno| Error::io("write a backup in", STATE_FOLDER, errno))
-    }
-
     /// Removes one that is not needed after all.
     pub fn discard(&self) {
-        // Best effort: the next change removes what is left.
-        let _ = fs::unlink_at(&*self.staging, &self.temporary, AtFlags::empty());
+        if self.is_new {
+            // Best effort: its name tells what it is.
+            let _ = fs::unlink_at(&*self.folder, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+/// Makes backups of what an entry of the journal keeps. They need no sync: the entry has the bytes too.
+pub fn spread(state: &State, kept: &[Kept]) {
+    let mut folders = Folders::new(state);
+    for one in kept {
+        if let Some(bytes) = one.bytes() {
+            // Without it the bytes are found in the entry.
+            let _ = folders.prepare(one.sha256, &bytes);
+        }
+    }
+}
+
+/// The bytes with that SHA-256; `None` where neither a backup nor an entry of the journal has them.
+///
+/// # Errors
+/// What the system says.
+pub fn find(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
+    match find_backup(state, sha256)? {
+        Some(bytes) => Ok(Some(bytes)),
+        None => kept::kept_bytes(state, sha256),
     }
 }
 
@@ -125,7 +139,7 @@ impl Pending {
 ///
 /// # Errors
 /// What the system says.
-pub fn find(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
+fn find_backup(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
     let (folder, name) = place_of(sha256);
     let Some(folder) = state.find_folder(&folder)? else {
         return Ok(None);

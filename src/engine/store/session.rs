@@ -31,6 +31,8 @@ const VERSION: u32 = 1;
 const FILE_BYTES_MAX: u64 = 32 << 20;
 /// Paths that are remembered beyond a compaction.
 const COMPACTED_MAX: usize = 1000;
+/// Changes of which the request is remembered here.
+const RECENT_MAX: usize = 24;
 /// So many marks are put among the others one by one.
 const SET_ONE_BY_ONE: usize = 16;
 /// Where the state files are.
@@ -204,6 +206,9 @@ pub struct SessionState {
     /// What the session has seen, by path.
     #[serde(default)]
     marks: Vec<Mark>,
+    /// Its last changes, so that a repeated request is known without reading the journal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    recent: Vec<Made>,
     /// What it had seen before its context was compacted, by path.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     compacted: BTreeSet<WorkspacePath>,
@@ -216,6 +221,16 @@ pub struct SessionState {
     /// What a later version keeps here.
     #[serde(flatten)]
     other: Map<String, Value>,
+}
+
+/// A change that the session made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Made {
+    /// Its number.
+    seq: u64,
+    /// Digest of its request, where one was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    request: Option<Sha256>,
 }
 
 /// The end of a session.
@@ -233,6 +248,7 @@ impl Default for SessionState {
             version: VERSION,
             seq: 0,
             marks: Vec::new(),
+            recent: Vec::new(),
             compacted: BTreeSet::new(),
             after: None,
             ended: false,
@@ -292,6 +308,21 @@ impl SessionState {
             seen.blob = seen.blob.or_else(|| known.blob.clone());
         }
         self.set_mark(seen);
+    }
+
+    /// Notes a change, with the digest of its request.
+    pub fn note_change(&mut self, seq: u64, request: Option<Sha256>) {
+        self.seq = self.seq.max(seq);
+        self.recent.retain(|made| made.seq != seq);
+        self.recent.push(Made { seq, request });
+        let older = self.recent.len().saturating_sub(RECENT_MAX);
+        self.recent.drain(..older);
+    }
+
+    /// Whether the change `seq` is known to have come from another request.
+    #[must_use]
+    pub fn is_of_another_request(&self, seq: u64, request: Sha256) -> bool {
+        self.recent.iter().any(|made| made.seq == seq && made.request != Some(request))
     }
 
     /// Where an earlier session of this name ended, if there was one.

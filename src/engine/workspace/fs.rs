@@ -115,14 +115,40 @@ pub fn unlink_at(folder: impl AsFd, name: impl AsRef<OsStr>, flags: AtFlags) -> 
 pub fn names_in(folder: &OwnedFd) -> Result<Vec<std::ffi::OsString>, Errno> {
     use std::os::unix::ffi::OsStrExt;
     let mut names = Vec::new();
-    for entry in rustix::io::retry_on_intr(|| rustix::fs::Dir::read_from(folder))? {
-        let entry = entry?;
-        let name = OsStr::from_bytes(entry.file_name().to_bytes());
-        if name != "." && name != ".." {
-            names.push(name.to_owned());
+    each_name(folder, |name| {
+        if name != b"." && name != b".." {
+            names.push(OsStr::from_bytes(name).to_owned());
+        }
+    })?;
+    Ok(names)
+}
+
+/// Does something with each name in an opened folder.
+#[cfg(target_os = "linux")]
+fn each_name(folder: &OwnedFd, mut visit: impl FnMut(&[u8])) -> Result<(), Errno> {
+    /// Room for what the system tells at a time.
+    const ROOM_BYTES: usize = 16 << 10;
+    // Someone may have listed it before, and it stands at its end.
+    rustix::fs::seek(folder, rustix::fs::SeekFrom::Start(0))?;
+    let mut room: Vec<u8> = Vec::with_capacity(ROOM_BYTES);
+    let mut entries = rustix::fs::RawDir::new(folder, room.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        match entry {
+            Ok(entry) => visit(entry.file_name().to_bytes()),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
         }
     }
-    Ok(names)
+    Ok(())
+}
+
+/// Does something with each name in an opened folder.
+#[cfg(not(target_os = "linux"))]
+fn each_name(folder: &OwnedFd, mut visit: impl FnMut(&[u8])) -> Result<(), Errno> {
+    for entry in rustix::io::retry_on_intr(|| rustix::fs::Dir::read_from(folder))? {
+        visit(entry?.file_name().to_bytes());
+    }
+    Ok(())
 }
 
 /// The whole of `name` in `folder`, a regular file of at most `bytes_max` bytes; `None` where

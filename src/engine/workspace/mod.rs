@@ -9,6 +9,7 @@ pub mod protect;
 pub mod removal;
 pub mod resolve;
 pub mod rule_bounds;
+pub mod sync;
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -57,10 +58,12 @@ impl Workspace {
             None => nearest_root(current).unwrap_or(current).to_owned(),
         };
         let mut workspace = Self::open(&root)?;
-        workspace.base = std::fs::canonicalize(current)
-            .ok()
-            .and_then(|current| WorkspacePath::new(current.strip_prefix(&workspace.root).ok()?))
-            .unwrap_or_default();
+        if current != workspace.root {
+            workspace.base = std::fs::canonicalize(current)
+                .ok()
+                .and_then(|current| WorkspacePath::new(current.strip_prefix(&workspace.root).ok()?))
+                .unwrap_or_default();
+        }
         Ok(workspace)
     }
 

@@ -1,5 +1,6 @@
 //! The snapshot branch: finding it, making sure that it is free, moving it.
 
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -92,7 +93,8 @@ impl Branch {
 
     /// Refuses a branch that is checked out, here or in another worktree.
     pub fn check_free(&self, repo: &Repo) -> Result<(), SnapshotError> {
-        let mut is_head = self.is_head_of(repo.common()) || self.is_head_of(repo.own());
+        let is_linked = repo.common().path() != repo.own().path();
+        let mut is_head = self.is_head_of(repo.common()) || (is_linked && self.is_head_of(repo.own()));
         if let Ok(Some(worktrees)) = repo.common().folder("worktrees") {
             let names = worktrees.names().doing(|| "the linked worktrees cannot be listed".into())?;
             if names.len() > WORKTREES_MAX {
@@ -160,26 +162,64 @@ impl Branch {
         to: ObjectId,
         log: &LogLine,
     ) -> Result<Moved, SnapshotError> {
+        let value = self.write_value(repo, to)?;
+        let moved = value.file.sync_all().doing(|| self.cannot_move()).and_then(|()| {
+            let Some(folder) = self.move_to(repo, from, &value, log)? else { return Ok(Moved::Overtaken) };
+            folder.sync().doing(|| format!("cannot sync `{}`", folder.path().display()))?;
+            Ok(Moved::Yes)
+        });
+        value.discard(repo);
+        moved
+    }
+
+    /// Writes what is to be the branch's new value beside its place, to be synced.
+    pub fn write_value(&self, repo: &Repo, to: ObjectId) -> Result<NewValue, SnapshotError> {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        // Written aside first, so that the lock never exists without saying whose it is. What a
+        // killed call leaves under such a name, `git gc` clears away.
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tmp_lbx_ref_{}_{number}", std::process::id());
+        let folder = repo.objects_folder();
+        let _ = folder.remove(&name); // of a dead process that had this id
+        let content = format!("{to}\n");
+        let file = write_new(folder, &name, &content).doing(|| self.cannot_move())?;
+        Ok(NewValue { to, name, content, file })
+    }
+
+    /// Moves the branch from `from` to a value that is durable; answers the folder that is to be synced,
+    /// `None` where someone else had moved the branch in between.
+    pub fn move_to(
+        &self,
+        repo: &Repo,
+        from: Option<ObjectId>,
+        value: &NewValue,
+        log: &LogLine,
+    ) -> Result<Option<Held>, SnapshotError> {
         let path = self.loose();
         let parent = Path::new(&path).parent().unwrap_or(Path::new("refs/heads"));
         let doing =
             || format!("`{}` is not a folder of its own", repo.common().path().join(parent).display());
         let folder = repo.common().make_folder(parent).doing(doing)?;
-        let mut lock = self.lock(repo, &folder, to)?;
+        let mut lock = self.lock(repo, &folder, value)?;
         if self.tip(repo)? != from {
-            return Ok(Moved::Overtaken);
+            return Ok(None);
         }
         self.put(&lock)?;
         lock.held = false;
-        folder.sync().doing(|| format!("cannot sync `{}`", folder.path().display()))?;
-        self.append_log(repo, from, to, log);
-        Ok(Moved::Yes)
+        drop(lock);
+        self.append_log(repo, from, value.to, log);
+        Ok(Some(folder))
+    }
+
+    /// What is said where it cannot be moved.
+    fn cannot_move(&self) -> String {
+        format!("cannot move the snapshot branch `{}`", self.short_name())
     }
 
     /// Puts the locked value in place of the reference.
     fn put(&self, lock: &Lock<'_>) -> Result<(), SnapshotError> {
         let (folder, name) = (lock.folder, self.last_name());
-        let doing = || format!("cannot move the snapshot branch `{}`", self.short_name());
+        let doing = || self.cannot_move();
         match folder.rename(&lock.name, folder, name) {
             // An empty folder may stay where branches below this name were.
             Err(Errno::ISDIR) => {
@@ -190,41 +230,25 @@ impl Branch {
         }
     }
 
-    /// Takes the lock with `to` in it; waits a second for another holder.
-    fn lock<'f>(&self, repo: &Repo, folder: &'f Held, to: ObjectId) -> Result<Lock<'f>, SnapshotError> {
-        static COUNTER: AtomicU32 = AtomicU32::new(0);
+    /// Takes the lock with a value in it; waits a second for another holder.
+    fn lock<'f>(&self, repo: &Repo, folder: &'f Held, value: &NewValue) -> Result<Lock<'f>, SnapshotError> {
         let name = format!("{}.lock", self.last_name());
-        // Written aside first, so that the lock never exists without saying whose it is. What a
-        // killed call leaves under such a name, `git gc` clears away.
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let aside = Aside {
-            folder: repo.objects_folder(),
-            name: format!("tmp_lbx_ref_{}_{number}", std::process::id()),
-            content: format!("{to}\n"),
-        };
-        let taken = self.take(repo, &aside, folder, &name);
-        let _ = aside.folder.remove(&aside.name);
-        taken.map(|()| Lock { folder, name, held: true })
-    }
-
-    /// Makes `aside` the lock `name` in `folder`.
-    fn take(&self, repo: &Repo, aside: &Aside<'_>, folder: &Held, name: &str) -> Result<(), SnapshotError> {
-        let shown = folder.path().join(name).display().to_string();
+        let shown = folder.path().join(&name).display().to_string();
         let doing = || format!("cannot lock the snapshot branch by `{shown}`");
-        let _ = aside.folder.remove(&aside.name); // of a dead process that had this id
-        write_new(aside.folder, &aside.name, &aside.content).doing(doing)?;
+        let held = |name| Lock { folder, name, held: true };
         for _ in 0..LOCK_TRIES {
-            match aside.place(folder, name) {
+            match value.place(repo, folder, &name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => thread::sleep(LOCK_NAP),
-                other => return other.doing(doing),
+                other => return other.doing(doing).map(|()| held(name)),
             }
         }
-        if !is_ours(repo, folder, name) {
+        if !is_ours(repo, folder, &name) {
             return Err(self.refused(&format!("is locked by `{shown}`; if no git runs, delete that file")));
         }
         // The caller holds lbx's own lock, so the one that took this is dead.
-        folder.remove(name).doing(doing)?;
-        aside.place(folder, name).doing(doing)
+        folder.remove(&name).doing(doing)?;
+        value.place(repo, folder, &name).doing(doing)?;
+        Ok(held(name))
     }
 
     /// Writes the line that git would write to the branch's log; a convenience, so failure is silent.
@@ -320,35 +344,43 @@ fn is_ours(repo: &Repo, folder: &Held, name: &str) -> bool {
     commit.is_some_and(|commit| commit.message_raw().is_ok_and(|text| message::trailers(text).is_some()))
 }
 
-/// A lock that is written but not yet in place.
-struct Aside<'f> {
-    /// The folder that it is in.
-    folder: &'f Held,
-    /// Its name there.
+/// A value of the branch that is written but not yet in place.
+#[derive(Debug)]
+pub struct NewValue {
+    /// The value.
+    to: ObjectId,
+    /// The name of its file, in the folder of objects.
     name: String,
     /// What is in it.
     content: String,
+    /// The file, to be synced.
+    pub file: File,
 }
 
-impl Aside<'_> {
+impl NewValue {
     /// Renames it to `name` in `to` unless that exists.
-    fn place(&self, to: &Held, name: &str) -> io::Result<()> {
-        match self.folder.rename_new(&self.name, to, name) {
+    fn place(&self, repo: &Repo, to: &Held, name: &str) -> io::Result<()> {
+        match repo.objects_folder().rename_new(&self.name, to, name) {
             Ok(()) => Ok(()),
             // Not every file system knows such a rename, and `objects` may lie on another one.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::XDEV) => {
-                write_new(to, name, &self.content)
+                write_new(to, name, &self.content)?.sync_all()
             }
             Err(error) => Err(error.into()),
         }
     }
+
+    /// Removes it, unless it is in place.
+    pub fn discard(&self, repo: &Repo) {
+        let _ = repo.objects_folder().remove(&self.name);
+    }
 }
 
-/// Writes a file that must not exist yet, and syncs it.
-fn write_new(folder: &Held, name: &str, content: &str) -> io::Result<()> {
+/// Writes a file that must not exist yet.
+fn write_new(folder: &Held, name: &str, content: &str) -> io::Result<File> {
     let mut file = folder.create(name, 0o666)?;
     file.write_all(content.as_bytes())?;
-    file.sync_all()
+    Ok(file)
 }
 
 /// A worktree's name as part of a branch name.

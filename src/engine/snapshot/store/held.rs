@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
@@ -86,6 +86,15 @@ impl Held {
     /// # Errors
     /// What the system says; `ENOTDIR` or `ELOOP` where a link or a file is on the way.
     pub fn stat(&self, name: impl AsRef<Path>) -> Result<Option<Stat>, Errno> {
+        let mut parts = name.as_ref().components();
+        if let (Some(Component::Normal(only)), None) = (parts.next(), parts.next()) {
+            // Nothing is on the way to it.
+            return match fs::stat_at(self.as_fd(), only) {
+                Ok(stat) => Ok(Some(stat)),
+                Err(Errno::NOENT) => Ok(None),
+                Err(errno) => Err(errno),
+            };
+        }
         match fs::open_beneath(self.as_fd(), &beneath(name.as_ref())?, fs::LOOK) {
             Ok(fd) => rustix::fs::fstat(fd).map(Some),
             Err(Errno::NOENT) => Ok(None),
@@ -114,8 +123,8 @@ impl Held {
     /// # Errors
     /// What the system says; `EFBIG` beyond the bound, `EINVAL` for anything but a regular file.
     pub fn read(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-        let Some(file) = self.open_regular(name, bytes_max)? else { return Ok(None) };
-        fs::read_to_end(file, 0, bytes_max).map(Some)
+        let Some((file, size)) = self.opened(name.as_ref(), bytes_max)? else { return Ok(None) };
+        fs::read_to_end(file, size, bytes_max).map(Some)
     }
 
     /// Opens the regular file `name`, which has at most `bytes_max` bytes; `None` where there is none.
@@ -123,20 +132,38 @@ impl Held {
     /// # Errors
     /// As [`Self::read`].
     pub fn open_regular(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<File>> {
-        // An O_PATH descriptor first: a FIFO or a device is not even opened.
-        match self.stat(name.as_ref())? {
-            None => return Ok(None),
-            Some(stat) if !fs::is_regular(&stat) => return Err(Errno::INVAL.into()),
-            Some(_) => {}
+        Ok(self.opened(name.as_ref(), bytes_max)?.map(|(file, _)| file))
+    }
+
+    /// The same, with its size.
+    fn opened(&self, name: &Path, bytes_max: u64) -> io::Result<Option<(File, u64)>> {
+        // Looked at first: a FIFO or a device is not even opened.
+        match self.stat(name)? {
+            None => Ok(None),
+            Some(stat) if !fs::is_regular(&stat) => Err(Errno::INVAL.into()),
+            Some(_) => self.opened_regular(name, bytes_max),
         }
-        let file = match fs::open_beneath(self.as_fd(), &beneath(name.as_ref())?, fs::READ) {
+    }
+
+    /// All bytes of `name`, which was a regular file a moment ago, as [`Self::read`] gives them.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_regular(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some((file, size)) = self.opened_regular(name.as_ref(), bytes_max)? else { return Ok(None) };
+        fs::read_to_end(file, size, bytes_max).map(Some)
+    }
+
+    /// Opens what was a regular file a moment ago, and answers its size.
+    fn opened_regular(&self, name: &Path, bytes_max: u64) -> io::Result<Option<(File, u64)>> {
+        let file = match fs::open_beneath(self.as_fd(), &beneath(name)?, fs::READ) {
             Ok(fd) => File::from(fd),
             Err(Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(errno.into()),
         };
         let stat = rustix::fs::fstat(&file)?;
         match (fs::is_regular(&stat), fs::size_of(&stat) <= bytes_max) {
-            (true, true) => Ok(Some(file)),
+            (true, true) => Ok(Some((file, fs::size_of(&stat)))),
             (true, false) => Err(Errno::FBIG.into()),
             (false, _) => Err(Errno::INVAL.into()),
         }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,11 +18,12 @@ use super::error::{Doing as _, SnapshotError};
 use super::held::Held;
 use super::repo::Repo;
 use crate::engine::workspace::fs::write_all;
+use crate::engine::workspace::sync::{SYNC_EACH_MAX, sync_all};
 
-/// Most threads that write and sync at once; a disk gains little from more.
+/// Most threads that write at once.
 const THREADS_MAX: usize = 8;
-/// Up to so many objects are synced one by one; beyond, the whole file system is.
-const SYNC_EACH_MAX: usize = 64;
+/// Up to so many objects are written before a thread has begun.
+const ONE_THREAD_MAX: usize = 16;
 /// How often an object is tried again when its folder vanishes.
 const TRIES_MAX: usize = 10;
 
@@ -65,55 +67,120 @@ impl Packed {
 
 /// Stores every object that waits in the memory of `repo`, and those of `packed`; they are durable then.
 pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<(), SnapshotError> {
-    let folder = repo.objects_folder();
-    let memory = repo.objects.reset_object_memory().unwrap_or_default();
-    store(folder, &memory, packed, repo.loose_compression())
-        .doing(|| format!("cannot store objects in `{}`", folder.path().display()))
+    let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
+    let mut aside = write_aside(repo, packed)?;
+    aside.sync().doing(doing)?;
+    aside.put().doing(doing)?;
+    aside.sync_names().doing(doing)
 }
 
-/// Writes every object of `memory` and of `packed` loose below `folder`, and returns when all are durable.
+/// Writes every object that waits in the memory of `repo`, and those of `packed`, beside its place.
 ///
-/// Each gets a file of its own, written aside under a name that `git gc` clears away, synced
-/// and only then renamed, so that no power cut leaves an empty object. The waits for the disk
-/// overlap, since the files are spread over threads; many files are synced all at once. No folder is
-/// reached through a link.
-fn store(folder: &Held, memory: &Storage, packed: &[Packed], level: Compression) -> io::Result<()> {
+/// Each gets a file of its own under a name that `git gc` clears away; it is to be synced and only then
+/// renamed, so that no power cut leaves an empty object. No folder is reached through a link.
+pub fn write_aside(repo: &Repo, packed: &[Packed]) -> Result<Aside, SnapshotError> {
+    let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
+    let memory = repo.objects.reset_object_memory().unwrap_or_default();
+    let objects = repo.objects_folder().folder(".").doing(doing)?;
+    let objects = objects.ok_or_else(|| SnapshotError::new(doing()))?;
+    written(objects, &memory, packed, repo.loose_compression()).doing(doing)
+}
+
+/// Writes the objects of `memory` and of `packed` below `folder`.
+fn written(folder: Held, memory: &Storage, packed: &[Packed], level: Compression) -> io::Result<Aside> {
     let plain = memory.iter().map(|(id, (kind, bytes))| (id, Form::Plain(*kind, bytes.as_slice())));
     let packed = packed.iter().map(|object| (&object.id, Form::Packed(&object.bytes)));
     let objects: Vec<Object<'_>> = plain.chain(packed).collect();
     let writer = Writer {
-        folder,
+        folder: &folder,
         level,
-        sync_each: objects.len() <= SYNC_EACH_MAX || !crate::engine::workspace::fs::syncfs_tells_errors(),
+        keeps_files: objects.len() <= SYNC_EACH_MAX || !crate::engine::workspace::fs::syncfs_tells_errors(),
         folders: Mutex::default(),
         made_folder: AtomicBool::new(false),
     };
-    if writer.sync_each {
-        in_parallel(&objects, |object| writer.write(object).and_then(|written| written.put()))?;
-        return writer.sync_folders();
-    }
-    let written = Mutex::new(Vec::new());
-    in_parallel(&objects, |object| {
+    let all = Mutex::new(Vec::with_capacity(objects.len()));
+    let outcome = in_parallel(&objects, |object| {
         let one = writer.write(object)?;
-        written.lock().map_err(|_| io::Error::other("a thread that wrote objects ended early"))?.push(one);
+        all.lock().unwrap_or_else(PoisonError::into_inner).push(one);
         Ok(())
-    })?;
-    let written = written.into_inner().unwrap_or_default();
-    sync_all(folder)?;
-    written.iter().try_for_each(Aside::put)?;
-    sync_all(folder)
+    });
+    let keeps_files = writer.keeps_files;
+    let folders = writer.folders.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let made_folder = writer.made_folder.into_inner();
+    let waiting = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let aside = Aside { objects: folder, keeps_files, folders, made_folder, waiting };
+    outcome.map(|()| aside)
 }
 
-/// Syncs the whole file system that `folder` is on.
-#[cfg(target_os = "linux")]
-fn sync_all(folder: &Held) -> io::Result<()> {
-    Ok(rustix::fs::syncfs(folder)?)
+/// Objects that are written and have not their names yet. Dropped, they are removed.
+#[derive(Debug)]
+pub struct Aside {
+    /// The folder `objects`.
+    objects: Held,
+    /// Whether their files are open, to be synced one by one.
+    keeps_files: bool,
+    /// The folders they are in, by name.
+    folders: Folders,
+    /// Whether one of these was missing.
+    made_folder: bool,
+    /// They themselves.
+    waiting: Vec<Waiting>,
 }
 
-/// Syncs a folder; elsewhere each object is synced by itself.
-#[cfg(not(target_os = "linux"))]
-fn sync_all(folder: &Held) -> io::Result<()> {
-    Ok(folder.sync()?)
+impl Aside {
+    /// Their files, so that the disk begins with them; none where they are many.
+    pub fn files(&self) -> impl Iterator<Item = &File> {
+        self.waiting.iter().filter_map(|one| one.file.as_ref())
+    }
+
+    /// Makes their bytes durable.
+    pub fn sync(&self) -> io::Result<()> {
+        if self.keeps_files { sync_all(&self.files().collect::<Vec<_>>()) } else { self.sync_file_system() }
+    }
+
+    /// Gives them their names.
+    pub fn put(&mut self) -> io::Result<()> {
+        while let Some(one) = self.waiting.last() {
+            one.folder.rename(&one.name, &one.folder, &one.to)?;
+            self.waiting.pop();
+        }
+        Ok(())
+    }
+
+    /// Makes their names durable.
+    pub fn sync_names(&self) -> io::Result<()> {
+        if !self.keeps_files {
+            return self.sync_file_system();
+        }
+        sync_all(&self.folders.values().map(Arc::as_ref).collect::<Vec<_>>())?;
+        if self.made_folder { Ok(self.objects.sync()?) } else { Ok(()) }
+    }
+
+    /// Whether they are on the file system of a folder.
+    pub fn is_on_file_system_of(&self, folder: &Held) -> bool {
+        let device = |folder: &Held| rustix::fs::fstat(folder).map(|stat| stat.st_dev);
+        matches!((device(&self.objects), device(folder)), (Ok(one), Ok(other)) if one == other)
+    }
+
+    /// Syncs the whole file system that they are on.
+    #[cfg(target_os = "linux")]
+    fn sync_file_system(&self) -> io::Result<()> {
+        Ok(rustix::io::retry_on_intr(|| rustix::fs::syncfs(&self.objects))?)
+    }
+
+    /// Syncs the folder; elsewhere each object is synced by itself.
+    #[cfg(not(target_os = "linux"))]
+    fn sync_file_system(&self) -> io::Result<()> {
+        Ok(self.objects.sync()?)
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        for one in &self.waiting {
+            let _ = one.folder.remove(&one.name);
+        }
+    }
 }
 
 /// The folders of objects that were opened, by their names.
@@ -125,8 +192,8 @@ struct Writer<'a> {
     folder: &'a Held,
     /// How hard to compress.
     level: Compression,
-    /// Whether each file is synced when it is written.
-    sync_each: bool,
+    /// Whether each file stays open, to be synced.
+    keeps_files: bool,
     /// The fan-out folders that are open.
     folders: Mutex<Folders>,
     /// Whether one was missing.
@@ -134,29 +201,21 @@ struct Writer<'a> {
 }
 
 /// An object that is written but has not its name yet.
-struct Aside {
+#[derive(Debug)]
+struct Waiting {
     /// The folder that it is in.
     folder: Arc<Held>,
     /// Its name now.
     name: String,
     /// The name that it gets.
     to: String,
-}
-
-impl Aside {
-    /// Gives the object its name.
-    fn put(&self) -> io::Result<()> {
-        let renamed = self.folder.rename(&self.name, &self.folder, &self.to);
-        if renamed.is_err() {
-            let _ = self.folder.remove(&self.name);
-        }
-        Ok(renamed?)
-    }
+    /// Its file, where it is to be synced by itself.
+    file: Option<File>,
 }
 
 impl Writer<'_> {
     /// Writes one object aside.
-    fn write(&self, (id, form): &Object<'_>) -> io::Result<Aside> {
+    fn write(&self, (id, form): &Object<'_>) -> io::Result<Waiting> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let hex = id.to_hex().to_string();
@@ -171,11 +230,14 @@ impl Writer<'_> {
                 Err(Errno::NOENT) => continue, // gone again, before it was opened
                 folder => folder?,
             };
-            match self.write_file(&folder, &name, &packed) {
+            match write_file(&folder, &name, &packed) {
                 // A git that packs removes a folder that it finds empty.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => self.forget(fan_out),
                 Err(error) => return Err(error),
-                Ok(()) => return Ok(Aside { folder, name, to: rest.to_owned() }),
+                Ok(file) => {
+                    let file = self.keeps_files.then_some(file);
+                    return Ok(Waiting { folder, name, to: rest.to_owned(), file });
+                }
             }
         }
         Err(Errno::NOENT.into())
@@ -204,28 +266,24 @@ impl Writer<'_> {
     fn forget(&self, name: &str) {
         self.folders.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
+}
 
-    /// Writes a new file, and syncs it where each is.
-    fn write_file(&self, folder: &Held, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let _ = folder.remove(name); // of a dead process that had this id
-        let file = folder.create(name, 0o444)?;
-        let written = write_all(&file, bytes);
-        let synced = written.and_then(|()| if self.sync_each { file.sync_all() } else { Ok(()) });
-        if synced.is_err() {
+/// Writes a new file.
+fn write_file(folder: &Held, name: &str, bytes: &[u8]) -> io::Result<File> {
+    let file = match folder.create(name, 0o444) {
+        Err(Errno::EXIST) => {
+            // Of a dead process that had this id.
+            folder.remove(name)?;
+            folder.create(name, 0o444)?
+        }
+        created => created?,
+    };
+    match write_all(&file, bytes) {
+        Ok(()) => Ok(file),
+        Err(error) => {
             let _ = folder.remove(name);
+            Err(error)
         }
-        synced
-    }
-
-    /// Syncs every folder that has new names.
-    fn sync_folders(&self) -> io::Result<()> {
-        let folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
-        let folders: Vec<Arc<Held>> = folders.values().map(Arc::clone).collect();
-        in_parallel(&folders, |folder| Ok(folder.sync()?))?;
-        if self.made_folder.load(Ordering::Relaxed) {
-            self.folder.sync()?;
-        }
-        Ok(())
     }
 }
 
@@ -243,10 +301,13 @@ fn compressed(kind: Kind, bytes: &[u8], level: Compression) -> io::Result<Vec<u8
     Ok(packed.into_inner())
 }
 
-/// Runs `work` on every item, spread over a few threads; the first failure is the answer.
+/// Runs `work` on every item, many of them spread over a few threads; the first failure is the answer.
 fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> io::Result<()> + Sync) -> io::Result<()> {
-    let share = items.len().div_ceil(THREADS_MAX).max(1);
     let run = |part: &[T]| part.iter().try_for_each(&work);
+    if items.len() <= ONE_THREAD_MAX {
+        return run(items);
+    }
+    let share = items.len().div_ceil(THREADS_MAX).max(1);
     thread::scope(|scope| {
         let mut threads = Vec::new();
         let mut parts = items.chunks(share);

@@ -43,12 +43,15 @@ pub fn find(repo: &Repo, name: &FullNameRef) -> Result<Option<Target>, SnapshotE
     match folder.stat(text) {
         // A folder of that name has others below it.
         Ok(Some(stat)) if crate::engine::workspace::fs::is_folder(&stat) => return packed(repo, name),
+        Ok(Some(stat)) if !crate::engine::workspace::fs::is_regular(&stat) => {
+            return Err(SnapshotError::new(format!("{} is not a regular file of its size", shown())));
+        }
         Ok(Some(_)) => {}
         Ok(None) | Err(Errno::NOTDIR) => return packed(repo, name),
         Err(errno) => return Err(errno).doing(|| format!("{} is reached through a link", shown())),
     }
     let bytes = folder
-        .read(text, REF_BYTES_MAX)
+        .read_regular(text, REF_BYTES_MAX)
         .untold(|| format!("{} is not a regular file of its size", shown()))?;
     match bytes {
         None => packed(repo, name),
@@ -98,10 +101,10 @@ pub fn resolve(repo: &Repo, name: &FullNameRef) -> Result<Option<ObjectId>, Snap
 pub fn peeled(repo: &Repo, id: ObjectId) -> Result<ObjectId, SnapshotError> {
     let mut id = id;
     for _ in 0..TAGS_MAX {
-        if repo.header(id)?.kind() != gix::objs::Kind::Tag {
+        let tag = repo.find_object(id)?;
+        if tag.kind != gix::objs::Kind::Tag {
             return Ok(id);
         }
-        let tag = repo.find_object(id)?;
         id = gix::objs::TagRefIter::from_bytes(&tag.data, repo.object_hash())
             .target_id()
             .untold(|| format!("the tag {id} is damaged"))?;
