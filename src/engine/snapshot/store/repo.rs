@@ -1,5 +1,7 @@
 //! A repository that is open: gix's, with its folders held open and one door to its objects.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::ops::Deref;
 use std::path::Path;
 
@@ -15,6 +17,8 @@ use super::held::Held;
 /// Largest object that is unpacked, in bytes. A few kilobytes of zeros can say that they are many
 /// gigabytes.
 pub const OBJECT_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// Most objects of which it is remembered that their files were looked at.
+const CHECKED_MAX: usize = 10_000;
 
 /// A repository.
 ///
@@ -32,6 +36,8 @@ pub struct Repo {
     objects_folder: Held,
     /// The folders of objects that it borrows from others.
     borrowed: Vec<Held>,
+    /// Objects whose files were looked at: the same trees are read for each of many files.
+    checked: RefCell<HashSet<ObjectId>>,
 }
 
 impl Deref for Repo {
@@ -49,7 +55,7 @@ impl Repo {
         let objects_folder = common.folder("objects").doing(doing)?;
         let objects_folder = objects_folder.ok_or_else(|| SnapshotError::new(doing()))?;
         let borrowed = alternates::folders(&objects_folder)?;
-        Ok(Self { gix, own, common, objects_folder, borrowed })
+        Ok(Self { gix, own, common, objects_folder, borrowed, checked: RefCell::default() })
     }
 
     /// The same, keeping new objects in memory until they are stored.
@@ -124,6 +130,9 @@ impl Repo {
 
     /// Refuses an object whose file is none: opening a FIFO waits for ever.
     fn check_loose(&self, id: &gix::hash::oid) -> Result<(), SnapshotError> {
+        if self.checked.borrow().contains(id) {
+            return Ok(());
+        }
         let hex = id.to_hex().to_string();
         let Some((first, rest)) = hex.split_at_checked(2) else { return Ok(()) };
         let name = Path::new(first).join(rest);
@@ -133,6 +142,10 @@ impl Repo {
             if found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) != FileType::RegularFile) {
                 return Err(SnapshotError::new(format!("the object {id} is not a regular file")));
             }
+        }
+        let mut checked = self.checked.borrow_mut();
+        if checked.len() < CHECKED_MAX {
+            checked.insert(id.to_owned());
         }
         Ok(())
     }
