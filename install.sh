@@ -118,13 +118,15 @@ for candidate in "$target/$host/release/lbx" "$target/release/lbx"; do
 done
 [ -n "$binary" ] || fail "cargo built no lbx below $target"
 
-mkdir -p "$prefix/bin" "$prefix/share/man/man1" "$prefix/share/bash-completion/completions" \
+mkdir -p "$prefix/bin" "$prefix/share/man/man1" "$prefix/share/man/man5" "$prefix/share/man/man7" "$prefix/share/bash-completion/completions" \
     "$prefix/share/zsh/site-functions" "$prefix/share/fish/vendor_completions.d"
 # Beside the old binary and then renamed, so that a running lbx is not in the way.
 cp "$binary" "$prefix/bin/.lbx.new"
 chmod 755 "$prefix/bin/.lbx.new"
 mv -f "$prefix/bin/.lbx.new" "$prefix/bin/lbx"
-cp "$here"/man/*.1 "$prefix/share/man/man1/"
+for section in 1 5 7; do
+    cp "$here"/man/*."$section" "$prefix/share/man/man$section/"
+done
 cp "$here/completions/lbx.bash" "$prefix/share/bash-completion/completions/lbx"
 cp "$here/completions/_lbx" "$prefix/share/zsh/site-functions/_lbx"
 cp "$here/completions/lbx.fish" "$prefix/share/fish/vendor_completions.d/lbx.fish"

@@ -1,0 +1,427 @@
+//! The examples of the manual pages. Each is run as it stands, in a workspace of its own.
+
+use std::process::{Command, Output};
+
+use super::common::Workspace;
+
+/// An example.
+pub struct Example {
+    /// The page that it stands on.
+    pub page: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// Lines of a shell.
+    pub script: &'static str,
+    /// What its output holds.
+    wants: &'static str,
+}
+
+/// An example of a page.
+const fn on(page: &'static str, about: &'static str, script: &'static str, wants: &'static str) -> Example {
+    Example { page, about, script, wants }
+}
+
+/// The examples of a page.
+pub fn of(page: &str) -> impl Iterator<Item = &'static Example> {
+    EXAMPLES.iter().filter(move |example| example.page == page)
+}
+
+/// All of them.
+const EXAMPLES: &[Example] = &[
+    on(
+        "lbx",
+        "Read a file, change it, and take the change back:",
+        "lbx read src/main.rs\nlbx edit src/main.rs --old-string hello --new-string hi\nlbx undo",
+        "undone",
+    ),
+    on(
+        "lbx",
+        "See what the session has changed, as a patch:",
+        "lbx append notes.txt --content 'four\n'\nlbx diff --text",
+        "+four",
+    ),
+    on(
+        "lbx",
+        "The same call as JSON:",
+        "lbx read --json '{\"path\":\"notes.txt\",\"limit\":2}'",
+        "\"truncated\":true",
+    ),
+    on("read", "Lines 2 and 3:", "lbx read notes.txt --start-line 2 --end-line 3 --text", "two\nthree"),
+    on(
+        "read",
+        "The last line, from each of two files:",
+        "lbx read notes.txt README.md --offset -1",
+        "\"files\"",
+    ),
+    on("read", "The whole block round a line:", "lbx read src/main.rs --around-line 2 --text", "println"),
+    on(
+        "write",
+        "A new file, from stdin:",
+        "lbx write docs/new.md <<'EOT'\nAny \"text\", $with \\anything.\nEOT",
+        "\"created\":true",
+    ),
+    on(
+        "write",
+        "Only if the file does not exist:",
+        "lbx write docs/new.md --create-only --content 'new\n'",
+        "\"created\":true",
+    ),
+    on(
+        "write",
+        "What would change, as a diff:",
+        "lbx read notes.txt\nlbx write notes.txt --dry-run --text <<'EOT'\none\n2\nthree\nEOT",
+        "would",
+    ),
+    on(
+        "edit",
+        "One text for another:",
+        "lbx read src/main.rs\nlbx edit src/main.rs --old-string hello --new-string hi",
+        "\"count\":1",
+    ),
+    on(
+        "edit",
+        "Blocks on stdin need no quoting:",
+        "lbx read src/main.rs\nlbx edit src/main.rs <<'EOT'\n<<<<<<< SEARCH\n    println!(\"hello\");\n=======\n    println!(\"hello, world\");\n>>>>>>> REPLACE\nEOT",
+        "\"count\":1",
+    ),
+    on(
+        "edit",
+        "Every place, when there are two of them:",
+        "lbx read notes.txt\nlbx edit notes.txt --old-string e --new-string E --expected-replacements 3",
+        "\"count\":3",
+    ),
+    on(
+        "patch",
+        "Take the changes of the work tree back:",
+        "lbx read notes.txt\nlbx append notes.txt --content 'four\n'\ngit diff | lbx patch --reverse --text",
+        "notes.txt",
+    ),
+    on(
+        "patch",
+        "A diff from stdin, only tried:",
+        "lbx read notes.txt\nlbx patch --dry-run --text <<'EOT'\n--- a/notes.txt\n+++ b/notes.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\nEOT",
+        "would",
+    ),
+    on(
+        "patch",
+        "A file of one's own format:",
+        "lbx read notes.txt\nlbx patch <<'EOT'\n*** Begin Patch\n*** Update File: notes.txt\n@@\n one\n-two\n+2\n*** End Patch\nEOT",
+        "\"modify\"",
+    ),
+    on("append", "A line at the end:", "lbx append notes.txt --content 'four\n'", "\"lines_added\":1"),
+    on("append", "From a pipe:", "date | lbx append log.txt", "\"created\":true"),
+    on(
+        "append",
+        "With a reason, for whoever reviews it:",
+        "lbx append notes.txt --content 'four\n' --why 'Count on'\ngit log -1 --format=%b lbx-snapshots",
+        "Count on",
+    ),
+    on(
+        "prepend",
+        "A line before the first:",
+        "lbx prepend notes.txt --content 'zero\n'",
+        "\"lines_added\":1",
+    ),
+    on(
+        "prepend",
+        "A licence before a source:",
+        "printf '// SPDX-License-Identifier: MIT\n' | lbx prepend src/main.rs",
+        "\"lines_added\":1",
+    ),
+    on("prepend", "What would change:", "lbx prepend notes.txt --content 'zero\n' --dry-run --text", "would"),
+    on(
+        "insert",
+        "After line 1:",
+        "lbx read notes.txt\nlbx insert notes.txt 1 --content 'one and a half\n'",
+        "\"path\":\"notes.txt\"",
+    ),
+    on(
+        "insert",
+        "At the start:",
+        "lbx read notes.txt\nlbx insert notes.txt 0 --content 'zero\n'",
+        "\"path\":\"notes.txt\"",
+    ),
+    on(
+        "insert",
+        "Several lines from stdin:",
+        "lbx read notes.txt\nlbx insert notes.txt 3 <<'EOT'\nfour\nfive\nEOT",
+        "\"path\":\"notes.txt\"",
+    ),
+    on(
+        "section",
+        "Replace what a header holds:",
+        "lbx section README.md Install --content 'Run make install.\n'",
+        "\"path\":\"README.md\"",
+    ),
+    on(
+        "section",
+        "Name the header by its place:",
+        "lbx section README.md 'Demo > Usage' --content 'Run it twice.\n'",
+        "\"path\":\"README.md\"",
+    ),
+    on(
+        "section",
+        "From stdin, only tried:",
+        "lbx section README.md Usage --dry-run --text <<'EOT'\nRun it.\nEOT",
+        "",
+    ),
+    on("grep", "As rg does:", "lbx grep -n hello src --text", "println"),
+    on("grep", "Names of files only:", "lbx grep hello --output-mode files", "\"files\""),
+    on("grep", "A literal, with a line on each side:", "lbx grep -F 'println!(' -C 1", "\"before\""),
+    on("glob", "By name, at any depth:", "lbx glob '*.rs' --text", "src/main.rs"),
+    on("glob", "The newest first:", "lbx glob '**' --sort mtime --limit 2", "\"total\""),
+    on("glob", "Below a folder:", "lbx glob '*' src --text", "src/main.rs"),
+    on("ls", "A folder:", "lbx ls --text", "notes.txt"),
+    on("ls", "Everything below, with sizes:", "lbx ls --recursive --long --text", "src/main.rs"),
+    on("ls", "One level of a folder, as JSON:", "lbx ls src", "\"src/main.rs\""),
+    on("bash", "A command, and what it changed:", "lbx bash 'date > now.txt'", "now.txt"),
+    on(
+        "bash",
+        "The output alone, with the command's own status:",
+        "lbx bash --text --exit-status 'wc -l notes.txt'",
+        "3 notes.txt",
+    ),
+    on("bash", "What can confine a command here:", "lbx bash --backends --text", "namespaces"),
+    on(
+        "delete",
+        "To the trash, and back:",
+        "lbx delete notes.txt\nlbx restore notes.txt",
+        "\"path\":\"notes.txt\"",
+    ),
+    on("delete", "A folder with all it holds:", "lbx delete src --recursive", "\"trash_id\""),
+    on("delete", "What would go:", "lbx delete src --recursive --dry-run --text", "would"),
+    on(
+        "restore",
+        "The newest of that name:",
+        "lbx delete notes.txt\nlbx restore notes.txt",
+        "\"path\":\"notes.txt\"",
+    ),
+    on(
+        "restore",
+        "Under another name:",
+        "lbx delete notes.txt\nlbx restore notes.txt --to old.txt",
+        "\"path\":\"old.txt\"",
+    ),
+    on(
+        "restore",
+        "What would come back:",
+        "lbx delete notes.txt\nlbx restore notes.txt --dry-run --text",
+        "would",
+    ),
+    on("move", "A file:", "lbx move notes.txt docs/notes.txt", "\"to\":\"docs/notes.txt\""),
+    on("move", "A folder:", "lbx move src source", "\"to\":\"source\""),
+    on("move", "What would happen:", "lbx move src source --dry-run --text", "would"),
+    on(
+        "undo",
+        "The last change of the session:",
+        "lbx append notes.txt --content 'four\n'\nlbx undo",
+        "\"seq\":1",
+    ),
+    on(
+        "undo",
+        "The last two:",
+        "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx undo --steps 2",
+        "\"seq\":2",
+    ),
+    on(
+        "undo",
+        "The last that concerns a file, only tried:",
+        "lbx append notes.txt --content 'four\n'\nlbx undo notes.txt --dry-run --text",
+        "would",
+    ),
+    on(
+        "redo",
+        "What was taken back:",
+        "lbx append notes.txt --content 'four\n'\nlbx undo\nlbx redo",
+        "\"redone\"",
+    ),
+    on(
+        "redo",
+        "Two steps:",
+        "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx undo --steps 2\nlbx redo --steps 2",
+        "\"redone\"",
+    ),
+    on(
+        "redo",
+        "What would be done again:",
+        "lbx append notes.txt --content 'four\n'\nlbx undo\nlbx redo --dry-run --text",
+        "would",
+    ),
+    on(
+        "log",
+        "What was done, the newest first:",
+        "lbx append notes.txt --content 'four\n'\nlbx log --text",
+        "append: notes.txt",
+    ),
+    on("log", "Of one file:", "lbx append notes.txt --content 'four\n'\nlbx log notes.txt", "\"snapshots\""),
+    on(
+        "log",
+        "With plain git:",
+        "lbx append notes.txt --content 'four\n'\ngit log --oneline --stat lbx-snapshots --not HEAD",
+        "append: notes.txt",
+    ),
+    on(
+        "diff",
+        "What the session changed:",
+        "lbx append notes.txt --content 'four\n'\nlbx diff --text",
+        "+four",
+    ),
+    on(
+        "diff",
+        "Of one file, since HEAD:",
+        "lbx append notes.txt --content 'four\n'\nlbx diff --from HEAD notes.txt --text",
+        "+four",
+    ),
+    on(
+        "diff",
+        "A patch that git takes, binary files too:",
+        "lbx append notes.txt --content 'four\n'\nlbx diff --text --binary --max-bytes 0 --from HEAD | git apply --stat",
+        "notes.txt",
+    ),
+    on("snapshot", "Whatever changed otherwise:", "date > now.txt\nlbx snapshot", "\"ok\":true"),
+    on(
+        "snapshot",
+        "With a message:",
+        "date > now.txt\nlbx snapshot 'Before the refactoring'\ngit log -1 --format=%s lbx-snapshots",
+        "Before the refactoring",
+    ),
+    on("snapshot", "Nothing, where nothing changed:", "lbx snapshot", "\"ok\":true"),
+    on(
+        "audit",
+        "Every change and refusal:",
+        "lbx append notes.txt --content 'four\n'\nlbx audit",
+        "\"outcome\":\"ok\"",
+    ),
+    on(
+        "audit",
+        "Of one file:",
+        "lbx append notes.txt --content 'four\n'\nlbx audit notes.txt --limit 5",
+        "\"total\":1",
+    ),
+    on(
+        "audit",
+        "Whether nobody altered the log:",
+        "lbx append notes.txt --content 'four\n'\nlbx audit --verify --limit 1",
+        "\"verified\":true",
+    ),
+    on("session", "What was read and changed:", "lbx read notes.txt\nlbx session", "notes.txt"),
+    on("session", "In words, to go on from:", "lbx read notes.txt\nlbx session brief --text", "notes.txt"),
+    on(
+        "session",
+        "After the context was compacted:",
+        "lbx read notes.txt\nlbx session compact",
+        "\"ok\":true",
+    ),
+    on("trash", "What there is:", "lbx delete notes.txt\nlbx trash --text", "notes.txt"),
+    on("trash", "As JSON, with ids to restore by:", "lbx delete notes.txt\nlbx trash list", "\"trash_id\""),
+    on("trash", "For good, and all of it:", "lbx delete notes.txt\nlbx trash purge", "\"ok\":true"),
+    on("gc", "How much would go:", "lbx gc --dry-run --text", "would"),
+    on("gc", "What is older than a week:", "lbx gc --keep-days 7", "\"freed_bytes\""),
+    on("gc", "The oldest beyond 100 MB:", "lbx gc --keep-bytes 100000000", "\"kept\""),
+    on("stats", "All calls:", "lbx append notes.txt --content 'four\n'\nlbx stats --text", "append: 1 call"),
+    on("stats", "Those of one session:", "lbx stats --session alice", "\"calls\":0"),
+    on("stats", "The refusals, as JSON:", "lbx stats", "\"refusals\""),
+    on("doctor", "All checks:", "lbx doctor --text", "workspace"),
+    on("doctor", "Fail where there is a problem:", "lbx doctor --exit-status", "\"healthy\":true"),
+    on("doctor", "Repair what can lose nothing:", "lbx doctor --fix", "\"findings\""),
+    on("config", "Every value and where it came from:", "lbx config --text", "gate ="),
+    on("config", "One table, explained:", "lbx config limits --explain --text", "limits.read"),
+    on(
+        "config",
+        "A policy file to begin with:",
+        "lbx config --example --text > policy.toml\nwc -l policy.toml",
+        "policy.toml",
+    ),
+    on(
+        "apply_patch",
+        "As Codex models call it:",
+        "apply_patch <<'EOT'\n*** Begin Patch\n*** Add File: docs/new.md\n+A line.\n*** End Patch\nEOT",
+        "docs/new.md",
+    ),
+    on(
+        "apply_patch",
+        "As an argument:",
+        "lbx read notes.txt\napply_patch '*** Begin Patch\n*** Delete File: notes.txt\n*** End Patch'",
+        "notes.txt",
+    ),
+    on(
+        "apply_patch",
+        "As any tool, with a JSON answer:",
+        "lbx apply_patch --json '{\"patch\":\"*** Begin Patch\\n*** Add File: a.md\\n+A line.\\n*** End Patch\\n\"}'",
+        "a.md",
+    ),
+    on("schema", "A tool's request and answer:", "lbx schema read", "\"max_bytes\""),
+    on("schema", "Other names of fields that are accepted:", "lbx schema edit --aliases", "\"old_str\""),
+    on("schema", "All tools, for a harness:", "lbx schema > schema.json\nwc -c schema.json", "schema.json"),
+    on(
+        "batch",
+        "Two calls in one process:",
+        "lbx batch <<'EOT'\n{\"tool\":\"read\",\"request\":{\"path\":\"notes.txt\"},\"id\":1}\n{\"tool\":\"glob\",\"request\":{\"pattern\":\"*.md\"},\"id\":2}\nEOT",
+        "\"id\":2",
+    ),
+    on(
+        "batch",
+        "A file that was read is changed:",
+        "printf '%s\n' '{\"tool\":\"read\",\"request\":{\"path\":\"notes.txt\"}}' '{\"tool\":\"edit\",\"request\":{\"path\":\"notes.txt\",\"old_string\":\"two\",\"new_string\":\"2\"}}' | lbx batch",
+        "\"count\":1",
+    ),
+    on(
+        "batch",
+        "Other programs make the requests:",
+        "git ls-files '*.md' | sed 's/.*/{\"tool\":\"read\",\"request\":{\"path\":\"&\"}}/' | lbx batch",
+        "README.md",
+    ),
+    on(
+        "mcp",
+        "What a client asks first:",
+        "printf '%s\n' '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}' | lbx mcp",
+        "\"id\":1",
+    ),
+    on("mcp", "For clients that show a model the text only:", "lbx mcp --results text < /dev/null", ""),
+    on("mcp", "With the tools that Claude models know:", "lbx mcp --dialect claude < /dev/null", ""),
+];
+
+/// Runs an example.
+fn run(example: &Example) -> Output {
+    let ws = Workspace::with(&[
+        ("notes.txt", "one\ntwo\nthree\n"),
+        ("src/main.rs", "fn main() {\n    println!(\"hello\");\n}\n"),
+        ("README.md", "# Demo\n\n## Install\n\nRun make.\n\n## Usage\n\nRun it.\n"),
+    ]);
+    let names = ws.path("../names");
+    std::fs::create_dir_all(&names).unwrap();
+    for name in ["lbx", "apply_patch"] {
+        let _ = std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lbx"), names.join(name));
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    Command::new("sh")
+        .args(["-ec", example.script])
+        .current_dir(ws.path("."))
+        .env_clear()
+        .env("PATH", format!("{}:{path}", names.display()))
+        .env("HOME", ws.path("../home"))
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn every_example_of_a_page_does_what_it_says() {
+    let mut faults = Vec::new();
+    for example in EXAMPLES {
+        let output = run(example);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.status.success() || !said.contains(example.wants) {
+            let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+            faults.push(format!("{}: {}\n{said}{complaint}", example.page, example.script));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+}
+
+#[test]
+fn every_page_of_a_tool_has_three_examples() {
+    let tree = lbx::cli::commands::tree();
+    for tool in tree.get_subcommands().map(clap::Command::get_name).chain(["lbx"]) {
+        assert!(of(tool).count() >= 3, "{tool}: fewer than three examples");
+    }
+}

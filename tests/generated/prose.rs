@@ -1,0 +1,305 @@
+//! What the manual pages say beside what the types say.
+//!
+//! Paragraphs are parted by blank lines; one whose every line is indented by four blanks stands as it is.
+
+/// A section: its title and its text.
+pub type Section = (&'static str, &'static str);
+
+/// Environment variables, as a page shows them.
+pub const ENVIRONMENT: &[(&str, &str)] = &[
+    ("LBX_WORKSPACE", "The workspace root, as --workspace."),
+    (
+        "LBX_SESSION",
+        "The session, as --session. Where it is unset, CLAUDE_CODE_SESSION_ID and CODEX_THREAD_ID are looked at.",
+    ),
+    ("LBX_SANDBOX", "A named workspace, as --sandbox."),
+    ("LBX_OUTPUT", "With the value text, as --text."),
+    (
+        "LBX_STATE_ID",
+        "The id of the state, 32 hexadecimal digits: where several machines or containers share a workspace and its history.",
+    ),
+];
+
+/// Files that lbx keeps, as a page shows them.
+pub const FILES: &[(&str, &str)] = &[
+    (".lbx/", "What lbx keeps at the workspace root; git ignores it."),
+    (
+        ".lbx/ID/",
+        "State of one account. It holds the sessions, the journal, the audit log, backups of every replaced file, and the trash.",
+    ),
+    (".lbx/config.toml", "Policy of the workspace, which may be committed."),
+    (
+        "$XDG_STATE_HOME/lbx/id",
+        "The account's id, which names its state in every workspace; ~/.local/state/lbx/id by default. lbx config shows which one is used.",
+    ),
+    (
+        "refs/heads/lbx-snapshots",
+        "The branch with one commit for every change; git log lbx-snapshots shows it. In a linked worktree it is lbx-snapshots-NAME.",
+    ),
+];
+
+/// The further sections of a tool's page.
+pub fn sections_of(tool: &str) -> &'static [Section] {
+    match tool {
+        "edit" => EDIT,
+        "patch" | "apply_patch" => PATCH,
+        "bash" => BASH,
+        "session" => SESSION,
+        "batch" => BATCH,
+        "config" => CONFIG,
+        _ => &[],
+    }
+}
+
+/// How an edit finds its place.
+const EDIT: &[Section] = &[
+    (
+        "WHAT MATCHES",
+        "
+old_string must stand exactly once in the file, byte for byte, line endings aside. The new text takes the
+endings of the lines that it replaces, and no other byte changes, in any encoding.
+
+Where old_string stands more often, occurrence, start_line and end_line name one place; replace_all and
+expected_replacements name all of them. Lines can also be replaced by number, with the range_sha256 that read
+answers for them. In edits, line numbers are those before the call.
+
+With match flexible, or match = \"flexible\" in the policy, a text that stands nowhere exactly is looked for by
+these tiers, in this order. The first tier that finds it decides, and it must find it once. The match field of
+the answer names the tier:
+
+    trailing_whitespace  blanks at the ends of lines may differ
+    indentation          all lines may be shifted alike, tabs or spaces;
+                         the new text is indented as the file is
+    typographic          quotes, dashes and spaces may differ; the file's
+                         own stay in all that the edit keeps
+    line_numbers         the prefixes of a numbered listing are ignored
+    escapes              \\n, \\t and \\\" may be sent as letters
+    blank_lines          blank lines, and the first or last line break,
+                         may differ
+
+There is no similarity scoring. A no_match shows the nearest lines and says which tier would have found the text.
+",
+    ),
+    (
+        "SKETCHES",
+        "
+A sketch is the new text with marker lines for what stays, in any comment syntax:
+
+    # ... existing code ...
+        def total(self, items):
+            return sum(item.price for item in items)
+    
+    # ... existing code ...
+
+What lies between two markers is placed by its unchanged lines, and replaces all from the first to the last of
+them. Give each part an unchanged line at its start and at its end. A part that could mean two things is refused.
+
+Without sketch, write and edit refuse new text that holds such a marker; allow_omission lets it through.
+",
+    ),
+];
+
+/// What a patch may look like, and where a hunk goes.
+const PATCH: &[Section] = &[
+    (
+        "FORMATS",
+        "
+patch takes what models and tools write: unified diffs, plain ones or git's (renames, copies, modes, symlinks,
+binary files), the envelope *** Begin Patch of Codex, and blocks of <<<<<<< SEARCH, alone, in a Markdown fence
+or after prose. The commits of git format-patch are taken one after the other. All files change, or none.
+",
+    ),
+    (
+        "WHERE A HUNK GOES",
+        "
+A hunk goes where its lines stand at the stated line, else where they stand alone in the file. Only then come
+weaker tiers, each again only in a single place, and named in the answer: trailing_space, space (at both ends of
+a line) and typography (quotes, dashes, blanks). fuzz ignores outer context when it is asked to; strict turns
+all of these off. Two equal places are a patch_conflict that names both.
+",
+    ),
+    (
+        "DIFFERENCES FROM GIT AND CODEX",
+        "
+A later file fails: lbx and git change nothing; Codex leaves the files before it changed.
+
+Two equal places without a line number: lbx refuses and names both; Codex takes the first.
+
+A new file, or a move, onto a file that exists: lbx and git refuse (lbx accepts equal bytes); Codex overwrites.
+
+A path outside the workspace, or a symlink that leads out: lbx refuses; Codex writes.
+
+The patch stands already: lbx answers already_applied; git refuses; Codex refuses, or applies it twice.
+
+The file to delete is gone: lbx answers not_found, or already_applied where this session deleted it.
+
+One diff makes a file and deletes it: with lbx it is gone; git leaves it.
+
+The reversal of the deletion of an executable or a symlink: lbx brings it back as what it was; git makes a plain file.
+
+CRLF in the file and LF in the patch: new lines get the endings of the lines that they replace; git refuses.
+
+A folder left empty: it goes after a diff, as with git, and stays after an envelope, as with Codex.
+
+Under the name apply_patch, old lines that stand exactly and in one place are proof enough for the gate.
+",
+    ),
+];
+
+/// What a command can reach.
+const BASH: &[Section] = &[(
+    "CONFINEMENT",
+    "
+A command can write in the workspace, but not in .git (nested ones, the worktree's own and one that does not
+exist yet included) or .lbx. The rest of the disk is read-only, /tmp is empty, the known places of secrets (~/.ssh,
+~/.aws, ...) are hidden, no variable of the caller that may hold a secret is passed on, other processes are out of
+reach, and there is no network. lbx bash --backends lists what can confine a command here. Where nothing can, the
+command is refused.
+
+The settings bash.* in the user's own policy allow more; see lbx-policy(5). A file in the workspace cannot.
+
+Servers listen on sockets elsewhere too: a command can connect to a socket file outside /run and /tmp that its user
+may write.
+",
+)];
+
+/// How a harness calls it after it has compacted a context.
+const SESSION: &[Section] = &[(
+    "AFTER A CONTEXT WAS COMPACTED",
+    "
+compact lets all that was read count as unread, since it is no longer in the model's context; brief tells in words
+what the session has read and changed, to go on from. A harness with hooks can call both by itself. For Claude Code,
+in .claude/settings.json:
+
+    {\"hooks\": {\"SessionStart\": [{\"matcher\": \"compact\", \"hooks\": [
+      {\"type\": \"command\", \"command\": \"lbx session compact >/dev/null; lbx session brief -t\"}]}]}}
+
+Codex takes the same as .codex/hooks.json; Gemini CLI in .gemini/settings.json, with the matcher compress. The
+session is the harness's own, as in its shell. For lbx mcp, name the same --session here and there.
+",
+)];
+
+/// The form of a line.
+const BATCH: &[Section] = &[(
+    "LINES",
+    "
+Each line of stdin is one call:
+
+    {\"tool\": \"read\", \"request\": {\"path\": \"src/main.rs\"}, \"id\": 1}
+
+Each is answered by one line with the same id, in order; a line that cannot be read is answered too. The exit status
+is 0, or that of the first call that failed.
+",
+)];
+
+/// Where the rest is.
+const CONFIG: &[Section] =
+    &[("SETTINGS", "\nlbx-policy(5) describes the files, their order, and every setting.\n")];
+
+/// Requests and answers.
+pub const JSON: &[Section] = &[
+    (
+        "REQUESTS",
+        "
+Every tool takes one request. It can be given as flags, as JSON after --json (the text itself, - for stdin, or
+@FILE), or, for a tool with a required field and where no argument is given, as JSON on stdin. These are the same:
+
+    lbx read src/main.rs --offset 40 --limit 20
+    lbx read --json '{\"path\":\"src/main.rs\",\"offset\":40,\"limit\":20}'
+    echo '{\"path\":\"src/main.rs\",\"offset\":40,\"limit\":20}' | lbx read
+
+lbx schema TOOL prints the JSON Schema of a tool's request and answer. Spellings that models are trained on
+(file_path, old_str, newText, ...) are accepted; lbx schema --aliases lists them. A field that does not exist, a
+wrong type or a duplicate is invalid_request.
+
+Over JSON and MCP the fields workspace, session, sandbox and require_snapshot stand beside the tool's own.
+",
+    ),
+    (
+        "ANSWERS",
+        "
+A call answers with exactly one JSON object on stdout:
+
+    {\"ok\":true,\"tool\":\"edit\",\"data\":{...},\"warnings\":[\"...\"],\"snapshot\":\"ID\"}
+    {\"ok\":false,\"tool\":\"edit\",\"error\":{\"kind\":\"stale_file\",\"message\":\"...\",
+     \"path\":\"...\",\"suggested_action\":\"...\",\"details\":{...}}}
+
+ok: false means that nothing was changed; where a step after the change failed, error.applied is true. warnings and
+snapshot are absent where there are none. The fields of data are on the page of each tool. With --text the payload
+alone goes to stdout, and everything else to stderr.
+",
+    ),
+    (
+        "PATHS AND NUMBERS",
+        "
+A relative path counts from the current folder where that lies inside the workspace, else from the root, and over MCP
+always from the root. offset counts from 0; line numbers and columns count from 1; columns count bytes. mode is octal
+text. Paths are ordered by component.
+",
+    ),
+    (
+        "BOUNDS",
+        "
+The payload of an answer has at most max_bytes bytes, 24,576 unless the request or the policy says otherwise. A longer
+one ends at a whole line, match or entry, says truncated, and names where to go on (next_offset, next_column). What was
+cut away does not count as read. limit: 0 lifts a limit.
+",
+    ),
+    (
+        "PROOF",
+        "
+A change to a file needs proof that its caller has seen the bytes that it changes: a read in the same session, or
+expected_sha256. A file that was not read is not_read. One that somebody else has changed since is stale_file, with
+the diff; rebase: true lets edit go on where that change lies elsewhere. New files need no proof; neither do append
+and prepend, which overwrite nothing.
+",
+    ),
+];
+
+/// The policy's files.
+pub const POLICY: &[Section] = &[
+    (
+        "DESCRIPTION",
+        "
+The policy settles what holds for every call: what needs proof, what is protected, bounds, snapshots, and what commands
+may do. lbx config shows every value and where it came from; lbx config --example prints a policy file with all of
+them, explained.
+",
+    ),
+    (
+        "SOURCES",
+        "
+From the weakest to the strongest:
+
+    the default
+    lbx/config.toml in $XDG_CONFIG_HOME, else ~/.config   (the user's file)
+    .lbx/config.toml in the workspace                      (may be committed)
+    LBX_GATE, LBX_LIMITS_READ, LBX_SNAPSHOT_BRANCH, ...    (upper case, _ for a dot)
+    --set KEY=VALUE
+
+A workspace's file may come with a clone. It sets gate, patch_gate, match and limits freely, within bounds;
+everything else it can only make stricter. Where the user's value is stricter, that stays.
+
+pinned = [\"gate\", \"protect\"] in the user's file: no workspace, variable or flag loosens these.
+
+The lists of protect of all sources are combined. That of an outer workspace holds in a workspace inside it too, if this
+account, root or the owner of the inner root owns its file.
+
+No tool writes a policy file, and no request has a field that loosens the policy. A fault in a file (an unknown key, a
+value out of range, something else in its place) is invalid_request with file, line and column, from every tool.
+",
+    ),
+    (
+        "EXAMPLE",
+        "
+Nothing is protected by default but .git and .lbx. Where an agent must not leave what other programs run at their next
+start, this is a beginning:
+
+    protect = [
+      \".mcp.json\", \".claude/\", \".codex/\", \".cursor/\", \".gemini/\", \".vscode/\",
+      \".idea/\", \".envrc\", \".gitmodules\", \".gitconfig\", \".bashrc\", \".profile\",
+      \".bash_profile\", \".zshrc\", \".zprofile\", \".ripgreprc\",
+    ]
+",
+    ),
+];
