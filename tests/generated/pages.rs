@@ -114,7 +114,7 @@ fn policy_page() -> Vec<u8> {
         page.prose(text);
     }
     page.section("SETTINGS");
-    for setting in &SETTINGS {
+    for setting in SETTINGS {
         let workspace = match setting.workspace {
             ByWorkspace::Freely => "The workspace's file sets it freely.".to_owned(),
             ByWorkspace::UpTo(most) => format!("The workspace's file sets it up to {most}."),
