@@ -480,13 +480,13 @@ fn snapshot_files<'a>(files: &'a [Planned], entry: &Entry, state: &WorkspacePath
     let modes: BTreeMap<&WorkspacePath, u32> =
         entry.files.iter().filter_map(|file| Some((&file.path, file.after.as_ref()?.mode))).collect();
     let mode = |file: &Planned| modes.get(file.seen.current.place.path()).copied();
-    let is_own = |file: &&Planned| !file.seen.current.place.path().is_within(state);
+    let is_of_workspace = |file: &&Planned| !file.seen.current.place.path().is_within(state);
     let sides = |file: &'a Planned| record::File {
         path: file.seen.current.place.path(),
         before: file.seen.current.mode().map(|mode| (mode, &**file.seen.current.bytes)),
         after: file.after.as_ref().zip(mode(file)).map(|(after, mode)| (mode, &**after.bytes)),
     };
-    files.iter().filter(is_own).map(sides).collect()
+    files.iter().filter(is_of_workspace).map(sides).collect()
 }
 
 /// Notes with the marks which blobs their bytes are, where these were worked out.

@@ -10,7 +10,7 @@ use crate::engine::journal::MoveEntry;
 use crate::engine::store::session::{Lines, Mark, SessionState};
 use crate::engine::workspace::fs::is_symlink_mode;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::protect::protected_component;
+use crate::engine::workspace::protect::is_state;
 use crate::sha256::Sha256;
 use crate::text::content::{Start, View};
 use crate::text::lines;
@@ -40,7 +40,7 @@ fn after_changes(files: &[Planned], session: &SessionState) -> Marks {
             None => forgotten.push(path.clone()),
             // What a path shows that leads through a symlink is another file's.
             Some(after) if after.mode.is_some_and(is_symlink_mode) => forgotten.push(path.clone()),
-            Some(_) if protected_component(path.as_path()).is_some() => {}
+            Some(_) if is_state(path) => {}
             Some(after) => marks.extend(mark_after(file, after, session)),
         }
     }
@@ -61,7 +61,7 @@ fn after_moves(moves: &[MoveEntry], session: &SessionState, all: &mut Marks) {
             continue;
         }
         all.forgotten.push(mark.path.clone());
-        if !known.contains(&path) && protected_component(path.as_path()).is_none() {
+        if !known.contains(&path) && !is_state(&path) {
             all.set.push(Mark { path, ..mark.clone() });
         }
     }

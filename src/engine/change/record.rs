@@ -4,7 +4,6 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::engine::Engine;
-use crate::engine::history::account::is_own;
 use crate::engine::journal::Entry;
 use crate::engine::policy::settings::Key;
 use crate::engine::snapshot::{
@@ -13,6 +12,7 @@ use crate::engine::snapshot::{
 };
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::protect;
 use crate::error::{Error, ErrorKind};
 
 /// Owner's permission to execute, which git keeps.
@@ -338,7 +338,7 @@ pub fn take(engine: &mut Engine, recorded: Recorded, entry: &Entry) -> Result<()
 
 /// Where the old bytes of a change are, beside the snapshot.
 fn kept(entry: &Entry) -> &'static str {
-    let is_trashed = entry.moves.iter().any(|moved| is_own(&moved.to));
+    let is_trashed = entry.moves.iter().any(|moved| protect::is_state(&moved.to));
     let is_backed_up = entry.files.iter().any(|file| file.before.is_some());
     match (is_trashed, is_backed_up) {
         (true, false) => "; what was deleted is in the trash",

@@ -10,7 +10,7 @@ use super::own;
 use super::own::Own;
 use crate::engine::journal::{Entry, FileEntry, MoveEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::protect::protected_component;
+use crate::engine::workspace::protect::is_state;
 
 /// The bytes on one side of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,8 +118,8 @@ impl Ledger {
                 None => (at(), at()),
             };
             // It went to the trash, or its bytes went otherwise.
-            let is_gone = is_own(&now) || after == Side::Nothing;
-            changes.extend(match (is_own(&origin), is_gone) {
+            let is_gone = is_state(&now) || after == Side::Nothing;
+            changes.extend(match (is_state(&origin), is_gone) {
                 (true, true) => None,
                 (true, false) => Some(NetChange { path: now, from: None, before: Side::Nothing, after }),
                 (false, false) => Some(NetChange { path: now, from: Some(origin), before, after }),
@@ -130,7 +130,7 @@ impl Ledger {
                 }
             });
         }
-        let files = self.files.into_iter().filter(|(path, own)| !own.is_nothing() && !is_own(path));
+        let files = self.files.into_iter().filter(|(path, own)| !own.is_nothing() && !is_state(path));
         changes.extend(files.map(|(path, own)| NetChange {
             path,
             from: None,
@@ -172,12 +172,6 @@ fn carried(path: &WorkspacePath, from: &WorkspacePath, to: &WorkspacePath) -> Op
     }
     let rest = path.as_path().strip_prefix(from.as_path()).ok()?;
     Some(rest.iter().fold(to.clone(), |path, name| path.join(name)))
-}
-
-/// Whether a path lies in lbx's own folder, as the trash does.
-#[must_use]
-pub fn is_own(path: &WorkspacePath) -> bool {
-    path.components().next().is_some_and(|name| protected_component(name.as_ref()).is_some())
 }
 
 #[cfg(test)]
@@ -262,7 +256,7 @@ mod tests {
         ] {
             assert_eq!(net_of(&changes), wanted, "{changes:?}");
         }
-        assert!(is_own(&at(TRASH)));
+        assert!(is_state(&at(TRASH)));
         // Two files that change places, and change them back.
         let mut swap = Entry::new("id".to_owned(), "s", "t", 1, 0);
         let via = Some(at(".lbx/waiting"));

@@ -30,7 +30,7 @@ use crate::engine::store::{audit, backup, session};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::protect::{Protection, protected_component};
+use crate::engine::workspace::protect::{Protection, is_state};
 use crate::error::{Error, ErrorKind};
 
 /// Settles every open entry, oldest first, and removes what was written aside for none of them.
@@ -278,7 +278,7 @@ fn snapshot_late(engine: &mut Engine, state: &State, entry: &Entry) -> Option<St
         .files
         .iter()
         .zip(&sides)
-        .filter(|(file, _)| protected_component(file.path.as_path()).is_none())
+        .filter(|(file, _)| !is_state(&file.path))
         .map(|(file, (before, after))| record::File {
             path: &file.path,
             before: side(file.before.as_ref(), before.as_ref()),

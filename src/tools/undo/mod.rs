@@ -18,7 +18,7 @@ use crate::engine::history::stacks::History;
 use crate::engine::journal::Entry;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::protect::protected_component;
+use crate::engine::workspace::protect::is_state;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
 use files::Planner;
@@ -162,7 +162,7 @@ fn touches(entry: &Entry, path: &WorkspacePath) -> bool {
 
 /// A change as answers show it.
 fn listed(engine: &Engine, entry: &Entry) -> Undone {
-    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]).filter(|path| is_own(path));
+    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]).filter(|path| !is_state(path));
     let files = entry.files.iter().map(|file| &file.path);
     let paths: Vec<String> = files.chain(moved).map(|path| engine.workspace.shown(path)).collect();
     let path = paths.first().cloned().unwrap_or_default();
@@ -172,11 +172,6 @@ fn listed(engine: &Engine, entry: &Entry) -> Undone {
         path,
         paths: if paths.len() > 1 { paths } else { Vec::new() },
     }
-}
-
-/// Whether a path is the caller's and not one of lbx's own.
-fn is_own(path: &WorkspacePath) -> bool {
-    protected_component(path.as_path()).is_none()
 }
 
 /// Plans what several changes come to, taken back or done again; answers the paths concerned.
@@ -202,7 +197,7 @@ fn plan(
         replay.outcome()
     };
     let mut vacant: Vec<WorkspacePath> =
-        outcome.vacant.iter().filter(|folder| is_own(folder)).cloned().collect();
+        outcome.vacant.iter().filter(|folder| !is_state(folder)).cloned().collect();
     innermost_first(&mut vacant);
     let outcome = without_empty(change.workspace(), outcome, &mut vacant)?;
     clear_the_way(change, &outcome, &vacant)?;
@@ -215,12 +210,12 @@ fn plan(
         planner.put(live)?;
     }
     let (mut paths, unchanged) = planner.into_parts();
-    paths.retain(is_own);
+    paths.retain(|path| !is_state(path));
     let mut pieces = outcome.pieces;
     unchanged.into_iter().for_each(|piece| pieces.insert(&piece.real, &piece.at));
     change.move_all(&pieces)?;
     change.set_folders(outcome.made);
-    paths.extend(pieces.iter().map(|piece| if is_own(&piece.at) { piece.at } else { piece.real }));
+    paths.extend(pieces.iter().map(|piece| if is_state(&piece.at) { piece.real } else { piece.at }));
     change.add_vacated(vacated);
     Ok(paths)
 }

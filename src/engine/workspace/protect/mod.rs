@@ -12,6 +12,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use super::path::WorkspacePath;
+
 /// Names that are never written, in lower case, with their short names on NTFS.
 const PROTECTED: [&[u8]; 4] = [b".git", b".lbx", b"git~1", b"lbx~1"];
 
@@ -41,6 +43,12 @@ const IGNORED_BY_HFS: [&[u8]; 17] = [
 #[must_use]
 pub fn protected_component(path: &Path) -> Option<&OsStr> {
     path.iter().find(|name| is_protected(name.as_bytes()))
+}
+
+/// Whether `path` lies in the state of git or lbx, as the trash does.
+#[must_use]
+pub fn is_state(path: &WorkspacePath) -> bool {
+    protected_component(path.as_path()).is_some()
 }
 
 /// Whether a single name is protected. NTFS takes a backslash for a separator, so that
