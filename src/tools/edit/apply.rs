@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use super::answer::Matched;
 use super::find::{self, Found, Searched};
+use super::many;
+use super::miss::{Miss, Shas, Why};
 use super::step::{Step, Wanted, What};
-use super::{many, refuse};
 use crate::buffer::Buffer;
 use crate::control::Control;
-use crate::engine::policy::Policy;
-use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-use crate::text::checked::must_fit;
+use crate::text::checked::{Fault, must_fit};
 use crate::text::content::View;
-use crate::text::counted::counted;
 use crate::text::line_diff;
 use crate::text::line_range::{self, LineSpan};
 use crate::text::lines::{self, LineEnding};
@@ -27,7 +25,7 @@ const TIME: Duration = Duration::from_secs(2);
 /// Edits that are done whatever time they take.
 const UNTIMED_STEPS: usize = 50;
 /// Places that are kept while they are replaced; of one edit alone more are gone through twice.
-const PLACES_MAX: usize = 100_000;
+pub const PLACES_MAX: usize = 100_000;
 
 /// The text of a file, or one of its own.
 #[derive(Debug)]
@@ -59,22 +57,6 @@ impl Deref for Body<'_> {
     }
 }
 
-/// What an edit may make of a file, and what the file is called.
-#[derive(Debug, Clone, Copy)]
-pub struct Bounds<'a> {
-    /// The file's path, as it is shown.
-    pub shown: &'a str,
-    /// The largest text that may come of it, in bytes.
-    pub bytes_max: usize,
-}
-
-impl<'a> Bounds<'a> {
-    /// Those of the policy.
-    pub fn of(shown: &'a str, policy: &Policy) -> Self {
-        Self { shown, bytes_max: policy.file_bytes() }
-    }
-}
-
 /// A text after all edits.
 #[derive(Debug)]
 pub struct Edited<'a> {
@@ -92,28 +74,34 @@ pub struct Edited<'a> {
     pub removed: Vec<(u64, u64)>,
 }
 
-impl Edited<'_> {
-    /// The same, with a text of its own.
-    pub fn into_owned(self) -> Edited<'static> {
-        Edited { body: Body::Owned(self.body.into_owned()), ..self }
-    }
-}
-
 /// Applies all edits in order, each to the result of the one before.
 ///
 /// # Errors
-/// `no_match`, `ambiguous_match`, `stale_file` where lines are not those that were named, or
-/// `invalid_request` for lines that there are not; then none counts.
-pub fn apply<'a>(file: &'a View<'_>, steps: &[Step], bounds: Bounds<'_>) -> Result<Edited<'a>, Error> {
-    let shown = bounds.shown;
+/// The miss of the first edit that misses, or of a text that would be larger than `bytes_max`; then
+/// none counts.
+pub fn apply<'a>(
+    file: &'a View<'_>,
+    steps: &'a [Step],
+    bytes_max: usize,
+) -> Result<Edited<'a>, Box<Miss<'a>>> {
+    let edited = applied(file, steps, bytes_max)?;
+    must_fit(file.bytes_of(&edited.body), bytes_max)?;
+    Ok(edited)
+}
+
+/// The same, of whatever size.
+fn applied<'a>(file: &'a View<'_>, steps: &'a [Step], bytes_max: usize) -> Result<Edited<'a>, Box<Miss<'a>>> {
     let original = file.body.as_ref();
-    let mut scopes = scopes(original, steps, shown)?;
-    must_be_apart(steps, &scopes)?;
-    for (step, scope) in steps.iter().zip(&scopes) {
-        guard(file, step, scope, shown)?;
+    let missed = |step, why| Miss::of(step, Body::Borrowed(original), why);
+    let mut scopes = Vec::with_capacity(steps.len());
+    for step in steps {
+        scopes.push(scope(original, step).map_err(|why| missed(step, why))?);
     }
-    if let Some(edited) = many::apply(original, steps, &scopes, bounds)? {
-        must_fit(file.bytes_of(&edited.body), bounds.bytes_max).map_err(|fault| fault.error(shown))?;
+    must_be_apart(steps, &scopes).map_err(|(step, why)| missed(step, why))?;
+    for (step, scope) in steps.iter().zip(&scopes) {
+        guard(file, step, scope).map_err(|why| missed(step, why))?;
+    }
+    if let Some(edited) = many::apply(original, steps, &scopes, bytes_max)? {
         return Ok(edited);
     }
     let control = Control::default().within(TIME);
@@ -129,21 +117,25 @@ pub fn apply<'a>(file: &'a View<'_>, steps: &[Step], bounds: Bounds<'_>) -> Resu
     for (index, step) in steps.iter().enumerate() {
         let scope = scopes.get(index).cloned().unwrap_or(0..edited.body.len());
         if index >= UNTIMED_STEPS && control.should_stop() {
-            return Err(step.of_several(out_of_time(index, steps.len(), shown)));
+            let why = Why::OutOfTime(index, steps.len());
+            return Err(Miss::of(step, edited.body, why));
         }
-        let outcome = outcome(&edited.body, step, &scope, &touched, bounds)?;
-        match outcome {
-            Outcome::Stands(range) => edited.ranges.push(range),
-            Outcome::All(replaced) if steps.len() == 1 => {
+        let replacement = match replacement(&edited.body, step, &scope, &touched, bytes_max) {
+            Ok(replacement) => replacement,
+            Err(why) => return Err(Miss::of(step, edited.body, why)),
+        };
+        match replacement {
+            Replacement::None(range) => edited.ranges.push(range),
+            Replacement::All(replaced) if steps.len() == 1 => {
                 edited.ranges = replaced.first;
                 edited.count = replaced.count;
                 edited.body = Body::Owned(replaced.body);
                 edited.matched = Matched::Exact;
             }
-            Outcome::All(replaced) => {
-                return Err(step.of_several(too_many_places(replaced.count, step, shown)));
+            Replacement::All(replaced) => {
+                return Err(Miss::of(step, edited.body, Why::TooManyPlaces(replaced.count)));
             }
-            Outcome::Changes { matched, places, replaced, left_out } => {
+            Replacement::Places { matched, places, replaced, left_out } => {
                 if matched == Matched::Sketch {
                     edited.removed.extend(removed_lines(&edited.body, &places, &replaced));
                 }
@@ -160,32 +152,15 @@ pub fn apply<'a>(file: &'a View<'_>, steps: &[Step], bounds: Bounds<'_>) -> Resu
     }
     edited.ranges.sort_by_key(|range| (range.start, range.end));
     edited.count = edited.count.max(edited.ranges.len());
-    must_fit(file.bytes_of(&edited.body), bounds.bytes_max).map_err(|fault| fault.error(shown))?;
     Ok(edited)
 }
 
-/// The refusal of edits that take too long.
-fn out_of_time(done: usize, all: usize, shown: &str) -> Error {
-    let message = format!("the edits of {shown} ran out of time after {done} of {all}; nothing was changed");
-    Error::new(ErrorKind::Timeout, message)
-        .at(shown)
-        .suggest("Give fewer edits in one call, with old strings exactly as they are in the file.")
-}
-
-/// The refusal of an edit among others that replaces more places than can be kept.
-fn too_many_places(count: usize, step: &Step, shown: &str) -> Error {
-    let message = format!(
-        "old_string appears {count} times in {shown}; among several edits at most {PLACES_MAX} can be replaced"
-    );
-    step.refusal(ErrorKind::TooLarge, &message, shown).suggest("Make this edit in a call of its own.")
-}
-
-/// What one edit does.
-pub enum Outcome {
+/// What one edit replaces.
+pub enum Replacement {
     /// Nothing: this is where its new text stands.
-    Stands(Range<usize>),
-    /// It replaces places.
-    Changes {
+    None(Range<usize>),
+    /// Some places.
+    Places {
         /// How they were found.
         matched: Matched,
         /// The places, in the text before.
@@ -195,97 +170,87 @@ pub enum Outcome {
         /// Lines that a sketch leaves out.
         left_out: Vec<(usize, usize)>,
     },
-    /// It replaces more places than are kept.
+    /// More places than are kept.
     All(ReplacedAll),
 }
 
 /// Carries out one edit within a range of the text.
-pub fn outcome(
+pub fn replacement<'a>(
     body: &[u8],
-    step: &Step,
+    step: &'a Step,
     scope: &Range<usize>,
     touched: &[Range<usize>],
-    bounds: Bounds<'_>,
-) -> Result<Outcome, Error> {
+    bytes_max: usize,
+) -> Result<Replacement, Why<'a>> {
     match &step.what {
-        What::Text(wanted) => text_outcome(body, step, wanted, scope, bounds),
+        What::Text(wanted) => of_text(body, wanted, scope, bytes_max),
         What::Lines { new } => {
             if touched.iter().any(|earlier| earlier.start < scope.end && scope.start < earlier.end) {
-                return Err(step.of_several(step.invalid(
-                    "start_line",
-                    "an edit before it in the list has changed its lines: make one edit of the two",
-                )));
+                return Err(Why::Touched);
             }
             let old = body.get(scope.clone()).unwrap_or_default();
             let new = line_range::ending_like(new.as_bytes(), old, LineEnding::of(body));
             let places = vec![scope.clone()];
-            changed(body, Matched::Lines, places, &[new.as_ref()], bounds)
+            Ok(changed(body, Matched::Lines, places, &[new.as_ref()], bytes_max)?)
         }
-        What::Sketch { sketch } => sketch_outcome(body, step, sketch, scope, bounds),
+        What::Sketch { sketch } => of_sketch(body, step, sketch, scope, bytes_max),
     }
 }
 
 /// Replaces a text.
-fn text_outcome(
+fn of_text<'a>(
     body: &[u8],
-    step: &Step,
-    wanted: &Wanted,
+    wanted: &'a Wanted,
     scope: &Range<usize>,
-    bounds: Bounds<'_>,
-) -> Result<Outcome, Error> {
-    match find::find(body, wanted, scope) {
-        Found::Places(places) => {
-            let news = vec![wanted.new.as_bytes(); places.len()];
-            changed(body, Matched::Exact, places, &news, bounds)
-        }
-        Found::All(count) if count <= PLACES_MAX => {
-            let text = Searched::of(body, scope);
-            let needle = replace::flat_needle(wanted.old.as_bytes(), body);
-            let places: Vec<Range<usize>> = replace::apart(text.each(&needle, wanted.word)).collect();
-            let news = vec![wanted.new.as_bytes(); places.len()];
-            changed(body, Matched::Exact, places, &news, bounds)
-        }
+    bytes_max: usize,
+) -> Result<Replacement, Why<'a>> {
+    let found = find::find(body, wanted, scope).map_err(|missed| Why::Text(wanted, missed, scope.clone()))?;
+    let new = wanted.new.as_bytes();
+    let text = Searched::of(body, scope);
+    let needle = replace::flat_needle(wanted.old.as_bytes(), body);
+    let apart = || replace::apart(text.each(&needle, wanted.word));
+    let places: Vec<Range<usize>> = match found {
+        Found::Places(places) => places,
+        Found::All(count) if count <= PLACES_MAX => apart().collect(),
         Found::All(_) => {
-            let text = Searched::of(body, scope);
-            let needle = replace::flat_needle(wanted.old.as_bytes(), body);
-            let places = || replace::apart(text.each(&needle, wanted.word));
-            let new = wanted.new.as_bytes();
-            let replaced = replace::replace_all(body, places, new, PLACES_LISTED, bounds.bytes_max);
-            replaced.map(Outcome::All).map_err(|fault| fault.error(bounds.shown))
+            let replaced = replace::replace_all(body, apart, new, PLACES_LISTED, bytes_max)?;
+            return Ok(Replacement::All(replaced));
         }
-        Found::Fitted(tier, place, new) => changed(body, tier.into(), vec![place], &[&new], bounds),
-        refused => Err(step.of_several(refuse::not_found(body, step, wanted, scope, &refused, bounds.shown))),
-    }
+        Found::Fitted(tier, place, new) => {
+            return Ok(changed(body, tier.into(), vec![place], &[&new], bytes_max)?);
+        }
+    };
+    let news = vec![new; places.len()];
+    Ok(changed(body, Matched::Exact, places, &news, bytes_max)?)
 }
 
 /// Brings lines into the form of a sketch.
-fn sketch_outcome(
+fn of_sketch<'a>(
     body: &[u8],
-    step: &Step,
+    step: &'a Step,
     sketch: &str,
     scope: &Range<usize>,
-    bounds: Bounds<'_>,
-) -> Result<Outcome, Error> {
+    bytes_max: usize,
+) -> Result<Replacement, Why<'a>> {
     let flat = Flat::of(body);
     let sketch = replace::flat_needle(sketch.as_bytes(), body);
     let within = flat.flattened(scope.start)..flat.flattened(scope.end);
     let first_line = step.lines.map_or(1, |lines| usize::try_from(lines.first).unwrap_or(usize::MAX));
-    let changes = sketch::changes(&flat.text, &sketch, &within, first_line)
-        .map_err(|refusal| refuse::sketch(refusal, bounds.shown))?;
+    let changes = sketch::changes(&flat.text, &sketch, &within, first_line).map_err(Why::Sketch)?;
     let places: Vec<Range<usize>> = changes
         .iter()
         .map(|change| flat.original(change.range.start)..flat.original(change.range.end))
         .collect();
     if places.is_empty() {
-        return Ok(Outcome::Stands(scope.clone()));
+        return Ok(Replacement::None(scope.clone()));
     }
     let news: Vec<&[u8]> = changes.iter().map(|change| change.new.as_slice()).collect();
     let left_out = changes.iter().flat_map(|change| change.left_out.iter().copied()).collect();
-    Ok(match changed(body, Matched::Sketch, places, &news, bounds)? {
-        Outcome::Changes { matched, places, replaced, .. } => {
-            Outcome::Changes { matched, places, replaced, left_out }
+    Ok(match changed(body, Matched::Sketch, places, &news, bytes_max)? {
+        Replacement::Places { matched, places, replaced, .. } => {
+            Replacement::Places { matched, places, replaced, left_out }
         }
-        other @ (Outcome::Stands(_) | Outcome::All(_)) => other,
+        other @ (Replacement::None(_) | Replacement::All(_)) => other,
     })
 }
 
@@ -309,82 +274,60 @@ fn removed_lines(body: &[u8], places: &[Range<usize>], replaced: &Replaced) -> V
     removed
 }
 
-/// The outcome of putting each new text at its place.
-///
-/// # Errors
-/// `too_large` where the text would be.
+/// Puts each new text at its place.
 fn changed(
     body: &[u8],
     matched: Matched,
     places: Vec<Range<usize>>,
     news: &[&[u8]],
-    bounds: Bounds<'_>,
-) -> Result<Outcome, Error> {
+    bytes_max: usize,
+) -> Result<Replacement, Fault> {
     let changes = places.iter().cloned().zip(news.iter().copied());
-    let replaced =
-        replace::replace_each(body, changes, bounds.bytes_max).map_err(|fault| fault.error(bounds.shown))?;
+    let replaced = replace::replace_each(body, changes, bytes_max)?;
     if let ([old], [new]) = (places.as_slice(), replaced.ranges.as_slice())
         && body.get(old.clone()) == replaced.body.get(new.clone())
     {
-        return Ok(Outcome::Stands(old.clone()));
+        return Ok(Replacement::None(old.clone()));
     }
-    Ok(Outcome::Changes { matched, places, replaced, left_out: Vec::new() })
+    Ok(Replacement::Places { matched, places, replaced, left_out: Vec::new() })
 }
 
-/// For each edit the bytes to which it is narrowed; all of them where it names no lines.
-fn scopes(body: &[u8], steps: &[Step], shown: &str) -> Result<Vec<Range<usize>>, Error> {
-    let scope = |step: &Step| match step.lines {
-        None => Ok(0..body.len()),
-        Some(lines) => {
-            let range = line_range::bytes_of(body, lines);
-            let total = || crate::text::lines::count(body);
-            let is_past = step.range_sha256.is_some() && lines.last > total();
-            match range {
-                Some(range) if !is_past => Ok(range),
-                found => {
-                    let (field, line) = match found {
-                        None => ("start_line", lines.first),
-                        Some(_) => ("end_line", lines.last),
-                    };
-                    let message =
-                        format!("line {line} is past the end: {shown} has {}", counted(total(), "line"));
-                    Err(step.invalid(field, &message).at(shown).detail("total_lines", total()))
-                }
-            }
+/// The bytes to which an edit is narrowed; all of them where it names no lines.
+fn scope<'a>(body: &[u8], step: &'a Step) -> Result<Range<usize>, Why<'a>> {
+    let Some(span) = step.lines else { return Ok(0..body.len()) };
+    match line_range::bytes_of(body, span) {
+        None => Err(Why::PastEnd("start_line", span.first)),
+        Some(_) if step.range_sha256.is_some() && span.last > lines::count(body) => {
+            Err(Why::PastEnd("end_line", span.last))
         }
-    };
-    steps.iter().map(scope).collect()
+        Some(range) => Ok(range),
+    }
 }
 
 /// Refuses edits whose line ranges overlap.
-fn must_be_apart(steps: &[Step], scopes: &[Range<usize>]) -> Result<(), Error> {
+fn must_be_apart<'a>(steps: &'a [Step], scopes: &[Range<usize>]) -> Result<(), (&'a Step, Why<'a>)> {
     let mut ranges: Vec<(&Range<usize>, &Step)> =
         scopes.iter().zip(steps).filter(|(_, step)| matches!(step.what, What::Lines { .. })).collect();
     ranges.sort_by_key(|(scope, _)| scope.start);
     for pair in ranges.windows(2) {
         if let [(one, first), (other, second)] = pair
             && other.start < one.end
+            && let (Some(lines), Some(others)) = (first.lines, second.lines)
         {
-            let lines = |step: &Step| step.lines.map_or((0, 0), |lines| (lines.first, lines.last));
-            let ((a, b), (c, d)) = (lines(first), lines(second));
-            let message = format!("lines {a} to {b} and lines {c} to {d} overlap: make one edit of the two");
-            return Err(second.of_several(second.invalid("start_line", &message)));
+            return Err((second, Why::Overlap(lines, others)));
         }
     }
     Ok(())
 }
 
 /// Checks the SHA-256 of the lines that an edit names.
-fn guard(file: &View<'_>, step: &Step, scope: &Range<usize>, shown: &str) -> Result<(), Error> {
-    let (Some(expected), Some(lines)) = (step.range_sha256, step.lines) else {
-        return Ok(());
-    };
+fn guard<'a>(file: &View<'_>, step: &'a Step, scope: &Range<usize>) -> Result<(), Why<'a>> {
+    let Some(expected) = step.range_sha256 else { return Ok(()) };
     let actual = Sha256::of(&file.on_disk(scope));
     if actual == expected {
         return Ok(());
     }
-    let there = file.body.get(scope.clone()).unwrap_or_default();
-    Err(step.of_several(refuse::other_lines(step, lines, expected, actual, there, shown)))
+    Err(Why::OtherLines(scope.clone(), Shas { expected, actual }))
 }
 
 /// Where ranges of a text are after replacements in it.

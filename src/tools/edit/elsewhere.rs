@@ -7,13 +7,13 @@ use std::time::Duration;
 use crate::engine::Engine;
 use crate::engine::change::{Change, Current};
 use crate::engine::workspace::path::WorkspacePath;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::search::selection::{Kinds, Selection};
 use crate::search::walk::{Root, Walk};
 use crate::text::content::View;
 use crate::text::replace;
 
-use super::step::{Step, What};
+use super::miss::Miss;
 
 /// Time for the search.
 const TIME: Duration = Duration::from_millis(150);
@@ -22,18 +22,10 @@ const FILES_MAX: usize = 20;
 /// The largest file that is looked into, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Adds to a `no_match` what is known beyond the file's present text.
-pub fn explained(change: &mut Change<'_>, current: &Current, steps: &[Step], error: Error) -> Error {
-    if error.kind() != ErrorKind::NoMatch
-        || error.details().contains_key("part")
-        || error.details().contains_key("outside")
-    {
-        return error;
-    }
-    let failing = error.details().get("edit").and_then(serde_json::Value::as_u64).unwrap_or(1);
-    let step = usize::try_from(failing).ok().and_then(|number| steps.get(number - 1));
-    let Some(What::Text(wanted)) = step.map(|step| &step.what) else { return error };
-    let old = wanted.old.as_bytes();
+/// The refusal of edits that miss, with what is known beyond the file's present text.
+pub fn explained(change: &mut Change<'_>, current: &Current, miss: &Miss<'_>) -> Error {
+    let error = miss.error(current.place().shown());
+    let Some(old) = miss.missing_text() else { return error };
     let error = with_older_state(change, current, old, error);
     let path = current.place().path().clone();
     let elsewhere = of_the_same_name(change.engine(), &path, old);

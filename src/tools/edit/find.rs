@@ -14,13 +14,18 @@ pub enum Found {
     All(usize),
     /// The only place that a tier leaves, and what comes there.
     Fitted(Tier, Range<usize>, Vec<u8>),
-    /// Nothing.
-    Nothing,
-    /// Another number of places than may be replaced; found by a tier, or exactly.
+}
+
+/// Why an edit's old text names no place to replace.
+#[derive(Debug)]
+pub enum Missed {
+    /// It is nowhere in the lines that the edit is narrowed to; outside them it is at these places.
+    Nowhere(Vec<Range<usize>>),
+    /// It is in another number of places than may be replaced; found by a tier, or exactly.
     TooMany(Option<Tier>, Tally),
-    /// Fewer places than the number of the one wanted.
+    /// It is in fewer places than the number of the one wanted.
     TooFew(Tally),
-    /// The only place that a tier leaves, where the new text does not fit.
+    /// The new text does not fit the only place that a tier leaves.
     Unfit(Tier, Range<usize>, Unfit),
 }
 
@@ -28,6 +33,7 @@ pub enum Found {
 const PLACES_KEPT: usize = 1000;
 
 /// How often a text is found, and where first.
+#[derive(Debug)]
 pub struct Tally {
     /// How many places there are; they may overlap.
     pub all: usize,
@@ -62,7 +68,7 @@ impl Tally {
 }
 
 /// Looks for an edit's old text within a range of the file's text.
-pub fn find(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Found {
+pub fn find(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Result<Found, Missed> {
     let text = Searched::of(body, within);
     let needle = replace::flat_needle(wanted.old.as_bytes(), body);
     let tally = Tally::of(text.each(&needle, wanted.word));
@@ -70,16 +76,22 @@ pub fn find(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Found {
         return flexibly(body, wanted, within);
     }
     match wanted.count {
-        _ if tally.all == 0 => Found::Nothing,
-        Count::Exactly(expected) if expected == tally.apart => Found::All(tally.apart),
-        Count::All => Found::All(tally.apart),
-        Count::One if tally.all == 1 => Found::Places(tally.first),
+        _ if tally.all == 0 => Err(nowhere(body, wanted, within)),
+        Count::Exactly(expected) if expected == tally.apart => Ok(Found::All(tally.apart)),
+        Count::All => Ok(Found::All(tally.apart)),
+        Count::One if tally.all == 1 => Ok(Found::Places(tally.first)),
         Count::Nth(number) => match replace::apart(text.each(&needle, wanted.word)).nth(number - 1) {
-            Some(place) => Found::Places(Vec::from([place])),
-            None => Found::TooFew(tally),
+            Some(place) => Ok(Found::Places(Vec::from([place]))),
+            None => Err(Missed::TooFew(tally)),
         },
-        Count::One | Count::Exactly(_) => Found::TooMany(None, tally),
+        Count::One | Count::Exactly(_) => Err(Missed::TooMany(None, tally)),
     }
+}
+
+/// The miss of a text that is nowhere within a range.
+fn nowhere(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Missed {
+    let all = 0..body.len();
+    Missed::Nowhere(if *within == all { Vec::new() } else { exact(body, &wanted.old, wanted.word, &all) })
 }
 
 /// The first places at which a text stands exactly, within a range.
@@ -114,31 +126,33 @@ impl<'a> Searched<'a> {
 ///
 /// Whatever the request says of several places, a tier must leave one alone: nobody has seen the
 /// others, so that nobody can have meant them.
-fn flexibly(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Found {
+fn flexibly(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Result<Found, Missed> {
     let Some(found) = by_tier(body, &wanted.old, &wanted.new, within) else {
-        return Found::Nothing;
+        return Err(nowhere(body, wanted, within));
     };
     let [only] = found.ranges.as_slice() else {
-        return Found::TooMany(Some(found.tier), Tally::of(found.ranges.into_iter()));
+        return Err(Missed::TooMany(Some(found.tier), Tally::of(found.ranges.into_iter())));
     };
     match wanted.count {
         Count::One | Count::All | Count::Exactly(1) | Count::Nth(1) => {}
-        Count::Exactly(_) => return Found::TooMany(Some(found.tier), Tally::of(found.ranges.into_iter())),
-        Count::Nth(_) => return Found::TooFew(Tally::of(found.ranges.into_iter())),
+        Count::Exactly(_) => {
+            return Err(Missed::TooMany(Some(found.tier), Tally::of(found.ranges.into_iter())));
+        }
+        Count::Nth(_) => return Err(Missed::TooFew(Tally::of(found.ranges.into_iter()))),
     }
     // A tier may find the old text within the new one, where the edit was made before.
     let is_around = |place: &Range<usize>| place.start <= only.start && only.end <= place.end;
     if new_text(body, wanted, within).iter().any(is_around) {
-        return Found::Nothing;
+        return Err(nowhere(body, wanted, within));
     }
     match found.new_text {
-        Err(why) => Found::Unfit(found.tier, only.clone(), why),
+        Err(why) => Err(Missed::Unfit(found.tier, only.clone(), why)),
         Ok(new) => {
             let replaced = replace::replace(body, std::slice::from_ref(only), &new, usize::MAX);
             if replaced.is_ok_and(|replaced| *replaced.body == *body) {
-                Found::Nothing
+                Err(nowhere(body, wanted, within))
             } else {
-                Found::Fitted(found.tier, only.clone(), new)
+                Ok(Found::Fitted(found.tier, only.clone(), new))
             }
         }
     }

@@ -9,9 +9,9 @@ use std::ops::Range;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::answer::Matched;
-use super::apply::{self, Body, Bounds, Edited, Outcome};
+use super::apply::{self, Body, Edited};
+use super::miss::Miss;
 use super::step::{Count, Step, What};
-use crate::error::Error;
 use crate::text::checked::Fault;
 use crate::text::lines::LineEnding;
 use crate::text::pieces::Pieces;
@@ -33,29 +33,28 @@ const REPLACED_MAX: usize = 1000;
 ///
 /// # Errors
 /// The refusal of the first edit that is refused.
-pub fn apply(
+pub fn apply<'a>(
     body: &[u8],
-    steps: &[Step],
+    steps: &'a [Step],
     scopes: &[Range<usize>],
-    bounds: Bounds<'_>,
-) -> Result<Option<Edited<'static>>, Error> {
+    bytes_max: usize,
+) -> Result<Option<Edited<'static>>, Box<Miss<'a>>> {
     let Some((flat, is_crlf)) = flattened(body, steps) else { return Ok(None) };
     let Some(texts) = texts(steps).filter(|_| steps.len() >= EDITS_MIN) else { return Ok(None) };
     let flat_scopes: Vec<Range<usize>> =
         scopes.iter().map(|scope| flat.flattened(scope.start)..flat.flattened(scope.end)).collect();
     let Some(mut list) = List::of(&flat.text, &texts, flat_scopes) else { return Ok(None) };
     for (index, step) in steps.iter().enumerate() {
-        match list.take(index, step, bounds)? {
+        match list.take(index, step, bytes_max)? {
             Some(()) => {}
             None => return Ok(None),
         }
     }
-    let fault = |fault: Fault| fault.error(bounds.shown);
     let List { pieces, mut ranges, .. } = list;
     ranges.sort_by_key(|range| (range.start, range.end));
     let text = pieces.whole();
     let endings = if is_crlf { memchr::memchr_iter(b'\n', &text).count() } else { 0 };
-    crate::text::checked::must_fit(text.len() + endings, bounds.bytes_max).map_err(fault)?;
+    crate::text::checked::must_fit(text.len() + endings, bytes_max)?;
     let body = if is_crlf {
         ranges = with_pairs(&text, &ranges);
         lines::with_ending(&text, b"\r\n")
@@ -161,7 +160,12 @@ impl<'a> List<'a> {
     }
 
     /// Takes the next edit; `None` where the list must be done one by one.
-    fn take(&mut self, index: usize, step: &Step, bounds: Bounds<'_>) -> Result<Option<()>, Error> {
+    fn take<'s>(
+        &mut self,
+        index: usize,
+        step: &'s Step,
+        bytes_max: usize,
+    ) -> Result<Option<()>, Box<Miss<'s>>> {
         let scope = self.scopes.get(index).cloned().unwrap_or(0..self.pieces.len());
         let (new, places) = match &step.what {
             What::Text(wanted) => {
@@ -189,7 +193,7 @@ impl<'a> List<'a> {
         };
         let is_lines = new.is_some();
         if places.is_empty() || (is_lines && (self.is_touched(&scope) || scope.is_empty())) {
-            return self.refusal(step, &scope, bounds);
+            return self.must_apply(step, &scope, bytes_max).map(|()| None);
         }
         // A line's new text may get an ending of its own: then it is no text that is kept.
         let Some((_, kept)) = self.texts.get(index) else { return Ok(None) };
@@ -200,8 +204,7 @@ impl<'a> List<'a> {
         for place in places {
             // Places ascend, so that each moves by what those before it have grown.
             let place = place.start.wrapping_add(moved)..place.end.wrapping_add(moved);
-            let grown = self.replace(index, &place, kept.as_bytes());
-            match grown.map_err(|fault| fault.error(bounds.shown))? {
+            match self.replace(index, &place, kept.as_bytes())? {
                 Some(growth) => moved = moved.wrapping_add_signed(growth),
                 None => return Ok(None),
             }
@@ -209,12 +212,16 @@ impl<'a> List<'a> {
         Ok(Some(()))
     }
 
-    /// The refusal of an edit; `None` where it can be done after all, one by one.
-    fn refusal(&self, step: &Step, scope: &Range<usize>, bounds: Bounds<'_>) -> Result<Option<()>, Error> {
+    /// Refuses an edit that cannot be done one by one either.
+    fn must_apply<'s>(
+        &self,
+        step: &'s Step,
+        scope: &Range<usize>,
+        bytes_max: usize,
+    ) -> Result<(), Box<Miss<'s>>> {
         let text = self.pieces.whole();
-        match apply::outcome(&text, step, scope, &self.ranges, bounds)? {
-            Outcome::Stands(_) | Outcome::Changes { .. } | Outcome::All(_) => Ok(None),
-        }
+        let applied = apply::replacement(&text, step, scope, &self.ranges, bytes_max);
+        applied.map(|_| ()).map_err(|why| Miss::of(step, Body::Owned(text.into()), why))
     }
 
     /// Every place where an edit's old text is now, within a range.

@@ -5,10 +5,11 @@ mod apply;
 mod elsewhere;
 mod find;
 mod many;
+mod miss;
 mod rebase;
-mod refuse;
 mod request;
 mod step;
+mod words;
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +24,7 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::View;
 pub use answer::{FileEdited, LineRange, Matched, Response};
-use apply::{Bounds, Edited};
+use apply::Edited;
 pub use request::{Item, Match, Request};
 use step::Step;
 
@@ -135,7 +136,7 @@ fn must_leave_nothing_out(file: &View<'_>, steps: &[Step], shown: &str) -> Resul
     for step in steps {
         if let Some(new) = step.new_text() {
             common::must_leave_nothing_out(new.as_bytes(), &file.body, "new_string", shown)
-                .map_err(|error| step.of_several(error))?;
+                .map_err(|error| step.named.of_several(error))?;
         }
     }
     Ok(())
@@ -226,9 +227,9 @@ fn gate(
     }
     let needed = || apply::lines_needed(&file.body, steps);
     let seen = change.prove(current, request.expected_sha256, Needs::AnySuchAs(&needed))?;
-    let edited = match apply::apply(file, steps, Bounds::of(&shown, change.policy())) {
+    let edited = match apply::apply(file, steps, change.policy().file_bytes()) {
         Ok(edited) => edited,
-        Err(error) => return Err(elsewhere::explained(change, seen.current(), steps, error)),
+        Err(miss) => return Err(elsewhere::explained(change, seen.current(), &miss)),
     };
     let seen = if edited.removed.is_empty() {
         seen

@@ -1,6 +1,6 @@
 //! An edit of a file that has changed since it was read, elsewhere.
 
-use super::apply::{self, Body, Bounds, Edited};
+use super::apply::{self, Body, Edited};
 use super::step::Step;
 use crate::engine::change::{Change, Current};
 use crate::error::{Error, ErrorKind};
@@ -34,7 +34,8 @@ pub fn rebase(
     let Some(text) = text else {
         return Err(stale(format!("{shown} has another encoding than it had when you read it")));
     };
-    let edited = apply::apply(&text, steps, Bounds::of(shown, change.policy()))?;
+    let edited =
+        apply::apply(&text, steps, change.policy().file_bytes()).map_err(|miss| miss.error(shown))?;
     let merged = merge::merge(&text.body, &file.body, &edited.body, Alike::Conflict);
     let merged = merged.map_err(|conflict| match conflict {
         Conflict::SameLines => stale(format!("others have changed the edited lines of {shown}")),

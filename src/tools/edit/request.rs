@@ -325,7 +325,7 @@ impl Item {
     ///
     /// # Errors
     /// `invalid_request` for lines that there cannot be.
-    pub fn lines(&self, named: &Named) -> Result<Option<LineSpan>, Error> {
+    pub fn lines(&self, named: Named) -> Result<Option<LineSpan>, Error> {
         for (field, value) in [("start_line", self.start_line), ("end_line", self.end_line)] {
             if value == Some(0) {
                 return Err(named.invalid(field, &format!("{field} counts from 1")));
@@ -348,7 +348,7 @@ impl Item {
     ///
     /// # Errors
     /// `invalid_request` where that is said in two ways.
-    pub fn count(&self, named: &Named) -> Result<Count, Error> {
+    pub fn count(&self, named: Named) -> Result<Count, Error> {
         match (self.replace_all, self.expected_replacements, self.occurrence) {
             (_, Some(0), _) => {
                 Err(named.invalid("expected_replacements", "expected_replacements counts from 1"))

@@ -14,8 +14,8 @@ pub struct Step {
     pub lines: Option<LineSpan>,
     /// SHA-256 that the bytes of these lines must have.
     pub range_sha256: Option<crate::sha256::Sha256>,
-    /// Its number from 1 and the number of all, where there are several.
-    pub number: Option<(usize, usize)>,
+    /// Which of several it is.
+    pub named: Named,
 }
 
 /// What an edit does.
@@ -70,9 +70,9 @@ impl Step {
     /// `invalid_request` where there is nothing to find or to change, or where fields contradict.
     pub fn new(item: Item, number: Option<(usize, usize)>, flexible: bool) -> Result<Self, Error> {
         let named = Named(number);
-        let lines = item.lines(&named)?;
-        let count = item.count(&named)?;
-        let step = |what| Self { what, lines, range_sha256: item.range_sha256, number };
+        let lines = item.lines(named)?;
+        let count = item.count(named)?;
+        let step = |what| Self { what, lines, range_sha256: item.range_sha256, named };
         if item.range_sha256.is_some() && lines.is_none() {
             return Err(named.invalid(
                 "range_sha256",
@@ -102,14 +102,14 @@ impl Step {
     /// # Errors
     /// `invalid_request` for lines that there cannot be.
     pub fn of_sketch(item: &Item, sketch: String) -> Result<Self, Error> {
-        let lines = item.lines(&Named(None))?;
+        let lines = item.lines(Named(None))?;
         if item.range_sha256.is_some() && lines.is_none() {
             return Err(Named(None).invalid(
                 "range_sha256",
                 "range_sha256 is that of lines: name them with start_line and end_line",
             ));
         }
-        Ok(Self { what: What::Sketch { sketch }, lines, range_sha256: item.range_sha256, number: None })
+        Ok(Self { what: What::Sketch { sketch }, lines, range_sha256: item.range_sha256, named: Named(None) })
     }
 
     /// The new text, where it is all of what will stand there.
@@ -120,37 +120,15 @@ impl Step {
             What::Sketch { .. } => None,
         }
     }
-
-    /// A refusal of the edit itself.
-    pub fn invalid(&self, field: &str, message: &str) -> Error {
-        Named(self.number).invalid(field, message)
-    }
-
-    /// Which of several edits this is, for a message.
-    pub fn prefix(&self) -> String {
-        Named(self.number).prefix()
-    }
-
-    /// A refusal of what was found in the file.
-    pub fn refusal(&self, kind: ErrorKind, message: &str, shown: &str) -> Error {
-        self.of_several(Error::new(kind, format!("{}{message}", self.prefix())).at(shown))
-    }
-
-    /// Adds to a refusal which of several edits it is, and what became of the others.
-    pub fn of_several(&self, error: Error) -> Error {
-        match self.number {
-            Some((number, _)) => error.detail("edit", number).detail("applied", 0),
-            None => error,
-        }
-    }
 }
 
 /// An edit by its number from 1 and the number of all, where there are several.
+#[derive(Debug, Clone, Copy)]
 pub struct Named(pub Option<(usize, usize)>);
 
 impl Named {
     /// A refusal of the edit itself.
-    pub fn invalid(&self, field: &str, message: &str) -> Error {
+    pub fn invalid(self, field: &str, message: &str) -> Error {
         let field = match self.0 {
             Some((number, _)) => format!("edits[{}].{field}", number - 1),
             None => field.to_owned(),
@@ -158,13 +136,26 @@ impl Named {
         Error::invalid(format!("{}{message}", self.prefix())).detail("field", field)
     }
 
+    /// A refusal of what was found in the file.
+    pub fn refusal(self, kind: ErrorKind, message: &str, shown: &str) -> Error {
+        self.of_several(Error::new(kind, format!("{}{message}", self.prefix())).at(shown))
+    }
+
+    /// Adds to a refusal which of several edits it is, and what became of the others.
+    pub fn of_several(self, error: Error) -> Error {
+        match self.0 {
+            Some((number, _)) => error.detail("edit", number).detail("applied", 0),
+            None => error,
+        }
+    }
+
     /// Which of several edits this is, for a message.
-    fn prefix(&self) -> String {
+    fn prefix(self) -> String {
         self.0.map(|(number, total)| format!("edit {number} of {total}: ")).unwrap_or_default()
     }
 
     /// Refuses an edit that changes nothing.
-    fn must_change(&self, old: &str, new: &str) -> Result<(), Error> {
+    fn must_change(self, old: &str, new: &str) -> Result<(), Error> {
         if old.is_empty() {
             return Err(self
                 .invalid("old_string", "old_string is empty")

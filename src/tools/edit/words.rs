@@ -1,0 +1,373 @@
+//! The words for what an edit does not find, with what leads to the next try.
+
+use std::ops::Range;
+
+use serde_json::{Value, json};
+
+use super::find::{self, Missed, Tally};
+use super::miss::Shas;
+use super::step::{Count, Named, Wanted};
+use crate::error::{Error, ErrorKind};
+use crate::text::flexible::{self, Tier};
+use crate::text::line_range::LineSpan;
+use crate::text::lines;
+use crate::text::nearest::{self, Nearest};
+use crate::text::replace;
+use crate::text::sketch::{Refusal, Which};
+
+/// Places listed in a refusal.
+const PLACES_LISTED: usize = 20;
+/// Why a text that was shown is not found.
+const NO_TEXT: &str = "The file is not UTF-8: what was shown as \u{fffd} are bytes that no text names.";
+/// How much of a new text, blanks aside, must stand in a file before a refusal speaks of it.
+const TELLING_BYTES_MIN: usize = 4;
+/// Characters of a line shown in a refusal.
+const LINE_CHARACTERS: usize = 80;
+/// Bytes of the lines shown that stand where others were expected.
+const THERE_BYTES: usize = 2000;
+
+/// Longest text whose nearest place is looked for, in bytes: more tells nobody what differs, and takes
+/// many times its size in memory.
+const DIAGNOSED_BYTES_MAX: usize = 1 << 20;
+
+/// An old text that names no place to replace.
+pub struct Text<'t> {
+    /// The text that it was looked for in.
+    pub body: &'t [u8],
+    /// The edit.
+    pub named: Named,
+    /// What was looked for.
+    pub wanted: &'t Wanted,
+    /// The lines to which the edit is narrowed.
+    pub lines: Option<LineSpan>,
+    /// The file's path, as it is shown.
+    pub shown: &'t str,
+}
+
+impl Text<'_> {
+    /// The refusal.
+    pub fn error(&self, missed: &Missed, scope: &Range<usize>) -> Error {
+        match missed {
+            Missed::TooMany(tier, places) => self.ambiguous(*tier, places),
+            Missed::TooFew(places) => self.too_few(places),
+            Missed::Unfit(tier, place, why) => self.unfit(*tier, place, &why.0),
+            Missed::Nowhere(outside) => self.no_match(scope, outside),
+        }
+    }
+
+    /// The refusal of an edit whose old text is nowhere.
+    fn no_match(&self, scope: &Range<usize>, outside: &[Range<usize>]) -> Error {
+        let Self { body, wanted, shown, .. } = *self;
+        let message =
+            format!("old_string not found in {shown}. Make sure it matches exactly (including whitespace).");
+        let mut error = self.named.refusal(ErrorKind::NoMatch, &message, shown);
+        let mut hints = Vec::new();
+        if let Some((hint, places)) = new_text_at(body, wanted) {
+            hints.extend(hint);
+            error = error.detail("new_string_at", places);
+        }
+        if let Some((hint, places)) = self.outside(outside) {
+            return error.suggest(hint).detail("outside", places);
+        }
+        let old = wanted.old.as_bytes();
+        if old.len() > DIAGNOSED_BYTES_MAX {
+            let size = old.len();
+            hints.push(format!(
+            "An old_string of {size} bytes is not compared with {shown}: replace less text at once, or name the lines by start_line, end_line and range_sha256."
+        ));
+            return error.suggest(hints.join(" "));
+        }
+        let flexible = would_match(body, wanted, scope);
+        let near = match &flexible {
+            Some(WouldMatch { only: Some((first, last)), .. }) => nearest::at_lines(body, old, *first, *last),
+            Some(_) | None => nearest::nearest(body, old),
+        };
+        if let Some(near) = &near {
+            error = error.detail("nearest", nearest_json(near));
+        }
+        if let Some(WouldMatch { hint, detail, .. }) = flexible {
+            hints.push(hint);
+            error = error.detail("flexible", detail);
+        }
+        if let Some(line) = but_for_case(body, wanted, scope) {
+            hints.push(format!("But for upper and lower case it stands at line {line}."));
+            error = error.detail("other_case", json!({ "line": line }));
+        }
+        let is_lossy = wanted.old.contains('\u{fffd}') && std::str::from_utf8(body).is_err();
+        if is_lossy {
+            hints.push(format!(
+            "{NO_TEXT} Give the text beside them, or replace lines by start_line, end_line and range_sha256."
+        ));
+        }
+        match near {
+            None => {
+                hints.push(format!(
+                    "Nothing in {shown} is like it: read the file, or find the text with grep."
+                ));
+            }
+            Some(near) => {
+                let (first, last) = (near.start_line, near.end_line);
+                let lines = if first == last {
+                    format!("Line {first} of {shown} is")
+                } else {
+                    format!("Lines {first} to {last} of {shown} are")
+                };
+                let advice = if is_lossy { "" } else { ": take old_string from there" };
+                hints.push(format!("{lines} nearest{advice} (details.nearest shows what differs)."));
+            }
+        }
+        error.suggest(hints.join(" "))
+    }
+
+    /// Where the text stands outside the lines to which the edit is narrowed.
+    fn outside(&self, places: &[Range<usize>]) -> Option<(String, Vec<Value>)> {
+        let lines = self.lines?;
+        let named = line_list(self.body, places)?;
+        let until = if lines.last == u64::MAX { "the end".to_owned() } else { lines.last.to_string() };
+        let hint = format!("It stands at {named}, but not whole within lines {} to {until}.", lines.first);
+        Some((hint, listed(self.body, places)))
+    }
+
+    /// The refusal of a text that stands in another number of places than it may.
+    fn ambiguous(&self, tier: Option<Tier>, tally: &Tally) -> Error {
+        let Self { body, wanted, shown, .. } = *self;
+        // Those that overlap cannot be replaced together; but where one alone could be, none is the one.
+        let is_one = tally.apart == 1 && !matches!(wanted.count, Count::Exactly(_));
+        let (places, count) =
+            if is_one { (&tally.first, tally.all) } else { (&tally.first_apart, tally.apart) };
+        let other = match wanted.count {
+            Count::Exactly(expected) => format!(", not {expected}"),
+            Count::One | Count::All | Count::Nth(_) => String::new(),
+        };
+        // A tier ends its search at so many.
+        let least = if tier.is_some() && count >= flexible::PLACES_MAX { "at least " } else { "" };
+        let message = format!(
+            "old_string appears {least}{count} times in {shown}{other}. Include more surrounding context to make it unique."
+        );
+        let lines = line_list(body, places).unwrap_or_default();
+        let suggestion = match (tier, wanted.count) {
+            (Some(tier), _) => format!(
+                "It stands nowhere exactly, and but for {} at {lines}: take old_string from the place meant, as it stands there.",
+                tier.difference()
+            ),
+            (None, Count::Exactly(_)) => format!(
+                "Include more of the lines around the one meant ({lines}); where all are meant, set expected_replacements to {count}."
+            ),
+            (None, Count::One | Count::All | Count::Nth(_)) => format!(
+                "It stands at {lines}: include more of the lines around the one meant, or name it by occurrence or start_line; where all {count} are meant, set replace_all."
+            ),
+        };
+        let error = self
+            .named
+            .refusal(ErrorKind::AmbiguousMatch, &message, shown)
+            .suggest(suggestion)
+            .detail("count", count)
+            .detail("places", listed(body, places));
+        match tier {
+            Some(tier) => error.detail("match", tier.name()),
+            None => error,
+        }
+    }
+
+    /// The refusal of a place by a number that is too high.
+    fn too_few(&self, tally: &Tally) -> Error {
+        let Self { body, wanted, shown, .. } = *self;
+        let (places, count) = (&tally.first_apart, tally.apart);
+        let number = match wanted.count {
+            Count::Nth(number) => number,
+            Count::One | Count::All | Count::Exactly(_) => 1,
+        };
+        let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+        let message = format!("old_string appears {times} in {shown}: there is no occurrence {number}");
+        let lines = line_list(body, places).unwrap_or_default();
+        self.named
+            .refusal(ErrorKind::NoMatch, &message, shown)
+            .suggest(format!("Give an occurrence from 1 to {count}: it stands at {lines}."))
+            .detail("count", count)
+            .detail("places", listed(body, places))
+    }
+
+    /// The refusal of a new text that cannot be brought into the file's form.
+    fn unfit(&self, tier: Tier, place: &Range<usize>, why: &str) -> Error {
+        let Self { body, shown, .. } = *self;
+        let lines = replace::line_ranges(body, std::slice::from_ref(place), 1);
+        let (first, last) = lines.first().copied().unwrap_or_default();
+        let message = format!(
+            "old_string not found in {shown}. But for {} it stands at lines {first} to {last}, where new_string cannot be brought into the file's form: {why}.",
+            tier.difference()
+        );
+        self.named
+            .refusal(ErrorKind::NoMatch, &message, shown)
+            .suggest(format!(
+                "Read lines {first} to {last} of {shown} and repeat the edit in exactly their form."
+            ))
+            .detail("match", tier.name())
+            .detail("start_line", first)
+            .detail("end_line", last)
+    }
+}
+
+/// Where the new text stands, which may mean that the edit was made before; the hint is for a text
+/// that is in one place and hardly there by chance.
+fn new_text_at(body: &[u8], wanted: &Wanted) -> Option<(Option<String>, Vec<Value>)> {
+    if wanted.new.trim().is_empty() {
+        return None;
+    }
+    let places = find::new_text(body, wanted, &(0..body.len()));
+    let lines = replace::line_ranges(body, &places, PLACES_LISTED);
+    let &(first, _) = lines.first()?;
+    let is_telling = places.len() == 1
+        && wanted.new.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() >= TELLING_BYTES_MIN;
+    let hint = is_telling.then(|| {
+        format!("new_string is at line {first} already: if that is the edit you mean, nothing is left to do.")
+    });
+    let place = |(first, last)| json!({ "start_line": first, "end_line": last });
+    Some((hint, lines.into_iter().map(place).collect()))
+}
+
+/// The nearest region, for programs.
+fn nearest_json(near: &Nearest) -> Value {
+    json!({
+        "start_line": near.start_line,
+        "end_line": near.end_line,
+        "ratio": (f64::from(near.ratio) * 100.0).round() / 100.0,
+        "line": near.first_difference.0,
+        "column": near.first_difference.1,
+        "difference": near.difference,
+    })
+}
+
+/// What `match: "flexible"` would find.
+struct WouldMatch {
+    /// For a person or a model.
+    hint: String,
+    /// For programs.
+    detail: Value,
+    /// The lines of the place, where there is one alone.
+    only: Option<(u64, u64)>,
+}
+
+/// Looks for what `match: "flexible"` would find.
+fn would_match(body: &[u8], wanted: &Wanted, scope: &Range<usize>) -> Option<WouldMatch> {
+    if wanted.flexible || wanted.word {
+        return None;
+    }
+    let found = find::by_tier(body, &wanted.old, &wanted.new, scope)?;
+    let lines = replace::line_ranges(body, &found.ranges, 1);
+    let &(first, last) = lines.first()?;
+    let count = found.ranges.len();
+    let detail = json!({ "match": found.tier.name(), "count": count, "start_line": first, "end_line": last });
+    let difference = found.tier.difference();
+    let hint = match (count, &found.new_text) {
+        (1, Ok(_)) => format!(
+            "But for {difference} it stands at lines {first} to {last}: with match set to \"flexible\" it is found there."
+        ),
+        (1, Err(_)) => format!("But for {difference} it stands at lines {first} to {last}."),
+        _ if count >= flexible::PLACES_MAX => format!("But for {difference} it stands in very many places."),
+        _ => format!("But for {difference} it stands in {count} places."),
+    };
+    Some(WouldMatch { hint, detail, only: (count == 1).then_some((first, last)) })
+}
+
+/// The line at which a text stands but for the case of its letters.
+fn but_for_case(body: &[u8], wanted: &Wanted, scope: &Range<usize>) -> Option<u64> {
+    let folded = body.to_ascii_lowercase();
+    let places = find::exact(&folded, &wanted.old.to_ascii_lowercase(), wanted.word, scope);
+    replace::line_ranges(body, places.get(..1)?, 1).first().map(|lines| lines.0)
+}
+
+/// The refusal of lines whose bytes are not those named.
+pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: &str) -> Error {
+    let message = format!("{lines} of {shown} are not those that range_sha256 names");
+    let text = String::from_utf8_lossy(there);
+    let cut = text.char_indices().map(|(at, _)| at).find(|&at| at >= THERE_BYTES);
+    let text = match cut {
+        Some(cut) => format!("{}…", text.get(..cut).unwrap_or_default()),
+        None => text.into_owned(),
+    };
+    named
+        .refusal(ErrorKind::StaleFile, &message, shown)
+        .suggest(format!(
+            "Read {lines} of {shown} anew, and repeat the edit for the lines now meant with their range_sha256."
+        ))
+        .detail("expected_sha256", shas.expected.to_hex())
+        .detail("actual_sha256", shas.actual.to_hex())
+        .detail("content", text)
+}
+
+/// The refusal of a sketch.
+pub fn sketch(refusal: &Refusal, shown: &str) -> Error {
+    let named = |part: &Which| {
+        let (first, last) = part.lines;
+        let lines = if first == last { format!("line {first}") } else { format!("lines {first} to {last}") };
+        format!("part {} of the sketch ({lines}, beginning `{}`)", part.number, part.text.trim())
+    };
+    let detailed = |error: Error, part: &Which| {
+        error
+            .at(shown)
+            .detail("part", part.number)
+            .detail("start_line", part.lines.0)
+            .detail("end_line", part.lines.1)
+    };
+    match refusal {
+        Refusal::Fault(fault) => fault.error(shown),
+        Refusal::Unreadable { line, why } => Error::invalid(format!("sketch, line {line}: {why}"))
+            .at(shown)
+            .detail("field", "sketch")
+            .detail("line", *line)
+            .suggest("Between markers, give lines of the file round what changes; all else stays."),
+        Refusal::NoPlace { part, why } => detailed(
+            Error::new(ErrorKind::NoMatch, format!("{} has no place in {shown}: {why}", named(part))),
+            part,
+        )
+        .suggest("Read the file, and begin and end each part of the sketch with lines of it, unchanged and in its order."),
+        Refusal::Ambiguous { part, why, lines } => detailed(
+            Error::new(ErrorKind::AmbiguousMatch, format!("{} can be read in several ways: {why}", named(part))),
+            part,
+        )
+        .detail("lines", lines.clone())
+        .suggest("Give the part more of the file's unchanged lines, or name the lines by start_line and end_line."),
+    }
+}
+
+/// The first places, each with its line and the one before it.
+fn listed(body: &[u8], places: &[Range<usize>]) -> Vec<Value> {
+    let terminator = lines::terminator(body);
+    let lines = replace::line_ranges(body, places, PLACES_LISTED);
+    let place = |(place, (line, _)): (&Range<usize>, (u64, u64))| {
+        let start = line_start(body, place.start, terminator);
+        let mut listed = json!({ "line": line, "text": line_at(body, start, terminator) });
+        if let (Some(before), Some(fields)) = (start.checked_sub(1), listed.as_object_mut()) {
+            let before = line_at(body, line_start(body, before, terminator), terminator);
+            fields.insert("before".to_owned(), before.into());
+        }
+        listed
+    };
+    places.iter().zip(lines).map(place).collect()
+}
+
+/// The lines of the first places, in words; `None` where there are none.
+fn line_list(body: &[u8], places: &[Range<usize>]) -> Option<String> {
+    let lines = replace::line_ranges(body, places, PLACES_LISTED);
+    let mut numbers: Vec<String> = lines.iter().map(|lines| lines.0.to_string()).collect();
+    numbers.dedup();
+    let more = if places.len() > lines.len() { ", …" } else { "" };
+    match numbers.as_slice() {
+        [] => None,
+        [only] => Some(format!("line {only}")),
+        _ => Some(format!("lines {}{more}", numbers.join(", "))),
+    }
+}
+
+/// The start of the line in which a byte lies.
+fn line_start(body: &[u8], offset: usize, terminator: u8) -> usize {
+    memchr::memrchr(terminator, body.get(..offset).unwrap_or_default()).map_or(0, |at| at + 1)
+}
+
+/// The line that begins at `start`, shortened, its whitespace visible.
+fn line_at(body: &[u8], start: usize, terminator: u8) -> String {
+    let rest = body.get(start..).unwrap_or_default();
+    let end = memchr::memchr(terminator, rest).map_or(rest.len(), |at| at + 1);
+    let line = nearest::visible(rest.get(..end).unwrap_or_default());
+    line.trim_end_matches('␍').chars().take(LINE_CHARACTERS).collect()
+}
