@@ -16,6 +16,7 @@ use super::record::Record;
 use super::run::Ground;
 use super::stage::{New, Stage, Staged};
 use super::{Change, Current, Planned, across, marks, stage};
+use crate::engine::history::replay::Direction;
 use crate::engine::journal::kept::{self, Kept};
 use crate::engine::journal::recover;
 use crate::engine::journal::steps::Location;
@@ -93,7 +94,11 @@ impl Change<'_> {
         self.must_have_one_name()?;
         self.check_result()?;
         // An undo that finds all as it was before still is one: the next goes further back.
-        let is_empty = self.files.is_empty() && self.moves.is_empty() && self.entry.reverts.is_empty();
+        let is_empty = self.files.is_empty()
+            && self.moves.is_empty()
+            && !self.has_folders()
+            && self.entry.modes.is_empty()
+            && self.entry.reverts.is_empty();
         if self.dry_run || is_empty {
             return Ok(());
         }
@@ -131,7 +136,8 @@ impl Change<'_> {
             }
         };
         let ground = Ground { workspace: &self.engine.workspace, state: &state };
-        if let Err(error) = ground.carry_out_all(&self.entry.steps, 0) {
+        let done = ground.carry_out_all(&self.entry.steps, 0);
+        if let Err(error) = done.and_then(|()| ground.set_modes(&self.entry.modes, Direction::Redo)) {
             let error = self.after_failure(&state, error);
             if error.is_applied() {
                 self.note_changed();

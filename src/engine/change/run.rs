@@ -9,9 +9,10 @@ use rustix::io::Errno;
 use super::FILE_BYTES_MAX;
 use super::identity;
 use super::stage::{New, Original, Stage};
-use crate::engine::journal::Version;
+use crate::engine::history::replay::Direction;
 use crate::engine::journal::progress::Observed;
 use crate::engine::journal::steps::{Folder, Location, Step};
+use crate::engine::journal::{FolderMode, Version};
 use crate::engine::store::backup;
 use crate::engine::store::state::{State, make_folder};
 use crate::engine::workspace::Workspace;
@@ -154,6 +155,30 @@ impl Ground<'_> {
                 // Others have removed it since.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                 Err(errno) => return Err(io(errno)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives folders the permission bits that a change gives them, or those that they had before; one
+    /// that others have changed or removed since stays as it is.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_modes(&self, modes: &[FolderMode], direction: Direction) -> Result<(), Error> {
+        for FolderMode { path, before, after } in modes {
+            let (from, to) = match direction {
+                Direction::Redo => (*before, *after),
+                Direction::Undo => (*after, *before),
+            };
+            let io = |errno| Error::io("set the mode of", self.workspace.shown(path), errno);
+            let folder = match self.open(&Location::File(path.clone()), BELOW) {
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
+                folder => folder.map_err(io)?,
+            };
+            let now = rustix::fs::fstat(&folder).map_err(io)?;
+            if fs::mode_of(&now) == from {
+                fs::set_mode(&folder, to).map_err(io)?;
             }
         }
         Ok(())

@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use crate::engine::journal::{Entry, FolderEntry, Version};
+use crate::engine::journal::steps::{Folder, Location, Step};
+use crate::engine::journal::{Entry, FolderEntry, FolderMode, Version};
 use crate::engine::workspace::path::WorkspacePath;
 
 /// Which way to go.
@@ -109,6 +110,8 @@ pub struct Replay<'s> {
     vacant: BTreeSet<WorkspacePath>,
     /// Those of them whose place something else takes, by where they stand.
     ousted: BTreeSet<WorkspacePath>,
+    /// Folders with other permission bits: those they must have now, and those they are to have.
+    modes: BTreeMap<WorkspacePath, (u32, u32)>,
 }
 
 /// What differs in the end.
@@ -126,6 +129,8 @@ pub struct Outcome {
     pub vacant: Vec<WorkspacePath>,
     /// The same, by where they stand, since something else takes their place.
     pub ousted: Vec<WorkspacePath>,
+    /// Folders that get other permission bits, by where they are to stand.
+    pub modes: Vec<FolderMode>,
 }
 
 /// Whether two versions have the same bytes and mode.
@@ -217,7 +222,7 @@ impl<'s> Replay<'s> {
     pub fn new(stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>, vacant: BTreeSet<WorkspacePath>) -> Self {
         let (pieces, lives, gone) = (Pieces::default(), BTreeMap::new(), BTreeMap::new());
         let (changed, made, ousted) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
-        Self { stands, pieces, lives, gone, changed, made, vacant, ousted }
+        Self { stands, pieces, lives, gone, changed, made, vacant, ousted, modes: BTreeMap::new() }
     }
 
     /// Plays one change.
@@ -225,6 +230,9 @@ impl<'s> Replay<'s> {
     /// # Errors
     /// Where it does not fit what those before it left.
     pub fn play(&mut self, entry: &Entry, direction: Direction) -> Result<(), Misfit> {
+        if direction == Direction::Undo {
+            self.change_modes(entry, direction);
+        }
         for file in &entry.files {
             let (from, target) = match direction {
                 Direction::Undo => (&file.after, &file.before),
@@ -232,11 +240,21 @@ impl<'s> Replay<'s> {
             };
             self.change(&file.path, from.as_ref(), target.as_ref())?;
         }
-        let plain = |path: &WorkspacePath| FolderEntry { path: path.clone(), mode: None, identity: None };
+        // As it was made, where that was not as any new folder is.
+        let made = |path: &WorkspacePath| {
+            let dressed = entry.steps.iter().find_map(|step| match step {
+                Step::MakeFolder(Folder { path: Location::File(made), mode, identity }) if made == path => {
+                    Some((*mode, identity.clone()))
+                }
+                _ => None,
+            });
+            let (mode, identity) = dressed.unwrap_or_default();
+            FolderEntry { path: path.clone(), mode, identity }
+        };
         let removed = entry.removed.iter().map(|folder| folder.path.clone());
         let (made, vacant): (Vec<_>, Vec<_>) = match direction {
             Direction::Undo => (entry.removed.clone(), entry.folders.clone()),
-            Direction::Redo => (entry.folders.iter().map(plain).collect(), removed.collect()),
+            Direction::Redo => (entry.folders.iter().map(made).collect(), removed.collect()),
         };
         for folder in made {
             if self.standing(&folder.path).is_none() {
@@ -261,7 +279,25 @@ impl<'s> Replay<'s> {
                 self.vacant.insert(folder);
             }
         }
+        if direction == Direction::Redo {
+            self.change_modes(entry, direction);
+        }
         Ok(())
+    }
+
+    /// Gives folders other permission bits.
+    fn change_modes(&mut self, entry: &Entry, direction: Direction) {
+        for FolderMode { path, before, after } in &entry.modes {
+            let (from, to) = match direction {
+                Direction::Undo => (*after, *before),
+                Direction::Redo => (*before, *after),
+            };
+            match (self.made.get_mut(path), self.modes.get_mut(path)) {
+                (Some(made), _) => made.mode = Some(to),
+                (None, Some(known)) => known.1 = to,
+                (None, None) => drop(self.modes.insert(path.clone(), (from, to))),
+            }
+        }
     }
 
     /// Gives a file other bytes.
@@ -353,6 +389,12 @@ impl<'s> Replay<'s> {
                 self.made.insert(folder.path.clone(), folder);
             }
         }
+        let modes: Vec<WorkspacePath> = below(&self.modes, old).cloned().collect();
+        for path in modes {
+            if let Some(mode) = self.modes.remove(&path) {
+                self.modes.insert(path.rebased(old, new), mode);
+            }
+        }
         let vacant: Vec<WorkspacePath> =
             self.vacant.range(old.clone()..).take_while(|path| path.is_within(old)).cloned().collect();
         for path in vacant {
@@ -392,7 +434,7 @@ impl<'s> Replay<'s> {
     /// What differs from the tree as it stands.
     #[must_use]
     pub fn outcome(self) -> Outcome {
-        let Self { mut pieces, lives, gone, made, vacant, ousted, .. } = self;
+        let Self { mut pieces, lives, gone, made, vacant, ousted, modes, .. } = self;
         let (unchanged, lives): (Vec<Live>, Vec<Live>) =
             lives.into_values().partition(|live| same(live.from.as_ref(), Some(&live.target)));
         for Live { at, real, .. } in unchanged {
@@ -416,7 +458,8 @@ impl<'s> Replay<'s> {
         let mut made: Vec<FolderEntry<WorkspacePath>> = made.into_values().collect();
         made.sort_by_cached_key(|folder| depth(&folder.path));
         let (vacant, ousted) = (vacant.into_iter().collect(), ousted.into_iter().collect());
-        Outcome { pieces, lives, gone, made, vacant, ousted }
+        let modes = modes.into_iter().map(|(path, (before, after))| FolderMode { path, before, after });
+        Outcome { pieces, lives, gone, made, vacant, ousted, modes: modes.collect() }
     }
 }
 

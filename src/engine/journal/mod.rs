@@ -108,6 +108,17 @@ pub struct FolderEntry<P> {
     pub identity: Option<Identity>,
 }
 
+/// Other permission bits for a folder that stays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FolderMode {
+    /// The folder, under its name after all moves.
+    pub path: WorkspacePath,
+    /// Its permission bits before.
+    pub before: u32,
+    /// Its permission bits after.
+    pub after: u32,
+}
+
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
@@ -146,6 +157,16 @@ pub struct Entry {
     pub kept: Vec<Kept>,
     /// What it does, in order.
     pub steps: Vec<Step>,
+    /// The folders that get other permission bits once all steps are done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modes: Vec<FolderMode>,
+    /// Files that a command changed or removed and whose old bytes were not at hand: an undo leaves
+    /// them as they are. The first few.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<WorkspacePath>,
+    /// How many there are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost_total: usize,
     /// The files it changes, as the steps have it.
     #[serde(skip)]
     pub files: Vec<FileEntry>,
@@ -179,6 +200,9 @@ impl Entry {
             merged: Vec::new(),
             kept: Vec::new(),
             steps: Vec::new(),
+            modes: Vec::new(),
+            lost: Vec::new(),
+            lost_total: 0,
             files: Vec::new(),
             moves: Vec::new(),
             folders: Vec::new(),
@@ -290,6 +314,12 @@ impl Entry {
             Err(errno) => Err(Error::io("remove", state.shown(OPEN_FOLDER), errno)),
         }
     }
+}
+
+/// Whether a number is 0.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+const fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 impl Default for Entry {

@@ -21,7 +21,7 @@ use crate::engine::change::record::Record;
 use crate::engine::change::run::{Ground, rename_new};
 use crate::engine::change::stage;
 use crate::engine::change::stage::BESIDE_PREFIX;
-use crate::engine::history::replay::Kind;
+use crate::engine::history::replay::{Direction, Kind};
 use crate::engine::journal;
 use crate::engine::snapshot::AllAhead;
 use crate::engine::store::audit::Durable;
@@ -191,6 +191,7 @@ fn go_on(ground: Ground<'_>, entry: &Entry, done: usize) -> Result<(), Error> {
     let rest = entry.steps.get(done..).unwrap_or_default();
     check_contents(ground, rest)?;
     ground.carry_out_all(&entry.steps, done)?;
+    ground.set_modes(&entry.modes, Direction::Redo)?;
     ground.sync(&entry.steps, None)
 }
 
@@ -210,6 +211,7 @@ pub fn take_back(ground: Ground<'_>, entry: &Entry) -> Result<(), Error> {
 fn roll_back(ground: Ground<'_>, entry: &Entry, done: usize) -> Result<(), Error> {
     let steps = entry.steps.get(..done).unwrap_or_default();
     check_contents(ground, steps)?;
+    ground.set_modes(&entry.modes, Direction::Undo)?;
     if let Some(next) = entry.steps.get(done) {
         ground.heal(next, &entry.id, done)?;
     }

@@ -205,6 +205,18 @@ pub fn write_all(mut file: &File, bytes: &[u8]) -> io::Result<()> {
 /// The type bits that stand for a symlink in a mode.
 pub const SYMLINK_MODE: u32 = 0o120_000;
 
+/// Gives permission bits to a folder or file that is opened, be it only to be looked at.
+///
+/// # Errors
+/// The system's.
+pub fn set_mode(opened: &OwnedFd, mode: u32) -> Result<(), Errno> {
+    use std::os::fd::AsRawFd as _;
+    // A folder that forbids reading cannot be opened in any other way, and `fchmod` wants more.
+    let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
+    let mode = rustix::fs::Mode::from_raw_mode(mode);
+    rustix::io::retry_on_intr(|| rustix::fs::chmod(&path, mode))
+}
+
 /// Whether a mode is that of a symlink, whose bytes are its target.
 #[must_use]
 pub const fn is_symlink_mode(mode: u32) -> bool {

@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::engine::change::{Change, moves};
 use crate::engine::history::replay::{Direction, Misfit, Replay};
 use crate::engine::history::stacks::History;
-use crate::engine::journal::Entry;
+use crate::engine::journal::{Entry, FolderMode};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
@@ -123,6 +123,9 @@ pub fn run(engine: &mut Engine, request: &Request, direction: Direction) -> Resu
     let mut change = engine.begin(direction.name(), &[], request.options.dry_run)?;
     let (history, entries) = entries(&mut change, request.steps, direction, path.as_ref())?;
     let listed = entries.iter().map(|entry| listed(change.engine(), entry)).collect();
+    if direction == Direction::Undo {
+        warn_of_lost(change.engine(), &entries);
+    }
     change.set_reverts(entries.iter().map(|entry| entry.seq).collect());
     let paths = plan(&mut change, &history, &entries, direction, request.merge)?;
     change.commit(super::common::subject(direction.name(), &paths), request.options.why.clone())?;
@@ -157,14 +160,41 @@ fn entries(
 fn touches(entry: &Entry, path: &WorkspacePath) -> bool {
     let files = entry.files.iter().map(|file| &file.path);
     let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
-    files.chain(moved).any(|touched| touched.is_within(path) || path.is_within(touched))
+    files
+        .chain(moved)
+        .chain(folders_of(entry))
+        .any(|touched| touched.is_within(path) || path.is_within(touched))
+}
+
+/// The folders that a change makes, removes or gives other permission bits.
+fn folders_of(entry: &Entry) -> impl Iterator<Item = &WorkspacePath> {
+    let removed = entry.removed.iter().map(|folder| &folder.path);
+    let modes = entry.modes.iter().map(|folder| &folder.path);
+    entry.folders.iter().chain(removed).chain(modes).filter(|path| !is_state(path))
+}
+
+/// Says which files a command changed whose old bytes were not at hand.
+fn warn_of_lost(engine: &mut Engine, entries: &[Entry]) {
+    /// Files named.
+    const NAMED: usize = 3;
+    let total: usize = entries.iter().map(|entry| entry.lost_total).sum();
+    if total > 0 {
+        let lost = entries.iter().flat_map(|entry| &entry.lost).take(NAMED);
+        let names: Vec<String> = lost.map(|path| engine.workspace.shown(path)).collect();
+        let more = total.saturating_sub(names.len());
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        engine.warn(format!("not brought back, since nothing had the old bytes: {}{more}", names.join(", ")));
+    }
 }
 
 /// A change as answers show it.
 fn listed(engine: &Engine, entry: &Entry) -> Undone {
     let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]).filter(|path| !is_state(path));
     let files = entry.files.iter().map(|file| &file.path);
-    let paths: Vec<String> = files.chain(moved).map(|path| engine.workspace.shown(path)).collect();
+    let mut paths: Vec<String> = files.chain(moved).map(|path| engine.workspace.shown(path)).collect();
+    if paths.is_empty() {
+        paths.extend(folders_of(entry).map(|path| engine.workspace.shown(path)));
+    }
     let path = paths.first().cloned().unwrap_or_default();
     Undone {
         seq: entry.seq,
@@ -216,6 +246,9 @@ fn plan(
     change.move_all(&pieces)?;
     change.set_folders(outcome.made);
     paths.extend(pieces.iter().map(|piece| if is_state(&piece.at) { piece.real } else { piece.at }));
+    for FolderMode { path, before, after } in outcome.modes {
+        change.set_folder_mode(path, before, after);
+    }
     change.add_vacated(vacated);
     Ok(paths)
 }
