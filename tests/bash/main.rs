@@ -16,3 +16,4 @@ mod jobs;
 mod ran;
 mod recorded;
 mod support;
+mod transactions;

@@ -59,6 +59,11 @@ impl Change<'_> {
         self.folders.vacated.extend(vacated);
     }
 
+    /// Whether the change makes or removes any.
+    pub(super) fn has_folders(&self) -> bool {
+        self.named_folders().next().is_some()
+    }
+
     /// The folders that the change itself names: those that it makes or removes.
     pub(in crate::engine) fn named_folders(&self) -> impl Iterator<Item = &WorkspacePath> {
         let Folders { wanted, cleared, vacated } = &self.folders;

@@ -224,7 +224,8 @@ impl Change<'_> {
     }
 
     /// The largest file that is changed, in bytes.
-    pub(in crate::engine) fn file_bytes_max(&self) -> u64 {
+    #[must_use]
+    pub fn file_bytes_max(&self) -> u64 {
         self.engine.policy().number(Key::FileBytes).min(FILE_BYTES_MAX)
     }
 

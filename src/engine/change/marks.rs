@@ -40,6 +40,8 @@ fn after_changes(files: &[Planned], session: &SessionState) -> Marks {
             None => forgotten.push(path.clone()),
             // What a path shows that leads through a symlink is another file's.
             Some(after) if after.mode.is_some_and(is_symlink_mode) => forgotten.push(path.clone()),
+            // A mark that there is stays, of bytes that the file has no longer.
+            Some(after) if after.known == Known::Nothing => {}
             Some(_) if is_state(path) => {}
             Some(after) => marks.extend(mark_after(file, after, session)),
         }

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::history::replay::Pieces;
 use super::journal::steps::Location;
-use super::journal::{Entry, Version};
+use super::journal::{Entry, FolderMode, Version};
 use super::snapshot::{Before, LARGE_BYTES, Worker};
 use super::store::session;
 use super::store::session::{SessionState, seconds_now};
@@ -68,6 +68,8 @@ pub enum Known {
     ChangedLines,
     /// The changed lines, and what it had been shown of those bytes, which others have changed since.
     ChangedSince(Vec<u8>),
+    /// Nothing: a command made them.
+    Nothing,
 }
 
 /// A file with what it is to become.
@@ -296,6 +298,18 @@ impl Change<'_> {
         self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity });
     }
 
+    /// Plans what a command made of a file, whose new bytes the caller has not seen.
+    pub fn put_unseen(
+        &mut self,
+        seen: Seen,
+        bytes: impl Into<Buffer>,
+        mode: u32,
+        identity: Option<Identity>,
+    ) -> Sha256 {
+        let (mode, known) = (Some(mode), Known::Nothing);
+        self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity })
+    }
+
     /// Plans another name for `source`, that of `target`, and perhaps other bytes; answers their
     /// SHA-256. The read mark moves along.
     ///
@@ -358,6 +372,13 @@ impl Change<'_> {
     /// Says which changes of the session this one takes back or does again.
     pub fn set_reverts(&mut self, reverts: Vec<u64>) {
         self.entry.reverts = reverts;
+    }
+
+    /// Plans other permission bits for a folder that stays, under its name after all moves.
+    pub fn set_folder_mode(&mut self, path: WorkspacePath, before: u32, after: u32) {
+        if before != after {
+            self.entry.modes.push(FolderMode { path, before, after });
+        }
     }
 
     /// Notes that a file keeps what others changed in it.

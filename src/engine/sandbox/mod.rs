@@ -11,15 +11,18 @@ pub mod capture;
 pub mod environment;
 pub mod hidden;
 mod init;
+pub mod layer;
 mod link;
 mod mounts;
 mod namespaces;
 mod network;
+pub mod overlay;
 pub mod plan;
 mod privileges;
 pub mod repositories;
 pub mod run;
 mod unconfined;
+pub mod upper;
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -43,6 +46,11 @@ pub trait Backend: Sync {
 
     /// What it promises, in a sentence.
     fn about(&self) -> &'static str;
+
+    /// Whether it can put a layer over the workspace.
+    fn takes_layers(&self) -> bool {
+        false
+    }
 
     /// The process that makes the sandbox, without its descriptors.
     ///

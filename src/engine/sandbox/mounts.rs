@@ -15,6 +15,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, St
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
 
+use super::overlay;
 use super::plan::{Hidden, Reach};
 use crate::engine::workspace::fs::{create_at, is_folder, read_at, write_all};
 
@@ -65,8 +66,15 @@ pub fn doing<T, E: Display>(result: Result<T, E>, what: impl Display) -> Outcome
 pub fn confine(reach: &Reach) -> Outcome<()> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     doing(rustix::mount::mount_change("/", private), "cannot part the mounts")?;
-    let writable: Vec<(PathBuf, OwnedFd)> =
-        reach.writable_folders().map(|path| Ok((path.clone(), tree(&path)?))).collect::<Outcome<_>>()?;
+    let writable: Vec<(PathBuf, OwnedFd)> = reach
+        .writable_folders()
+        .map(|path| match &reach.layer {
+            Some(layer) if path.as_os_str() == reach.root => {
+                Ok((path.clone(), overlay::mount(&path, layer)?))
+            }
+            _ => Ok((path.clone(), tree(&path)?)),
+        })
+        .collect::<Outcome<_>>()?;
     let devices: Vec<(&str, OwnedFd)> =
         DEVICES.iter().filter_map(|name| Some((*name, tree(&Path::new("/dev").join(name)).ok()?))).collect();
     mount_proc()?;
@@ -134,21 +142,26 @@ fn mount_proc() -> Outcome<()> {
 }
 
 /// Makes every mount that a path leads to read-only, save for `/proc` itself.
-#[expect(clippy::disallowed_methods, reason = "/proc")]
 fn make_all_read_only() -> Outcome<()> {
-    let mounts = doing(fs::read("/proc/self/mountinfo"), "cannot list the mounts")?;
-    for line in mounts.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-        let mut fields = line.split(|&byte| byte == b' ');
-        let id = fields.next().and_then(|id| std::str::from_utf8(id).ok()?.parse::<u64>().ok());
-        let (Some(id), Some(point)) = (id, fields.nth(3)) else {
-            return Err("the list of mounts is not as it should be".to_owned());
-        };
-        let path = PathBuf::from(OsStr::from_bytes(&unescaped(point)));
+    for (id, path) in mount_points()? {
         if path.as_os_str() != "/proc" && leads_to(&path, id)? {
             make_read_only(&path)?;
         }
     }
     Ok(())
+}
+
+/// The mounts of this namespace: id and mount point.
+#[expect(clippy::disallowed_methods, reason = "/proc")]
+pub(super) fn mount_points() -> Outcome<Vec<(u64, PathBuf)>> {
+    let mounts = doing(fs::read("/proc/self/mountinfo"), "cannot list the mounts")?;
+    let parsed = mounts.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(|line| {
+        let mut fields = line.split(|&byte| byte == b' ');
+        let id = fields.next().and_then(|id| std::str::from_utf8(id).ok()?.parse::<u64>().ok());
+        let (id, point) = id.zip(fields.nth(3))?;
+        Some((id, PathBuf::from(OsStr::from_bytes(&unescaped(point)))))
+    });
+    parsed.collect::<Option<_>>().ok_or_else(|| "the list of mounts has an unknown form".to_owned())
 }
 
 /// Whether a path leads to that mount, rather than to one on top of it or to nothing.

@@ -29,6 +29,10 @@ impl Backend for Namespaces {
         "Linux namespaces, made by lbx itself: files outside the workspace are read-only, secrets and other processes are not there, no network"
     }
 
+    fn takes_layers(&self) -> bool {
+        true
+    }
+
     fn command(&self, reach: &Reach) -> Result<Command, String> {
         let mut command = part(SELF, "namespaces");
         if reach.network {

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::overlay::Layer;
+
 /// Everything that the first process of a sandbox needs to know.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
@@ -31,6 +33,9 @@ pub struct Reach {
     pub root: OsString,
     /// Paths below the root, relative to it, that are read-only.
     pub protected: Vec<OsString>,
+    /// The layer that takes what the command changes below the root; `None` where it changes the files
+    /// themselves.
+    pub layer: Option<Layer>,
     /// lbx's own folders below the root, relative to it: what they hold is not there.
     pub states: Vec<OsString>,
     /// Canonical folders elsewhere that are writable.
@@ -72,8 +77,12 @@ impl Plan {
 impl Reach {
     /// Every folder that is writable; one that holds another comes before it.
     pub fn writable_folders(&self) -> impl Iterator<Item = PathBuf> {
-        let all: BTreeSet<PathBuf> =
-            std::iter::once(&self.root).chain(&self.writable).map(PathBuf::from).collect();
+        let is_apart = |folder: &&OsString| {
+            // A folder below a layer is part of it.
+            self.layer.is_none() || !std::path::Path::new(folder).starts_with(&self.root)
+        };
+        let others = self.writable.iter().filter(is_apart);
+        let all: BTreeSet<PathBuf> = std::iter::once(&self.root).chain(others).map(PathBuf::from).collect();
         all.into_iter()
     }
 

@@ -20,7 +20,7 @@ use crate::error::Error;
 /// The folder below the state folder.
 pub const FOLDER: &str = "trash";
 /// The name of what was deleted, in its entry.
-const CONTENT: &str = "content";
+pub const CONTENT: &str = "content";
 /// The name of its description.
 pub const DESCRIPTION: &str = "entry.json";
 /// How the name of an entry begins that is being removed for good.

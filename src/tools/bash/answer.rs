@@ -56,12 +56,17 @@ pub struct Ran {
     /// The file with the whole output, where a part is left out; `read` opens it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_file: Option<String>,
-    /// Files that changed meanwhile, without those that git ignores; absent where that is not known
+    /// Files that changed; without a transaction, without those that git ignores. Absent where that is
+    /// not known
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<Changed>>,
     /// How many changed, where not all are listed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_total: Option<usize>,
+    /// Whether these changes were thrown away: by dry_run, or since the command failed under
+    /// on_failure discard
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub discarded: bool,
     /// Files that this session has read and that are different now
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stale: Vec<String>,
@@ -156,10 +161,13 @@ impl Ran {
             text.note(format!("the whole output is in {file}"));
         }
         for changed in self.changed.iter().flatten() {
-            let action = match changed.action {
-                Action::Create => "created",
-                Action::Modify => "changed",
-                Action::Delete => "deleted",
+            let action = match (changed.action, self.discarded) {
+                (Action::Create, false) => "created",
+                (Action::Modify, false) => "changed",
+                (Action::Delete, false) => "deleted",
+                (Action::Create, true) => "would create",
+                (Action::Modify, true) => "would change",
+                (Action::Delete, true) => "would delete",
             };
             text.note(format!("{action}: {}", changed.path));
         }

@@ -16,7 +16,7 @@ use crate::sha256::Sha256;
 use crate::tools::Tool as _;
 
 /// Files that an answer lists.
-const LISTED_MAX: usize = 200;
+pub const LISTED_MAX: usize = 200;
 /// Files that are counted.
 const COUNTED_MAX: usize = 100_000;
 /// Largest file whose bytes are hashed for the answer.
@@ -209,7 +209,7 @@ fn nested_in(recorded: &Recorded) -> BTreeSet<String> {
 }
 
 /// The first line of the snapshot's message.
-fn subject(command: &str) -> String {
+pub fn subject(command: &str) -> String {
     let first = command.trim().lines().next().unwrap_or_default();
     let mut shown: String = first.chars().take(SUBJECT_CHARACTERS_MAX).collect();
     if shown.len() < command.trim().len() {
@@ -219,7 +219,7 @@ fn subject(command: &str) -> String {
 }
 
 /// The rest of it: the reason, and the command where the first line does not hold it.
-fn body(command: &str, why: Option<&str>) -> Option<String> {
+pub fn body(command: &str, why: Option<&str>) -> Option<String> {
     let command = command.trim();
     let is_whole = subject(command).len() == "bash: ".len() + command.len();
     let parts: Vec<&str> = why.into_iter().chain((!is_whole).then_some(command)).collect();

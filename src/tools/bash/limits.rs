@@ -81,6 +81,7 @@ pub fn prepare(engine: &mut Engine, request: &Request) -> Result<Prepared, Error
         writable: writable(engine, home.as_deref()),
         hidden: hidden::find(home.as_deref(), engine.policy().list(Key::BashHidden)),
         network,
+        layer: None,
         root: root.into_os_string(),
     };
     let given = request.env.clone().unwrap_or_default().0;
@@ -105,6 +106,7 @@ pub fn reach_of_probe(engine: &Engine) -> Reach {
         writable: Vec::new(),
         hidden: hidden::find(home.as_deref(), &[]),
         network: false,
+        layer: None,
     }
 }
 

@@ -6,13 +6,17 @@ mod job;
 mod limits;
 mod marks;
 mod output;
+mod recording;
 mod request;
+mod transaction;
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
 pub use job::run_internal;
+
+use recording::{Recording, Taken, with_output};
 
 use answer::{BackendShown, Backends, Ran, Response};
 use request::Request;
@@ -22,7 +26,7 @@ use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::sandbox::capture::{self, Capture};
 use crate::engine::sandbox::plan::{Ended, Plan};
-use crate::engine::sandbox::{self, BACKENDS, Backend, run};
+use crate::engine::sandbox::{self, BACKENDS, Backend, layer, run};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 
@@ -94,11 +98,13 @@ impl Bash {
             .command
             .as_deref()
             .ok_or_else(|| Error::invalid("field `command` is missing").detail("field", "command"))?;
-        let before = changes::Before::look(engine)?;
+        let program = shell(command)?;
+        let recording = Recording::begin(engine, request)?;
         let marks = marks::Marks::of_session(engine)?;
-        let prepared = limits::prepare(engine, request)?;
+        let mut prepared = limits::prepare(engine, request)?;
+        prepared.reach.layer = recording.layer();
         let plan = Plan {
-            program: shell(command)?,
+            program,
             workdir: workdir(engine, request.workdir.as_deref())?,
             environment: prepared.environment,
             reach: prepared.reach,
@@ -113,10 +119,9 @@ impl Bash {
         let shown_max = request.max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
         let ran = run_confined(engine, &plan, request.stdin.as_deref(), &bounds, (shown_max, output));
         prepared.placeholder.remove();
-        // A command that was cancelled may have changed files all the same.
-        let changed = before.compare(engine, command, request.why.as_deref());
+        let has_succeeded = ran.as_ref().ok().map(|confined| exit_code(&confined.ran) == 0);
+        let taken = recording.take(engine, request, has_succeeded);
         let Confined { ran, output, sandbox } = ran?;
-        let changed = changed?;
         let stale = marks.stale(engine);
         output.warnings.iter().for_each(|warning| engine.warn(warning.clone()));
         let Ended { cpu_ms, peak_memory_bytes, left_running, had_too_many, .. } = ran.ended;
@@ -126,7 +131,7 @@ impl Bash {
                 plan.limits.processes
             ));
         }
-        Ok(Response::Ran(Box::new(Ran {
+        let mut answer = Ran {
             stdout: output.stdout,
             stderr: output.stderr,
             exit_code: exit_code(&ran),
@@ -139,12 +144,22 @@ impl Bash {
             truncated: output.truncated,
             output_bytes: output.truncated.then_some(output.bytes),
             output_file: output.file,
-            changed_total: changed.total.filter(|total| *total > changed.listed()),
-            changed: changed.list,
+            changed_total: None,
+            changed: None,
+            discarded: false,
             stale,
             left_running: Some(left_running).filter(|count| *count > 0),
             sandbox,
-        })))
+        };
+        match taken {
+            Ok(Taken { difference, is_discarded }) => {
+                answer.changed_total = difference.total.filter(|total| *total > difference.listed());
+                answer.changed = difference.list;
+                answer.discarded = is_discarded;
+                Ok(Response::Ran(Box::new(answer)))
+            }
+            Err(error) => Err(with_output(error, &answer)),
+        }
     }
 }
 
@@ -177,7 +192,12 @@ fn run_confined(
     (shown_max, output): (usize, &mut Output<'_>),
 ) -> Result<Confined, Error> {
     let mut reasons = Vec::new();
+    let has_layer = plan.reach.layer.is_some();
     for backend in allowed(engine) {
+        if has_layer && !backend.takes_layers() {
+            reasons.push((backend.name(), "it puts no layer over the workspace".to_owned()));
+            continue;
+        }
         let mut log = output::OutputFile::new(engine);
         let mut capture = Capture::new(shown_max, limits::output_bytes_max(engine), &mut log);
         let sink: &mut dyn run::Sink = match output {
@@ -190,7 +210,7 @@ fn run_confined(
             Err(run::Failure::Call(error)) => return Err(error),
         }
     }
-    Err(not_confined(&reasons))
+    Err(if has_layer { layer::not_possible(&listed(&reasons)) } else { not_confined(&reasons) })
 }
 
 /// The backends that the policy allows.
@@ -206,14 +226,19 @@ fn is_allowed(word: &str, backend: &dyn Backend) -> bool {
 
 /// The refusal where nothing can confine a command.
 fn not_confined(reasons: &[(&'static str, String)]) -> Error {
-    let list: Vec<String> = reasons.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
     let error = Error::new(
         ErrorKind::CommandDenied,
-        format!("no backend can confine a command here ({})", list.join("; ")),
+        format!("no backend can confine a command here ({})", listed(reasons)),
     );
     error.suggest(
         "Use the file tools instead. The user can install bubblewrap, or allow commands without confinement in their own policy: bash.backend = \"none\".",
     )
+}
+
+/// Why each backend does not work.
+fn listed(reasons: &[(&'static str, String)]) -> String {
+    let list: Vec<String> = reasons.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
+    list.join("; ")
 }
 
 /// What there is to confine commands, tried out.

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 ///
 /// The command can write in the workspace, except .git and .lbx. The rest of the disk is read-only,
 /// secrets such as ~/.ssh are hidden, /tmp is empty, and there is no network unless the policy
-/// allows it. The answer lists changed files. Every process ends with the command.
+/// allows it. The answer lists changed files. Every process ends with the command. Undo takes back
+/// what it changed; with transaction, files that git ignores too.
 #[derive(Debug, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -47,6 +48,19 @@ pub struct Request {
     /// Use the network, if the policy allows it
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub network: Option<bool>,
+    /// Apply what the command changed as one change once it has ended, files that git ignores
+    /// included: undo takes all of it back. Fails, applying nothing, where others changed one of the
+    /// files meanwhile. Not for servers, locks shared with other programs, or files of many GB
+    #[arg(long)]
+    #[serde(default)]
+    pub transaction: bool,
+    /// What becomes of the changes of a command that fails; implies transaction [default: keep]
+    #[arg(long, value_name = "WHAT")]
+    pub on_failure: Option<OnFailure>,
+    /// Run the command, list what it changes, and change nothing; implies transaction
+    #[arg(long)]
+    #[serde(default)]
+    pub dry_run: bool,
     /// Bytes of output to show: beginning and end; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
@@ -78,6 +92,23 @@ pub struct Request {
     #[arg(long, value_name = "TEXT")]
     #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
     pub why: Option<String>,
+}
+
+impl Request {
+    /// Whether the command changes a layer instead of the files.
+    pub const fn is_transaction(&self) -> bool {
+        self.transaction || self.dry_run || self.on_failure.is_some()
+    }
+}
+
+/// What becomes of the changes of a command that fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFailure {
+    /// They are applied.
+    Keep,
+    /// They are thrown away.
+    Discard,
 }
 
 /// Environment variables by name.

@@ -1,0 +1,101 @@
+//! How the changes of a command are taken in: made by the command itself, between two scans, or made
+//! by lbx from a layer once the command has ended.
+
+use super::answer::Ran;
+use super::changes::{Before, Difference};
+use super::request::{OnFailure, Request};
+use super::transaction::Transaction;
+use crate::engine::Engine;
+use crate::engine::sandbox::overlay::Layer;
+use crate::error::{Error, ErrorKind};
+
+/// How the changes of one command are taken in.
+pub enum Recording {
+    /// The command changes the files themselves.
+    Files(Before),
+    /// It changes a layer.
+    Layer(Box<Transaction>, Outcome),
+}
+
+/// What becomes of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is shown and thrown away.
+    Shown,
+    /// It becomes a change.
+    Applied,
+    /// It becomes a change where the command succeeded.
+    AppliedOnSuccess,
+}
+
+/// What was taken in.
+pub struct Taken {
+    /// What the command changed.
+    pub difference: Difference,
+    /// Whether its changes were thrown away.
+    pub is_discarded: bool,
+}
+
+impl Recording {
+    /// Looks at the work tree, or makes a layer, as the request says.
+    ///
+    /// # Errors
+    /// `invalid_request` where there can be no layer, `lock_timeout`, `snapshot_failed`; nothing has run
+    /// then.
+    pub fn begin(engine: &mut Engine, request: &Request) -> Result<Self, Error> {
+        if !request.is_transaction() {
+            return Before::look(engine).map(Self::Files);
+        }
+        engine.set_dry_run(request.dry_run);
+        let outcome = match request.on_failure {
+            _ if request.dry_run => Outcome::Shown,
+            Some(OnFailure::Discard) => Outcome::AppliedOnSuccess,
+            Some(OnFailure::Keep) | None => Outcome::Applied,
+        };
+        Ok(Self::Layer(Box::new(Transaction::begin(engine)?), outcome))
+    }
+
+    /// The layer, for the sandbox.
+    pub fn layer(&self) -> Option<Layer> {
+        match self {
+            Self::Files(_) => None,
+            Self::Layer(transaction, _) => Some(transaction.layer()),
+        }
+    }
+
+    /// Takes in what a command changed that ended well where `has_succeeded`; `None` for one that did
+    /// not come to its end.
+    ///
+    /// # Errors
+    /// `stale_file` for a transaction whose files others changed, `snapshot_failed`.
+    pub fn take(
+        self,
+        engine: &mut Engine,
+        request: &Request,
+        has_succeeded: Option<bool>,
+    ) -> Result<Taken, Error> {
+        let (command, why) = (request.command.as_deref().unwrap_or_default(), request.why.as_deref());
+        let (difference, is_discarded) = match (self, has_succeeded) {
+            // What was cancelled may have changed files all the same.
+            (Self::Files(before), _) => (before.compare(engine, command, why)?, false),
+            (Self::Layer(..), None) => (Difference::default(), true),
+            (Self::Layer(transaction, Outcome::Applied), Some(_))
+            | (Self::Layer(transaction, Outcome::AppliedOnSuccess), Some(true)) => {
+                (transaction.apply(engine, command, why)?, false)
+            }
+            (Self::Layer(transaction, _), Some(_)) => (transaction.look(engine)?, true),
+        };
+        Ok(Taken { difference, is_discarded })
+    }
+}
+
+/// Adds to the refusal of a transaction how the command ended: it has run, and nobody sees its answer.
+pub fn with_output(error: Error, ran: &Ran) -> Error {
+    if error.kind() != ErrorKind::StaleFile {
+        return error;
+    }
+    error
+        .detail("stdout", ran.stdout.clone())
+        .detail("stderr", ran.stderr.clone())
+        .detail("exit_code", ran.exit_code)
+}

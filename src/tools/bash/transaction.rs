@@ -1,0 +1,546 @@
+//! A command as a transaction: what it changed lies in a layer, and becomes one change or nothing.
+
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{AtFlags, Stat, Timespec, Timestamps};
+use rustix::io::Errno;
+
+use super::Bash;
+use super::answer::{Action, Changed};
+use super::changes::{Difference, LISTED_MAX, body, subject};
+use crate::engine::Engine;
+use crate::engine::change::identity::Identity;
+use crate::engine::change::{Change, Current, moves};
+use crate::engine::journal::FolderEntry;
+use crate::engine::sandbox::layer::{LayerFolder, Moment, changed_at};
+use crate::engine::sandbox::overlay::Layer;
+use crate::engine::sandbox::upper::{self, Difference as Differing};
+use crate::engine::store::session::seconds_now;
+use crate::engine::store::state::State;
+use crate::engine::store::trash::TrashEntry;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::{Workspace, fs, hashed};
+use crate::error::{Error, ErrorKind};
+use crate::tools::Tool as _;
+
+/// A larger new file is moved to its place rather than copied.
+const COPIED_BYTES_MAX: u64 = 4 << 20;
+/// Bytes of files that are copied in all; beyond, new files are moved.
+const COPIED_TOTAL_MAX: u64 = 256 << 20;
+/// A new folder with more files is moved whole: each file that a change puts is held open.
+const TREE_FILES_MAX: usize = 1000;
+/// The attribute of a file in the layer that stands for one below it.
+const ORIGIN: &str = "user.overlay.origin";
+
+/// A command whose changes are not made yet.
+pub struct Transaction {
+    /// What it changes.
+    layer: LayerFolder,
+    /// The state that holds the layer.
+    state: State,
+}
+
+impl Transaction {
+    /// Makes the layer.
+    ///
+    /// # Errors
+    /// `invalid_request` where there can be none.
+    pub fn begin(engine: &Engine) -> Result<Self, Error> {
+        let state = State::open(&engine.workspace)?;
+        let layer = LayerFolder::make(&engine.workspace, &state)?;
+        Ok(Self { layer, state })
+    }
+
+    /// Where the layer is, for the sandbox.
+    pub fn layer(&self) -> Layer {
+        self.layer.layer()
+    }
+
+    /// What the command changed.
+    ///
+    /// # Errors
+    /// As for reading the layer.
+    pub fn look(&self, engine: &Engine) -> Result<Difference, Error> {
+        let found = upper::read(&engine.workspace, self.layer.upper(), &engine.control)?;
+        listed(&engine.workspace, self.layer.upper(), &found)
+    }
+
+    /// Makes the changes of the command as one change of the session, and answers them.
+    ///
+    /// # Errors
+    /// `stale_file` where others have changed one of the files since the command began, or as for any
+    /// change; nothing is applied then.
+    pub fn apply(self, engine: &mut Engine, command: &str, why: Option<&str>) -> Result<Difference, Error> {
+        let applied = self.apply_layer(engine, command, why);
+        if applied.is_err() {
+            self.layer.drop_taken(&self.state);
+        }
+        applied
+    }
+
+    /// The same, where what was taken to the trash stays there after a failure.
+    fn apply_layer(
+        &self,
+        engine: &mut Engine,
+        command: &str,
+        why: Option<&str>,
+    ) -> Result<Difference, Error> {
+        let control = engine.control.clone();
+        let mut change = engine.begin(Bash::NAME, &[], false)?;
+        let found = upper::read(change.workspace(), self.layer.upper(), &control)?;
+        let difference = listed(change.workspace(), self.layer.upper(), &found)?;
+        // Before the attributes go that tell of it.
+        let removed = found.iter().find(|differing| was_removed(change.workspace(), &self.layer, differing));
+        if let Some(differing) = removed {
+            return Err(changed_meanwhile(&change.workspace().shown(&differing.path)));
+        }
+        let mut applying = Applying::new(&mut change, &self.layer);
+        applying.plan(&found)?;
+        let times = applying.finish();
+        for differing in &found {
+            must_be_as_it_was(change.workspace(), self.layer.began(), differing)?;
+        }
+        change.commit(subject(command), body(command, why))?;
+        times.iter().for_each(|(path, stat)| set_times(&engine.workspace, path, stat));
+        Ok(difference)
+    }
+}
+
+/// A layer that becomes a change.
+struct Applying<'a, 'c, 'e> {
+    /// The change.
+    change: &'c mut Change<'e>,
+    /// The layer.
+    layer: &'a LayerFolder,
+    /// New folders.
+    made: Vec<FolderEntry<WorkspacePath>>,
+    /// Empty folders whose place something else takes.
+    cleared: Vec<WorkspacePath>,
+    /// Other empty folders that go.
+    vacated: Vec<WorkspacePath>,
+    /// Files whose times are to be those in the layer.
+    times: Vec<(WorkspacePath, Stat)>,
+    /// Bytes that may still be copied.
+    bytes_left: u64,
+}
+
+impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
+    /// Nothing planned yet.
+    fn new(change: &'c mut Change<'e>, layer: &'a LayerFolder) -> Self {
+        Self {
+            change,
+            layer,
+            made: Vec::new(),
+            cleared: Vec::new(),
+            vacated: Vec::new(),
+            times: Vec::new(),
+            bytes_left: COPIED_TOTAL_MAX,
+        }
+    }
+
+    /// Plans all that a layer holds, ordered by path.
+    fn plan(&mut self, found: &[Differing]) -> Result<(), Error> {
+        let mut whole: Option<&WorkspacePath> = None;
+        for (number, differing) in found.iter().enumerate() {
+            if whole.is_some_and(|folder| differing.path.is_within(folder)) {
+                continue;
+            }
+            let rest = found.get(number..).unwrap_or_default();
+            if differing.is_new_folder() && is_large_tree(&differing.path, rest) {
+                whole = Some(&differing.path);
+            }
+            self.plan_one(differing, whole.is_some_and(|folder| *folder == differing.path))?;
+        }
+        Ok(())
+    }
+
+    /// Plans one difference; `is_whole` where it is a folder that moves to its place with all in it.
+    fn plan_one(&mut self, differing: &Differing, is_whole: bool) -> Result<(), Error> {
+        let Differing { path, lower, upper } = differing;
+        let Some(upper) = upper else {
+            return lower.as_ref().map_or(Ok(()), |lower| self.dispose(path, lower, false));
+        };
+        let lower = match lower {
+            Some(lower) if fs::is_folder(lower) != fs::is_folder(upper) => {
+                self.dispose(path, lower, true)?;
+                None
+            }
+            lower => lower.as_ref(),
+        };
+        if !fs::is_folder(upper) {
+            return self.put(path, lower, upper);
+        }
+        match lower {
+            None if is_whole => self.bring(path, true),
+            None => self.make(path, upper),
+            Some(lower) => {
+                self.change.set_folder_mode(path.clone(), fs::mode_of(lower), fs::mode_of(upper));
+                Ok(())
+            }
+        }
+    }
+
+    /// Hands over what concerns folders; answers the files whose times are to be set.
+    fn finish(mut self) -> Vec<(WorkspacePath, Stat)> {
+        // Innermost first, as they are removed.
+        self.cleared.reverse();
+        self.vacated.reverse();
+        self.change.add_cleared(self.cleared);
+        self.change.set_folders(self.made);
+        self.change.add_vacated(self.vacated);
+        self.times
+    }
+
+    /// Plans the end of what stands at a path; `is_replaced` where something else takes its place.
+    fn dispose(&mut self, path: &WorkspacePath, lower: &Stat, is_replaced: bool) -> Result<(), Error> {
+        if fs::is_folder(lower) {
+            let folder = self.change.workspace().open_folder(path)?;
+            let is_empty = fs::names_in(&folder).is_ok_and(|names| names.is_empty());
+            match (is_empty, is_replaced) {
+                (true, true) => self.cleared.push(path.clone()),
+                (true, false) => self.vacated.push(path.clone()),
+                (false, _) => self.to_trash(path, true)?,
+            }
+            return Ok(());
+        }
+        match self.look_at(path, lower)? {
+            Some(current) => self.change.remove(current.without_proof()),
+            None => self.to_trash(path, false)?,
+        }
+        Ok(())
+    }
+
+    /// What stands at a path, where it is a file whose bytes can be kept as those of an edit; `None` for
+    /// what has to go to the trash as a whole.
+    fn look_at(&self, path: &WorkspacePath, lower: &Stat) -> Result<Option<Current>, Error> {
+        if !fs::is_regular(lower) && !fs::is_symlink(lower) {
+            return Ok(None);
+        }
+        match self.change.look_beneath(path) {
+            Ok(current) => Ok(Some(current)),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::PermissionDenied | ErrorKind::TooLarge | ErrorKind::NotARegularFile
+                ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Plans the way of something to the trash.
+    fn to_trash(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
+        let mut entry = self.trash_entry(path, is_folder);
+        let sum = self.change.move_whole(path, &entry.content(self.change.state()))?;
+        (entry.files, entry.bytes) = (sum.files, sum.bytes);
+        self.change.describe(entry);
+        Ok(())
+    }
+
+    /// Plans the way of something from the layer to its place, by way of the trash: there an undo puts
+    /// it back.
+    fn bring(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
+        let mut entry = self.trash_entry(path, is_folder);
+        let state = self.change.state().ok_or_else(|| Error::internal("a change without a state"))?;
+        let content = entry.content(Some(state));
+        self.layer.take_to_trash(state, path, &entry.id)?;
+        strip_all(self.change.workspace(), &content)?;
+        let sum = self.change.move_whole(&content, path)?;
+        (entry.files, entry.bytes) = (sum.files, sum.bytes);
+        self.change.describe(entry);
+        Ok(())
+    }
+
+    /// A trash entry of this change.
+    fn trash_entry(&mut self, path: &WorkspacePath, is_folder: bool) -> TrashEntry {
+        let session = self.change.engine().session().as_str().to_owned();
+        TrashEntry::new(path.clone(), &session, seconds_now(), is_folder)
+    }
+
+    /// Plans a new folder.
+    fn make(&mut self, path: &WorkspacePath, upper: &Stat) -> Result<(), Error> {
+        let opened = fs::open_beneath(std::os::fd::AsFd::as_fd(self.layer.upper()), path, fs::FOLDER);
+        let opened = opened.map_err(|errno| unreadable(path, errno))?;
+        upper::strip(&opened);
+        let identity = Identity::of(&opened, upper);
+        self.made.push(FolderEntry { path: path.clone(), mode: Some(fs::mode_of(upper)), identity });
+        Ok(())
+    }
+
+    /// Plans what the command made of a file.
+    fn put(&mut self, path: &WorkspacePath, lower: Option<&Stat>, upper: &Stat) -> Result<(), Error> {
+        let size = fs::size_of(upper);
+        let is_plain = fs::is_regular(upper) || fs::is_symlink(upper);
+        let is_large = size > self.change.file_bytes_max()
+            || (lower.is_none() && (size > COPIED_BYTES_MAX || size > self.bytes_left));
+        let file = Made::read(self.layer.upper(), path, upper, is_plain && !is_large)?;
+        let current = lower.map(|lower| self.look_at(path, lower)).transpose()?.flatten();
+        let lower_identity = || self.identity_of(path, lower);
+        let seen = match current {
+            Some(current) if file.bytes.is_some() && file.identity == lower_identity() => Some(current),
+            _ => {
+                if let Some(lower) = lower {
+                    self.dispose(path, lower, true)?;
+                }
+                None
+            }
+        };
+        let Some(bytes) = file.bytes else { return self.bring(path, false) };
+        self.bytes_left = self.bytes_left.saturating_sub(size);
+        self.times.push((path.clone(), *upper));
+        let mode = fs::recorded_mode(upper);
+        let is_same = |current: &Current| current.mode() == Some(mode) && current.bytes() == bytes.as_slice();
+        let (seen, identity) = match seen {
+            Some(current) if is_same(&current) => return Ok(()),
+            Some(current) => (current, None),
+            None => (self.change.nothing_at(path)?, file.identity),
+        };
+        self.change.put_unseen(seen.without_proof(), bytes, mode, identity);
+        Ok(())
+    }
+
+    /// Owner and attributes of what stands at a path, where a new file would have others.
+    fn identity_of(&self, path: &WorkspacePath, lower: Option<&Stat>) -> Option<Identity> {
+        let lower = lower.filter(|stat| fs::is_regular(stat))?;
+        let file = self.change.workspace().open_regular(path, "").ok()?.0;
+        Identity::of(&file, lower)
+    }
+}
+
+/// A file in the layer.
+struct Made {
+    /// Its bytes, or the target of a symlink; `None` where it has to be moved.
+    bytes: Option<Vec<u8>>,
+    /// Its owner and attributes, where a new file would have others.
+    identity: Option<Identity>,
+}
+
+impl Made {
+    /// Reads it, its bytes only where they are wanted.
+    fn read(layer: &OwnedFd, path: &WorkspacePath, stat: &Stat, has_bytes: bool) -> Result<Self, Error> {
+        let io = |errno: Errno| unreadable(path, errno);
+        if !fs::is_regular(stat) {
+            let link = || {
+                let opened = fs::open_beneath(std::os::fd::AsFd::as_fd(layer), path, fs::LOOK)?;
+                fs::target_of(&opened)
+            };
+            let bytes = has_bytes.then(link).transpose().map_err(io)?;
+            return Ok(Self { bytes, identity: None });
+        }
+        let file = upper::open(layer, path).map_err(io)?;
+        upper::strip(&file);
+        let identity = Identity::of(&file, stat);
+        let read = || fs::read_to_end(file.into(), fs::size_of(stat), u64::MAX);
+        let bytes = has_bytes.then(read).transpose();
+        let bytes = bytes
+            .map_err(|source| Error::io("read the layer of the command at", path.to_string(), source))?;
+        Ok(Self { bytes, identity })
+    }
+}
+
+/// The failure to read the layer.
+fn unreadable(path: &WorkspacePath, errno: Errno) -> Error {
+    Error::io("read the layer of the command at", path.to_string(), errno)
+}
+
+/// Whether a new folder holds so many files that it moves whole; `rest` begins with it.
+fn is_large_tree(folder: &WorkspacePath, rest: &[Differing]) -> bool {
+    rest.iter().take_while(|inner| inner.path.is_within(folder)).nth(TREE_FILES_MAX).is_some()
+}
+
+/// Removes what overlayfs noted at and below a path.
+fn strip_all(workspace: &Workspace, top: &WorkspacePath) -> Result<(), Error> {
+    moves::walk(workspace, top, &mut |found| {
+        let flags = if fs::is_folder(found.stat) { fs::FOLDER } else { fs::READ };
+        if (fs::is_folder(found.stat) || fs::is_regular(found.stat))
+            && let Ok(opened) = fs::open_beneath(workspace.root_fd(), found.path, flags)
+        {
+            upper::strip(&opened);
+        }
+        Ok(())
+    })
+}
+
+/// Refuses what others have changed since the command began.
+fn must_be_as_it_was(workspace: &Workspace, began: Moment, differing: &Differing) -> Result<(), Error> {
+    let Differing { path, lower, upper } = differing;
+    let now = match fs::open_beneath(workspace.root_fd(), path, fs::LOOK).and_then(rustix::fs::fstat) {
+        Ok(now) => Some(now),
+        Err(Errno::NOENT | Errno::NOTDIR) => None,
+        Err(errno) => return Err(Error::io("look at", workspace.shown(path), errno)),
+    };
+    let is_right = match (lower, &now) {
+        (None, None) => true,
+        (Some(lower), Some(now)) if fs::is_same_file(lower, now) => {
+            if !fs::is_folder(now) {
+                changed_at(now) <= began
+            } else if upper.as_ref().is_some_and(fs::is_folder) {
+                true
+            } else {
+                is_tree_old(workspace, path, began)?
+            }
+        }
+        _ => false,
+    };
+    if is_right { Ok(()) } else { Err(changed_meanwhile(&workspace.shown(path))) }
+}
+
+/// Whether others have removed a file that the command changed: nothing stands below it, though it is not
+/// new, and something has changed in its folder.
+fn was_removed(workspace: &Workspace, layer: &LayerFolder, differing: &Differing) -> bool {
+    let Differing { path, lower: None, upper: Some(upper) } = differing else { return false };
+    let has_origin = || {
+        let file = upper::open(layer.upper(), path).ok();
+        file.is_some_and(|file| rustix::fs::fgetxattr(&file, ORIGIN, &mut [0_u8; 0][..]).is_ok())
+    };
+    let has_changed = || {
+        let parent = workspace.open_folder(&path.parent().unwrap_or_default()).ok();
+        let stat = parent.and_then(|parent| rustix::fs::fstat(&parent).ok());
+        stat.is_some_and(|stat| changed_at(&stat) > layer.began())
+    };
+    fs::is_regular(upper) && has_changed() && has_origin()
+}
+
+/// Whether nothing in a folder has changed since that moment.
+fn is_tree_old(workspace: &Workspace, folder: &WorkspacePath, began: Moment) -> Result<bool, Error> {
+    let mut is_old = true;
+    moves::walk(workspace, folder, &mut |found| {
+        is_old &= changed_at(found.stat) <= began;
+        Ok(())
+    })?;
+    Ok(is_old)
+}
+
+/// The refusal of a transaction whose files others have changed.
+fn changed_meanwhile(shown: &str) -> Error {
+    let message =
+        format!("{shown} was changed by others while the command ran; nothing that it did was applied");
+    Error::new(ErrorKind::StaleFile, message)
+        .at(shown)
+        .suggest("Run the command again: it then begins with what stands there now.")
+}
+
+/// Gives a file the times that the command left it with.
+fn set_times(workspace: &Workspace, path: &WorkspacePath, stat: &Stat) {
+    #[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
+    let time = |seconds, nanoseconds| Timespec { tv_sec: seconds as i64, tv_nsec: nanoseconds as _ };
+    let times = Timestamps {
+        last_access: time(stat.st_atime, stat.st_atime_nsec),
+        last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
+    };
+    if let Ok(folder) = workspace.open_folder(&path.parent().unwrap_or_default()) {
+        // A time is no part of what an undo brings back; where it cannot be set, the file has a new one.
+        let name = path.name().unwrap_or_default();
+        let _ = rustix::fs::utimensat(&folder, name, &times, AtFlags::SYMLINK_NOFOLLOW);
+    }
+}
+
+/// What a command changed, as answers list it.
+fn listed(workspace: &Workspace, layer: &OwnedFd, found: &[Differing]) -> Result<Difference, Error> {
+    let mut list = Listing { workspace, layer, changed: Vec::new(), total: 0 };
+    let holders: BTreeSet<WorkspacePath> = found.iter().filter_map(|it| it.path.parent()).collect();
+    for differing in found {
+        list.add(differing, &holders)?;
+    }
+    Ok(Difference { list: Some(list.changed), total: Some(list.total) })
+}
+
+/// A list of changed files under way.
+struct Listing<'a> {
+    /// The workspace.
+    workspace: &'a Workspace,
+    /// The layer.
+    layer: &'a OwnedFd,
+    /// As many as are listed.
+    changed: Vec<Changed>,
+    /// All.
+    total: usize,
+}
+
+impl Listing<'_> {
+    /// Adds a difference; `holders` are the folders in which something differs.
+    fn add(&mut self, differing: &Differing, holders: &BTreeSet<WorkspacePath>) -> Result<(), Error> {
+        let Differing { path, lower, upper } = differing;
+        let Some(upper) = upper else {
+            return self.add_gone(path);
+        };
+        let is_other = lower.as_ref().is_some_and(|lower| fs::is_folder(lower) != fs::is_folder(upper));
+        if is_other && lower.as_ref().is_some_and(fs::is_folder) {
+            self.add_below(path)?;
+        }
+        // A new folder is told by what is in it.
+        if fs::is_folder(upper) && !is_other && lower.is_none() && holders.contains(path) {
+            return Ok(());
+        }
+        if let Some(lower) = lower
+            && self.is_untouched(path, lower, upper)
+        {
+            return Ok(());
+        }
+        let action = if lower.is_some() { Action::Modify } else { Action::Create };
+        self.push(path, action, fs::is_regular(upper));
+        Ok(())
+    }
+
+    /// Whether a file has its bytes and its mode still.
+    fn is_untouched(&self, path: &WorkspacePath, lower: &Stat, upper: &Stat) -> bool {
+        if fs::recorded_mode(lower) != fs::recorded_mode(upper) || fs::type_of(lower) != fs::type_of(upper) {
+            return false;
+        }
+        if fs::is_symlink(upper) {
+            let target = |root: std::os::fd::BorrowedFd<'_>| {
+                fs::target_of(&fs::open_beneath(root, path, fs::LOOK).ok()?).ok()
+            };
+            return target(self.workspace.root_fd()) == target(std::os::fd::AsFd::as_fd(self.layer));
+        }
+        let old = || {
+            let file = self.workspace.open_regular(path, "").ok()?.0;
+            hashed::sha256_of(file).ok()
+        };
+        fs::is_regular(upper)
+            && lower.st_size == upper.st_size
+            && (lower.st_uid, lower.st_gid) == (upper.st_uid, upper.st_gid)
+            && self.sha256(path).is_some_and(|new| old() == Some(new))
+    }
+
+    /// SHA-256 of a file in the layer.
+    fn sha256(&self, path: &WorkspacePath) -> Option<crate::sha256::Sha256> {
+        hashed::sha256_of(upper::open(self.layer, path).ok()?.into()).ok()
+    }
+
+    /// Adds what goes from a path: of a folder, the files in it.
+    fn add_gone(&mut self, path: &WorkspacePath) -> Result<(), Error> {
+        let before = self.total;
+        self.add_below(path)?;
+        if self.total == before {
+            self.push(path, Action::Delete, false);
+        }
+        Ok(())
+    }
+
+    /// Adds the files of a folder that goes.
+    fn add_below(&mut self, path: &WorkspacePath) -> Result<(), Error> {
+        let mut gone = Vec::new();
+        moves::walk(self.workspace, path, &mut |found| {
+            if !fs::is_folder(found.stat) {
+                gone.push(found.path.clone());
+            }
+            Ok(())
+        })?;
+        gone.sort();
+        gone.iter().for_each(|path| self.push(path, Action::Delete, false));
+        Ok(())
+    }
+
+    /// Adds one path.
+    fn push(&mut self, path: &WorkspacePath, action: Action, has_bytes: bool) {
+        self.total += 1;
+        if self.changed.len() < LISTED_MAX {
+            let sha256 = if has_bytes { self.sha256(path) } else { None };
+            self.changed.push(Changed { path: self.workspace.shown(path), action, sha256 });
+        }
+    }
+}

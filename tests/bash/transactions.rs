@@ -1,0 +1,274 @@
+//! Commands as transactions: applied as one change, thrown away, or refused whole.
+
+use serde_json::{Value, json};
+
+use crate::common::Workspace;
+use crate::support::{backends, with};
+
+/// Whether transactions can be had here.
+#[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
+fn are_possible() -> bool {
+    if !backends().contains(&"namespaces") {
+        return false;
+    }
+    let ws = Workspace::with(&[]);
+    let answer = with(&ws, "namespaces", &json!({ "command": "true", "dry_run": true })).envelope();
+    if answer["ok"] != true {
+        eprintln!("skipped: {}", answer["error"]["message"]);
+    }
+    answer["ok"] == true
+}
+
+/// A request for a transaction.
+fn transaction(command: &str) -> Value {
+    json!({ "command": command, "transaction": true })
+}
+
+/// A workspace in which git ignores something.
+fn workspace() -> Workspace {
+    let ws = Workspace::with(&[
+        ("a.txt", "one\n"),
+        ("b.txt", "b\n"),
+        ("src/x.rs", "x\n"),
+        ("src/deep/y.rs", "y\n"),
+        (".gitignore", "*.log\nbuild/\n"),
+    ]);
+    ws.write("old.log", "log\n");
+    ws.write("build/out", "built\n");
+    ws
+}
+
+#[test]
+fn a_transaction_is_one_change_and_undo_takes_all_of_it_back() {
+    if !are_possible() {
+        return;
+    }
+    let ws = workspace();
+    ws.link("a.txt", "link");
+    ws.chmod("b.txt", 0o640);
+    std::fs::create_dir(ws.path("empty")).unwrap();
+    let before = ws.tree();
+    let command = "
+        echo two >> a.txt; sed -i s/b/B/ b.txt; rm old.log; echo new > new.log; rm -rf src/deep build
+        mkdir src/deep && echo z > src/deep/z.rs; ln -sfn b.txt link; chmod 750 src; rmdir empty; mkdir -m 700 -p n/m
+        mkfifo pipe; ln a.txt hard; echo x > sub && rm sub && mkdir sub && echo s > sub/s; touch -d 2001-02-03 src/x.rs
+        python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")' || mkfifo sock";
+    let answer = with(&ws, "auto", &transaction(command)).success();
+    assert_eq!(answer["data"]["exit_code"], 0, "{answer:#}");
+    let paths: Vec<&str> =
+        answer["data"]["changed"].as_array().unwrap().iter().map(|it| it["path"].as_str().unwrap()).collect();
+    let wanted = [
+        "a.txt",
+        "b.txt",
+        "build/out",
+        "empty",
+        "hard",
+        "link",
+        "n/m",
+        "new.log",
+        "old.log",
+        "pipe",
+        "sock",
+        "src",
+        "src/deep/y.rs",
+        "src/deep/z.rs",
+        "sub/s",
+    ];
+    assert_eq!(paths, wanted, "{answer:#}");
+    ws.holds("a.txt", "one\ntwo\n");
+    ws.holds("hard", "one\ntwo\n");
+    ws.holds("src/deep/z.rs", "z\n");
+    assert_eq!((ws.mode("src"), ws.mode("n/m"), ws.mode("b.txt")), (0o750, 0o700, 0o640));
+    assert!(!ws.path("old.log").exists() && !ws.path("build").exists() && !ws.path("empty").exists());
+    let after = ws.tree();
+    let log = ws.snapshots();
+    assert!(log[0].starts_with("bash: echo two >> a.txt"), "{log:?}");
+    let audited = ws.lbx(&["audit", "--limit", "1"]).ok();
+    assert_eq!(audited["records"][0]["tool"], "bash", "{audited:#}");
+
+    let undone = ws.lbx(&["undo"]).success();
+    assert_eq!(undone["data"]["undone"][0]["tool"], "bash", "{undone:#}");
+    assert_eq!(ws.tree(), before);
+    ws.lbx(&["redo"]).success();
+    assert_eq!(ws.tree(), after);
+    ws.lbx(&["undo"]).success();
+    assert_eq!(ws.tree(), before);
+    assert_eq!(std::fs::read_dir(ws.path(&crate::common::state("layers"))).unwrap().count(), 0);
+}
+
+#[test]
+fn a_dry_run_shows_what_would_change_and_changes_nothing() {
+    if !are_possible() {
+        return;
+    }
+    let ws = workspace();
+    let request =
+        json!({ "command": "rm -rf src; echo x > old.log; cat src/x.rs || echo gone", "dry_run": true });
+    let answer = ws.unchanged(|| with(&ws, "auto", &request).success());
+    assert_eq!(
+        (&answer["dry_run"], &answer["data"]["discarded"]),
+        (&json!(true), &json!(true)),
+        "{answer:#}"
+    );
+    assert_eq!(answer["data"]["stdout"], "gone\n");
+    let changed = answer["data"]["changed"].as_array().unwrap();
+    let listed: Vec<(&str, &str)> =
+        changed.iter().map(|it| (it["path"].as_str().unwrap(), it["action"].as_str().unwrap())).collect();
+    let wanted = [("old.log", "modify"), ("src/deep/y.rs", "delete"), ("src/x.rs", "delete")];
+    assert_eq!(listed, wanted, "{answer:#}");
+    assert_eq!(ws.snapshots(), Vec::<String>::new());
+    ws.lbx(&["undo"]).error("not_found");
+}
+
+#[test]
+fn a_command_that_fails_is_rolled_back_where_that_is_wanted() {
+    if !are_possible() {
+        return;
+    }
+    let ws = workspace();
+    let request = json!({ "command": "rm -rf *; exit 3", "on_failure": "discard" });
+    let answer = ws.unchanged(|| with(&ws, "auto", &request).success());
+    assert_eq!((&answer["data"]["discarded"], &answer["data"]["exit_code"]), (&json!(true), &json!(3)));
+    assert!(answer["snapshot"].is_null() && answer.get("dry_run").is_none(), "{answer:#}");
+    let request =
+        json!({ "command": "echo x > a.txt; sleep 60", "on_failure": "discard", "timeout_ms": 300 });
+    let answer = ws.unchanged(|| with(&ws, "auto", &request).success());
+    assert_eq!((&answer["data"]["discarded"], &answer["data"]["timed_out"]), (&json!(true), &json!(true)));
+    let request = json!({ "command": "echo x > a.txt", "on_failure": "discard" });
+    assert!(with(&ws, "auto", &request).success()["data"].get("discarded").is_none());
+    ws.holds("a.txt", "x\n");
+    let request = json!({ "command": "echo y > a.txt; exit 1", "on_failure": "keep" });
+    with(&ws, "auto", &request).success();
+    ws.holds("a.txt", "y\n");
+}
+
+#[test]
+fn a_file_that_others_changed_meanwhile_stops_the_whole_transaction() {
+    if !are_possible() {
+        return;
+    }
+    type Step<'a> = (&'a str, &'a dyn Fn(&Workspace));
+    let cases: &[Step<'_>] = &[
+        ("echo mine >> a.txt; rm b.txt", &|ws| ws.write("a.txt", "theirs\n")),
+        ("echo mine >> b.txt; rm -rf src", &|ws| ws.write("src/deep/new.rs", "theirs\n")),
+        ("echo mine >> b.txt; rm a.txt", &|ws| ws.write("a.txt", "theirs\n")),
+        ("echo mine > new.txt; rm a.txt", &|ws| ws.write("new.txt", "theirs\n")),
+        ("echo mine >> a.txt", &|ws| std::fs::remove_file(ws.path("a.txt")).unwrap()),
+    ];
+    for (command, others) in cases {
+        let ws = workspace();
+        // The command and the test meet in a folder that the user's own policy lets it write.
+        let meeting = ws.outside.join("meeting");
+        std::fs::create_dir(&meeting).unwrap();
+        let setting = format!("bash.writable={}", meeting.display());
+        let command_and_wait = format!(
+            "{command}; echo ran; touch {0}/started; while [ ! -e {0}/go ]; do sleep 0.02; done",
+            meeting.display()
+        );
+        let call = ws.call(&["bash", "--set", &setting, "--transaction", &command_and_wait]).spawn();
+        while !meeting.join("started").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        others(&ws);
+        std::fs::write(meeting.join("go"), "").unwrap();
+        let before = ws.tree();
+        let ran = call.wait_with_output().unwrap();
+        let answer: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        assert_eq!(answer["error"]["kind"], "stale_file", "{command}: {answer:#}");
+        assert_eq!(answer["error"]["details"]["stdout"], "ran\n", "{command}: {answer:#}");
+        assert_eq!(ws.tree(), before, "{command}");
+    }
+}
+
+#[test]
+fn what_is_protected_stays_so_under_a_layer() {
+    if !are_possible() {
+        return;
+    }
+    let ws = workspace();
+    ws.write("keep/secret", "kept\n");
+    ws.git(&["init", "-q", "src/inner"]);
+    for command in [
+        "echo x > .git/config",
+        "rm -rf .git",
+        "git update-ref refs/heads/x HEAD",
+        "echo x > .lbx/lock",
+        "rm -rf src/inner/.git",
+        "mv .git g",
+    ] {
+        let request = json!({ "command": command, "transaction": true });
+        let answer = with(&ws, "auto", &request).success();
+        assert_ne!(answer["data"]["exit_code"], 0, "{command}: {answer:#}");
+        assert_eq!(answer["data"]["changed"], json!([]), "{command}: {answer:#}");
+    }
+    let setting = "protect=keep";
+    ws.lbx(&["bash", "--set", setting, "--transaction", "echo x > keep/secret; echo y > a.txt"]).ok();
+    ws.holds("keep/secret", "kept\n");
+    ws.holds("a.txt", "y\n");
+    // What a command makes into a repository is refused as from any tool, with all else.
+    let request = transaction("git init -q new; echo z > a.txt");
+    with(&ws, "auto", &request).error("protected_path");
+    ws.holds("a.txt", "y\n");
+}
+
+#[test]
+fn where_no_layer_can_be_had_a_transaction_is_refused() {
+    let ws = workspace();
+    let request = json!({ "command": "echo x > a.txt", "transaction": true });
+    for backend in ["none", "bubblewrap"] {
+        let error = with(&ws, backend, &request).error("invalid_request");
+        assert!(error["message"].as_str().unwrap().contains("no layer"), "{error:#}");
+        ws.holds("a.txt", "one\n");
+    }
+}
+
+#[test]
+fn large_files_and_trees_move_to_their_place() {
+    if !are_possible() {
+        return;
+    }
+    let ws = workspace();
+    ws.write("big.bin", vec![7_u8; 5 << 20]);
+    let before = ws.tree();
+    let command = "
+        head -c 6000000 /dev/zero > zero.bin; head -c 20000000 /dev/urandom > build/large
+        mkdir -p tree/a; for i in $(seq 1200); do echo $i > tree/a/$i; done; echo t > tree/top; chmod 711 tree/a
+        mv big.bin build/big.bin; d=deep; for i in $(seq 60); do d=$d/d; done; mkdir -p $d; echo f > $d/f; rm -rf src";
+    let answer = with(&ws, "auto", &transaction(command)).success();
+    assert_eq!(answer["data"]["exit_code"], 0, "{answer:#}");
+    let after = ws.tree();
+    assert_eq!(ws.mode("tree/a"), 0o711);
+    assert_eq!(std::fs::read_dir(ws.path("tree/a")).unwrap().count(), 1200);
+    let attributes = std::process::Command::new("getfattr")
+        .args(["-d", "-R", "-m", "user.overlay"])
+        .arg(ws.path(""))
+        .output();
+    if let Ok(output) = attributes {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(!text.contains("tree") && !text.contains("zero.bin"), "{text}");
+    }
+    ws.lbx(&["undo"]).success();
+    assert!(ws.tree() == before);
+    ws.lbx(&["redo"]).success();
+    assert!(ws.tree() == after);
+}
+
+#[test]
+fn a_layer_that_a_killed_call_left_is_swept() {
+    if !are_possible() {
+        return;
+    }
+    let ws = workspace();
+    let layers = ws.path(&crate::common::state("layers"));
+    let mut call = ws.call(&["bash", "--transaction", "mkdir -m 0 closed; echo x > a.txt; sleep 60"]).spawn();
+    while std::fs::read_dir(&layers).map_or(0, Iterator::count) == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    call.kill().unwrap();
+    call.wait().unwrap();
+    assert_ne!(std::fs::read_dir(&layers).unwrap().count(), 0);
+    with(&ws, "auto", &transaction("true")).success();
+    assert_eq!(std::fs::read_dir(&layers).unwrap().count(), 0);
+    ws.holds("a.txt", "one\n");
+}
