@@ -304,7 +304,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__bash)
-            opts="-c -l -C -b -t -0 -h --workdir --timeout-ms --env --stdin --network --max-bytes --background --job --offset --stop --list --backends --why --workspace --session --sandbox --require-snapshot --dialect --set --json --text --null --pretty --exit-status --help"
+            opts="-c -l -C -b -t -0 -h --workdir --timeout-ms --env --stdin --network --transaction --on-failure --dry-run --max-bytes --background --job --offset --stop --list --backends --why --workspace --session --sandbox --require-snapshot --dialect --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -332,6 +332,10 @@ _lbx() {
                     ;;
                 --network)
                     COMPREPLY=($(compgen -W "true false" -- "${cur}"))
+                    return 0
+                    ;;
+                --on-failure)
+                    COMPREPLY=($(compgen -W "keep discard" -- "${cur}"))
                     return 0
                     ;;
                 --max-bytes)

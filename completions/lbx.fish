@@ -362,6 +362,8 @@ complete -c lbx -n "__fish_lbx_using_subcommand bash" -l env -d 'Environment var
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l stdin -d 'Text for its standard input' -r
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l network -d 'Use the network, if the policy allows it' -r -f -a "true\t''
 false\t''"
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l on-failure -d 'What becomes of the changes of a command that fails; implies transaction [default: keep]' -r -f -a "keep\t'They are applied'
+discard\t'They are thrown away'"
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l max-bytes -d 'Bytes of output to show: beginning and end; 0 for no limit' -r
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l job -d 'Show a job\'s state and its output from offset; with `timeout_ms`, wait so long for its end' -r
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l offset -d 'Byte of the job\'s output to read on from; negative: from the end' -r
@@ -374,6 +376,8 @@ complete -c lbx -n "__fish_lbx_using_subcommand bash" -l set -d 'Setting of the 
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -s c -d '`lbx bash -c COMMAND`, as it is typed for bash'
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -s l -d '`lbx bash -lc COMMAND`, likewise: no login shell is started'
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l transaction -d 'Apply what the command changed as one change once it has ended, files that git ignores included: undo takes all of it back. Fails, applying nothing, where others changed one of the files meanwhile. Not for servers, locks shared with other programs, or files of many GB'
+complete -c lbx -n "__fish_lbx_using_subcommand bash" -l dry-run -d 'Run the command, list what it changes, and change nothing; implies transaction'
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -s b -l background -d 'Start the command as a job and return at once; look at it with job'
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l stop -d 'End the job'
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l list -d 'List the jobs of this session'

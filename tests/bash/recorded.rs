@@ -128,7 +128,7 @@ fn without_snapshots_a_command_runs_and_says_what_is_not_known() {
 }
 
 #[test]
-fn a_sessions_own_diff_leaves_out_what_a_command_changed() {
+fn a_session_owns_what_its_commands_changed() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     let session = ["--session", "s"];
     let call = |args: &[&str]| ws.lbx(&[args, &session[..]].concat());
@@ -137,12 +137,120 @@ fn a_sessions_own_diff_leaves_out_what_a_command_changed() {
     call(&["bash", "echo by the command >> b.txt; echo 2 >> a.txt"]).success();
     let diff = call(&["diff"]).ok();
     let text = diff["diff"].as_str().unwrap();
-    assert_eq!((&diff["session"], &diff["files"]), (&json!("s"), &json!(1)), "{diff:#}");
-    assert!(text.contains("-one\n+1\n") && !text.contains("+2") && !text.contains("command"), "{text}");
-    // After its end the session has changed nothing, whatever a command did.
+    assert_eq!((&diff["session"], &diff["files"]), (&json!("s"), &json!(2)), "{diff:#}");
+    assert!(text.contains("-one\n+1\n+2\n") && text.contains("+by the command"), "{text}");
+    let status = call(&["session"]).ok();
+    assert_eq!(status["changes"], 2, "{status:#}");
+    let log = call(&["log", "--limit", "1"]).ok();
+    assert_eq!(
+        (&log["snapshots"][0]["tool"], &log["snapshots"][0]["session"]),
+        (&json!("bash"), &json!("s"))
+    );
+    // A command is undone like an edit, and a file that was changed since stays.
+    call(&["undo"]).ok();
+    ws.holds("a.txt", "1\n");
+    ws.holds("b.txt", "b\n");
+    call(&["redo"]).ok();
+    ws.write("b.txt", "theirs\n");
+    call(&["undo"]).error("stale_file");
+    // After its end the session has changed nothing.
     call(&["session", "end"]).ok();
     assert_eq!(call(&["session"]).ok()["changes"], 0);
     assert_eq!(call(&["diff"]).ok()["files"], 0);
     call(&["bash", "echo 3 >> a.txt"]).success();
-    assert_eq!(call(&["diff"]).ok()["files"], 0);
+    assert_eq!(call(&["diff"]).ok()["files"], 1);
+}
+
+#[test]
+fn undo_takes_back_what_a_command_did_and_says_what_it_cannot() {
+    for backend in backends() {
+        let ws = Workspace::with(&[
+            ("a.txt", "one\n"),
+            ("b.txt", "b\n"),
+            ("crlf.txt", "1\r\n2\r\n"),
+            ("src/x.rs", "x\n"),
+            ("src/deep/y.rs", "y\n"),
+            (".gitattributes", "crlf.txt text\n"),
+            (".gitignore", "*.log\nbuild/\n"),
+        ]);
+        ws.write("old.log", "log\n");
+        ws.write("gone.log", "gone\n");
+        ws.link("a.txt", "link");
+        ws.chmod("b.txt", 0o640);
+        std::fs::create_dir(ws.path("empty")).unwrap();
+        let before = ws.tree();
+        let command = "
+            echo two >> a.txt; sed -i s/b/B/ b.txt; chmod 600 b.txt; rm gone.log; echo more >> old.log; sed -i s/1/3/ crlf.txt
+            rm -rf src/deep; mkdir src/deep && echo z > src/deep/z.rs; ln -sfn b.txt link; chmod 750 src; rmdir empty
+            mkdir -m 700 -p n/m; mkfifo pipe; ln a.txt hard; mkdir -p build/x/y; echo o > build/x/o; echo x > sub
+            rm sub; mkdir sub; echo s > sub/s; mv src/x.rs src/w.rs";
+        let answer = bash(&ws, backend, command).success();
+        assert_eq!(answer["data"]["exit_code"], 0, "{answer:#}");
+        let changed = answer["data"]["changed"].as_array().unwrap();
+        let paths: Vec<&str> = changed.iter().map(|it| it["path"].as_str().unwrap()).collect();
+        let wanted = [
+            "a.txt",
+            "b.txt",
+            "crlf.txt",
+            "empty",
+            "hard",
+            "link",
+            "n/m",
+            "pipe",
+            "src",
+            "src/deep/y.rs",
+            "src/deep/z.rs",
+            "src/w.rs",
+            "src/x.rs",
+            "sub/s",
+        ];
+        assert_eq!(paths, wanted, "{backend}: {answer:#}");
+        let after = ws.tree();
+        let undone = ws.lbx(&["undo"]).warned("nothing had the old bytes: gone.log, old.log");
+        assert_eq!(undone["undone"][0]["tool"], "bash");
+        let is_recorded = |path: &std::path::Path| {
+            !path.starts_with("build") && path.extension().is_none_or(|ending| ending != "log")
+        };
+        let recorded = |tree: &std::collections::BTreeMap<std::path::PathBuf, crate::common::Standing>| {
+            let kept = tree.iter().filter(|(path, _)| is_recorded(path));
+            kept.map(|(path, standing)| (path.clone(), standing.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(recorded(&ws.tree()), recorded(&before), "{backend}");
+        ws.holds("build/x/o", "o\n");
+        ws.lbx(&["redo"]).success();
+        assert_eq!(ws.tree(), after, "{backend}");
+    }
+}
+
+#[test]
+fn what_a_command_has_done_so_far_is_no_baseline_of_another_session() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), ("c.txt", "c\n")]);
+    let command = "echo two >> a.txt; echo x > new.txt; touch started; while [ ! -e go ]; do sleep 0.02; done; rm started go; echo more >> c.txt";
+    let call = ws.call(&["bash", command]).spawn();
+    while !ws.path("started").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let other = |args: &[&str]| ws.lbx(&[args, &["--session", "other"]].concat());
+    other(&["read", "c.txt"]).ok();
+    other(&["edit", "c.txt", "--old-string", "c", "--new-string", "theirs"]).success();
+    other(&["write", "d.txt", "--content", "d\n"]).success();
+    ws.write("go", "");
+    let ran = call.wait_with_output().unwrap();
+    let answer: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let changed = answer["data"]["changed"].as_array().unwrap();
+    let paths: Vec<&str> = changed.iter().map(|it| it["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["a.txt", "c.txt", "new.txt"], "{answer:#}");
+    let own = ws.lbx(&["diff", "--session", "default"]).ok();
+    let text = own["diff"].as_str().unwrap();
+    assert!(text.contains("+two") && text.contains("new.txt") && text.contains("+more"), "{text}");
+    assert!(!text.contains("+theirs") && !text.contains("d.txt"), "{text}");
+    let theirs = other(&["diff"]).ok();
+    let text = theirs["diff"].as_str().unwrap();
+    assert!(text.contains("+theirs") && text.contains("d.txt") && !text.contains("+two"), "{text}");
+    ws.lbx(&["undo"]).success();
+    ws.holds("a.txt", "one\n");
+    ws.holds("c.txt", "theirs\n");
+    ws.holds("d.txt", "d\n");
+    assert!(!ws.path("new.txt").exists());
+    assert_eq!(ws.lbx(&["undo"]).error("not_found")["kind"], "not_found");
 }

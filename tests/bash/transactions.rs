@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use crate::common::Workspace;
 use crate::support::{backends, with};
 
+/// A command, and what others do while it runs.
+type Step<'a> = (&'a str, &'a dyn Fn(&Workspace));
+
 /// Whether transactions can be had here.
 #[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
 fn are_possible() -> bool {
@@ -147,7 +150,6 @@ fn a_file_that_others_changed_meanwhile_stops_the_whole_transaction() {
     if !are_possible() {
         return;
     }
-    type Step<'a> = (&'a str, &'a dyn Fn(&Workspace));
     let cases: &[Step<'_>] = &[
         ("echo mine >> a.txt; rm b.txt", &|ws| ws.write("a.txt", "theirs\n")),
         ("echo mine >> b.txt; rm -rf src", &|ws| ws.write("src/deep/new.rs", "theirs\n")),

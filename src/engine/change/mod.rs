@@ -9,6 +9,7 @@
 
 pub(in crate::engine) mod across;
 pub(in crate::engine) mod commit;
+pub mod done;
 mod folders;
 mod gate;
 pub mod identity;
@@ -251,6 +252,12 @@ impl Change<'_> {
     /// The engine that makes the change.
     #[must_use]
     pub fn engine(&mut self) -> &mut Engine {
+        self.engine
+    }
+
+    /// The same, only to be looked at.
+    #[must_use]
+    pub const fn engine_ref(&self) -> &Engine {
         self.engine
     }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::engine::Engine;
 use crate::engine::journal::Entry;
 use crate::engine::policy::settings::Key;
+use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
     AllAhead, AtHand, BASELINE, Bounds, Change, EXTERNAL, FileChange, FileState, FolderChange, LeftOut,
     Place, Ready, Reason, Recorded, Scan, SnapshotError, Store,
@@ -111,6 +112,11 @@ pub fn baseline(engine: &mut Engine, entry: &Entry, at_hand: &AtHand) {
     if !engine.policy().has_snapshots() {
         return;
     }
+    // What a command of another session has done so far would look as if it had been there before. When
+    // that command began, everything that was uncommitted was recorded.
+    if State::find(&engine.workspace).is_ok_and(|state| state.is_some_and(|state| running::is_any(&state))) {
+        return;
+    }
     let scan = Scan {
         subject: Some(BASELINE.to_owned()),
         why: None,
@@ -148,6 +154,20 @@ pub fn scan(
     why: Option<&str>,
     tool: &str,
 ) -> Result<Recorded, Error> {
+    scan_as(engine, subject, why, tool, 0)
+}
+
+/// The same, where what is found is the change `seq` of the session.
+///
+/// # Errors
+/// As [`scan`].
+pub fn scan_as(
+    engine: &mut Engine,
+    subject: Option<String>,
+    why: Option<&str>,
+    tool: &str,
+    seq: u64,
+) -> Result<Recorded, Error> {
     if !engine.policy().has_snapshots() {
         return Err(Error::new(ErrorKind::CommandDenied, format!("no snapshot: {}", turned_off(engine)))
             .suggest("Go on without: undo needs no snapshots. Only the user can turn them on."));
@@ -158,7 +178,7 @@ pub fn scan(
         why,
         session: &session,
         tool,
-        seq: 0,
+        seq,
         time: SystemTime::now(),
         bounds: bounds_of(engine),
         at_hand: &AtHand::new(),

@@ -187,8 +187,7 @@ pub fn not_possible(reason: &str) -> Error {
 /// When a file or folder last changed in any way.
 #[must_use]
 pub fn changed_at(stat: &Stat) -> Moment {
-    #[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
-    (stat.st_ctime as i64, stat.st_ctime_nsec as i64)
+    (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default())
 }
 
 /// Removes the layers of dead calls.

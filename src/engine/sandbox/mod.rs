@@ -21,6 +21,8 @@ pub mod plan;
 mod privileges;
 pub mod repositories;
 pub mod run;
+pub mod running;
+pub mod survey;
 mod unconfined;
 pub mod upper;
 

@@ -63,8 +63,8 @@ pub struct Ran {
     /// How many changed, where not all are listed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_total: Option<usize>,
-    /// Whether these changes were thrown away: by dry_run, or since the command failed under
-    /// on_failure discard
+    /// Whether these changes were thrown away: by `dry_run`, or because the command failed under
+    /// `on_failure: discard`
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub discarded: bool,
     /// Files that this session has read and that are different now

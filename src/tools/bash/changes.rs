@@ -1,28 +1,23 @@
-//! What a command changed: two scans, one before and one after it, and the snapshot between them.
+//! What a command changed that changes the files themselves: two looks at the work tree, one before and
+//! one after it, a snapshot between two others, and a change in the journal.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::collections::BTreeSet;
 
 use super::Bash;
-use super::answer::{Action, Changed};
+use super::answer::Changed;
+use super::done::{self, Sides};
 use crate::engine::Engine;
 use crate::engine::change::record;
-use crate::engine::snapshot::{BASELINE, EXTERNAL, PathChange, Reason, Recorded};
-use crate::engine::store::audit::AuditFile;
+use crate::engine::sandbox::plan::Reach;
+use crate::engine::sandbox::running::Running;
+use crate::engine::sandbox::survey::Survey;
+use crate::engine::snapshot::{Reason, Recorded};
 use crate::engine::store::session;
-use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
-use crate::sha256::Sha256;
 use crate::tools::Tool as _;
 
 /// Files that an answer lists.
 pub const LISTED_MAX: usize = 200;
-/// Files that are counted.
-const COUNTED_MAX: usize = 100_000;
-/// Largest file whose bytes are hashed for the answer.
-const HASHED_BYTES_MAX: u64 = 64 << 20;
-/// How the subject of a snapshot begins that only follows HEAD.
-const HEAD_MOVED: &str = "external: HEAD moved";
 /// Characters of the command in the subject of its snapshot.
 const SUBJECT_CHARACTERS_MAX: usize = 100;
 
@@ -30,6 +25,8 @@ const SUBJECT_CHARACTERS_MAX: usize = 100;
 pub struct Before {
     /// What is known of it; `None` where it could not be scanned.
     known: Option<Known>,
+    /// Shows others that a command is changing the files.
+    _running: Option<Running>,
 }
 
 /// A work tree that was scanned.
@@ -38,6 +35,10 @@ struct Known {
     nested: BTreeSet<String>,
     /// The newest snapshot.
     tip: Option<String>,
+    /// The newest change of each session.
+    heads: done::Heads,
+    /// What stands there, and what the command may change of it; `None` where that is too much.
+    survey: Option<(Survey, Reach)>,
 }
 
 /// What is different after a command.
@@ -63,23 +64,33 @@ impl Before {
     /// `lock_timeout`, or `snapshot_failed` where the caller requires a snapshot: nothing has run then.
     pub fn look(engine: &mut Engine) -> Result<Self, Error> {
         let locked = engine.lock()?;
+        let running = Some(Running::begin(&locked.state)?);
         if !engine.policy().has_snapshots() && !engine.require_snapshot {
-            return Ok(Self { known: None });
+            return Ok(Self { known: None, _running: running });
         }
         let (session, warning) = session::load(&locked.state, engine.session())?;
         engine.warn_if(warning);
         let scanned = record::scan_others(engine, session.seq == 0);
+        let heads = done::Heads::of(&locked.state)?;
         drop(locked);
-        match scanned {
+        let known = match scanned {
             Ok(recorded) => {
                 let tip = tip(engine)?;
-                Ok(Self { known: Some(Known { nested: nested_in(&recorded), tip }) })
+                Some(Known { nested: nested_in(&recorded), tip, heads, survey: None })
             }
-            Err(error) if engine.require_snapshot => Err(error),
+            Err(error) if engine.require_snapshot => return Err(error),
             Err(error) => {
                 engine.warn(format!("{}; what this command changed is not recorded", error.message()));
-                Ok(Self { known: None })
+                None
             }
+        };
+        Ok(Self { known, _running: running })
+    }
+
+    /// Looks at everything that the command may change; it is about to run.
+    pub fn survey(&mut self, engine: &Engine, reach: &Reach) {
+        if let Some(known) = &mut self.known {
+            known.survey = Survey::of(&engine.workspace, reach).map(|survey| (survey, reach.clone()));
         }
     }
 
@@ -93,110 +104,69 @@ impl Before {
         command: &str,
         why: Option<&str>,
     ) -> Result<Difference, Error> {
-        let Some(Known { nested, tip: before }) = &self.known else {
+        let Some(known) = &self.known else {
             return Ok(Difference::default());
         };
-        let locked = engine.lock()?;
         // The command has run: whoever cancelled it does not want this to be lost.
         let control = std::mem::take(&mut engine.control);
-        let scanned = record::scan(engine, Some(subject(command)), body(command, why).as_deref(), Bash::NAME);
+        let compared = known.compare(engine, command, why);
         engine.control = control;
-        drop(locked);
+        compared
+    }
+}
+
+impl Known {
+    /// Records what is different now, as the command's.
+    fn compare(&self, engine: &mut Engine, command: &str, why: Option<&str>) -> Result<Difference, Error> {
+        let later = self
+            .survey
+            .as_ref()
+            .and_then(|(survey, reach)| Some((survey, Survey::of(&engine.workspace, reach)?)));
+        let mut change = engine.begin(Bash::NAME, &[], false)?;
+        let seq = change.number();
+        let (subject, body) = (subject(command), body(command, why));
+        let scanned =
+            record::scan_as(change.engine(), Some(subject.clone()), body.as_deref(), Bash::NAME, seq);
         let recorded = match scanned {
             Ok(recorded) => recorded,
             Err(error) => {
-                engine.snapshot_failed(error.message())?;
+                change.engine().snapshot_failed(error.message())?;
                 return Ok(Difference::default());
             }
         };
-        recorded.warnings.iter().for_each(|warning| engine.warn(warning.clone()));
-        for path in nested_in(&recorded).difference(nested) {
+        self.tell(change.engine(), recorded);
+        let tips = (self.tip.clone(), tip(change.engine())?);
+        let Some((before, after)) = later else {
+            change.engine().warn(
+                "there are too many files to look at each: undo does not take back what this command changed",
+            );
+            // Its snapshot has the number.
+            change.spend_number()?;
+            return Ok(Difference::default());
+        };
+        let sides = Sides { before, after: &after, tips: &tips, heads: &self.heads };
+        done::record(change, &sides, (subject, body))
+    }
+
+    /// Says what a scan found.
+    fn tell(&self, engine: &mut Engine, recorded: Recorded) {
+        for path in nested_in(&recorded).difference(&self.nested) {
             engine.warn(format!(
                 "the command made a repository in {path}: look at its configuration and hooks before git is run there"
             ));
         }
+        recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
         if let Some(id) = recorded.id {
             engine.set_snapshot(id);
         }
-        difference(engine, before.as_deref())
     }
 }
 
-/// The newest snapshot.
+/// The commit that holds the work tree as it was recorded last.
 fn tip(engine: &Engine) -> Result<Option<String>, Error> {
     let store = record::find(engine)?;
-    let tip = store.map(|store| store.tip()).transpose();
+    let tip = store.map(|store| store.newest()).transpose();
     Ok(tip.map_err(|error| record::unreadable(&error))?.flatten())
-}
-
-/// The files that changed since the snapshot `before` and that no call of lbx changed, noted for the
-/// audit log too.
-fn difference(engine: &mut Engine, before: Option<&str>) -> Result<Difference, Error> {
-    let unreadable = |error| record::unreadable(&error);
-    let Some(store) = record::find(engine)? else { return Ok(Difference::default()) };
-    let mut paths: BTreeMap<Vec<u8>, PathChange> = BTreeMap::new();
-    let mut next = store.tip().map_err(unreadable)?;
-    while let Some(id) = next.filter(|id| Some(id.as_str()) != before) {
-        let Some(snapshot) = store.one(&id).map_err(unreadable)? else { break };
-        // Another session may have recorded what the command had done so far: as its baseline, or as
-        // what it met in a file that it changed.
-        let is_found = [BASELINE, EXTERNAL].contains(&snapshot.tool.as_str());
-        let is_own = snapshot.tool == Bash::NAME && snapshot.session == engine.session().as_str();
-        if is_own || (is_found && !snapshot.subject.starts_with(HEAD_MOVED)) {
-            let parent = snapshot.parent.as_deref();
-            for change in store.changes(parent, &id, COUNTED_MAX).map_err(unreadable)?.paths {
-                match paths.get_mut(&change.path) {
-                    Some(later) => later.before = change.before,
-                    None => drop(paths.insert(change.path.clone(), change)),
-                }
-            }
-        }
-        next = snapshot.parent;
-    }
-    let changes: Vec<PathChange> = paths.into_values().filter(|it| it.before != it.after).collect();
-    let listed: Vec<Changed> =
-        changes.iter().take(LISTED_MAX).filter_map(|change| changed(engine, change)).collect();
-    let old = |change: &PathChange| {
-        let bytes = store.content(change.before?).ok()?;
-        Some(Sha256::of(&bytes))
-    };
-    let files: Vec<AuditFile> = changes
-        .iter()
-        .zip(&listed)
-        .map(|(change, shown)| AuditFile {
-            path: String::from_utf8_lossy(&change.path).into_owned(),
-            old_sha256: old(change),
-            new_sha256: shown.sha256,
-        })
-        .collect();
-    if !files.is_empty() {
-        engine.note_changed(files, None);
-        let shown = before.map_or_else(String::new, |id| format!(": `diff --from {id}` shows it"));
-        engine.warn(format!("undo does not take back what a command changed{shown}"));
-    }
-    Ok(Difference { list: Some(listed), total: Some(changes.len()) })
-}
-
-/// A file that changed, as answers show it.
-fn changed(engine: &Engine, change: &PathChange) -> Option<Changed> {
-    use std::os::unix::ffi::OsStrExt as _;
-    let path = WorkspacePath::new(Path::new(std::ffi::OsStr::from_bytes(&change.path)))?;
-    let action = match (change.before, change.after) {
-        (None, _) => Action::Create,
-        (Some(_), None) => Action::Delete,
-        (Some(_), Some(_)) => Action::Modify,
-    };
-    let shown = engine.workspace.shown(&path);
-    let sha256 = if action == Action::Delete { None } else { hash(engine, &path, &shown) };
-    Some(Changed { path: shown, action, sha256 })
-}
-
-/// The SHA-256 of a regular file that is not too large.
-fn hash(engine: &Engine, path: &WorkspacePath, shown: &str) -> Option<Sha256> {
-    let (file, stat) = engine.workspace.open_regular(path, shown).ok()?;
-    let size = crate::engine::workspace::fs::size_of(&stat);
-    let bytes = crate::engine::workspace::fs::read_to_end(file, size, HASHED_BYTES_MAX).ok()?;
-    Some(Sha256::of(&bytes))
 }
 
 /// The repositories within the work tree that a scan met.

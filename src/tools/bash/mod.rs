@@ -2,6 +2,7 @@
 
 mod answer;
 mod changes;
+mod done;
 mod job;
 mod limits;
 mod marks;
@@ -99,10 +100,11 @@ impl Bash {
             .as_deref()
             .ok_or_else(|| Error::invalid("field `command` is missing").detail("field", "command"))?;
         let program = shell(command)?;
-        let recording = Recording::begin(engine, request)?;
+        let mut recording = Recording::begin(engine, request)?;
         let marks = marks::Marks::of_session(engine)?;
         let mut prepared = limits::prepare(engine, request)?;
         prepared.reach.layer = recording.layer();
+        recording.survey(engine, &prepared.reach);
         let plan = Plan {
             program,
             workdir: workdir(engine, request.workdir.as_deref())?,

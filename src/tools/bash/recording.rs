@@ -7,12 +7,13 @@ use super::request::{OnFailure, Request};
 use super::transaction::Transaction;
 use crate::engine::Engine;
 use crate::engine::sandbox::overlay::Layer;
+use crate::engine::sandbox::plan::Reach;
 use crate::error::{Error, ErrorKind};
 
 /// How the changes of one command are taken in.
 pub enum Recording {
     /// The command changes the files themselves.
-    Files(Before),
+    Files(Box<Before>),
     /// It changes a layer.
     Layer(Box<Transaction>, Outcome),
 }
@@ -44,7 +45,7 @@ impl Recording {
     /// then.
     pub fn begin(engine: &mut Engine, request: &Request) -> Result<Self, Error> {
         if !request.is_transaction() {
-            return Before::look(engine).map(Self::Files);
+            return Before::look(engine).map(|before| Self::Files(Box::new(before)));
         }
         engine.set_dry_run(request.dry_run);
         let outcome = match request.on_failure {
@@ -60,6 +61,13 @@ impl Recording {
         match self {
             Self::Files(_) => None,
             Self::Layer(transaction, _) => Some(transaction.layer()),
+        }
+    }
+
+    /// Looks at what a command with this reach may change; it is about to run.
+    pub fn survey(&mut self, engine: &Engine, reach: &Reach) {
+        if let Self::Files(before) = self {
+            before.survey(engine, reach);
         }
     }
 

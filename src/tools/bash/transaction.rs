@@ -200,13 +200,13 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             match (is_empty, is_replaced) {
                 (true, true) => self.cleared.push(path.clone()),
                 (true, false) => self.vacated.push(path.clone()),
-                (false, _) => self.to_trash(path, true)?,
+                (false, _) => self.throw_away(path, true)?,
             }
             return Ok(());
         }
         match self.look_at(path, lower)? {
             Some(current) => self.change.remove(current.without_proof()),
-            None => self.to_trash(path, false)?,
+            None => self.throw_away(path, false)?,
         }
         Ok(())
     }
@@ -232,7 +232,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     }
 
     /// Plans the way of something to the trash.
-    fn to_trash(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
+    fn throw_away(&mut self, path: &WorkspacePath, is_folder: bool) -> Result<(), Error> {
         let mut entry = self.trash_entry(path, is_folder);
         let sum = self.change.move_whole(path, &entry.content(self.change.state()))?;
         (entry.files, entry.bytes) = (sum.files, sum.bytes);
@@ -425,11 +425,10 @@ fn changed_meanwhile(shown: &str) -> Error {
 
 /// Gives a file the times that the command left it with.
 fn set_times(workspace: &Workspace, path: &WorkspacePath, stat: &Stat) {
-    #[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
-    let time = |seconds, nanoseconds| Timespec { tv_sec: seconds as i64, tv_nsec: nanoseconds as _ };
+    let nanoseconds = |time| i64::try_from(time).unwrap_or_default();
     let times = Timestamps {
-        last_access: time(stat.st_atime, stat.st_atime_nsec),
-        last_modification: time(stat.st_mtime, stat.st_mtime_nsec),
+        last_access: Timespec { tv_sec: stat.st_atime, tv_nsec: nanoseconds(stat.st_atime_nsec) },
+        last_modification: Timespec { tv_sec: stat.st_mtime, tv_nsec: nanoseconds(stat.st_mtime_nsec) },
     };
     if let Ok(folder) = workspace.open_folder(&path.parent().unwrap_or_default()) {
         // A time is no part of what an undo brings back; where it cannot be set, the file has a new one.

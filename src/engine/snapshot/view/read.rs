@@ -15,6 +15,18 @@ const COMMITS_LOOKED_AT: usize = 200;
 /// Versions of a file that are read in that search.
 const VERSIONS_LOOKED_AT: usize = 30;
 
+/// A text with CRLF in the place of each LF alone.
+fn with_crlf(text: &[u8]) -> Vec<u8> {
+    let mut converted = Vec::with_capacity(text.len());
+    for &byte in text {
+        if byte == b'\n' && converted.last() != Some(&b'\r') {
+            converted.push(b'\r');
+        }
+        converted.push(byte);
+    }
+    converted
+}
+
 impl Store {
     /// The newest snapshot, in hex; `None` where there is none yet.
     ///
@@ -22,6 +34,18 @@ impl Store {
     /// Where the branch cannot be read, or is a symbolic reference.
     pub fn tip(&self) -> Result<Option<String>, SnapshotError> {
         Ok(self.branch.tip(&self.repo)?.map(|id| id.to_string()))
+    }
+
+    /// The commit that holds the work tree as it was recorded last, in hex: the newest snapshot, or HEAD
+    /// where there is none yet. `None` in an empty repository.
+    ///
+    /// # Errors
+    /// As [`Self::tip`], and where HEAD cannot be read.
+    pub fn newest(&self) -> Result<Option<String>, SnapshotError> {
+        let tip = self.branch.tip(&self.repo)?;
+        let newest =
+            tip.map_or_else(|| crate::engine::snapshot::store::refs::head(&self.repo), |tip| Ok(Some(tip)))?;
+        Ok(newest.map(|id| id.to_string()))
     }
 
     /// Whether the newest snapshot is that of the change `seq` of `session`.
@@ -45,6 +69,42 @@ impl Store {
     pub fn file_at(&self, commit: &str, path: &[u8]) -> Result<Option<Vec<u8>>, SnapshotError> {
         let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is no commit id"))?;
         self.stored(chain::tree_of(&self.repo, id)?, path)
+    }
+
+    /// Whether the commit `commit` (in hex) has a file at `path`.
+    ///
+    /// # Errors
+    /// As [`Self::file_at`].
+    pub fn has_at(&self, commit: &str, path: &[u8]) -> Result<bool, SnapshotError> {
+        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is no commit id"))?;
+        let tree = chain::tree_of(&self.repo, id)?;
+        Ok(prepare::blob_id(tree::look_up(&self.repo, tree, path)?).is_some())
+    }
+
+    /// The bytes that stood at `path` when the commit `commit` (in hex) was made, where they were
+    /// `size_bytes`: as they are stored, as a checkout would write them, or with CRLF. `None` where it has no file
+    /// there, or neither form is of that size.
+    ///
+    /// # Errors
+    /// As [`Self::file_at`].
+    pub fn file_of_size(
+        &self,
+        commit: &str,
+        path: &[u8],
+        size_bytes: u64,
+    ) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is no commit id"))?;
+        let tree = chain::tree_of(&self.repo, id)?;
+        let Some(stored) = self.stored(tree, path)? else {
+            return Ok(None);
+        };
+        if stored.len() as u64 == size_bytes {
+            return Ok(Some(stored));
+        }
+        let on_disk = Rules::new(&self.repo, tree, std::iter::once(path))?.checked_out_form(path, &stored)?;
+        // What was written with CRLF is stored with LF, whatever a checkout would make of it.
+        let forms = [on_disk, with_crlf(&stored)];
+        Ok(forms.into_iter().find(|bytes| bytes.len() as u64 == size_bytes))
     }
 
     /// Whether HEAD has a file or folder at `path`.

@@ -50,8 +50,8 @@ impl Store {
             let Some(found) = self.snapshot(id)? else { break };
             next = found.first_parent;
             let snapshot = &found.snapshot;
-            // Only what the journal counts is the session's own: what others did and what a command
-            // changed have no number, and `session` and `undo` do not know them either.
+            // Only what the journal counts is the session's own: what others did has no number, and
+            // `session` and `undo` do not know it either.
             if snapshot.session != session || snapshot.seq == 0 {
                 continue;
             }

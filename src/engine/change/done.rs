@@ -1,0 +1,194 @@
+//! A change that was made already, by a command: it enters the journal like any other, so that undo
+//! takes it back.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use super::Change;
+use super::plan::{Intent, Move, NewFile, plan};
+use super::stage;
+use crate::engine::history::replay::depth;
+use crate::engine::journal::steps::{Folder, Location, Thing};
+use crate::engine::journal::{FolderEntry, FolderMode, HELD_FOLDER, Version};
+use crate::engine::store::state::State;
+use crate::engine::store::trash::TrashEntry;
+use crate::engine::store::{backup, session};
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::sync::sync_many;
+use crate::error::Error;
+
+/// A file that a command changed.
+#[derive(Debug)]
+pub struct DoneFile {
+    /// Where.
+    pub path: WorkspacePath,
+    /// What it was.
+    pub before: Option<Version>,
+    /// What it is.
+    pub after: Option<Version>,
+}
+
+/// A thing without bytes that a command made: an undo moves it to the trash.
+#[derive(Debug)]
+pub struct Arrived {
+    /// Where.
+    pub path: WorkspacePath,
+    /// What.
+    pub thing: Thing,
+}
+
+/// What a command did.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Files that it changed, made or removed.
+    pub files: Vec<DoneFile>,
+    /// Folders that it made.
+    pub made: Vec<FolderEntry<WorkspacePath>>,
+    /// Folders that it removed.
+    pub removed: Vec<FolderEntry<WorkspacePath>>,
+    /// Folders to which it gave other permission bits.
+    pub modes: Vec<FolderMode>,
+    /// Sockets and the like that it made.
+    pub arrived: Vec<Arrived>,
+    /// What it changed or removed and nobody has the old bytes of.
+    pub lost: Vec<WorkspacePath>,
+}
+
+/// Files without old bytes that the journal names.
+const LOST_NAMED_MAX: usize = 100;
+
+impl Done {
+    /// Whether there is nothing to take back.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+            && self.made.is_empty()
+            && self.removed.is_empty()
+            && self.modes.is_empty()
+            && self.arrived.is_empty()
+    }
+}
+
+impl Change<'_> {
+    /// The number that the change has in its session.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.entry.seq
+    }
+
+    /// Sees to it that the number is not given again, though nothing is recorded under it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn spend_number(&self) -> Result<(), Error> {
+        self.state.as_ref().map_or(Ok(()), |state| self.entry.spend_number(state))
+    }
+
+    /// Has a version of a file backed up, whose bytes are no file's now.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn back_up(&self, backups: &mut Backups<'_>, bytes: &[u8], version: &Version) -> Result<(), Error> {
+        backups.pending.push(backups.folders.prepare(version.sha256, bytes)?);
+        Ok(())
+    }
+
+    /// Puts what a command has done into the journal; the old bytes of its files are in `backups`.
+    ///
+    /// # Errors
+    /// The system's; the files stay as the command left them.
+    pub fn record_done(
+        mut self,
+        done: Done,
+        backups: &Backups<'_>,
+        (subject, why): (String, Option<String>),
+    ) -> Result<(), Error> {
+        let Some(state) = self.state.take() else {
+            return Err(Error::internal("a change without a state"));
+        };
+        backups.sync()?;
+        self.entry.subject = subject;
+        self.entry.why = why;
+        self.entry.lost_total = done.lost.len();
+        self.entry.lost = done.lost.into_iter().take(LOST_NAMED_MAX).collect();
+        self.entry.modes = done.modes;
+        let id = self.entry.id.clone();
+        let mut intent = Intent::default();
+        let entry_of = |path: &WorkspacePath| {
+            TrashEntry::new(path.clone(), &self.entry.session, self.entry.time, false).content(Some(&state))
+        };
+        for Arrived { path, thing } in done.arrived {
+            let from = Location::of(&entry_of(&path), state.path());
+            intent.moves.push(Move { from, to: Location::File(path), thing, across: None });
+        }
+        for (number, DoneFile { path, before, after }) in done.files.into_iter().enumerate() {
+            let at = Location::File(path);
+            match (before, after) {
+                (before, Some(after)) => {
+                    let staged = Location::in_state(stage::FOLDER, &format!("{id}-{number}"));
+                    intent.files.push(NewFile { at, staged, before, after });
+                }
+                (Some(before), None) => intent.removed.push((at, before)),
+                (None, None) => {}
+            }
+        }
+        let located = |folder: FolderEntry<WorkspacePath>| Folder {
+            path: Location::File(folder.path),
+            mode: folder.mode,
+            identity: folder.identity,
+        };
+        let (mut made, mut removed) = (done.made, done.removed);
+        made.sort_by_cached_key(|folder| depth(&folder.path));
+        removed.sort_by_cached_key(|folder| std::cmp::Reverse(depth(&folder.path)));
+        intent.made = made.into_iter().map(located).collect();
+        intent.cleared = removed.into_iter().map(located).collect();
+        let steps = plan(intent, |number| Location::in_state(HELD_FOLDER, &format!("{id}-held-{number}")));
+        self.entry.set_steps(steps, state.path());
+        let pending = self.entry.prepare(&state)?;
+        let io = |source: std::io::Error| Error::io("sync", state.shown("journal"), source);
+        pending.file.sync_all().map_err(io)?;
+        self.entry.publish(&state)?;
+        let seq = self.entry.seq;
+        let noted = session::update(&state, self.engine.session(), |session| {
+            session.seq = session.seq.max(seq);
+        });
+        match noted {
+            Ok(warning) => self.engine.warn_if(warning),
+            // The journal knows the number.
+            Err(error) => {
+                self.engine.warn(format!("the session could not note its change: {}", error.message()));
+            }
+        }
+        self.engine.note_changed(super::commit::audit_files(&self.entry), Some(&self.entry.id));
+        self.engine.audit(&self.entry.tool, None);
+        self.entry.close(&state)
+    }
+}
+
+/// Old bytes that are written and not synced yet.
+pub struct Backups<'s> {
+    /// The folders they belong in.
+    folders: backup::Folders<'s>,
+    /// What is written.
+    pending: Vec<backup::Pending>,
+}
+
+impl<'s> Backups<'s> {
+    /// None so far.
+    #[must_use]
+    pub fn new(state: &'s State) -> Self {
+        Self { folders: backup::Folders::new(state), pending: Vec::new() }
+    }
+
+    /// Makes them durable.
+    fn sync(&self) -> Result<(), Error> {
+        let io = |source: std::io::Error| Error::io("sync", backup::FOLDER, source);
+        let file_system = self.pending.first().map(|backup| &*backup.folder);
+        let files: Vec<&File> = self.pending.iter().map(|backup| &backup.file).collect();
+        sync_many(&files, file_system).map_err(io)?;
+        let mut folders: Vec<&OwnedFd> = self.pending.iter().map(|backup| &*backup.folder).collect();
+        folders.sort_by_key(|folder| folder.as_raw_fd());
+        folders.dedup_by_key(|folder| folder.as_raw_fd());
+        sync_many(&folders, file_system).map_err(io)
+    }
+}

@@ -1,0 +1,449 @@
+//! From two looks at the work tree to a change in the journal.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::answer::{Action, Changed};
+use super::changes::{Difference, LISTED_MAX};
+use crate::engine::change::Change;
+use crate::engine::change::done::{Arrived, Backups, Done, DoneFile};
+use crate::engine::change::record;
+use crate::engine::history::replay::same;
+use crate::engine::journal::steps::Thing as Marked;
+use crate::engine::journal::{self, DONE_FOLDER, Entry, FolderEntry, FolderMode, Version};
+use crate::engine::sandbox::survey::{Survey, Thing, Touched};
+use crate::engine::snapshot::Store;
+use crate::engine::store::state::State;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::{Workspace, fs, hashed};
+use crate::error::Error;
+use crate::sha256::Sha256;
+
+/// The newest change of each session.
+pub struct Heads(BTreeMap<String, u64>);
+
+impl Heads {
+    /// Those of this moment.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn of(state: &State) -> Result<Self, Error> {
+        let mut heads = BTreeMap::new();
+        for session in sessions(state)? {
+            let newest = journal::history(state, &session)?.last().copied().unwrap_or(0);
+            heads.insert(session, newest);
+        }
+        Ok(Self(heads))
+    }
+
+    /// The changes made since, the oldest of each session first.
+    fn since(&self, state: &State) -> Result<Vec<Entry>, Error> {
+        let mut entries = Vec::new();
+        for session in sessions(state)? {
+            let known = self.0.get(&session).copied().unwrap_or(0);
+            for seq in journal::history(state, &session)?.into_iter().filter(|seq| *seq > known) {
+                entries.extend(journal::done_entry(state, &session, seq)?);
+            }
+        }
+        entries.sort_by_key(|entry| entry.time);
+        Ok(entries)
+    }
+}
+
+/// The sessions that have a history.
+fn sessions(state: &State) -> Result<Vec<String>, Error> {
+    state.find_folder(DONE_FOLDER)?.map_or_else(|| Ok(Vec::new()), |folder| journal::names_in(&folder))
+}
+
+/// The work tree before and after a command.
+pub struct Sides<'a> {
+    /// What stood there.
+    pub before: &'a Survey,
+    /// What stands there.
+    pub after: &'a Survey,
+    /// The newest snapshots before and after.
+    pub tips: &'a (Option<String>, Option<String>),
+    /// The newest change of each session before.
+    pub heads: &'a Heads,
+}
+
+/// Puts what a command did into the journal; answers what it changed.
+///
+/// # Errors
+/// The system's.
+pub fn record(
+    change: Change<'_>,
+    sides: &Sides<'_>,
+    message: (String, Option<String>),
+) -> Result<Difference, Error> {
+    let state = State::open(change.workspace())?;
+    let mut collector = Collector::new(&change, &state, sides)?;
+    for touched in sides.before.touched(sides.after) {
+        collector.take(&touched)?;
+    }
+    let (done, backups, list) = collector.finish();
+    let difference = Difference { total: Some(list.len()), list: Some(list) };
+    let is_recorded = sides.tips.0 != sides.tips.1;
+    if !done.is_empty() {
+        change.record_done(done, &backups, message)?;
+    } else if is_recorded {
+        change.spend_number()?;
+    }
+    Ok(Difference {
+        list: difference.list.map(|list| list.into_iter().take(LISTED_MAX).collect()),
+        ..difference
+    })
+}
+
+/// What others did while a command ran.
+#[derive(Default)]
+struct Theirs {
+    /// Files: what they were before the first change, and after the last.
+    files: BTreeMap<WorkspacePath, (Option<Version>, Option<Version>)>,
+    /// What they moved, before and after.
+    moved: Vec<WorkspacePath>,
+    /// Folders that they made or removed.
+    folders: BTreeSet<WorkspacePath>,
+}
+
+impl Theirs {
+    /// What changes come to.
+    fn of(entries: Vec<Entry>) -> Self {
+        let mut theirs = Self::default();
+        for entry in entries {
+            theirs.moved.extend(entry.moves.into_iter().flat_map(|moved| [moved.from, moved.to]));
+            theirs.folders.extend(entry.folders);
+            theirs.folders.extend(entry.removed.into_iter().map(|folder| folder.path));
+            theirs.folders.extend(entry.modes.into_iter().map(|folder| folder.path));
+            for file in entry.files {
+                let known = theirs.files.entry(file.path).or_insert_with(|| (file.before, None));
+                known.1 = file.after;
+            }
+        }
+        theirs
+    }
+
+    /// Whether what stands at a path came there or left it by their doing.
+    fn moved(&self, path: &WorkspacePath) -> bool {
+        self.moved.iter().any(|moved| path.is_within(moved))
+    }
+}
+
+/// A folder that came or went.
+struct FolderSeen {
+    /// Its permission bits.
+    mode: u32,
+    /// Whether anything in it is taken back.
+    has_recorded: bool,
+    /// Whether anything in it is not.
+    has_others: bool,
+}
+
+/// What a command did, as far as it is known.
+struct Collector<'a, 's, 'e> {
+    /// The change that it becomes.
+    change: &'a Change<'e>,
+    /// The workspace.
+    workspace: &'a Workspace,
+    /// The snapshots.
+    store: Option<Store>,
+    /// The work tree.
+    sides: &'a Sides<'a>,
+    /// What others did meanwhile.
+    theirs: Theirs,
+    /// Old bytes.
+    backups: Backups<'s>,
+    /// What is to be recorded.
+    done: Done,
+    /// Folders that came.
+    made: BTreeMap<WorkspacePath, FolderSeen>,
+    /// Folders that went.
+    removed: BTreeMap<WorkspacePath, FolderSeen>,
+    /// What the answer lists.
+    list: BTreeMap<WorkspacePath, (Action, Option<Sha256>)>,
+}
+
+impl<'a, 's, 'e> Collector<'a, 's, 'e> {
+    /// Nothing so far.
+    fn new(change: &'a Change<'e>, state: &'s State, sides: &'a Sides<'a>) -> Result<Self, Error> {
+        Ok(Self {
+            change,
+            workspace: change.workspace(),
+            store: record::find(change.engine_ref())?,
+            sides,
+            theirs: Theirs::of(sides.heads.since(state)?),
+            backups: Backups::new(state),
+            done: Done::default(),
+            made: BTreeMap::new(),
+            removed: BTreeMap::new(),
+            list: BTreeMap::new(),
+        })
+    }
+
+    /// Takes in something that differs.
+    fn take(&mut self, touched: &Touched) -> Result<(), Error> {
+        let Touched { path, before, after } = touched;
+        if self.theirs.moved(path) {
+            return Ok(());
+        }
+        match (before, after) {
+            (Some(before), Some(after)) if is_file(before) && is_file(after) => {
+                self.take_file(path, Some(before), Some(after))
+            }
+            (Some(before), Some(after)) if before.kind().is_dir() && after.kind().is_dir() => {
+                if !self.theirs.folders.contains(path) {
+                    let (before, after) = (before.recorded_mode(), after.recorded_mode());
+                    self.done.modes.push(FolderMode { path: path.clone(), before, after });
+                    self.list.insert(path.clone(), (Action::Modify, None));
+                }
+                Ok(())
+            }
+            (before, after) => {
+                before.as_ref().map_or(Ok(()), |before| self.take_gone(path, before))?;
+                after.as_ref().map_or(Ok(()), |after| self.take_new(path, after))
+            }
+        }
+    }
+
+    /// Takes in what is gone.
+    fn take_gone(&mut self, path: &WorkspacePath, before: &Thing) -> Result<(), Error> {
+        if is_file(before) {
+            return self.take_file(path, Some(before), None);
+        }
+        if before.kind().is_dir() {
+            let mode = before.recorded_mode();
+            if !self.theirs.folders.contains(path) {
+                let seen = FolderSeen { mode, has_recorded: false, has_others: false };
+                self.removed.insert(path.clone(), seen);
+            }
+            return Ok(());
+        }
+        self.lose(path);
+        Ok(())
+    }
+
+    /// Takes in what is new.
+    fn take_new(&mut self, path: &WorkspacePath, after: &Thing) -> Result<(), Error> {
+        if after.kind().is_dir() {
+            let mode = after.recorded_mode();
+            if !self.theirs.folders.contains(path) {
+                let seen = FolderSeen { mode, has_recorded: false, has_others: false };
+                self.made.insert(path.clone(), seen);
+            }
+            return Ok(());
+        }
+        if is_file(after) {
+            let is_theirs = self.theirs.files.contains_key(path);
+            if !is_theirs && !self.is_in(self.sides.tips.1.as_ref(), path)? {
+                // Git ignores it, or it stays out of the snapshots for another reason.
+                note(&mut self.made, path, |folder| folder.has_others = true);
+                return Ok(());
+            }
+            if after.size() <= self.change.file_bytes_max() {
+                return self.take_file(path, None, Some(after));
+            }
+        }
+        self.arrive(path, after);
+        Ok(())
+    }
+
+    /// Notes something that can be moved away but not made again from bytes.
+    fn arrive(&mut self, path: &WorkspacePath, after: &Thing) {
+        let thing = Marked { inode: after.inode(), is_folder: false };
+        self.done.arrived.push(Arrived { path: path.clone(), thing });
+        self.list.insert(path.clone(), (Action::Create, None));
+    }
+
+    /// Takes in a file with both its sides.
+    fn take_file(
+        &mut self,
+        path: &WorkspacePath,
+        before: Option<&Thing>,
+        after: Option<&Thing>,
+    ) -> Result<(), Error> {
+        let new = match after {
+            Some(after) if after.size() > self.change.file_bytes_max() => return self.lose_if_known(path),
+            Some(after) => match self.version(path, after) {
+                Some(version) => Some(version),
+                // It changed again, or may not be read.
+                None => return self.lose_if_known(path),
+            },
+            None => None,
+        };
+        let old = match before {
+            None => None,
+            Some(before) => match self.old(path, before, after.zip(new.as_ref()))? {
+                Some(old) => Some(old),
+                None if self.theirs.files.contains_key(path) => None,
+                None => return self.lose_if_known(path),
+            },
+        };
+        let (old_version, old_bytes) =
+            old.map_or((None, None), |(version, bytes)| (Some(version), Some(bytes)));
+        let (from, to, bytes) = match self.theirs.files.get(path) {
+            None => (old_version, new, old_bytes),
+            // The last word is theirs.
+            Some((first, last)) if same(last.as_ref(), new.as_ref()) => {
+                (old_version, first.clone(), old_bytes)
+            }
+            Some((_, last)) => {
+                let bytes = last.as_ref().and_then(|last| self.change.bytes_seen(path, last.sha256));
+                if last.is_some() && bytes.is_none() {
+                    return self.lose_if_known(path);
+                }
+                (last.clone(), new, bytes)
+            }
+        };
+        if same(from.as_ref(), to.as_ref()) {
+            return Ok(());
+        }
+        if let (Some(from), Some(bytes)) = (&from, bytes) {
+            self.change.back_up(&mut self.backups, &bytes, from)?;
+        }
+        let action = match (&from, &to) {
+            (None, _) => Action::Create,
+            (Some(_), None) => Action::Delete,
+            (Some(_), Some(_)) => Action::Modify,
+        };
+        let sha256 = to.as_ref().filter(|to| !fs::is_symlink_mode(to.mode)).map(|to| to.sha256);
+        self.list.insert(path.clone(), (action, sha256));
+        let folders = if to.is_some() { &mut self.made } else { &mut self.removed };
+        note(folders, path, |folder| folder.has_recorded = true);
+        self.done.files.push(DoneFile { path: path.clone(), before: from, after: to });
+        Ok(())
+    }
+
+    /// What a file was, and its bytes, where they are at hand; `now` is what it is.
+    fn old(
+        &self,
+        path: &WorkspacePath,
+        before: &Thing,
+        now: Option<(&Thing, &Version)>,
+    ) -> Result<Option<(Version, Vec<u8>)>, Error> {
+        if before.size() > self.change.file_bytes_max() {
+            return Ok(None);
+        }
+        let bytes = match now {
+            Some((after, _)) if before.has_bytes_of(after) => self.bytes_now(path, after),
+            _ => self.bytes_before(path, before.size())?,
+        };
+        Ok(bytes.map(|bytes| {
+            let (size, mode) = (bytes.len() as u64, before.recorded_mode());
+            (Version { sha256: Sha256::of(&bytes), size, mode, identity: None }, bytes)
+        }))
+    }
+
+    /// The bytes that the snapshot before the command has.
+    fn bytes_before(&self, path: &WorkspacePath, size: u64) -> Result<Option<Vec<u8>>, Error> {
+        let (Some(store), Some(tip)) = (&self.store, &self.sides.tips.0) else { return Ok(None) };
+        store.file_of_size(tip, path.as_bytes(), size).map_err(|error| record::unreadable(&error))
+    }
+
+    /// The bytes that stand at a path.
+    fn bytes_now(&self, path: &WorkspacePath, after: &Thing) -> Option<Vec<u8>> {
+        if after.kind().is_symlink() {
+            let link = fs::open_beneath(self.workspace.root_fd(), path, fs::LOOK).ok()?;
+            return fs::target_of(&link).ok();
+        }
+        let (file, stat) = self.workspace.open_regular(path, "").ok()?;
+        fs::read_to_end(file, fs::size_of(&stat), self.change.file_bytes_max()).ok()
+    }
+
+    /// What a file is now.
+    fn version(&self, path: &WorkspacePath, after: &Thing) -> Option<Version> {
+        let mode = after.recorded_mode();
+        if after.kind().is_symlink() {
+            let target = self.bytes_now(path, after)?;
+            return Some(Version {
+                sha256: Sha256::of(&target),
+                size: target.len() as u64,
+                mode,
+                identity: None,
+            });
+        }
+        let (file, _) = self.workspace.open_regular(path, "").ok()?;
+        let sha256 = hashed::sha256_of(file).ok()?;
+        Some(Version { sha256, size: after.size(), mode, identity: None })
+    }
+
+    /// Whether a snapshot has a file.
+    fn is_in(&self, tip: Option<&String>, path: &WorkspacePath) -> Result<bool, Error> {
+        let (Some(store), Some(tip)) = (&self.store, tip) else { return Ok(false) };
+        store.has_at(tip, path.as_bytes()).map_err(|error| record::unreadable(&error))
+    }
+
+    /// Notes a file without old bytes, which the answer lists where the snapshots know it.
+    fn lose_if_known(&mut self, path: &WorkspacePath) -> Result<(), Error> {
+        if self.is_in(self.sides.tips.0.as_ref(), path)? || self.is_in(self.sides.tips.1.as_ref(), path)? {
+            let action = if self.sides.after.at(path).is_some() { Action::Modify } else { Action::Delete };
+            self.list.insert(path.clone(), (action, None));
+        }
+        self.lose(path);
+        Ok(())
+    }
+
+    /// Notes something that cannot be brought back.
+    fn lose(&mut self, path: &WorkspacePath) {
+        note(&mut self.removed, path, |folder| folder.has_others = true);
+        self.done.lost.push(path.clone());
+    }
+
+    /// All of it, and what the answer lists.
+    fn finish(mut self) -> (Done, Backups<'s>, Vec<Changed>) {
+        let (made, removed) = (kept(&self.made), kept(&self.removed));
+        let is_in_other = |path: &WorkspacePath| {
+            let parent = path.parent().unwrap_or_default();
+            self.made.contains_key(&parent) && !made.contains_key(&parent)
+        };
+        self.done.arrived.retain(|arrived| !is_in_other(&arrived.path));
+        for (folders, survey, action) in
+            [(&made, self.sides.after, Action::Create), (&removed, self.sides.before, Action::Delete)]
+        {
+            let empty = folders.keys().filter(|folder| survey.is_empty(folder));
+            self.list.extend(empty.map(|folder| (folder.clone(), (action, None))));
+        }
+        let entry =
+            |(path, mode): (WorkspacePath, u32)| FolderEntry { path, mode: Some(mode), identity: None };
+        self.done.made = made.into_iter().map(entry).collect();
+        self.done.removed = removed.into_iter().map(entry).collect();
+        let shown = |(path, (action, sha256)): (WorkspacePath, _)| Changed {
+            path: self.workspace.shown(&path),
+            action,
+            sha256,
+        };
+        (self.done, self.backups, self.list.into_iter().map(shown).collect())
+    }
+}
+
+/// Whether a thing has bytes.
+fn is_file(thing: &Thing) -> bool {
+    thing.kind().is_file() || thing.kind().is_symlink()
+}
+
+/// Notes something of every folder that holds a path.
+fn note(
+    folders: &mut BTreeMap<WorkspacePath, FolderSeen>,
+    path: &WorkspacePath,
+    change: impl Fn(&mut FolderSeen),
+) {
+    let mut holder = path.parent();
+    while let Some(folder) = holder {
+        if let Some(seen) = folders.get_mut(&folder) {
+            change(seen);
+        }
+        holder = folder.parent();
+    }
+}
+
+/// The folders that are recorded: not those of which nothing but what git ignores came or went, nor
+/// what is in them.
+fn kept(folders: &BTreeMap<WorkspacePath, FolderSeen>) -> BTreeMap<WorkspacePath, u32> {
+    let mut kept: BTreeMap<WorkspacePath, u32> = BTreeMap::new();
+    for (path, seen) in folders {
+        let parent = path.parent().unwrap_or_default();
+        let is_apart = !folders.contains_key(&parent) || kept.contains_key(&parent);
+        if is_apart && (seen.has_recorded || !seen.has_others) {
+            kept.insert(path.clone(), seen.mode);
+        }
+    }
+    kept
+}
