@@ -7,7 +7,7 @@ use crate::text::line_diff;
 use crate::text::lines::{self, Common};
 
 /// Lines on both sides together that are compared at any place; more only at the same number.
-const COMPARED_MAX: usize = 10_000;
+const COMPARED_MAX: u64 = 10_000;
 /// Ranges of lines that a mark holds; lines beyond them count as not shown.
 const RANGES_MAX: usize = 4096;
 
@@ -15,7 +15,8 @@ const RANGES_MAX: usize = 4096;
 /// new numbers, and those that the caller has put there. A line of which only a part changed is
 /// known as far as the old one was.
 pub fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines {
-    let Common { head, tail, one: old, other: new } = lines::common_lines(before, after);
+    let common = lines::common_lines(before, after);
+    let Common { head, tail, one: old, other: new } = common;
     let tail_start = old - tail + 1;
     let mut known = Vec::new();
     for &(first, last) in shown.ranges() {
@@ -27,9 +28,7 @@ pub fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines {
     if shown.contain(head + 1, old - tail) {
         known.push((head + 1, new - tail));
     } else {
-        let [old, new] =
-            [(before, old), (after, new)].map(|(text, total)| Part::of(text, head, total - tail));
-        known.extend(known_between(shown, &old, &new));
+        known.extend(known_between(shown, (before, after), &Between::of(common)));
     }
     gathered(known)
 }
@@ -37,14 +36,43 @@ pub fn carried_over(shown: &Lines, before: &[u8], after: &[u8]) -> Lines {
 /// The lines of `after` that were shown where others had changed `seen` to `before`, and the caller
 /// that to `after`.
 pub fn still_known(shown: &Lines, seen: &[u8], before: &[u8], after: &[u8]) -> Lines {
-    let [old, new] = [seen, before].map(|text| lines::lines(text).collect::<Vec<_>>());
-    let mut known = Vec::new();
-    for op in line_diff::diff(&old, &new).ops {
-        if let DiffOp::Equal { old_index, new_index, len } = op {
-            known.extend(moved(shown, (old_index as u64, new_index as u64, len as u64)));
+    let common = lines::common_lines(seen, before);
+    let between = Between::of(common);
+    let mut known: Vec<(u64, u64)> = moved(shown, (0, 0, common.head)).collect();
+    known.extend(moved(shown, (common.one - common.tail, common.other - common.tail, common.tail)));
+    if between.old_lines.saturating_add(between.new_lines) <= line_diff::LINES_MAX as u64 {
+        let [old, new] = between.parts(seen, before);
+        for op in line_diff::diff(&old.lines, &new.lines).ops {
+            if let DiffOp::Equal { old_index, new_index, len } = op {
+                known.extend(moved(shown, (old.number(old_index), new.number(new_index), len as u64)));
+            }
         }
     }
     carried_over(&gathered(known), before, after)
+}
+
+/// What lies between the lines that two texts begin and end with.
+#[derive(Debug, Clone, Copy)]
+struct Between {
+    /// Lines before it in both texts.
+    skipped: u64,
+    /// Lines of the old text.
+    old_lines: u64,
+    /// Lines of the new text.
+    new_lines: u64,
+}
+
+impl Between {
+    /// What is not common.
+    const fn of(common: Common) -> Self {
+        let Common { head, tail, one, other } = common;
+        Self { skipped: head, old_lines: one - tail - head, new_lines: other - tail - head }
+    }
+
+    /// These lines of both texts.
+    fn parts<'t>(&self, old: &'t [u8], new: &'t [u8]) -> [Part<'t>; 2] {
+        [Part::of(old, self.skipped, self.old_lines), Part::of(new, self.skipped, self.new_lines)]
+    }
 }
 
 /// Some lines of a text.
@@ -56,10 +84,15 @@ struct Part<'t> {
 }
 
 impl<'t> Part<'t> {
-    /// The lines after `skipped` of them, to `last`, which counts from 1.
-    fn of(text: &'t [u8], skipped: u64, last: u64) -> Self {
-        let (skip, take) = (to_usize(skipped), to_usize(last.saturating_sub(skipped)));
+    /// So many lines after `skipped` others.
+    fn of(text: &'t [u8], skipped: u64, count: u64) -> Self {
+        let (skip, take) = (to_usize(skipped), to_usize(count));
         Self { skipped, lines: lines::lines(text).skip(skip).take(take).collect() }
+    }
+
+    /// How many lines of the whole text come before the one at `index`.
+    const fn number(&self, index: usize) -> u64 {
+        self.skipped + index as u64
     }
 
     /// The line `further` after the one at `at`, without its ending.
@@ -69,45 +102,52 @@ impl<'t> Part<'t> {
     }
 }
 
-/// The lines of `new` that are known, where those of `old` have become these.
-fn known_between(shown: &Lines, old: &Part<'_>, new: &Part<'_>) -> Vec<(u64, u64)> {
-    let total = old.lines.len() + new.lines.len();
-    let ops = if total <= COMPARED_MAX {
-        line_diff::diff(&old.lines, &new.lines).ops
-    } else if old.lines.len() == new.lines.len() {
-        unchanged_in_place(old, new)
-    } else {
-        Vec::new()
-    };
+/// The known lines of the new text among those that differ. Of many, only those that are the same at the
+/// same number.
+fn known_between(shown: &Lines, (before, after): (&[u8], &[u8]), between: &Between) -> Vec<(u64, u64)> {
+    if between.old_lines.saturating_add(between.new_lines) > COMPARED_MAX {
+        let is_aligned = between.old_lines == between.new_lines;
+        return if is_aligned { unchanged_in_place(shown, before, after, between) } else { Vec::new() };
+    }
+    let [old, new] = between.parts(before, after);
     let mut known = Vec::new();
-    for op in ops {
+    for op in line_diff::diff(&old.lines, &new.lines).ops {
         match op {
             DiffOp::Equal { old_index, new_index, len } => {
-                let at = |skipped: u64, index: usize| skipped + index as u64;
-                let run = (at(old.skipped, old_index), at(new.skipped, new_index), len as u64);
-                known.extend(moved(shown, run));
+                known.extend(moved(shown, (old.number(old_index), new.number(new_index), len as u64)));
             }
             DiffOp::Delete { .. } => {}
             DiffOp::Insert { new_index, new_len, .. } => {
-                let first = new.skipped + new_index as u64 + 1;
+                let first = new.number(new_index) + 1;
                 known.push((first, first + new_len as u64 - 1));
             }
             DiffOp::Replace { old_index, old_len, new_index, new_len } => {
-                known.extend(replaced(shown, old, new, (old_index, old_len), (new_index, new_len)));
+                known.extend(replaced(shown, &old, &new, (old_index, old_len), (new_index, new_len)));
             }
         }
     }
     known
 }
 
-/// The runs of lines that are the same at the same number. Of the others nothing can be said: one that
-/// nobody has read may have come to stand there.
-fn unchanged_in_place(old: &Part<'_>, new: &Part<'_>) -> Vec<DiffOp> {
-    let mut runs: Vec<DiffOp> = Vec::new();
-    for at in (0..old.lines.len()).filter(|&at| old.lines.get(at) == new.lines.get(at)) {
+/// The lines shown that are the same at the same number, which is the same in both texts; the first
+/// [`RANGES_MAX`] runs of them. Of the others nothing can be said: one that nobody has read may have come
+/// to stand there.
+fn unchanged_in_place(shown: &Lines, before: &[u8], after: &[u8], between: &Between) -> Vec<(u64, u64)> {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    let skip = to_usize(between.skipped);
+    let pairs = lines::lines(before).zip(lines::lines(after)).skip(skip).take(to_usize(between.old_lines));
+    let mut ranges = shown.ranges().iter().copied().peekable();
+    for (number, (old, new)) in (between.skipped + 1..).zip(pairs) {
+        while ranges.next_if(|(_, last)| *last < number).is_some() {}
+        let Some((first, _)) = ranges.peek() else { break };
+        if number < *first || old != new {
+            continue;
+        }
+        let is_full = runs.len() == RANGES_MAX;
         match runs.last_mut() {
-            Some(DiffOp::Equal { old_index, len, .. }) if *old_index + *len == at => *len += 1,
-            _ => runs.push(DiffOp::Equal { old_index: at, new_index: at, len: 1 }),
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ if is_full => break,
+            _ => runs.push((number, number)),
         }
     }
     runs
@@ -122,7 +162,7 @@ fn replaced(
     (old_at, old_len): (usize, usize),
     (new_at, new_len): (usize, usize),
 ) -> Vec<(u64, u64)> {
-    let (first, old_first) = (new.skipped + new_at as u64 + 1, old.skipped + old_at as u64 + 1);
+    let (first, old_first) = (new.number(new_at) + 1, old.number(old_at) + 1);
     if shown.contain(old_first, old_first + old_len as u64 - 1) {
         return vec![(first, first + new_len as u64 - 1)];
     }
@@ -195,6 +235,20 @@ mod tests {
             let lines = carried_over(&shown(&seen), before.as_bytes(), after.as_bytes());
             assert_eq!(lines.ranges(), seen_after, "{before:?} -> {after:?}");
         }
+    }
+
+    #[test]
+    fn of_millions_of_lines_that_differ_nothing_is_collected() {
+        // Every second line of a hundred thousand stays: more runs than a mark holds.
+        let text = |word: &str| -> String {
+            (0..100_000).map(|line| format!("{}\n", if line % 2 == 0 { "same" } else { word })).collect()
+        };
+        let (before, after) = (text("old"), text("new"));
+        let known = carried_over(&shown(&[(3, 100_000)]), before.as_bytes(), after.as_bytes());
+        // The last lines are shown as the first ones are: those that both end with are none.
+        assert_eq!((known.ranges().len(), known.ranges()[0]), (RANGES_MAX, (3, 3)));
+        let known = still_known(&shown(&[(3, 4)]), before.as_bytes(), after.as_bytes(), after.as_bytes());
+        assert_eq!(known.ranges(), [(3, 3)]);
     }
 
     #[test]

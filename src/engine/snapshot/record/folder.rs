@@ -13,7 +13,6 @@ use super::rules::RULE_FILES;
 use crate::engine::snapshot::scan::disk::{AtHand, Folder, Listing, OnDisk, Root};
 use crate::engine::snapshot::scan::untracked::may_enter;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
-use crate::engine::snapshot::store::tree;
 use crate::engine::snapshot::store::tree::{Edit, Found, Lookup};
 
 /// Most files of one folder that enter; what is beyond enters with the next full scan.
@@ -96,13 +95,12 @@ impl Taker<'_, '_, '_, '_> {
     /// Notes what becomes of the two names: nothing is left at the old one, and whatever the
     /// snapshots have at the new one went before.
     fn ends(&mut self) -> Result<(), SnapshotError> {
-        let tip = self.preparer.chain.tree();
         if let Some(before) = self.names.before {
             let path = Cow::Owned(before.to_vec());
             self.preparer.done.change.push(Edit { path, to: None });
         }
         if let Some(after) = self.names.after {
-            let found = tree::look_up(self.preparer.repo, tip, after)?;
+            let found = self.preparer.look_up(after)?;
             self.preparer.note_external(after.to_vec(), found, None);
         }
         Ok(())
@@ -163,7 +161,7 @@ impl Taker<'_, '_, '_, '_> {
             if !may_enter(&name) {
                 continue;
             }
-            let found = tree::look_up(self.preparer.repo, self.preparer.chain.tree(), &name)?;
+            let found = self.preparer.look_up(&name)?;
             if self.preparer.is_tracked(&name, found)? || !self.preparer.rules.ignores_folder(&name)? {
                 return Ok(true);
             }
@@ -261,7 +259,7 @@ impl Taker<'_, '_, '_, '_> {
         if !is_name(&path, false) {
             return Ok(None);
         }
-        let found = tree::look_up(self.preparer.repo, self.preparer.chain.tree(), &path)?;
+        let found = self.preparer.look_up(&path)?;
         let enters = self.preparer.is_tracked(&path, found)? || !self.preparer.rules.ignores(&path)?;
         Ok(enters.then_some(Side { path, found }))
     }

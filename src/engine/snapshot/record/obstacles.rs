@@ -1,29 +1,28 @@
 //! What stands in the way of judging a path by git's rules.
 
-use std::collections::HashMap;
-
 use gix::bstr::ByteSlice as _;
 
 use super::change::Reason;
-use super::rules::{RULE_FILES, folders, joined};
+use super::rules::{RULE_FILES, joined};
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::held::Held;
+use crate::engine::snapshot::store::trail::{Trails, next_end};
 use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, size_of};
 use crate::engine::workspace::rule_bounds;
 
-/// Looks at the folders on the way to paths, each once.
+/// Looks at the folders on the way to paths, each about once.
 #[derive(Debug)]
 pub struct Obstacles {
     /// The work tree.
     root: Held,
-    /// What was found of each folder.
-    seen: HashMap<Vec<u8>, Seen>,
+    /// What was found on the way to the last paths.
+    seen: Trails<Seen>,
 }
 
-/// What was found of one folder.
+/// What was found of one folder, and of those on the way to it.
 #[derive(Debug, Clone)]
 enum Seen {
-    /// Its rule files have so many bytes.
+    /// The rule files that count in it have so many bytes.
     Rules(u64),
     /// Nothing in it can be judged.
     Barred(Reason),
@@ -33,7 +32,7 @@ impl Obstacles {
     /// Nothing is known of the work tree yet.
     pub fn new(work_tree: &std::path::Path) -> Result<Self, SnapshotError> {
         let root = Held::open(work_tree).doing(|| format!("`{}` cannot be read", work_tree.display()))?;
-        Ok(Self { root, seen: HashMap::new() })
+        Ok(Self { root, seen: Trails::default() })
     }
 
     /// Why `path` can have no rules, where something on its way forbids it.
@@ -41,33 +40,34 @@ impl Obstacles {
     /// A nested repository has rules and snapshots of its own. A rule file that is a FIFO would block
     /// whoever reads it, one of many megabytes would fill the memory; git reads none that is a link.
     pub fn of(&mut self, path: &[u8]) -> Option<Reason> {
-        let mut bytes = 0;
-        for folder in folders(path) {
-            let seen = match self.seen.get(folder) {
-                Some(seen) => seen.clone(),
-                None => self.look(folder),
+        let trail = self.seen.to(path);
+        loop {
+            let above = match trail.steps().last() {
+                Some((_, Seen::Barred(reason))) => return Some(reason.clone()),
+                Some((_, Seen::Rules(bytes))) => *bytes,
+                None => 0,
             };
-            match seen {
-                Seen::Barred(reason) => return Some(reason),
-                Seen::Rules(more) => bytes += more,
-            }
-            if bytes > rule_bounds::PATH_BYTES_MAX {
-                return Some(Reason::Rules(joined(folder, b".gitignore").to_string()));
-            }
+            let end = next_end(path, trail.last())?;
+            let folder = path.get(..end)?;
+            trail.push(end, look(&self.root, folder, above));
         }
-        None
     }
+}
 
-    /// Looks at one folder, and keeps what was found.
-    fn look(&mut self, folder: &[u8]) -> Seen {
-        let path = gix::path::from_byte_slice(folder).unwrap_or(std::path::Path::new("."));
-        // What is not there, or is no folder of its own, has no rules.
-        let seen = match self.root.folder(path) {
-            Ok(Some(opened)) => seen_in(&opened, folder),
-            Ok(None) | Err(_) => Seen::Rules(0),
-        };
-        self.seen.insert(folder.to_vec(), seen.clone());
-        seen
+/// Looks at one folder below those whose rule files have `above` bytes.
+fn look(root: &Held, folder: &[u8], above: u64) -> Seen {
+    let path = gix::path::from_byte_slice(folder).unwrap_or(std::path::Path::new("."));
+    // What is not there, or is no folder of its own, has no rules.
+    let seen = match root.folder(path) {
+        Ok(Some(opened)) => seen_in(&opened, folder),
+        Ok(None) | Err(_) => Seen::Rules(0),
+    };
+    match seen {
+        Seen::Rules(bytes) if above + bytes > rule_bounds::PATH_BYTES_MAX => {
+            Seen::Barred(Reason::Rules(joined(folder, b".gitignore").to_string()))
+        }
+        Seen::Rules(bytes) => Seen::Rules(above + bytes),
+        Seen::Barred(reason) => Seen::Barred(reason),
     }
 }
 

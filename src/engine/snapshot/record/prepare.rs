@@ -21,8 +21,8 @@ use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::objects;
 use crate::engine::snapshot::store::objects::{Packed, blob_compressed};
 use crate::engine::snapshot::store::repo::Repo;
-use crate::engine::snapshot::store::tree;
 use crate::engine::snapshot::store::tree::{Edit, Found, Lookup};
+use crate::engine::snapshot::store::trees::Trees;
 
 /// What the names of a snapshot are held to. Device names of Windows are none of git's business.
 const NAMES: component::Options =
@@ -62,8 +62,9 @@ pub fn prepare<'a>(
     let paths = files.iter().map(|file| file.path).collect();
     let done = Prepared::default();
     let ahead = Arc::clone(ahead);
+    let (tip, head) = trees_of(chain);
     let mut preparer =
-        Preparer { repo, chain, rules, modes, paths, file_bytes_max, ahead, done, kept_bytes: 0 };
+        Preparer { repo, tip, head, rules, modes, paths, file_bytes_max, ahead, done, kept_bytes: 0 };
     for folder in folders {
         folder::take_in(&mut preparer, folder)?;
     }
@@ -74,6 +75,12 @@ pub fn prepare<'a>(
         }
     }
     Ok(preparer.done)
+}
+
+/// The newest tree, and HEAD's where that is another one.
+fn trees_of(chain: &Chain<'_>) -> (Trees, Option<Trees>) {
+    let tip = chain.tree();
+    (Trees::of(tip), chain.head_tree().filter(|head| *head != tip).map(Trees::of))
 }
 
 /// Whether the file system's executable bits count.
@@ -92,7 +99,8 @@ pub fn scanner<'r, 'p>(
     let modes = modes_count(repo);
     let (paths, done) = (BTreeSet::new(), Prepared::default());
     let ahead = AllAhead::default();
-    Ok(Preparer { repo, chain, rules, modes, paths, file_bytes_max, ahead, done, kept_bytes: 0 })
+    let (tip, head) = trees_of(chain);
+    Ok(Preparer { repo, tip, head, rules, modes, paths, file_bytes_max, ahead, done, kept_bytes: 0 })
 }
 
 /// What a scan makes of a file.
@@ -109,8 +117,10 @@ pub enum Scanned {
 pub struct Preparer<'r, 'a> {
     /// The repository.
     pub(in crate::engine::snapshot) repo: &'r Repo,
-    /// What the change goes on top of.
-    pub(in crate::engine::snapshot) chain: &'r Chain<'r>,
+    /// The tree that the change goes on top of.
+    tip: Trees,
+    /// HEAD's, where that is another one.
+    head: Option<Trees>,
     /// Git's rules for paths.
     pub(in crate::engine::snapshot) rules: Rules<'r>,
     /// Whether the file system's executable bits count.
@@ -140,7 +150,7 @@ impl<'a> Preparer<'_, 'a> {
         if !is_name(file.path, is_link) {
             return Ok(Some(Reason::Name));
         }
-        let found = tree::look_up(self.repo, self.chain.tree(), file.path)?;
+        let found = self.look_up(file.path)?;
         let after = file.after.map(|state| (size_bytes(state), is_link));
         let filtered = match self.refusal(file.path, after, found)? {
             Some(Reason::Filter(_)) if file.after.is_none() => true, // a deletion converts nothing
@@ -179,7 +189,7 @@ impl<'a> Preparer<'_, 'a> {
         // What is known need not be looked up: in a wide folder that takes long, for each of its files.
         let found = match known {
             Some(known) => Lookup::Entry(known),
-            None => tree::look_up(self.repo, self.chain.tree(), path)?,
+            None => self.look_up(path)?,
         };
         let after = (size_bytes(state), matches!(state, FileState::Symlink { .. }));
         if let Some(reason) = self.refusal(path, Some(after), found)? {
@@ -210,8 +220,8 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// Whether the branch has that blob at `path`, as after a change that the scan's index has not seen.
-    fn branch_has(&self, path: &[u8], id: ObjectId) -> Result<bool, SnapshotError> {
-        let found = tree::look_up(self.repo, self.chain.tree(), path)?;
+    fn branch_has(&mut self, path: &[u8], id: ObjectId) -> Result<bool, SnapshotError> {
+        let found = self.look_up(path)?;
         Ok(found.entry().is_some_and(|found| found.id == id))
     }
 
@@ -271,17 +281,22 @@ impl<'a> Preparer<'_, 'a> {
 
     /// Whether the last snapshot or HEAD has the path.
     pub(in crate::engine::snapshot) fn is_tracked(
-        &self,
+        &mut self,
         path: &[u8],
         found: Lookup,
     ) -> Result<bool, SnapshotError> {
         if found.entry().is_some() {
             return Ok(true);
         }
-        let Some(head) = self.chain.head_tree().filter(|head| *head != self.chain.tree()) else {
-            return Ok(false);
-        };
-        Ok(tree::look_up(self.repo, head, path)?.entry().is_some())
+        match &mut self.head {
+            Some(head) => Ok(head.look_up(self.repo, path)?.entry().is_some()),
+            None => Ok(false),
+        }
+    }
+
+    /// What the newest tree has at a path.
+    pub(in crate::engine::snapshot) fn look_up(&mut self, path: &[u8]) -> Result<Lookup, SnapshotError> {
+        self.tip.look_up(self.repo, path)
     }
 
     /// The tree entry for a file. Its blob is written where it is `wanted` or not the one found.

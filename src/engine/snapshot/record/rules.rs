@@ -21,8 +21,9 @@ use super::obstacles::Obstacles;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::held::Held;
 use crate::engine::snapshot::store::repo::Repo;
-use crate::engine::snapshot::store::tree;
+use crate::engine::snapshot::store::trail::{Trails, next_end};
 use crate::engine::snapshot::store::tree::Lookup;
+use crate::engine::snapshot::store::trees::Trees;
 use crate::engine::workspace::rule_bounds;
 
 /// The files that hold rules, in every folder.
@@ -38,8 +39,8 @@ pub struct Rules<'repo> {
     obstacles: Obstacles,
     /// Their objects, where the repository does not have them.
     objects: RuleObjects<'repo>,
-    /// The rules of the folders on the way to the last path asked for.
-    stack: Stack,
+    /// The rules of the folders on the way to the last paths asked for.
+    stacks: Stacks,
     /// Converts line endings, encodings and `$Id$`.
     pipeline: Pipeline,
     /// Names of the configured filter programs.
@@ -57,7 +58,7 @@ impl<'repo> Rules<'repo> {
         paths: impl Iterator<Item = &'p [u8]>,
     ) -> Result<Self, SnapshotError> {
         let index = committed_rules(repo, root, paths)?;
-        let stack = stack_of(repo, &index)?;
+        let stacks = Stacks { first: stack_of(repo, &index)?, second: None, ways: Trails::default() };
         let mut options = gix::filter::Pipeline::options(repo)
             .doing(|| "the settings for line endings cannot be read".into())?;
         let runs =
@@ -69,7 +70,7 @@ impl<'repo> Rules<'repo> {
         let pipeline = Pipeline::new(gix::command::Context::default(), repo.object_hash(), options);
         let objects = RuleObjects { repo, read: HashMap::new() };
         let obstacles = Obstacles::new(repo.workdir().unwrap_or(Path::new(".")))?;
-        Ok(Self { repo, index, obstacles, objects, stack, pipeline, programs })
+        Ok(Self { repo, index, obstacles, objects, stacks, pipeline, programs })
     }
 
     /// Adds a rule file that was in the work tree, or will be: `path` from the root.
@@ -80,7 +81,8 @@ impl<'repo> Rules<'repo> {
         let flags = Flags::SKIP_WORKTREE | Flags::EXTENDED;
         self.index.dangerously_push_entry(Stat::default(), id, flags, Mode::FILE, BStr::new(path));
         self.index.sort_entries();
-        self.stack = stack_of(self.repo, &self.index)?;
+        self.stacks =
+            Stacks { first: stack_of(self.repo, &self.index)?, second: None, ways: Trails::default() };
         Ok(())
     }
 
@@ -106,7 +108,8 @@ impl<'repo> Rules<'repo> {
             return Ok(true);
         }
         let platform = self
-            .stack
+            .stacks
+            .on_the_way(self.repo, &self.index, path)?
             .at_path(BStr::new(path), Some(mode), &self.objects)
             .doing(|| format!("the ignore rules for `{}` cannot be read", path.to_str_lossy()))?;
         Ok(platform.is_excluded())
@@ -117,9 +120,9 @@ impl<'repo> Rules<'repo> {
         if self.programs.is_empty() {
             return Ok(None);
         }
-        let mut found = self.stack.selected_attribute_matches(["filter"]);
-        let platform = self
-            .stack
+        let stack = self.stacks.on_the_way(self.repo, &self.index, path)?;
+        let mut found = stack.selected_attribute_matches(["filter"]);
+        let platform = stack
             .at_path(BStr::new(path), Some(Mode::FILE), &self.objects)
             .doing(|| format!("the attributes of `{}` cannot be read", path.to_str_lossy()))?;
         platform.matching_attributes(&mut found);
@@ -141,7 +144,8 @@ impl<'repo> Rules<'repo> {
     ) -> Result<(Cow<'b, [u8]>, Option<String>), SnapshotError> {
         let objects = &self.objects;
         let doing = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
-        let platform = self.stack.at_path(BStr::new(path), Some(Mode::FILE), objects).doing(doing)?;
+        let stack = self.stacks.on_the_way(self.repo, &self.index, path)?;
+        let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), objects).doing(doing)?;
         let name = gix::path::from_byte_slice(path).doing(doing)?;
         let converted = self.pipeline.convert_to_git(
             bytes,
@@ -167,7 +171,8 @@ impl<'repo> Rules<'repo> {
     /// The bytes that a checkout would write for a stored file.
     pub fn checked_out_form(&mut self, path: &[u8], stored: &[u8]) -> Result<Vec<u8>, SnapshotError> {
         let doing = || format!("the attributes of `{}` cannot be read", path.to_str_lossy());
-        let platform = self.stack.at_path(BStr::new(path), Some(Mode::FILE), &self.objects).doing(doing)?;
+        let stack = self.stacks.on_the_way(self.repo, &self.index, path)?;
+        let platform = stack.at_path(BStr::new(path), Some(Mode::FILE), &self.objects).doing(doing)?;
         let converted = self.pipeline.convert_to_worktree(
             stored,
             BStr::new(path),
@@ -179,6 +184,34 @@ impl<'repo> Rules<'repo> {
         Ok(match converted.doing(doing)? {
             ToWorktreeOutcome::Buffer(buffer) => buffer.to_vec(),
             ToWorktreeOutcome::Unchanged(_) | ToWorktreeOutcome::Process(_) => stored.to_vec(),
+        })
+    }
+}
+
+/// The rules on two ways: each remembers those of the folders on its last one, and a moved folder is
+/// asked for under two names in turn.
+struct Stacks {
+    /// The one.
+    first: Stack,
+    /// The other, once it is wanted.
+    second: Option<Stack>,
+    /// The ways.
+    ways: Trails<()>,
+}
+
+impl Stacks {
+    /// The one of them that has the most of the way to `path` behind it.
+    fn on_the_way(&mut self, repo: &Repo, index: &State, path: &[u8]) -> Result<&mut Stack, SnapshotError> {
+        let way = self.ways.to(path);
+        while let Some(end) = next_end(path, way.last()) {
+            way.push(end, ());
+        }
+        if !self.ways.is_second() {
+            return Ok(&mut self.first);
+        }
+        Ok(match &mut self.second {
+            Some(second) => second,
+            second => second.insert(stack_of(repo, index)?),
         })
     }
 }
@@ -228,6 +261,7 @@ fn committed_rules<'p>(
     let work_tree = repo.workdir().unwrap_or(Path::new("."));
     let work_tree = Held::open(work_tree).doing(|| format!("`{}` cannot be read", work_tree.display()))?;
     let on_the_way: BTreeSet<&[u8]> = paths.flat_map(folders).collect();
+    let mut trees = Trees::of(root);
     let is_sparse = repo.config_snapshot().boolean("core.sparseCheckout").unwrap_or(false);
     for (folder, name) in on_the_way.iter().flat_map(|folder| RULE_FILES.map(|name| (*folder, name))) {
         let flags = match name {
@@ -240,7 +274,7 @@ fn committed_rules<'p>(
         if on_disk.is_some_and(|on_disk| work_tree.stat(on_disk).is_ok_and(|found| found.is_some())) {
             continue;
         }
-        if let Lookup::Entry(found) = tree::look_up(repo, root, &path)?
+        if let Lookup::Entry(found) = trees.look_up(repo, &path)?
             && found.kind == EntryKind::Blob
         {
             if repo.header(found.id)?.size() > rule_bounds::FILE_BYTES_MAX {

@@ -13,4 +13,6 @@ pub mod private;
 pub mod refs;
 pub mod repo;
 pub mod repository;
+pub mod trail;
 pub mod tree;
+pub mod trees;
