@@ -1,7 +1,9 @@
 //! Text whose blanks and look-alikes can be seen.
 
-use crate::text::checked::peek_str;
+use std::borrow::Cow;
 use std::fmt::Write as _;
+
+use crate::text::checked::peek_str;
 
 /// Stands for a tab.
 const TAB: &str = "→";
@@ -9,6 +11,9 @@ const TAB: &str = "→";
 const TRAILING_BLANK: &str = "·";
 /// Stands for a carriage return.
 const CARRIAGE_RETURN: &str = "␍";
+
+/// Characters of a path that a warning names whole.
+const PATH_CHARACTERS_MAX: usize = 120;
 
 /// Characters that are no blank and no control, and are easily taken for ASCII.
 const LOOK_ALIKES: [char; 16] = [
@@ -49,6 +54,19 @@ pub fn controls(line: &str) -> String {
     }
     seen.push_str(ending);
     seen
+}
+
+/// A path as a warning names it in passing: of a very long one its start and its end.
+#[must_use]
+pub fn short_path(path: &str) -> Cow<'_, str> {
+    let length = path.chars().count();
+    if length <= PATH_CHARACTERS_MAX {
+        return Cow::Borrowed(path);
+    }
+    let kept = PATH_CHARACTERS_MAX / 2;
+    let start = path.chars().take(kept);
+    let end = path.chars().skip(length - kept + 1);
+    Cow::Owned(start.chain(std::iter::once('…')).chain(end).collect())
 }
 
 /// A line with its blanks, and the characters that are odd, marked.
@@ -105,6 +123,16 @@ fn is_unseen(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_very_long_path_the_middle_is_left_out() {
+        let whole = "ä/".repeat(60);
+        assert_eq!(short_path(&whole), whole);
+        let longer = format!("start/{whole}end");
+        let short = short_path(&longer);
+        assert_eq!(short.chars().count(), 120);
+        assert!(short.starts_with("start/ä/") && short.ends_with("/ä/end") && short.contains('…'), "{short}");
+    }
 
     #[test]
     fn what_cannot_be_seen_is_shown() {

@@ -35,6 +35,7 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::{self, SYNC_EACH_MAX, keeps_order, sync_many};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
+use crate::text::visible::short_path;
 
 /// Everything written aside for a change, not yet in force.
 #[derive(Default)]
@@ -558,7 +559,7 @@ fn warn_of_links(file: &Planned, warnings: &mut Vec<String>) {
     if let Some(original) = file.seen.current.original.as_ref().filter(|_| has_several_names(file)) {
         warnings.push(format!(
             "{} has {} hard links: it was replaced, and its other names keep the old bytes",
-            file.seen.current.place.shown(),
+            short_path(file.seen.current.place.shown()),
             original.stat.st_nlink
         ));
     }

@@ -15,6 +15,7 @@ use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect;
 use crate::error::{Error, ErrorKind};
+use crate::text::visible::short_path;
 
 /// Owner's permission to execute, which git keeps.
 const OWNER_MAY_EXECUTE: u32 = 0o100;
@@ -374,8 +375,8 @@ fn listed(left_out: &[LeftOut]) -> Option<String> {
     if left_out.is_empty() {
         return None;
     }
-    let named: Vec<String> =
-        left_out.iter().take(LEFT_OUT_NAMED).map(|left| format!("{} ({})", left.path, left.reason)).collect();
+    let name = |left: &LeftOut| format!("{} ({})", short_path(&left.path), left.reason);
+    let named: Vec<String> = left_out.iter().take(LEFT_OUT_NAMED).map(name).collect();
     let more = left_out.len().saturating_sub(LEFT_OUT_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(format!("{}{more}", named.join(", ")))

@@ -32,6 +32,7 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::{Protection, is_state};
 use crate::error::{Error, ErrorKind};
+use crate::text::visible::short_path;
 
 /// Settles every open entry, oldest first, and removes what was written aside for none of them.
 /// The caller holds the lock, so nobody is still at work on them.
@@ -361,8 +362,11 @@ fn set_aside(engine: &mut Engine, state: &State, name: &str, entry: Option<&Entr
     let place = state.path_of(STUCK_FOLDER);
     let what = match entry {
         Some(entry) => {
-            let mut paths: Vec<String> =
-                audit_files(entry).into_iter().map(|file| file.path).take(PATHS_NAMED).collect();
+            let mut paths: Vec<String> = audit_files(entry)
+                .into_iter()
+                .map(|file| short_path(&file.path).into_owned())
+                .take(PATHS_NAMED)
+                .collect();
             if audit_files(entry).len() > PATHS_NAMED {
                 paths.push("…".to_owned());
             }

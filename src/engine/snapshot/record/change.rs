@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::time::SystemTime;
 
 use crate::engine::snapshot::store::tree::DEPTH_MAX;
+use crate::text::visible::short_path;
 
 /// One change that a tool made, to become one commit.
 #[derive(Debug, Clone)]
@@ -144,11 +145,13 @@ impl fmt::Display for Reason {
             Self::NoRoom => f.write_str("one scan takes in no more bytes"),
             Self::Filter(name) => write!(f, "the filter program `{name}` would have to convert it"),
             Self::Name => f.write_str("git or lbx keeps such a name for itself"),
-            Self::NestedRepository(path) => write!(f, "it belongs to the repository in `{path}`"),
+            Self::NestedRepository(path) => {
+                write!(f, "it belongs to the repository in `{}`", short_path(path))
+            }
             Self::Unreadable => f.write_str("it may not be read"),
             Self::Depth => write!(f, "it lies in more than {DEPTH_MAX} folders"),
             Self::Rules(path) => {
-                write!(f, "`{path}` is not a regular file of as many rules as are read")
+                write!(f, "`{}` is not a regular file of as many rules as are read", short_path(path))
             }
         }
     }

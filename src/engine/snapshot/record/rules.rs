@@ -25,6 +25,7 @@ use crate::engine::snapshot::store::trail::{Trails, next_end};
 use crate::engine::snapshot::store::tree::Lookup;
 use crate::engine::snapshot::store::trees::Trees;
 use crate::engine::workspace::rule_bounds;
+use crate::text::visible::short_path;
 
 /// The files that hold rules, in every folder.
 pub const RULE_FILES: [&[u8]; 2] = [b".gitignore", b".gitattributes"];
@@ -163,6 +164,7 @@ impl<'repo> Rules<'repo> {
             Ok(ToGitOutcome::Unchanged(_) | ToGitOutcome::Process(_)) => (Cow::Borrowed(bytes), None),
             Err(error) => {
                 let path = path.to_str_lossy();
+                let path = short_path(&path);
                 (Cow::Borrowed(bytes), Some(format!("`{path}` is stored as it is on disk, since {error}")))
             }
         })
