@@ -81,7 +81,7 @@ fn check(patch: &Patch<'_>, text: &[u8]) {
 fn plan(patch: &Patch<'_>, apply: Options) {
     let options =
         PlanOptions { strip: Strip::Auto, target: Some(b"f".to_vec()), apply, ..PlanOptions::default() };
-    let old = |bytes: &[u8]| Before { bytes: bytes.to_vec(), mode: Some(0o644) };
+    let old = |bytes: &[u8]| Before { bytes: std::sync::Arc::new(bytes.to_vec().into()), mode: Some(0o644) };
     let outcomes = compose::<()>(patch, &options, &mut |path, _| {
         Ok(match path {
             b"f" => Some(old(b"a\nb\nc\na\nb\n\nd\n")),

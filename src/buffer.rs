@@ -78,6 +78,14 @@ impl From<Vec<u8>> for Buffer {
     }
 }
 
+impl PartialEq for Buffer {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Buffer {}
+
 impl Default for Buffer {
     fn default() -> Self {
         Vec::new().into()

@@ -91,6 +91,15 @@ pub fn decode(current: &Current) -> Result<Content, Error> {
     Content::decode(current.bytes().to_vec()).map_err(|unsupported| unsupported_encoding(shown, &unsupported))
 }
 
+/// The same without a copy of its bytes, where they need not be decoded.
+///
+/// # Errors
+/// `unsupported_encoding`.
+pub fn view(current: &Current) -> Result<View<'_>, Error> {
+    let shown = current.place().shown();
+    View::of(current.bytes()).map_err(|unsupported| unsupported_encoding(shown, &unsupported))
+}
+
 /// The refusal of a file whose encoding could not be written back unchanged.
 #[must_use]
 pub fn unsupported_encoding(shown: &str, Unsupported(what): &Unsupported) -> Error {

@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use lbx::text::git_diff::{FileDiff, Side};
 use lbx::text::patch::{Action, Before, FileOutcome, Look, Options, PlanOptions, compose, is_symlink, parse};
@@ -273,7 +274,9 @@ fn applied(diff: &[u8], tree: &Tree, apply: Options) -> Result<Tree, String> {
     let patch = parse(diff).map_err(|error| error.to_string())?;
     let options = PlanOptions { apply, ..PlanOptions::default() };
     let mut read = |path: &[u8], _: Look| -> Result<Option<Before>, ()> {
-        Ok(tree.get(path).map(|(mode, bytes)| Before { bytes: bytes.clone(), mode: Some(*mode) }))
+        Ok(tree
+            .get(path)
+            .map(|(mode, bytes)| Before { bytes: Arc::new(bytes.clone().into()), mode: Some(*mode) }))
     };
     let outcomes = compose(&patch, &options, &mut read).map_err(|error| format!("{error:?}"))?;
     Ok(outcome_of(tree, &outcomes))

@@ -1,6 +1,7 @@
 //! What a whole patch comes to, path by path, before anything is written.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::apply::HunkReport;
 use super::conflict::Conflict;
@@ -8,12 +9,13 @@ use super::model::{Format, Operation, Patch, Strip, is_symlink};
 use super::place::Options;
 use super::steps::{normal, steps};
 use super::tree::{Stop, Tree};
+use crate::buffer::Buffer;
 
 /// A file as it was before the patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Before {
     /// Its bytes; of an encoding other than UTF-8 the decoded text, of a symlink its target.
-    pub bytes: Vec<u8>,
+    pub bytes: Arc<Buffer>,
     /// Its mode, of which only the execute bits and those of a symlink are looked at.
     pub mode: Option<u32>,
 }

@@ -172,7 +172,7 @@ impl<'r, E> Tree<'r, E> {
 
     /// The bytes of a file before the patch.
     fn before(&self, path: &[u8]) -> Option<&[u8]> {
-        Some(self.originals.get(path)?.as_ref()?.bytes.as_slice())
+        Some(&self.originals.get(path)?.as_ref()?.bytes)
     }
 
     /// What the patch has made of a path that a rename, copy or deletion starts from.
@@ -432,7 +432,7 @@ impl<'r, E> Tree<'r, E> {
         let is_link = entry.is_symlink && entry.bytes.is_some();
         let mode = if is_link { Some(SYMLINK_MODE) } else { mode };
         let was_link = before.as_ref().is_some_and(Before::is_symlink);
-        let is_same = before.as_ref().map(|before| &before.bytes) == entry.bytes.as_ref()
+        let is_same = before.as_ref().map(|before| &**before.bytes) == entry.bytes.as_deref()
             && (before.is_none() || (is_link == was_link && (is_link || mode.is_none())));
         let action = match (&before, &entry.bytes, &from) {
             (_, Some(_), Some((_, true, _))) => Action::Rename,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::tree::{Outcome, emptied};
 use super::{Done, FilePatched, HunkDone, Proof, answer};
@@ -154,13 +155,13 @@ impl<'e> Files<'e> {
             return Ok(None);
         };
         if current.is_symlink() {
-            return Ok(Some(Before { bytes: current.bytes().to_vec(), mode: current.mode() }));
+            return Ok(Some(Before { bytes: current.shared_bytes(), mode: current.mode() }));
         }
-        let content = common::decode(current)?;
+        let text = common::view(current)?;
         // The parts of a patch are UTF-8 or bytes; a file in UTF-16 is patched as the text it holds.
-        let bytes = match content.encoding {
-            Encoding::Utf8 | Encoding::Bytes => current.bytes().to_vec(),
-            Encoding::Utf16Le | Encoding::Utf16Be => content.body,
+        let bytes = match text.encoding {
+            Encoding::Utf8 | Encoding::Bytes => current.shared_bytes(),
+            Encoding::Utf16Le | Encoding::Utf16Be => Arc::new(text.body.into_owned().into()),
         };
         Ok(Some(Before { bytes, mode: current.mode() }))
     }
@@ -324,22 +325,25 @@ impl<'e> Files<'e> {
         self.look_at(path, look)
     }
 
-    /// Plans what happens to one path.
+    /// Plans what happens to one path; takes the new bytes out of its outcome.
     ///
     /// # Errors
     /// The gate's.
     pub fn plan(
         &mut self,
-        outcome: &FileOutcome,
+        outcome: &mut FileOutcome,
         proof: Proof,
         wanted: DiffWanted,
     ) -> Result<FilePatched, Error> {
+        let after = outcome.after.take().unwrap_or_default();
         let mode = outcome.mode.map(|mode| if is_symlink(mode) { mode } else { mode & 0o777 });
         match (outcome.action, &outcome.from) {
             (Action::AlreadyApplied, _) => self.already_applied(outcome),
             (Action::Delete, _) => self.delete(outcome, proof, wanted),
-            (Action::Rename, Some(from)) => self.rename(outcome, from, mode, proof, wanted),
-            (Action::Create | Action::Modify | Action::Rename, _) => self.put(outcome, mode, proof, wanted),
+            (Action::Rename, Some(from)) => self.rename((outcome, after), from, mode, proof, wanted),
+            (Action::Create | Action::Modify | Action::Rename, _) => {
+                self.put((outcome, after), mode, proof, wanted)
+            }
         }
     }
 
@@ -371,7 +375,7 @@ impl<'e> Files<'e> {
     /// Plans a file's new content.
     fn put(
         &mut self,
-        outcome: &FileOutcome,
+        (outcome, after): (&FileOutcome, Vec<u8>),
         mode: Option<u32>,
         proof: Proof,
         wanted: DiffWanted,
@@ -380,7 +384,7 @@ impl<'e> Files<'e> {
         let exists = current.exists();
         let seen = self.prove(current, proof, outcome.exact_and_unique, Needs::Any)?;
         let shown = seen.current().place().shown().to_owned();
-        let bytes = encoded(outcome, seen.current(), self.change.policy(), &shown)?;
+        let bytes = encoded((outcome, after), seen.current(), self.change.policy(), &shown)?;
         let before = exists.then(|| seen.current().bytes());
         let diff = wanted.of(&shown, before, Some(&bytes));
         let mode = if exists && !seen.current().is_symlink() {
@@ -401,7 +405,7 @@ impl<'e> Files<'e> {
     /// Plans a file's new name, and perhaps new content.
     fn rename(
         &mut self,
-        outcome: &FileOutcome,
+        (outcome, after): (&FileOutcome, Vec<u8>),
         from: &[u8],
         mode: Option<u32>,
         proof: Proof,
@@ -409,7 +413,7 @@ impl<'e> Files<'e> {
     ) -> Result<FilePatched, Error> {
         let source = self.take(from)?;
         let to = self.shown(&outcome.path)?;
-        let bytes = encoded(outcome, &source, self.change.policy(), &to)?;
+        let bytes = encoded((outcome, after), &source, self.change.policy(), &to)?;
         // A new name alone loses nothing that the caller would have had to see.
         let is_pure = bytes == source.bytes();
         let has_expectation =
@@ -512,17 +516,21 @@ fn parse_expected(path: &str, sha256: &str) -> Result<Option<Sha256>, Error> {
 ///
 /// # Errors
 /// `too_large` for the file at `shown`, before it is encoded.
-fn encoded(outcome: &FileOutcome, current: &Current, policy: &Policy, shown: &str) -> Result<Vec<u8>, Error> {
-    let after = outcome.after.clone().unwrap_or_default();
+fn encoded(
+    (outcome, after): (&FileOutcome, Vec<u8>),
+    current: &Current,
+    policy: &Policy,
+    shown: &str,
+) -> Result<Vec<u8>, Error> {
     if !current.exists() || current.is_symlink() || outcome.is_symlink() {
         return Ok(after);
     }
-    let content = common::decode(current)?;
-    Ok(match content.encoding {
+    let text = common::view(current)?;
+    Ok(match text.encoding {
         Encoding::Utf8 | Encoding::Bytes => after,
         Encoding::Utf16Le | Encoding::Utf16Be => {
-            common::must_fit(policy, shown, content.bytes_of(&after))?;
-            Content { body: after, ..content }.encode()
+            common::must_fit(policy, shown, text.bytes_of(&after))?;
+            Content { encoding: text.encoding, bom: text.bom, body: after }.encode()
         }
     })
 }

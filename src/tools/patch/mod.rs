@@ -156,8 +156,7 @@ pub fn run(
         Some(PatchGate::Context) => Proof::Context,
         None => proof,
     };
-    let text = request.patch.0.clone();
-    let mut patch = parse(&text).map_err(|error| answer::invalid(&error))?;
+    let mut patch = parse(&request.patch.0).map_err(|error| answer::invalid(&error))?;
     let mut options = request.plan_options(engine.policy().file_bytes())?;
     if options.strip == Strip::Auto {
         patch.settle(&|path| files::stands(&engine.workspace, path));
@@ -181,15 +180,15 @@ pub fn run(
     files.check_result(&outcomes)?;
     let mut done = Vec::with_capacity(outcomes.len());
     let mut changed: Vec<WorkspacePath> = Vec::new();
-    for outcome in &outcomes {
-        let file = files.plan(outcome, proof, wanted)?;
+    for mut outcome in outcomes {
+        let file = files.plan(&mut outcome, proof, wanted)?;
         if outcome.action != Action::AlreadyApplied {
             changed.push(files.canonical(&outcome.path)?);
         }
         done.push(file);
     }
     let vacates = matches!(patch.format, Format::Git | Format::Unified);
-    files.commit(subject(tool, &changed), request.options.change.why, vacates)?;
+    files.commit(subject(tool, &changed), request.options.change.why.clone(), vacates)?;
     Ok(Response { files: done })
 }
 

@@ -69,6 +69,7 @@ pub fn prepare<'a>(
         folder::take_in(&mut preparer, folder)?;
     }
     for file in files {
+        preparer.flush()?; // before the next one: what a small change has goes out at its end, all at once
         if let Some(reason) = preparer.file(file)? {
             let path = file.path.to_str_lossy().into_owned();
             preparer.done.left_out.push(LeftOut { path, reason });

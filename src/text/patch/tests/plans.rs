@@ -1,6 +1,7 @@
 //! Whole patches over small trees.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::super::*;
 
@@ -17,7 +18,7 @@ fn outcomes(tree: &Tree, patch: &str, options: &PlanOptions) -> Result<Vec<FileO
     let patch = parse(patch.as_bytes()).map_err(|error| error.to_string())?;
     let mut read = |path: &[u8], _: Look| -> Result<Option<Before>, ()> {
         let text = tree.get(std::str::from_utf8(path).unwrap());
-        Ok(text.map(|text| Before { bytes: text.clone().into_bytes(), mode: Some(0o644) }))
+        Ok(text.map(|text| Before { bytes: Arc::new(text.clone().into_bytes().into()), mode: Some(0o644) }))
     };
     compose(&patch, options, &mut read).map_err(|error| match error {
         PlanError::Read(()) => "read".to_owned(),

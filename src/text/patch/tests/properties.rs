@@ -1,5 +1,7 @@
 //! What holds for every text, from a seeded generator.
 
+use std::sync::Arc;
+
 use similar::TextDiff;
 
 use super::super::*;
@@ -271,7 +273,7 @@ fn arbitrary_bytes_never_panic() {
             bytes_max: None,
         };
         let plan = PlanOptions { apply: options, target: Some(b"f".to_vec()), ..PlanOptions::default() };
-        let before = Before { bytes: random.text(6, 3), mode: None };
+        let before = Before { bytes: Arc::new(random.text(6, 3).into()), mode: None };
         drop(compose::<()>(&patch, &plan, &mut |path, _| Ok((path == b"f").then(|| before.clone()))));
     }
 }

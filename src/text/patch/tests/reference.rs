@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use super::super::*;
 use super::properties::Random;
@@ -90,7 +91,7 @@ fn compare(text: &[u8], before: &[(String, Vec<u8>)], after: &[(String, Vec<u8>)
     let read = tree.clone();
     let options = PlanOptions { apply: Options { reverse, ..Options::default() }, ..PlanOptions::default() };
     let outcomes = compose::<()>(&parsed, &options, &mut |path, _| {
-        Ok(read.get(path).map(|bytes| Before { bytes: bytes.clone(), mode: None }))
+        Ok(read.get(path).map(|bytes| Before { bytes: Arc::new(bytes.clone().into()), mode: None }))
     });
     let outcomes = outcomes.unwrap_or_else(|error| panic!("seed {seed}, reverse {reverse}: {error:?}"));
     for outcome in outcomes.iter().filter(|outcome| outcome.action == Action::Rename) {
@@ -145,7 +146,7 @@ fn replay(repository: &Path, text: &[u8], [before, after]: [&str; 2], options: O
     let parsed = parse(text).unwrap_or_else(|error| panic!("{after}: {error}"));
     let plan = PlanOptions { apply: options, ..PlanOptions::default() };
     let outcomes = compose::<()>(&parsed, &plan, &mut |path, _| {
-        Ok(show(before, path).map(|bytes| Before { bytes, mode: None }))
+        Ok(show(before, path).map(|bytes| Before { bytes: Arc::new(bytes.into()), mode: None }))
     });
     for outcome in outcomes.unwrap_or_else(|error| panic!("{after}: {error:?}")) {
         let path = String::from_utf8_lossy(&outcome.path).into_owned();
