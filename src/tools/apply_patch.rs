@@ -61,7 +61,7 @@ impl Tool for ApplyPatch {
             reverse: false,
             options: ContentOptions { change: request.options, ..ContentOptions::default() },
         };
-        patch::run(engine, Self::NAME, request, Proof::Context)
+        patch::run(engine, Self::NAME, &request, Proof::Context)
     }
 
     fn text(response: &Response, text: &mut Text) {

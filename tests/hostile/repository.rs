@@ -285,3 +285,38 @@ fn a_tree_of_ten_levels_that_names_itself_ten_times_is_not_walked_whole() {
     }
     ws.holds("a.txt", "one\ntwo\nthree\n");
 }
+
+/// Writes a tree as git never would, its entries as they are given: mode, name, object.
+fn odd_tree(ws: &Workspace, entries: &[(&str, &str, &str)]) -> String {
+    let mut bytes = Vec::new();
+    for (mode, name, id) in entries {
+        bytes.extend_from_slice(format!("{mode} {name}\0").as_bytes());
+        let digits = |at: usize| u8::from_str_radix(&id[at..at + 2], 16).unwrap();
+        bytes.extend((0..id.len()).step_by(2).map(digits));
+    }
+    let file = ws.outside.join("tree");
+    fs::write(&file, bytes).unwrap();
+    ws.git(&["hash-object", "-w", "-t", "tree", "--literally", file.to_str().unwrap()])
+}
+
+#[test]
+fn trees_in_any_order_are_read_and_written_in_order() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("d/a.txt", "a\n")]);
+    let blob = ws.git(&["rev-parse", "HEAD:a.txt"]);
+    let file = |name| ("100644", name, blob.as_str());
+    let below = odd_tree(&ws, &[file("z.txt"), file("a.txt"), file("a.txt"), file("m")]);
+    let top = [file("z.txt"), ("40000", "d", &below), file("a.txt"), file("a.txt")];
+    let commit = ws.git(&["commit-tree", "-m", "odd", &odd_tree(&ws, &top)]);
+    ws.git(&["update-ref", "refs/heads/main", &commit]);
+    ws.lbx(&["write", "d/new.txt", "--content", "new\n"]).ok();
+    ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
+    ws.lbx(&["delete", "d/a.txt"]).ok();
+    ws.lbx(&["log"]).ok();
+    let listed = ws.git(&["ls-tree", "-r", "--name-only", "lbx-snapshots"]);
+    let mut sorted: Vec<&str> = listed.lines().collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(listed.lines().collect::<Vec<_>>(), sorted);
+    assert!(sorted.contains(&"d/new.txt") && !sorted.contains(&"d/a.txt"), "{sorted:?}");
+    assert!(ws.git(&["show", "lbx-snapshots~:a.txt"]).contains("more"));
+}

@@ -254,6 +254,7 @@ pub fn find_version(
 fn uninterrupted<T>(work: impl Fn() -> Result<T, SnapshotError>) -> Result<T, SnapshotError> {
     /// Tries in all.
     const TRIES: usize = 5;
+    let work = || SnapshotError::contain(&work);
     for _ in 1..TRIES {
         match work() {
             Err(error) if error.is_interrupted() => {}

@@ -111,7 +111,7 @@ impl Tool for Patch {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        run(engine, Self::NAME, request, Proof::Read)
+        run(engine, Self::NAME, &request, Proof::Read)
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -148,7 +148,7 @@ impl std::fmt::Display for FilePatched {
 pub fn run(
     engine: &mut Engine,
     tool: &'static str,
-    request: Request,
+    request: &Request,
     proof: Proof,
 ) -> Result<Response, Error> {
     let proof = match engine.policy().patch_gate() {
@@ -162,7 +162,7 @@ pub fn run(
         patch.settle(&|path| files::stands(&engine.workspace, path));
     }
     let wanted = request.options.diff_wanted(engine.policy());
-    let named = names(&patch, &options, &request);
+    let named = names(&patch, &options, request);
     let named: Vec<&Path> = named.iter().map(|name| Path::new(OsStr::from_bytes(name))).collect();
     let change = engine.begin(tool, &named, request.options.change.dry_run)?;
     let whole = Whole::of(&patch, &options);

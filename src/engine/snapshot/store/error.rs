@@ -35,6 +35,16 @@ impl SnapshotError {
         self.interrupted
     }
 
+    /// Does `work`; a panic in it is a failed snapshot and no more. Anyone may have made the repository,
+    /// and most of the code that reads it is not lbx's own.
+    ///
+    /// # Errors
+    /// Those of `work`, and one for a panic.
+    pub fn contain<T>(work: impl FnOnce() -> Result<T, Self>) -> Result<T, Self> {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        outcome.unwrap_or_else(|_| Err(Self::new("internal error while the repository was in use")))
+    }
+
     /// A refusal without a cause beneath it.
     pub(in crate::engine::snapshot) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), interrupted: false, timeout: false }

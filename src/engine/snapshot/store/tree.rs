@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice as _};
+use gix::error::ResultExt as _;
 use gix::objs::tree::{Editor, Entry, EntryKind, EntryMode};
-use gix::objs::{Tree, TreeRef};
+use gix::objs::{Kind, Tree, TreeRef, WriteTo as _};
 
 use super::error::{Doing as _, SnapshotError};
 use super::repo::Repo;
@@ -98,7 +99,8 @@ pub struct Edit<'a> {
 ///
 /// Removals come first, so that a folder can take the place of a file, and a file that of a folder.
 pub fn apply(repo: &Repo, root: ObjectId, edits: &[Edit<'_>]) -> Result<ObjectId, SnapshotError> {
-    let mut editor = Editor::new(read(repo, root)?, &repo.objects, repo.object_hash());
+    let trees = InOrder(repo);
+    let mut editor = Editor::new(read(repo, root)?, &trees, repo.object_hash());
     for edit in edits.iter().filter(|edit| edit.to.is_none()) {
         editor.remove(components(&edit.path)).doing(|| shown("cannot remove", &edit.path))?;
     }
@@ -139,7 +141,37 @@ fn read(repo: &Repo, id: ObjectId) -> Result<Tree, SnapshotError> {
     }
     let object = repo.find_tree(id).doing(|| format!("the tree {id} cannot be read"))?;
     let tree = TreeRef::from_bytes(&object.data, id.kind()).doing(|| format!("the tree {id} is damaged"))?;
-    Ok(Tree::from(tree))
+    Ok(in_order(Tree::from(tree)))
+}
+
+/// The tree with its entries as git orders them, each once: one that came with a clone may have them in
+/// any order, and is searched and written as if it had not.
+fn in_order(mut tree: Tree) -> Tree {
+    if !tree.entries.is_sorted() {
+        tree.entries.sort();
+    }
+    tree.entries.dedup_by(|one, other| one.filename == other.filename);
+    tree
+}
+
+/// The trees of a repository, each [`in_order`].
+struct InOrder<'r>(&'r Repo);
+
+impl gix::objs::Find for InOrder<'_> {
+    fn try_find<'b>(
+        &self,
+        id: &gix::hash::oid,
+        buffer: &'b mut Vec<u8>,
+    ) -> gix::error::Result<Option<gix::objs::Data<'b>>> {
+        let Some(found) = gix::objs::Find::try_find(self.0, id, buffer)? else { return Ok(None) };
+        let (kind, object_hash) = (found.kind, found.object_hash);
+        if kind == Kind::Tree {
+            let tree = in_order(Tree::from(TreeRef::from_bytes(found.data, object_hash)?));
+            buffer.clear();
+            tree.write_to(buffer).or_error()?;
+        }
+        Ok(Some(gix::objs::Data { kind, object_hash, data: buffer }))
+    }
 }
 
 /// Writes a tree.
