@@ -142,6 +142,11 @@ impl Engine {
         &self.session
     }
 
+    /// Lets the call be that of another session, where it acts on what that session did.
+    pub fn act_for(&mut self, session: SessionId) {
+        self.session = session;
+    }
+
     /// Notes that the call itself says who calls.
     pub fn set_session_named(&mut self) {
         self.is_session_named = true;

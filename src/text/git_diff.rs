@@ -141,13 +141,50 @@ fn is_binary(bytes: &[u8]) -> bool {
     bytes.get(..BINARY_PROBE_BYTES).unwrap_or(bytes).contains(&0)
 }
 
+/// The lines of a text as git has them: a line feed ends each.
+fn lines_of(text: &[u8]) -> Vec<&[u8]> {
+    <[u8]>::split_inclusive(text, |byte| *byte == b'\n').collect()
+}
+
+/// The operations of each hunk between two texts; none is empty.
+fn groups(old: &[&[u8]], new: &[&[u8]]) -> Vec<Vec<DiffOp>> {
+    let diff = TextDiff::configure().timeout(TIME).diff_slices(old, new);
+    let mut groups = diff.grouped_ops(CONTEXT_LINES);
+    groups.retain(|group| !group.is_empty());
+    groups
+}
+
+/// Whether a diff of two contents has hunks, and not only that they differ.
+#[must_use]
+pub fn has_hunks(old: &[u8], new: &[u8]) -> bool {
+    old.len().max(new.len()) <= BYTES_MAX && !is_binary(old) && !is_binary(new)
+}
+
+/// `new` without the change of one hunk, by its number from 1 in the diff from `old`.
+///
+/// # Errors
+/// How many hunks the diff has, where it has none of that number.
+pub fn without_hunk(old: &[u8], new: &[u8], number: usize) -> Result<Vec<u8>, usize> {
+    if !has_hunks(old, new) {
+        return Err(0);
+    }
+    let (old, new) = (lines_of(old), lines_of(new));
+    let groups = groups(&old, &new);
+    let group = number.checked_sub(1).and_then(|index| groups.get(index));
+    let Some((first, last)) = group.and_then(|group| Some((group.first()?, group.last()?))) else {
+        return Err(groups.len());
+    };
+    let (kept, gone) =
+        (first.new_range().start..last.new_range().end, first.old_range().start..last.old_range().end);
+    let parts = [new.get(..kept.start), old.get(gone), new.get(kept.end..)];
+    Ok(parts.into_iter().flatten().flatten().copied().collect::<Vec<&[u8]>>().concat())
+}
+
 /// Adds the hunks between two texts.
 fn write_hunks(out: &mut Vec<u8>, old: &[u8], new: &[u8]) -> Amount {
-    let lines = |text| -> Vec<&[u8]> { <[u8]>::split_inclusive(text, |byte| *byte == b'\n').collect() };
-    let (old, new) = (lines(old), lines(new));
-    let diff = TextDiff::configure().timeout(TIME).diff_slices(&old, &new);
+    let (old, new) = (lines_of(old), lines_of(new));
     let (mut insertions, mut deletions) = (0, 0);
-    for group in diff.grouped_ops(CONTEXT_LINES) {
+    for group in groups(&old, &new) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
         let span = |of: fn(&DiffOp) -> Range<usize>| range(of(first).start, of(last).end);
         let header = format!("@@ -{} +{} @@\n", span(DiffOp::old_range), span(DiffOp::new_range));
@@ -229,6 +266,20 @@ mod tests {
         let mut out = Vec::new();
         diff.write(&mut out);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn one_hunk_is_taken_out() {
+        let old: String = (1..=30).map(|number| format!("{number}\n")).collect();
+        let new = old.replace("\n2\n", "\ntwo\n").replace("\n15\n", "\n").replace("\n30\n", "\n30\nend");
+        let without = |number| {
+            without_hunk(old.as_bytes(), new.as_bytes(), number).map(|text| String::from_utf8(text).unwrap())
+        };
+        assert_eq!(without(1), Ok(new.replace("\ntwo\n", "\n2\n")));
+        assert_eq!(without(2), Ok(new.replace("\n14\n", "\n14\n15\n")));
+        assert_eq!(without(3), Ok(new.replace("30\nend", "30\n")));
+        assert_eq!((without(0), without(4)), (Err(3), Err(3)));
+        assert_eq!(without_hunk(b"a\0", b"b\0", 1), Err(0));
     }
 
     #[test]

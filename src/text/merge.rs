@@ -83,6 +83,124 @@ pub fn merge(base: &[u8], one: &[u8], other: &[u8], alike: Alike) -> Result<Vec<
     Ok(merged)
 }
 
+/// A place in which two changes of one text overlap: lines of the base, and of each side in their place.
+struct Overlap {
+    /// Lines of the base.
+    base: Range<usize>,
+    /// Lines of the one side.
+    one: Range<usize>,
+    /// Lines of the other side.
+    other: Range<usize>,
+}
+
+/// What the sides of a merge are called where it shows a conflict.
+#[derive(Debug, Clone, Copy)]
+pub struct Labels<'a> {
+    /// The text that both changed.
+    pub base: &'a str,
+    /// The one side.
+    pub one: &'a str,
+    /// The other side.
+    pub other: &'a str,
+}
+
+/// The places in which `one` and `other` overlap, in the form of `git merge-file --diff3`, with the
+/// line of `one` before each; at most `bytes_max` bytes, cut at a whole line.
+///
+/// Bytes that are not UTF-8 are shown lossily: this is for reading.
+#[must_use]
+pub fn conflicts(base: &[u8], one: &[u8], other: &[u8], labels: Labels<'_>, bytes_max: usize) -> String {
+    let split = |text| lines::lines(text).collect::<Vec<&[u8]>>();
+    let (base, one, other) = (split(base), split(one), split(other));
+    let (Ok(ones), Ok(others)) = (changes(&base, &one), changes(&base, &other)) else {
+        return String::new();
+    };
+    let mut text = String::new();
+    for overlap in overlaps(&ones, &others, (&one, &other)) {
+        let first = overlap.one.start + 1;
+        text.push_str(&format!("line {first}:\n<<<<<<< {}\n", labels.one));
+        show(&mut text, &one, overlap.one);
+        text.push_str(&format!("||||||| {}\n", labels.base));
+        show(&mut text, &base, overlap.base);
+        text.push_str("=======\n");
+        show(&mut text, &other, overlap.other);
+        text.push_str(&format!(">>>>>>> {}\n", labels.other));
+    }
+    cut(text, bytes_max)
+}
+
+/// Adds lines to a text for reading, each with an ending.
+fn show(text: &mut String, lines: &[&[u8]], range: Range<usize>) {
+    for line in lines.get(range).into_iter().flatten() {
+        text.push_str(&String::from_utf8_lossy(lines::without_ending(line)));
+        text.push('\n');
+    }
+}
+
+/// The whole lines at the beginning of `text` that fit into `bytes_max` bytes, and that more were left out.
+fn cut(text: String, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text;
+    }
+    let mut kept = String::new();
+    for line in text.split_inclusive('\n') {
+        if kept.len() + line.len() > bytes_max {
+            break;
+        }
+        kept.push_str(line);
+    }
+    kept + "... more was left out\n"
+}
+
+/// Where the changes of two sides overlap.
+fn overlaps(ones: &[Change], others: &[Change], sides: (&[&[u8]], &[&[u8]])) -> Vec<Overlap> {
+    let mut found = Vec::new();
+    let (mut ones_left, mut others_left) = (ones, others);
+    while let (Some(mine), Some(theirs)) = (ones_left.first(), others_left.first()) {
+        if !mine.touches(theirs) {
+            let (left, _) = if mine.base.start < theirs.base.start {
+                (&mut ones_left, mine)
+            } else {
+                (&mut others_left, theirs)
+            };
+            *left = left.get(1..).unwrap_or(&[]);
+            continue;
+        }
+        // What touches any change of the group belongs to it.
+        let mut group = Change { base: theirs.base.clone(), new: 0..0 };
+        let (mut mine_count, mut their_count) = (0, 0);
+        loop {
+            let joins = |change: &&Change| change.touches(&group);
+            if let Some(next) = ones_left.get(mine_count).filter(joins) {
+                mine_count += 1;
+                group.base = group.base.start.min(next.base.start)..group.base.end.max(next.base.end);
+            } else if let Some(next) = others_left.get(their_count).filter(joins) {
+                their_count += 1;
+                group.base = group.base.start.min(next.base.start)..group.base.end.max(next.base.end);
+            } else {
+                break;
+            }
+        }
+        let (mine, rest) = ones_left.split_at_checked(mine_count).unwrap_or((&[], &[]));
+        ones_left = rest;
+        let (theirs, rest) = others_left.split_at_checked(their_count).unwrap_or((&[], &[]));
+        others_left = rest;
+        let (one, other) = (lines_of(mine, &group.base), lines_of(theirs, &group.base));
+        if sides.0.get(one.clone()) != sides.1.get(other.clone()) {
+            found.push(Overlap { base: group.base, one, other });
+        }
+    }
+    found
+}
+
+/// The lines that a side has in place of lines of the base, given its changes there.
+fn lines_of(changes: &[Change], base: &Range<usize>) -> Range<usize> {
+    let (Some(first), Some(last)) = (changes.first(), changes.last()) else { return 0..0 };
+    let before = first.base.start - base.start;
+    let after = base.end - last.base.end;
+    first.new.start - before..last.new.end + after
+}
+
 /// Adds some of several lines.
 fn push(text: &mut Vec<u8>, lines: &[&[u8]], range: Range<usize>) -> Result<(), Conflict> {
     // The changes of each side are in order, and touch none of the other's.
@@ -147,6 +265,19 @@ mod tests {
             let turned = merge(base.as_bytes(), other.as_bytes(), one.as_bytes(), Alike::Once);
             assert_eq!(turned, found, "{base:?} {one:?} {other:?}");
         }
+    }
+
+    #[test]
+    fn a_conflict_is_shown_where_it_is() {
+        let (base, one, other) = ("a\nb\nc\nd\ne\n", "a\nB\nnew\nc\nd\ne\n", "a\nx\nc\nd\nE\n");
+        let labels = Labels { base: "base", one: "now", other: "back" };
+        let shown = conflicts(base.as_bytes(), one.as_bytes(), other.as_bytes(), labels, 1000);
+        assert_eq!(shown, "line 2:\n<<<<<<< now\nB\nnew\n||||||| base\nb\n=======\nx\n>>>>>>> back\n");
+        assert_eq!(
+            conflicts(base.as_bytes(), one.as_bytes(), other.as_bytes(), labels, 30),
+            "line 2:\n<<<<<<< now\nB\nnew\n... more was left out\n"
+        );
+        assert_eq!(conflicts(base.as_bytes(), one.as_bytes(), base.as_bytes(), labels, 1000), "");
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub mod prepend;
 pub mod read;
 pub mod redo;
 pub mod restore;
+pub mod rewind;
 pub mod schema;
 pub mod section;
 pub mod session;
@@ -190,6 +191,12 @@ impl Text {
     #[must_use]
     pub fn of_a_dry_run(self, dry_run: bool) -> Self {
         Self { dry_run, ..self }
+    }
+
+    /// Whether what it says did not happen.
+    #[must_use]
+    pub const fn is_of_a_dry_run(&self) -> bool {
+        self.dry_run
     }
 
     /// Adds a line about a change: what the call did, or would do.
@@ -403,6 +410,7 @@ pub const TOOLS: &[Entry] = &[
     entry::<r#move::Move>(),
     entry::<undo::Undo>(),
     entry::<redo::Redo>(),
+    entry::<rewind::Rewind>(),
     entry::<log::Log>(),
     entry::<diff::Diff>(),
     entry::<snapshot::Snapshot>(),

@@ -20,7 +20,7 @@ use crate::error::Error;
 pub struct Request {
     /// As for `undo`.
     #[command(flatten)]
-    request: undo::Request,
+    request: undo::Steps,
 }
 
 /// What was done again.

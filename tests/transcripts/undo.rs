@@ -575,3 +575,123 @@ fn a_folder_that_a_patch_emptied_comes_back_with_its_mode() {
     ws.lbx(&["undo", "--steps", "3"]).ok();
     assert_eq!(ws.tree(), before);
 }
+
+/// Forty numbered lines.
+fn forty() -> String {
+    (1..=40).map(|number| format!("line {number}\n")).collect()
+}
+
+/// A workspace in which a file had three changes, and got another name.
+fn changed_workspace() -> Workspace {
+    let ws = Workspace::with(&[("a.txt", &forty()), ("b.txt", "b\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -2 +2 @@\n-line 2\n+two\n@@ -20 +20 @@\n-line 20\n+twenty\n@@ -40 +40 @@\n-line 40\n+forty\n";
+    ws.lbx_stdin(&["patch"], patch).ok();
+    ws.lbx(&["edit", "a.txt", "--old-string", "line 10\n", "--new-string", "ten\n"]).ok();
+    ws.lbx(&["move", "a.txt", "sub/c.txt"]).ok();
+    ws.lbx(&["edit", "sub/c.txt", "--old-string", "twenty", "--new-string", "TWENTY"]).ok();
+    ws
+}
+
+#[test]
+fn one_change_is_taken_back_though_others_came_after_it() {
+    let ws = changed_workspace();
+    let text = |ws: &Workspace| String::from_utf8(ws.read_bytes("sub/c.txt")).unwrap();
+    let before = text(&ws);
+    let shown = ws.unchanged(|| ws.lbx(&["undo", "--seq", "2", "--dry-run"]).ok());
+    let data = ws.lbx(&["undo", "--seq", "2"]).ok();
+    assert_eq!(data["undone"], shown["undone"]);
+    assert_eq!(data["undone"], json!([{"seq": 2, "tool": "edit", "path": "sub/c.txt"}]));
+    assert_eq!(text(&ws), before.replace("ten\n", "line 10\n"));
+    assert_eq!(ws.snapshots()[0], "undo: sub/c.txt");
+    // It is a change like any other: an undo takes it back, and redo does it again.
+    ws.lbx(&["undo"]).ok();
+    assert_eq!(text(&ws), before);
+    ws.lbx(&["redo"]).ok();
+    assert_eq!(text(&ws), before.replace("ten\n", "line 10\n"));
+    let error = ws.unchanged(|| ws.lbx(&["undo", "--seq", "2"]).error("not_found"));
+    assert!(error["message"].as_str().unwrap().starts_with("nothing of change 2 is left"), "{error}");
+    // So does its own number.
+    ws.lbx(&["undo", "--seq", "5"]).ok();
+    assert_eq!(text(&ws), before);
+    // What another program changed elsewhere in the file stays.
+    ws.write("sub/c.txt", before.replace("line 30", "developer"));
+    ws.lbx(&["undo", "--seq", "2"]).ok();
+    assert_eq!(text(&ws), before.replace("ten\n", "line 10\n").replace("line 30", "developer"));
+}
+
+#[test]
+fn a_change_that_others_overlap_is_not_taken_back_and_the_conflict_is_shown() {
+    let ws = changed_workspace();
+    let error = ws.unchanged(|| ws.lbx(&["undo", "--seq", "1"]).error("stale_file"));
+    assert_eq!(error["path"], "sub/c.txt");
+    assert_eq!(
+        error["details"]["conflicts"],
+        "line 20:\n<<<<<<< now\nTWENTY\n||||||| after change 1\ntwenty\n=======\nline 20\n>>>>>>> without change 1\n"
+    );
+    // The hunks that nobody touched since go back one by one.
+    ws.lbx(&["undo", "--seq", "1", "--hunk", "1"]).ok();
+    let data = ws.lbx(&["undo", "--seq", "1", "--path", "sub/c.txt", "--hunk", "3"]).ok();
+    assert_eq!(data["undone"][0]["hunk"], 3);
+    let wanted = forty().replace("line 10\n", "ten\n").replace("line 20\n", "TWENTY\n");
+    ws.holds("sub/c.txt", wanted);
+    ws.unchanged(|| ws.lbx(&["undo", "--seq", "1", "--hunk", "2"]).error("stale_file"));
+    let error = ws.lbx(&["undo", "--seq", "1", "--hunk", "4"]).error("invalid_request");
+    assert!(error["message"].as_str().unwrap().contains("has 3 hunks"), "{error}");
+    ws.lbx(&["undo", "--seq", "9"]).error("not_found");
+    ws.lbx(&["undo", "--hunk", "1"]).error("invalid_request");
+    ws.json("undo", &json!({"hunk": 1})).error("invalid_request");
+    ws.json("undo", &json!({"seq": 1, "steps": 2})).error("invalid_request");
+}
+
+#[test]
+fn one_file_of_a_change_is_taken_back() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n"), ("sub/c.txt", "c\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&["read", "b.txt"]).ok();
+    let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-a\n+A\n*** Update File: b.txt\n@@\n-b\n+B\n*** Add File: d.txt\n+d\n*** End Patch\n";
+    ws.lbx_stdin(&["patch"], patch).ok();
+    ws.lbx(&["delete", "sub", "--recursive"]).ok();
+    ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
+    let error = ws.lbx(&["undo", "--seq", "1", "--path", "sub"]).error("not_found");
+    assert_eq!(error["details"]["paths"], json!(["a.txt", "b.txt", "d.txt"]));
+    ws.lbx(&["undo", "--seq", "1", "--path", "b.txt"]).ok();
+    ws.holds("b.txt", "b\n");
+    ws.holds("d.txt", "d\n");
+    ws.lbx(&["undo", "--seq", "2"]).ok();
+    ws.holds("sub/c.txt", "c\n");
+    ws.lbx(&["undo", "--seq", "1", "--path", "d.txt"]).ok();
+    assert!(!ws.path("d.txt").exists());
+    ws.holds("a.txt", "A\nmore\n");
+}
+
+#[test]
+fn a_rewind_says_first_what_it_would_undo() {
+    let ws = changed_workspace();
+    let before = ws.tree();
+    let id = |subject: &str| {
+        ws.git(&["log", "--format=%H", "--fixed-strings", "--grep", subject, "lbx-snapshots"])
+    };
+    let first = id("patch: a.txt");
+    let shown = ws.unchanged(|| ws.lbx(&["rewind", &first]).success());
+    assert_eq!(shown["data"]["undone"].as_array().unwrap().len(), 3, "{shown}");
+    assert_eq!(shown["dry_run"], true, "{shown}");
+    let data = ws.lbx(&["rewind", &first[..10], "--yes"]).ok();
+    assert_eq!((&data["session"], &data["id"]), (&json!("default"), &json!(first)));
+    let wanted =
+        forty().replace("line 20\n", "twenty\n").replace("line 2\n", "two\n").replace("line 40\n", "forty\n");
+    ws.holds("a.txt", wanted);
+    assert!(!ws.path("sub/c.txt").exists());
+    // All of it is one change, and forwards is a way as well.
+    ws.lbx(&["undo"]).ok();
+    assert_eq!(ws.tree(), before);
+    ws.lbx(&["undo", "--steps", "2"]).ok();
+    ws.lbx(&["rewind", &id("edit: sub/c.txt"), "--yes"]).ok();
+    assert_eq!(ws.tree(), before);
+    ws.lbx(&["rewind", &id("edit: sub/c.txt"), "--session", "other"]).error("not_found");
+    ws.lbx(&["rewind", "HEAD"]).error("invalid_request");
+    ws.lbx(&["rewind", "feedfeed"]).error("not_found");
+    // A file that others changed since is left alone.
+    ws.write("sub/c.txt", "developer\n");
+    ws.unchanged(|| ws.lbx(&["rewind", &first, "--yes"]).error("stale_file"));
+}

@@ -388,6 +388,11 @@ impl Change<'_> {
         }
     }
 
+    /// Says what this change takes back of earlier ones, though others came after them.
+    pub fn set_takes_back(&mut self, taken: journal::TakenBack) {
+        self.entry.takes_back = Some(taken);
+    }
+
     /// Notes that a file keeps what others changed in it.
     pub fn set_merged(&mut self, path: WorkspacePath) {
         self.entry.merged.push(path);

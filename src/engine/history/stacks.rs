@@ -47,7 +47,10 @@ impl History {
                 self.merged.insert(file.path.clone(), file.after.clone());
             }
         }
-        let direction = [Direction::Undo, Direction::Redo].into_iter().find(|way| way.name() == entry.tool);
+        // What takes back an earlier change is a change of its own.
+        let direction = [Direction::Undo, Direction::Redo]
+            .into_iter()
+            .find(|way| way.name() == entry.tool && entry.takes_back.is_none());
         let Some(direction) = direction else {
             // As in every editor: a new change ends what could have been redone.
             self.undone.clear();

@@ -119,6 +119,20 @@ pub struct FolderMode {
     pub after: u32,
 }
 
+/// Earlier changes of the session that a change takes back, though others came after them: it stands
+/// among the session's changes like any other, and an `undo` takes it back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakenBack {
+    /// The change that is taken back; of a `rewind`, the last that stays.
+    pub seq: u64,
+    /// Its files, where not all of them are concerned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<WorkspacePath>,
+    /// The hunk of its only file, by its number from 1, where nothing else is concerned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hunk: Option<usize>,
+}
+
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
@@ -149,6 +163,9 @@ pub struct Entry {
     /// does again, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reverts: Vec<u64>,
+    /// What it takes back of earlier changes, where others came after them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takes_back: Option<TakenBack>,
     /// The files in which an `undo` or a `redo` kept what others had changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<WorkspacePath>,
@@ -197,6 +214,7 @@ impl Entry {
             gate: None,
             request: None,
             reverts: Vec::new(),
+            takes_back: None,
             merged: Vec::new(),
             kept: Vec::new(),
             steps: Vec::new(),

@@ -37,6 +37,7 @@ pub use store::repository::Place;
 pub use view::compare::{Changes, PathChange, Version, VersionKind};
 pub use view::delta::Delta;
 pub use view::history::{FileStat, Log, Query, Snapshot};
+pub use view::session_at::SessionAt;
 pub use view::since::SessionChanges;
 
 /// Largest file that enters a snapshot where nothing else is configured, in bytes.

@@ -1,5 +1,7 @@
 //! The bytes of each file when changes are taken back or done again.
 
+use std::collections::BTreeMap;
+
 use crate::engine::change::{Change, Current};
 use crate::engine::history::replay::{Gone, Live, Piece, Pieces, same};
 use crate::engine::history::stacks::History;
@@ -8,7 +10,21 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-use crate::text::merge::{self, Alike, Conflict};
+use crate::text::merge::{self, Alike, Conflict, Labels};
+
+/// Bytes of the conflicts that a refusal shows.
+const CONFLICTS_BYTES: usize = 4_000;
+
+/// How changes are taken back.
+#[derive(Debug, Default)]
+pub struct Manner {
+    /// Whether to keep what others have changed since.
+    pub merge: bool,
+    /// The change that is taken back by itself, where later ones may have come after it.
+    pub single: Option<u64>,
+    /// Texts that no backup has, since part of a change makes them.
+    pub texts: BTreeMap<Sha256, Vec<u8>>,
+}
 
 /// Plans file by file.
 pub struct Planner<'p, 'c> {
@@ -16,8 +32,8 @@ pub struct Planner<'p, 'c> {
     change: &'p mut Change<'c>,
     /// What the session has done.
     history: &'p History,
-    /// Whether to keep what others have changed since.
-    merge: bool,
+    /// How changes are taken back.
+    manner: &'p Manner,
     /// What moves.
     pieces: &'p Pieces,
     /// The paths concerned so far.
@@ -28,8 +44,13 @@ pub struct Planner<'p, 'c> {
 
 impl<'p, 'c> Planner<'p, 'c> {
     /// Nothing planned yet.
-    pub fn new(change: &'p mut Change<'c>, history: &'p History, merge: bool, pieces: &'p Pieces) -> Self {
-        Self { change, history, merge, pieces, paths: Vec::new(), unchanged: Vec::new() }
+    pub fn new(
+        change: &'p mut Change<'c>,
+        history: &'p History,
+        manner: &'p Manner,
+        pieces: &'p Pieces,
+    ) -> Self {
+        Self { change, history, manner, pieces, paths: Vec::new(), unchanged: Vec::new() }
     }
 
     /// The paths concerned, and the files that only get another name.
@@ -47,7 +68,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         };
         let current = self.look_at(real)?;
         if !same(version(&current).as_ref(), gone.from.as_ref()) {
-            return Err(Self::stale(&current, gone.from.as_ref()));
+            return Err(self.stale(&current, gone.from.as_ref()));
         }
         self.paths.push(real.clone());
         self.change.remove(current.without_proof());
@@ -76,6 +97,14 @@ impl<'p, 'c> Planner<'p, 'c> {
         } else {
             self.merged(&current, from.as_ref(), &target)?
         };
+        if self.manner.single.is_some()
+            && stays
+            && now.as_ref().is_some_and(|now| now.mode == target.mode)
+            && current.bytes() == bytes
+        {
+            // What the change did is not there any more.
+            return Ok(());
+        }
         if !same(now.as_ref(), from.as_ref()) {
             self.change.set_merged(at.clone());
         }
@@ -107,7 +136,8 @@ impl<'p, 'c> Planner<'p, 'c> {
 
     /// The bytes of a version, which a backup has.
     fn bytes_of(&self, path: &WorkspacePath, version: &Version) -> Result<Vec<u8>, Error> {
-        self.change.bytes_seen(path, version.sha256).ok_or_else(|| {
+        let made = self.manner.texts.get(&version.sha256).cloned();
+        made.or_else(|| self.change.bytes_seen(path, version.sha256)).ok_or_else(|| {
             let shown = self.change.workspace().shown(path);
             Error::new(
                 ErrorKind::NotFound,
@@ -131,19 +161,17 @@ impl<'p, 'c> Planner<'p, 'c> {
         // What the session itself merged there is no one else's, so nobody need ask for it again.
         let is_own =
             self.history.merged(path).is_some_and(|left| same(version(current).as_ref(), Some(left)));
-        let (true, Some(from), true) = (self.merge || is_own, from, current.exists()) else {
-            return Err(Self::stale(current, from));
+        let (true, Some(from), true) = (self.manner.merge || is_own, from, current.exists()) else {
+            return Err(self.stale(current, from));
         };
         if current.is_symlink() || fs::is_symlink_mode(target.mode) {
-            return Err(Self::stale(current, Some(from)));
+            return Err(self.stale(current, Some(from)));
         }
         let (base, target) = (self.bytes_of(path, from)?, self.bytes_of(path, target)?);
         let merged =
             merge::merge(&base, current.bytes(), &target, Alike::Once).map_err(
                 |conflict| match conflict {
-                    Conflict::SameLines => {
-                        Self::stale(current, Some(from)).detail("merge", "the changes touch the same lines")
-                    }
+                    Conflict::SameLines => self.overlap(current, from, &base, &target),
                     Conflict::TooMuch => conflict.error(current.place().shown()),
                 },
             )?;
@@ -152,8 +180,21 @@ impl<'p, 'c> Planner<'p, 'c> {
         Ok(merged)
     }
 
+    /// The refusal of a file in which what is taken back and what came later touch the same lines.
+    fn overlap(&self, current: &Current, from: &Version, base: &[u8], target: &[u8]) -> Error {
+        let (left, back) = match self.manner.single {
+            Some(seq) => (format!("after change {seq}"), format!("without change {seq}")),
+            None => ("as this session left it".to_owned(), "taken back".to_owned()),
+        };
+        let labels = Labels { base: &left, one: "now", other: &back };
+        let shown = merge::conflicts(base, current.bytes(), target, labels, CONFLICTS_BYTES);
+        self.stale(current, Some(from))
+            .detail("merge", "the changes touch the same lines")
+            .detail("conflicts", shown)
+    }
+
     /// The refusal of a file that has changed since.
-    fn stale(current: &Current, from: Option<&Version>) -> Error {
+    fn stale(&self, current: &Current, from: Option<&Version>) -> Error {
         let shown = current.place().shown();
         let hex = |sha256: Option<Sha256>| sha256.map(Sha256::to_hex);
         let same_bytes = from.map(|version| version.sha256) == current.exists().then(|| current.sha256());
@@ -165,9 +206,22 @@ impl<'p, 'c> Planner<'p, 'c> {
             (Some(_), None) => "it is gone".to_owned(),
             _ => "its bytes are others".to_owned(),
         };
-        Error::new(ErrorKind::StaleFile, format!("{shown} has changed since this session changed it: {what}"))
+        let (message, suggestion) = match self.manner.single {
+            Some(seq) => (
+                format!("later changes of {shown} overlap with change {seq}: {what}"),
+                format!(
+                    "Take the later changes back first (`log {shown}` lists them), or another hunk of change {seq}, or edit the file."
+                ),
+            ),
+            None => (
+                format!("{shown} has changed since this session changed it: {what}"),
+                "Set merge to true to keep both where they do not touch each other, or read the file and edit it."
+                    .to_owned(),
+            ),
+        };
+        Error::new(ErrorKind::StaleFile, message)
             .at(shown)
-            .suggest("Set merge to true to keep both where they do not touch each other, or read the file and edit it.")
+            .suggest(suggestion)
             .detail("expected_sha256", hex(from.map(|version| version.sha256)))
             .detail("actual_sha256", hex(current.exists().then(|| current.sha256())))
     }

@@ -2,6 +2,7 @@
 
 mod files;
 mod folders;
+mod part;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -21,19 +22,40 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
+pub use files::Manner;
 use files::Planner;
 use folders::{clear_the_way, innermost_first, vacated, without_empty};
 
-/// Take back changes that this session made, the newest first
+/// Take back changes that this session made, the newest first, or one by its number
 ///
 /// A file that has changed since is left alone (`stale_file`) unless merge is set and the changes do
-/// not touch each other.
+/// not touch each other. With seq, takes back that one change, or one file of it, and keeps what came later.
 ///
-/// Another undo goes further back; redo does the changes again, one by one. Works for every changing tool, over several files and calls; several changes are taken back
-/// together or not at all.
+/// Works for every changing tool, over several files and calls; several changes are taken back
+/// together or not at all. Another undo goes further back; redo does the changes again, one by one.
+/// What seq takes back is merged with what came later: where both touch the same lines, it is refused
+/// and shows the conflict. That is a change of its own: an undo takes it back.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
-    /// Changes to undo
+    /// How far, and whether to do it.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub steps: Steps,
+    /// Take back only the change of this number; `log` and `review` show the numbers
+    #[arg(long, value_name = "NUMBER", conflicts_with = "steps")]
+    #[schemars(range(min = 1))]
+    pub seq: Option<u64>,
+    /// With seq, take back only this hunk of the file, as the diff of the change numbers them from 1
+    #[arg(long, value_name = "NUMBER", requires = "seq")]
+    #[schemars(range(min = 1))]
+    pub hunk: Option<usize>,
+}
+
+/// What undo and redo take.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[group(skip)]
+pub struct Steps {
+    /// Number of changes to undo, the newest first
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
@@ -75,6 +97,9 @@ pub struct Undone {
     /// All of them, where they are several
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
+    /// The one hunk of it that was taken back
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hunk: Option<usize>,
 }
 
 /// The tool.
@@ -82,7 +107,7 @@ pub struct Undo;
 
 impl Tool for Undo {
     const NAME: &'static str = "undo";
-    const LISTED: &'static str = "steps path merge";
+    const LISTED: &'static str = "steps path merge seq hunk";
     const CORE: bool = true;
     const EFFECT: Effect = Effect::Writes;
     const STDIN: Stdin = Stdin::Ignored;
@@ -90,7 +115,13 @@ impl Tool for Undo {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        run(engine, &request, Direction::Undo)
+        match request.seq {
+            Some(seq) => part::run(engine, &request, seq),
+            None if request.hunk.is_some() => {
+                Err(Error::invalid("hunk needs seq: the number of the change").detail("field", "hunk"))
+            }
+            None => run(engine, &request.steps, Direction::Undo),
+        }
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -104,7 +135,8 @@ pub fn as_text(changes: &[Undone], tool: &str, text: &mut Text) {
         let more = undone.paths.len().saturating_sub(1);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let path = escaped::name(&undone.path);
-        text.change(&format!("{tool}: {}: {path}{more} (change {})", undone.tool, undone.seq));
+        let hunk = undone.hunk.map(|hunk| format!(", hunk {hunk}")).unwrap_or_default();
+        text.change(&format!("{tool}: {}: {path}{more} (change {}{hunk})", undone.tool, undone.seq));
     }
 }
 
@@ -112,7 +144,7 @@ pub fn as_text(changes: &[Undone], tool: &str, text: &mut Text) {
 ///
 /// # Errors
 /// `not_found` where there is nothing to take back, `stale_file`.
-pub fn run(engine: &mut Engine, request: &Request, direction: Direction) -> Result<Response, Error> {
+pub fn run(engine: &mut Engine, request: &Steps, direction: Direction) -> Result<Response, Error> {
     if request.steps == 0 {
         return Err(Error::invalid("steps counts from 1").detail("field", "steps"));
     }
@@ -127,7 +159,8 @@ pub fn run(engine: &mut Engine, request: &Request, direction: Direction) -> Resu
         warn_of_lost(change.engine(), &entries);
     }
     change.set_reverts(entries.iter().map(|entry| entry.seq).collect());
-    let paths = plan(&mut change, &history, &entries, direction, request.merge)?;
+    let manner = Manner { merge: request.merge, ..Manner::default() };
+    let paths = plan(&mut change, &history, &entries, direction, &manner)?;
     change.commit(super::common::subject(direction.name(), &paths), request.options.why.clone())?;
     Ok(Response { undone: listed })
 }
@@ -188,7 +221,7 @@ fn warn_of_lost(engine: &mut Engine, entries: &[Entry]) {
 }
 
 /// A change as answers show it.
-fn listed(engine: &Engine, entry: &Entry) -> Undone {
+pub fn listed(engine: &Engine, entry: &Entry) -> Undone {
     let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]).filter(|path| !is_state(path));
     let files = entry.files.iter().map(|file| &file.path);
     let mut paths: Vec<String> = files.chain(moved).map(|path| engine.workspace.shown(path)).collect();
@@ -201,16 +234,20 @@ fn listed(engine: &Engine, entry: &Entry) -> Undone {
         tool: entry.tool.clone(),
         path,
         paths: if paths.len() > 1 { paths } else { Vec::new() },
+        hunk: None,
     }
 }
 
 /// Plans what several changes come to, taken back or done again; answers the paths concerned.
-fn plan(
+///
+/// # Errors
+/// `stale_file` where they do not fit on what is there, `not_found` where bytes are no longer at hand.
+pub fn plan(
     change: &mut Change<'_>,
     history: &History,
     entries: &[Entry],
     direction: Direction,
-    merge: bool,
+    manner: &Manner,
 ) -> Result<Vec<WorkspacePath>, Error> {
     let outcome = {
         let stands = |path: &WorkspacePath| moves::kind(change.workspace(), path);
@@ -232,7 +269,7 @@ fn plan(
     let outcome = without_empty(change.workspace(), outcome, &mut vacant)?;
     clear_the_way(change, &outcome, &vacant)?;
     let vacated = vacated(&outcome, vacant);
-    let mut planner = Planner::new(change, history, merge, &outcome.pieces);
+    let mut planner = Planner::new(change, history, manner, &outcome.pieces);
     for gone in &outcome.gone {
         planner.remove(gone)?;
     }

@@ -5,4 +5,5 @@ pub mod delta;
 pub mod history;
 pub mod read;
 pub mod revision;
+pub mod session_at;
 pub mod since;

@@ -1,0 +1,43 @@
+//! How far a session had come at a snapshot.
+
+use gix::ObjectId;
+
+use crate::engine::snapshot::Store;
+use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+
+/// How far a session had come at a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionAt {
+    /// The session.
+    pub session: String,
+    /// The number of its newest change there; 0 where it had made none.
+    pub seq: u64,
+}
+
+impl Store {
+    /// How far `session`, else the one that made the snapshot itself, had come at `commit` (in hex);
+    /// `None` where none is named and the snapshot is nobody's, or it is no snapshot.
+    ///
+    /// # Errors
+    /// Where there is no such commit, or one on the way back cannot be read.
+    pub fn session_at(
+        &self,
+        commit: &str,
+        session: Option<&str>,
+    ) -> Result<Option<SessionAt>, SnapshotError> {
+        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is no commit id"))?;
+        let Some(first) = self.snapshot(id)? else { return Ok(None) };
+        let session = session.map_or_else(|| first.snapshot.session.clone(), str::to_owned);
+        if session.is_empty() {
+            return Ok(None);
+        }
+        let mut found = Some(first);
+        while let Some(snapshot) = found {
+            if snapshot.snapshot.session == session && snapshot.snapshot.seq > 0 {
+                return Ok(Some(SessionAt { session, seq: snapshot.snapshot.seq }));
+            }
+            found = snapshot.first_parent.map_or(Ok(None), |id| self.snapshot(id))?;
+        }
+        Ok(Some(SessionAt { session, seq: 0 }))
+    }
+}

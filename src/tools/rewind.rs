@@ -1,0 +1,127 @@
+//! `rewind`: a session, taken back to one of its snapshots.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::{ChangeOptions, subject};
+use super::log::{commit, no_snapshot};
+use super::undo::{self, Manner, Undone};
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::change::Change;
+use crate::engine::history::replay::Direction;
+use crate::engine::history::stacks::History;
+use crate::engine::journal::{self, Entry, TakenBack};
+use crate::engine::snapshot::SessionAt;
+use crate::engine::snapshot_of::{self, unreadable};
+use crate::engine::store::session::SessionId;
+use crate::error::{Error, ErrorKind};
+
+/// Take a session back to one of its snapshots: undo every change that it made since
+///
+/// Without yes, only shows which changes that would undo. Acts on the session that made the snapshot,
+/// unless another one is named. All of it is one change, which `undo` takes back. Refused with
+/// `stale_file` where a file has changed since by other hands.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+pub struct Request {
+    /// Snapshot to go back to: an id, a unique beginning of it, or a name with ~N
+    #[arg(value_name = "SNAPSHOT")]
+    #[schemars(extend("x-aliases" = ["snapshot", "commit", "to"]))]
+    pub id: String,
+    /// Do it, instead of only showing what it would undo
+    #[arg(long, short = 'y')]
+    #[serde(default)]
+    pub yes: bool,
+    /// Merge where a file has changed since
+    #[arg(long)]
+    #[serde(default)]
+    pub merge: bool,
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub options: ChangeOptions,
+}
+
+/// What was taken back.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// The snapshot to which the session went back
+    pub id: String,
+    /// The session
+    pub session: String,
+    /// The changes, the newest first
+    pub undone: Vec<Undone>,
+}
+
+/// The tool.
+pub struct Rewind;
+
+impl Tool for Rewind {
+    const NAME: &'static str = "rewind";
+    const EFFECT: Effect = Effect::Writes;
+    const STDIN: Stdin = Stdin::Ignored;
+    const SERVED: bool = false;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let (id, at) = target(engine, &request.id)?;
+        if let Ok(session) = at.session.parse::<SessionId>() {
+            engine.act_for(session);
+        }
+        let dry_run = !request.yes || request.options.dry_run;
+        let mut change = engine.begin(Self::NAME, &[], dry_run)?;
+        let (history, entries) = later(&mut change, &at)?;
+        let undone = entries.iter().map(|entry| undo::listed(change.engine(), entry)).collect();
+        change.set_takes_back(TakenBack { seq: at.seq, paths: Vec::new(), hunk: None });
+        let manner = Manner { merge: request.merge, ..Manner::default() };
+        let changed = undo::plan(&mut change, &history, &entries, Direction::Undo, &manner)?;
+        change.commit(subject(Self::NAME, &changed), request.options.why)?;
+        Ok(Response { id, session: at.session, undone })
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        undo::as_text(&response.undone, "undo", text);
+        if text.is_of_a_dry_run() {
+            let (count, yes) = (response.undone.len(), text.switch("yes"));
+            text.note(format!(
+                "nothing was changed: to take back {count} changes of session {}, repeat the call with {yes}",
+                response.session
+            ));
+        }
+    }
+}
+
+/// The snapshot that a request names, and how far the session had come there.
+fn target(engine: &Engine, name: &str) -> Result<(String, SessionAt), Error> {
+    let Some(store) = snapshot_of::find(engine)? else {
+        return Err(no_snapshot(name, "id", &[]));
+    };
+    let id = commit(&store, name, "id")?;
+    let named = engine.named_session().map(SessionId::as_str);
+    match store.session_at(&id, named).map_err(|error| unreadable(&error))? {
+        Some(at) => Ok((id, at)),
+        None => Err(Error::invalid(format!("no session made the commit {name}: name the session to rewind"))
+            .detail("field", "session")),
+    }
+}
+
+/// What a session did since, the newest change first, its undos and redos as changes of their own.
+fn later(change: &mut Change<'_>, at: &SessionAt) -> Result<(History, Vec<Entry>), Error> {
+    let nothing = || {
+        Error::new(
+            ErrorKind::NotFound,
+            format!("session {} has changed nothing since that snapshot", at.session),
+        )
+        .suggest("`log` shows the changes of all sessions; the field session names another one.")
+    };
+    let Some(state) = change.state() else {
+        return Err(nothing());
+    };
+    let history = History::load(state, &at.session)?;
+    let mut entries = Vec::new();
+    for seq in journal::history(state, &at.session)?.into_iter().rev().filter(|seq| *seq > at.seq) {
+        entries.extend(journal::done_entry(state, &at.session, seq)?);
+    }
+    if entries.is_empty() { Err(nothing()) } else { Ok((history, entries)) }
+}

@@ -1,0 +1,168 @@
+//! One change taken back by its number, whole or in part, whatever came after it.
+
+use super::files::Manner;
+use super::{Request, Response, Undone, listed, plan, touches};
+use crate::engine::Engine;
+use crate::engine::change::Change;
+use crate::engine::history::replay::Direction;
+use crate::engine::history::stacks::History;
+use crate::engine::journal::{self, Entry, FileEntry, TakenBack, Version};
+use crate::engine::workspace::fs;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+use crate::text::git_diff;
+use crate::tools::common::subject;
+
+/// Takes back the change `seq` of the caller's session, or the part of it that the request names.
+///
+/// # Errors
+/// `not_found` where there is no such change, or nothing of it is left; `stale_file` where later
+/// changes overlap with it.
+pub fn run(engine: &mut Engine, request: &Request, seq: u64) -> Result<Response, Error> {
+    if request.steps.steps != 1 {
+        return Err(Error::invalid("seq names one change: leave steps out").detail("field", "steps"));
+    }
+    let path = match &request.steps.path {
+        Some(path) => Some(engine.workspace.resolve_entry(path)?.path().clone()),
+        None => None,
+    };
+    let options = &request.steps.options;
+    let mut change = engine.begin(Direction::Undo.name(), &[], options.dry_run)?;
+    let (history, mut entry) = found(&mut change, seq)?;
+    let mut taken = TakenBack { seq, paths: Vec::new(), hunk: request.hunk };
+    if let Some(path) = &path {
+        only(&mut change, &mut entry, path)?;
+        taken.paths = entry.files.iter().map(|file| file.path.clone()).collect();
+    }
+    let mut manner = Manner { merge: true, single: Some(seq), ..Manner::default() };
+    if let Some(number) = request.hunk {
+        only_hunk(&mut change, &mut entry, number, &mut manner)?;
+    }
+    let has_files = !(entry.files.is_empty() && entry.moves.is_empty());
+    let undone = Undone { hunk: request.hunk, ..listed(change.engine(), &entry) };
+    change.set_takes_back(taken);
+    let changed = plan(&mut change, &history, &[entry], Direction::Undo, &manner)?;
+    if changed.is_empty() && has_files {
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            format!("nothing of change {seq} is left to take back in {}", undone.path),
+        )
+        .suggest("`log` lists the changes that are there."));
+    }
+    change.commit(subject(Direction::Undo.name(), &changed), options.why.clone())?;
+    Ok(Response { undone: vec![undone] })
+}
+
+/// The change `seq` of the caller's session, with its files under the names that later changes of the
+/// session gave them.
+fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, Entry), Error> {
+    let session = change.engine().session().as_str().to_owned();
+    let Some(state) = change.state() else {
+        return Err(no_change(&session, seq, None));
+    };
+    let history = History::load(state, &session)?;
+    let numbers = journal::history(state, &session)?;
+    let Some(mut entry) = journal::done_entry(state, &session, seq)? else {
+        return Err(no_change(&session, seq, numbers.last().copied()));
+    };
+    for later in numbers.into_iter().filter(|number| *number > seq) {
+        if let Some(later) = journal::done_entry(state, &session, later)? {
+            follow(&mut entry, &later);
+        }
+    }
+    Ok((history, entry))
+}
+
+/// The refusal of a change that the session has not made.
+fn no_change(session: &str, seq: u64, newest: Option<u64>) -> Error {
+    let there = match newest {
+        Some(newest) => format!("its newest is {newest}"),
+        None => "it has made none".to_owned(),
+    };
+    Error::new(ErrorKind::NotFound, format!("session {session} has no change {seq}: {there}"))
+        .suggest("`log` shows the changes of all sessions; the field session names another one.")
+        .detail("field", "seq")
+}
+
+/// Gives what a change is about the names that `later` gave it.
+fn follow(entry: &mut Entry, later: &Entry) {
+    let to_waiting = later.moves.iter().map(|moved| (&moved.from, moved.via.as_ref().unwrap_or(&moved.to)));
+    let from_waiting = later.moves.iter().filter_map(|moved| Some((moved.via.as_ref()?, &moved.to)));
+    for (from, to) in to_waiting.chain(from_waiting) {
+        let carry = |path: &mut WorkspacePath| {
+            if path.is_within(from) {
+                *path = path.rebased(from, to);
+            }
+        };
+        entry.files.iter_mut().for_each(|file| carry(&mut file.path));
+        entry.folders.iter_mut().for_each(carry);
+        entry.modes.iter_mut().for_each(|folder| carry(&mut folder.path));
+        for moved in &mut entry.moves {
+            carry(&mut moved.to);
+            carry(&mut moved.from);
+        }
+    }
+}
+
+/// Leaves of a change only what concerns a path.
+fn only(change: &mut Change<'_>, entry: &mut Entry, path: &WorkspacePath) -> Result<(), Error> {
+    if !touches(entry, path) {
+        let paths = listed(change.engine(), entry);
+        let paths = if paths.paths.is_empty() { vec![paths.path] } else { paths.paths };
+        let shown = change.workspace().shown(path);
+        let message = format!("change {} did not touch {shown}", entry.seq);
+        return Err(Error::new(ErrorKind::NotFound, message)
+            .at(shown)
+            .suggest(format!("It touched {}.", paths.join(", ")))
+            .detail("paths", paths));
+    }
+    entry.files.retain(|file| file.path.is_within(path));
+    entry.moves.retain(|moved| moved.to.is_within(path) || moved.from.is_within(path));
+    entry.modes.retain(|folder| folder.path.is_within(path));
+    Ok(())
+}
+
+/// Leaves of a change to one file only one hunk.
+fn only_hunk(
+    change: &mut Change<'_>,
+    entry: &mut Entry,
+    number: usize,
+    manner: &mut Manner,
+) -> Result<(), Error> {
+    let seq = entry.seq;
+    let invalid = |message: String| Error::invalid(message).detail("field", "hunk");
+    let [file] = entry.files.as_slice() else {
+        let count = entry.files.len();
+        return Err(invalid(format!("change {seq} has {count} files here: name one with path")));
+    };
+    let shown = change.workspace().shown(&file.path);
+    let (Some(before), Some(after)) = (&file.before, &file.after) else {
+        return Err(invalid(format!(
+            "change {seq} created or deleted {shown} as a whole: leave hunk out to take that back"
+        )));
+    };
+    if fs::is_symlink_mode(before.mode) || fs::is_symlink_mode(after.mode) {
+        return Err(invalid(format!("{shown} is a symlink, which has no hunks")));
+    }
+    let bytes = |version: &Version| {
+        change.bytes_seen(&file.path, version.sha256).ok_or_else(|| {
+            Error::new(
+                ErrorKind::NotFound,
+                format!("the bytes of {shown} as change {seq} found or left them are no longer at hand"),
+            )
+            .at(shown.clone())
+        })
+    };
+    let target = git_diff::without_hunk(&bytes(before)?, &bytes(after)?, number).map_err(|count| {
+        invalid(format!(
+            "change {seq} has {count} hunks in {shown}, numbered from 1: there is no hunk {number}"
+        ))
+    })?;
+    let version =
+        Version { sha256: Sha256::of(&target), size: target.len() as u64, mode: after.mode, identity: None };
+    manner.texts.insert(version.sha256, target);
+    let file = FileEntry { before: Some(version), ..file.clone() };
+    (entry.files, entry.moves, entry.modes) = (vec![file], Vec::new(), Vec::new());
+    Ok(())
+}
