@@ -118,13 +118,13 @@ pub fn conflicts(base: &[u8], one: &[u8], other: &[u8], labels: Labels<'_>, byte
     let mut text = String::new();
     for overlap in overlaps(&ones, &others, (&one, &other)) {
         let first = overlap.one.start + 1;
-        text.push_str(&format!("line {first}:\n<<<<<<< {}\n", labels.one));
+        text.extend(["line ", &first.to_string(), ":\n<<<<<<< ", labels.one, "\n"]);
         show(&mut text, &one, overlap.one);
-        text.push_str(&format!("||||||| {}\n", labels.base));
+        text.extend(["||||||| ", labels.base, "\n"]);
         show(&mut text, &base, overlap.base);
         text.push_str("=======\n");
         show(&mut text, &other, overlap.other);
-        text.push_str(&format!(">>>>>>> {}\n", labels.other));
+        text.extend([">>>>>>> ", labels.other, "\n"]);
     }
     cut(text, bytes_max)
 }

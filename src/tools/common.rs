@@ -173,6 +173,12 @@ pub fn parse_mode(text: &str) -> Result<u32, Error> {
     }
 }
 
+/// Now, in seconds since 1970.
+#[must_use]
+pub fn time_now() -> i64 {
+    jiff::Timestamp::now().as_second()
+}
+
 /// A time in seconds since 1970 as RFC 3339, UTC.
 #[must_use]
 pub fn time_text(seconds: u64) -> String {

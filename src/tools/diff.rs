@@ -133,6 +133,19 @@ pub enum Action {
     Rename,
 }
 
+impl Action {
+    /// Its letter, as git has it.
+    #[must_use]
+    pub const fn sign(self) -> char {
+        match self {
+            Self::Create => 'A',
+            Self::Modify => 'M',
+            Self::Delete => 'D',
+            Self::Rename => 'R',
+        }
+    }
+}
+
 /// The tool.
 pub struct Diff;
 
@@ -185,7 +198,7 @@ impl Tool for Diff {
     }
 
     fn text(response: &Response, text: &mut Text) {
-        text.out.extend_from_slice(&response.bytes);
+        text.diff(&response.bytes);
         for file in response.stat.iter().flatten() {
             text.entry(&file.line());
         }
@@ -269,7 +282,8 @@ fn span_of(store: &Store, request: &Request, who: &Who) -> Result<Span, Error> {
 }
 
 /// Whether a path is `folder` or lies below it.
-fn lies_in(path: &[u8], folder: &WorkspacePath) -> bool {
+#[must_use]
+pub fn lies_in(path: &[u8], folder: &WorkspacePath) -> bool {
     let rest = path.strip_prefix(folder.as_bytes());
     folder.is_root() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
@@ -381,7 +395,10 @@ impl Window {
 }
 
 /// Adds the diff of one file.
-fn write(store: &Store, delta: &Delta, binary: bool, out: &mut Vec<u8>) -> Result<Amount, SnapshotError> {
+///
+/// # Errors
+/// Where a version cannot be read.
+pub fn write(store: &Store, delta: &Delta, binary: bool, out: &mut Vec<u8>) -> Result<Amount, SnapshotError> {
     let read = |side: &Option<(Vec<u8>, Version)>| {
         let read = |(path, version): &(Vec<u8>, Version)| {
             // A binary diff has all bytes in it, another one only the lines of what people read.
@@ -426,12 +443,7 @@ impl FileStat {
             _ => "binary".to_owned(),
         };
         let name = self.from.as_ref().map_or_else(String::new, |from| format!("{} => ", escaped::name(from)));
-        let sign = match self.action {
-            Action::Create => 'A',
-            Action::Modify => 'M',
-            Action::Delete => 'D',
-            Action::Rename => 'R',
-        };
+        let sign = self.action.sign();
         format!("{sign} {name}{} ({amount})", escaped::name(&self.path))
     }
 }

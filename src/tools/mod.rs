@@ -4,6 +4,7 @@ pub mod append;
 pub mod apply_patch;
 pub mod audit;
 pub mod bash;
+pub mod blame;
 pub mod common;
 pub mod common_fields;
 pub mod config;
@@ -24,11 +25,14 @@ pub mod prepend;
 pub mod read;
 pub mod redo;
 pub mod restore;
+pub mod review;
 pub mod rewind;
 pub mod schema;
 pub mod section;
 pub mod session;
+mod sessions;
 pub mod snapshot;
+pub mod squash;
 pub mod stats;
 pub mod trash;
 pub mod undo;
@@ -157,6 +161,63 @@ pub struct Image {
     pub base64: String,
 }
 
+/// How a word is set off on a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Paint {
+    /// What to look at first.
+    Bold,
+    /// What can wait.
+    Dim,
+    /// What went, or was refused.
+    Red,
+    /// What came.
+    Green,
+    /// An id.
+    Yellow,
+    /// A place.
+    Cyan,
+}
+
+impl Paint {
+    /// Its number in the escape sequence.
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Bold => "1",
+            Self::Dim => "2",
+            Self::Red => "31",
+            Self::Green => "32",
+            Self::Yellow => "33",
+            Self::Cyan => "36",
+        }
+    }
+
+    /// How a line of a diff is set off.
+    fn of_diff(line: &str) -> Option<Self> {
+        match line.as_bytes() {
+            [b'd', b'i', b'f', b'f', b' ', ..] | [b'-', b'-', b'-', ..] | [b'+', b'+', b'+', ..] => {
+                Some(Self::Bold)
+            }
+            [b'@', ..] => Some(Self::Cyan),
+            [b'+', ..] => Some(Self::Green),
+            [b'-', ..] => Some(Self::Red),
+            _ => None,
+        }
+    }
+}
+
+/// For whom a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reader {
+    /// A program, which gets the bytes as they are.
+    #[default]
+    Program,
+    /// A person at a terminal, to which no text of others may speak.
+    Person {
+        /// Whether words are set off by colour.
+        color: bool,
+    },
+}
+
 /// An answer as text: the payload for stdout, notes for stderr.
 #[derive(Debug, Default)]
 pub struct Text {
@@ -172,6 +233,8 @@ pub struct Text {
     names_fields: bool,
     /// Whether what it says did not happen.
     dry_run: bool,
+    /// For whom it is.
+    reader: Reader,
 }
 
 impl Text {
@@ -197,6 +260,48 @@ impl Text {
     #[must_use]
     pub const fn is_of_a_dry_run(&self) -> bool {
         self.dry_run
+    }
+
+    /// The same for that reader.
+    #[must_use]
+    pub fn for_reader(self, reader: Reader) -> Self {
+        Self { reader, ..self }
+    }
+
+    /// Whether it is for a person at a terminal.
+    #[must_use]
+    pub fn is_for_a_person(&self) -> bool {
+        self.reader != Reader::Program
+    }
+
+    /// A word, set off where the reader wants that.
+    #[must_use]
+    pub fn paint(&self, paint: Paint, word: &str) -> String {
+        match self.reader {
+            Reader::Person { color: true } if !word.is_empty() => {
+                format!("\u{1b}[{}m{word}\u{1b}[m", paint.code())
+            }
+            Reader::Person { .. } | Reader::Program => word.to_owned(),
+        }
+    }
+
+    /// Adds a line with painted words; what comes from others in it is made harmless before.
+    pub fn styled(&mut self, line: &str) {
+        self.out.extend_from_slice(line.as_bytes());
+        self.out.push(b'\n');
+    }
+
+    /// Adds a diff: as it is for a program, in colours and harmless for a person.
+    pub fn diff(&mut self, diff: &[u8]) {
+        if !self.is_for_a_person() {
+            self.out.extend_from_slice(diff);
+            return;
+        }
+        for line in String::from_utf8_lossy(diff).lines() {
+            let line = escaped::line(line);
+            let painted = Paint::of_diff(&line).map(|paint| self.paint(paint, &line));
+            self.styled(painted.as_deref().unwrap_or(&line));
+        }
     }
 
     /// Adds a line about a change: what the call did, or would do.
@@ -413,6 +518,9 @@ pub const TOOLS: &[Entry] = &[
     entry::<rewind::Rewind>(),
     entry::<log::Log>(),
     entry::<diff::Diff>(),
+    entry::<review::Review>(),
+    entry::<blame::Blame>(),
+    entry::<squash::Squash>(),
     entry::<snapshot::Snapshot>(),
     entry::<audit::Audit>(),
     entry::<session::Session>(),

@@ -9,11 +9,12 @@ use super::undo::{self, Manner, Undone};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
+use crate::engine::change::record::{self, unreadable};
 use crate::engine::history::replay::Direction;
 use crate::engine::history::stacks::History;
 use crate::engine::journal::{self, Entry, TakenBack};
 use crate::engine::snapshot::SessionAt;
-use crate::engine::snapshot_of::{self, unreadable};
+
 use crate::engine::store::session::SessionId;
 use crate::error::{Error, ErrorKind};
 
@@ -94,7 +95,7 @@ impl Tool for Rewind {
 
 /// The snapshot that a request names, and how far the session had come there.
 fn target(engine: &Engine, name: &str) -> Result<(String, SessionAt), Error> {
-    let Some(store) = snapshot_of::find(engine)? else {
+    let Some(store) = record::find(engine)? else {
         return Err(no_snapshot(name, "id", &[]));
     };
     let id = commit(&store, name, "id")?;

@@ -12,6 +12,7 @@ mod common;
 
 mod apart;
 mod baseline;
+mod developer;
 mod diff;
 mod hostile;
 mod log;

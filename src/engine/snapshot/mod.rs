@@ -6,6 +6,7 @@
 mod ready;
 mod record;
 mod scan;
+pub mod squash;
 mod store;
 mod view;
 
@@ -34,11 +35,12 @@ pub use scan::disk::AtHand;
 pub use store::chain::{BASELINE, EXTERNAL};
 pub use store::error::SnapshotError;
 pub use store::repository::Place;
+pub use view::blame::{Blame, Origin};
 pub use view::compare::{Changes, PathChange, Version, VersionKind};
 pub use view::delta::Delta;
 pub use view::history::{FileStat, Log, Query, Snapshot};
 pub use view::session_at::SessionAt;
-pub use view::since::SessionChanges;
+pub use view::since::{SessionChanges, SessionStep};
 
 /// Largest file that enters a snapshot where nothing else is configured, in bytes.
 pub const FILE_BYTES_MAX: u64 = 50 * 1024 * 1024;

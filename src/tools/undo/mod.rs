@@ -26,15 +26,16 @@ pub use files::Manner;
 use files::Planner;
 use folders::{clear_the_way, innermost_first, vacated, without_empty};
 
-/// Take back changes that this session made, the newest first, or one by its number
+/// Take back changes that this session made, the newest first
 ///
 /// A file that has changed since is left alone (`stale_file`) unless merge is set and the changes do
-/// not touch each other. With seq, takes back that one change, or one file of it, and keeps what came later.
+/// not touch each other.
 ///
 /// Works for every changing tool, over several files and calls; several changes are taken back
 /// together or not at all. Another undo goes further back; redo does the changes again, one by one.
-/// What seq takes back is merged with what came later: where both touch the same lines, it is refused
-/// and shows the conflict. That is a change of its own: an undo takes it back.
+/// With seq, takes back that one change, or one file or hunk of it, and keeps what came later; where
+/// both touch the same lines, it is refused and shows the conflict. That is a change of its own, which
+/// an undo takes back.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// How far, and whether to do it.
@@ -55,7 +56,7 @@ pub struct Request {
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[group(skip)]
 pub struct Steps {
-    /// Number of changes to undo, the newest first
+    /// Number of changes
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
@@ -107,7 +108,7 @@ pub struct Undo;
 
 impl Tool for Undo {
     const NAME: &'static str = "undo";
-    const LISTED: &'static str = "steps path merge seq hunk";
+    const LISTED: &'static str = "steps path merge";
     const CORE: bool = true;
     const EFFECT: Effect = Effect::Writes;
     const STDIN: Stdin = Stdin::Ignored;

@@ -1,5 +1,6 @@
 //! Reading snapshots back: history, revisions, differences.
 
+pub mod blame;
 pub mod compare;
 pub mod delta;
 pub mod history;

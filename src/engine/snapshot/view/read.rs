@@ -183,7 +183,11 @@ impl Store {
     }
 
     /// The bytes stored for `path` in `tree`.
-    fn stored(&self, tree: ObjectId, path: &[u8]) -> Result<Option<Vec<u8>>, SnapshotError> {
+    pub(in crate::engine::snapshot) fn stored(
+        &self,
+        tree: ObjectId,
+        path: &[u8],
+    ) -> Result<Option<Vec<u8>>, SnapshotError> {
         let Some(id) = prepare::blob_id(tree::look_up(&self.repo, tree, path)?) else {
             return Ok(None);
         };

@@ -15,6 +15,24 @@ pub struct SessionAt {
 }
 
 impl Store {
+    /// The sessions that changed something, the one that did so last first.
+    ///
+    /// # Errors
+    /// Where the branch or a commit on it cannot be read.
+    pub fn sessions(&self) -> Result<Vec<String>, SnapshotError> {
+        let mut sessions: Vec<String> = Vec::new();
+        let mut next = self.branch.tip(&self.repo)?;
+        while let Some(id) = next {
+            let Some(found) = self.snapshot(id)? else { break };
+            next = found.first_parent;
+            let snapshot = found.snapshot;
+            if snapshot.seq > 0 && !sessions.contains(&snapshot.session) {
+                sessions.push(snapshot.session);
+            }
+        }
+        Ok(sessions)
+    }
+
     /// How far `session`, else the one that made the snapshot itself, had come at `commit` (in hex);
     /// `None` where none is named and the snapshot is nobody's, or it is no snapshot.
     ///

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use super::compare;
 use super::compare::{PathChange, Version, VersionKind};
+use super::history::Snapshot;
 use crate::engine::history::own;
 use crate::engine::history::own::{Before, Own};
-use crate::engine::snapshot::Store;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::{BASELINE, Store};
 
 /// Most paths of one snapshot that are looked at.
 const PATHS_MAX: usize = 100_000;
@@ -25,6 +26,15 @@ pub struct SessionChanges {
     pub paths: Vec<PathChange>,
 }
 
+/// One change of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionStep {
+    /// Its snapshot, without the files that it changed.
+    pub snapshot: Snapshot,
+    /// The paths that it changed.
+    pub paths: Vec<PathChange>,
+}
+
 impl own::Version for Version {
     fn is_same(&self, other: &Self) -> bool {
         self == other
@@ -36,49 +46,82 @@ impl own::Version for Version {
 }
 
 impl Store {
-    /// Everything that `session` changed after its change `after` (0 for all), without what others
-    /// changed in between; `None` where it has no snapshot.
+    /// The changes that `session` made after its change `after` (0 for all), the oldest first, each with
+    /// its paths.
     ///
     /// Looks no further back than the session's first change.
     ///
     /// # Errors
-    /// Where the branch, a commit on it or a version cannot be read.
-    pub fn changed_by(&self, session: &str, after: u64) -> Result<Option<SessionChanges>, SnapshotError> {
-        let (mut steps, mut changes): (Vec<PathChange>, Option<SessionChanges>) = (Vec::new(), None);
+    /// Where the branch or a commit on it cannot be read.
+    pub fn steps_of(&self, session: &str, after: u64) -> Result<Vec<SessionStep>, SnapshotError> {
+        // Only what the journal counts is the session's own: what others did has no number, and
+        // `session` and `undo` do not know it either.
+        self.steps(session, after, |snapshot| snapshot.session == session && snapshot.seq > 0)
+    }
+
+    /// The same with what nobody's session did meanwhile, and what came of commands.
+    ///
+    /// # Errors
+    /// As [`Self::steps_of`].
+    pub fn story_of(&self, session: &str, after: u64) -> Result<Vec<SessionStep>, SnapshotError> {
+        self.steps(session, after, |snapshot| {
+            snapshot.session.is_empty() || (snapshot.session == session && snapshot.tool != BASELINE)
+        })
+    }
+
+    /// The wanted snapshots since a session's first change after `after`, the oldest first.
+    fn steps(
+        &self,
+        session: &str,
+        after: u64,
+        is_wanted: impl Fn(&Snapshot) -> bool,
+    ) -> Result<Vec<SessionStep>, SnapshotError> {
+        let (mut steps, mut began) = (Vec::new(), 0);
         let mut next = self.branch.tip(&self.repo)?;
         while let Some(id) = next {
             let Some(found) = self.snapshot(id)? else { break };
             next = found.first_parent;
-            let snapshot = &found.snapshot;
-            // Only what the journal counts is the session's own: what others did has no number, and
-            // `session` and `undo` do not know it either.
-            if snapshot.session != session || snapshot.seq == 0 {
-                continue;
-            }
-            if (1..=after).contains(&snapshot.seq) {
+            let snapshot = found.snapshot;
+            let is_own = snapshot.session == session && snapshot.seq > 0;
+            if is_own && (1..=after).contains(&snapshot.seq) {
                 break;
             }
-            let paths = compare::trees(&self.repo, found.tree_before, found.tree, PATHS_MAX)?.paths;
-            steps.extend(paths.into_iter().rev());
-            let before = snapshot.parent.clone();
-            match &mut changes {
-                Some(changes) => changes.before = before,
-                None => changes = Some(SessionChanges { before, last: id.to_string(), paths: Vec::new() }),
+            let is_first = is_own && snapshot.seq == SEQ_FIRST;
+            if is_wanted(&snapshot) {
+                let paths = compare::trees(&self.repo, found.tree_before, found.tree, PATHS_MAX)?.paths;
+                steps.push(SessionStep { snapshot, paths });
             }
-            if snapshot.seq == SEQ_FIRST {
+            if is_own {
+                began = steps.len();
+            }
+            if is_first {
                 break;
             }
         }
-        let Some(changes) = changes else { return Ok(None) };
+        // What is older than the session's first change is not of its time.
+        steps.truncate(began);
+        steps.reverse();
+        Ok(steps)
+    }
+
+    /// Everything that `session` changed after its change `after` (0 for all), without what others
+    /// changed in between; `None` where it has no snapshot.
+    ///
+    /// # Errors
+    /// Where the branch, a commit on it or a version cannot be read.
+    pub fn changed_by(&self, session: &str, after: u64) -> Result<Option<SessionChanges>, SnapshotError> {
+        let steps = self.steps_of(session, after)?;
+        let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return Ok(None) };
+        let (before, last) = (first.snapshot.parent.clone(), last.snapshot.id.clone());
         let mut paths: BTreeMap<Vec<u8>, Own<Version>> = BTreeMap::new();
-        for PathChange { path, before, after } in steps.into_iter().rev() {
+        for PathChange { path, before, after } in steps.into_iter().flat_map(|step| step.paths) {
             paths
                 .entry(path)
                 .and_modify(|own| own.push(before, after))
                 .or_insert_with(|| Own::new(before, after));
         }
         let paths = paths.into_iter().map(|(path, own)| self.change_of(path, &own));
-        Ok(Some(SessionChanges { paths: in_order(paths.collect::<Result<_, _>>()?), ..changes }))
+        Ok(Some(SessionChanges { before, last, paths: in_order(paths.collect::<Result<_, _>>()?) }))
     }
 
     /// What a session's changes of one path come to. A text that never was is kept in memory alone.

@@ -1,0 +1,356 @@
+//! What a session changed, as commits of the developer's on a branch of their own.
+//!
+//! Each change is applied to the branch's own tree by a three-way merge, so that what was uncommitted
+//! before the session, or what others did, does not come along. HEAD, the index and the work tree are
+//! not touched.
+
+use std::borrow::Cow;
+
+use gix::ObjectId;
+use gix::objs::Commit;
+use gix::objs::tree::EntryKind;
+
+use super::Store;
+use super::store::branch::{Branch, LogLine, Moved};
+use super::store::chain;
+use super::store::error::{Doing as _, SnapshotError};
+use super::store::tree::{self, Edit, Found};
+use super::store::{objects, refs};
+use super::view::compare::{PathChange, Version, VersionKind};
+use crate::text::content::looks_binary;
+use crate::text::merge::{self, Alike, Labels};
+
+/// Bytes of the conflicts of one file that are shown.
+const CONFLICTS_BYTES: usize = 4_000;
+/// What git leaves in its folder while it waits for the user, and what it is doing then.
+const IN_PROGRESS: [(&str, &str); 5] = [
+    ("MERGE_HEAD", "a merge"),
+    ("rebase-merge", "a rebase"),
+    ("rebase-apply", "a rebase or git am"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick"),
+    ("REVERT_HEAD", "a revert"),
+];
+
+/// Someone who makes a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Author {
+    /// The name.
+    pub name: String,
+    /// The address.
+    pub email: String,
+}
+
+/// One commit to be made.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// Its whole message.
+    pub message: String,
+    /// What it changes.
+    pub changes: Vec<PathChange>,
+}
+
+/// The commits to be made.
+#[derive(Debug)]
+pub struct Squash<'a> {
+    /// The branch's short name; it begins at HEAD where there is none.
+    pub branch: &'a str,
+    /// Who makes them.
+    pub author: &'a Author,
+    /// When, in seconds since 1970.
+    pub seconds: i64,
+    /// The commits, the oldest first.
+    pub steps: Vec<Step>,
+    /// The message of a merge commit that joins them to the branch; without it they are put on it one
+    /// by one.
+    pub merge: Option<String>,
+    /// Whether to make nothing.
+    pub dry_run: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Squashed {
+    /// The commits, in hex, the oldest first; none in a dry run.
+    pub commits: Vec<String>,
+    /// The commit that the branch was at, or began at, in hex.
+    pub base: Option<String>,
+    /// Whether the branch is new.
+    pub is_new: bool,
+    /// How many paths differ between the branch before and after.
+    pub files: usize,
+    /// Where the branch differs so that the changes could not be applied; then nothing was made.
+    pub conflicts: Vec<Overlap>,
+}
+
+/// A file that could not be brought to a branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overlap {
+    /// The path from the root.
+    pub path: Vec<u8>,
+    /// Why.
+    pub why: String,
+    /// The lines that overlap, as `git merge-file --diff3` shows them.
+    pub conflicts: Option<String>,
+}
+
+impl Store {
+    /// What git is in the middle of, which only the user can end: a merge, a rebase.
+    ///
+    /// # Errors
+    /// Where git's folder cannot be read.
+    pub fn in_progress(&self) -> Result<Option<&'static str>, SnapshotError> {
+        for (name, what) in IN_PROGRESS {
+            if self.repo.own().stat(name).doing(|| "git's folder cannot be read".into())?.is_some() {
+                return Ok(Some(what));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The developer, as git's configuration names them; `None` where it does not.
+    #[must_use]
+    pub fn developer(&self) -> Option<Author> {
+        let config = self.repo.config_snapshot();
+        let value = |key: &str| {
+            let of_role = config.string(format!("author.{key}").as_str());
+            let found = of_role.or_else(|| config.string(format!("user.{key}").as_str()))?;
+            // Such characters would end the name, or the line.
+            let clean = |c: &char| !matches!(c, '<' | '>') && !c.is_control();
+            let text: String = found.to_string().chars().filter(clean).collect();
+            Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+        };
+        Some(Author { name: value("name")?, email: value("email")? })
+    }
+
+    /// Makes the commits, and moves the branch to the last of them.
+    ///
+    /// The caller holds lbx's lock.
+    ///
+    /// # Errors
+    /// Where the branch is checked out, is lbx's own, cannot be a branch or was moved meanwhile; what the
+    /// disk says. The branch has not moved then.
+    pub fn squash(&self, squash: &Squash<'_>) -> Result<Squashed, SnapshotError> {
+        if squash.branch == self.branch() || squash.branch == "HEAD" || squash.branch.starts_with('-') {
+            return Err(SnapshotError::new(format!(
+                "`{}` is not the name of a branch of yours",
+                squash.branch
+            )));
+        }
+        let branch = Branch::new(squash.branch, None)?;
+        branch.check_free(&self.repo)?;
+        let tip = branch.tip(&self.repo)?;
+        if tip.is_none() {
+            branch.check_room(&self.repo)?;
+        }
+        let base = tip.map_or_else(|| refs::head(&self.repo), |tip| Ok(Some(tip)))?;
+        let empty = ObjectId::empty_tree(self.repo.object_hash());
+        let base_tree = base.map_or(Ok(empty), |id| chain::tree_of(&self.repo, id))?;
+        let mut squashed =
+            Squashed { base: base.map(|id| id.to_string()), is_new: tip.is_none(), ..Squashed::default() };
+        let placed = self.place_all(squash, base_tree, &mut squashed)?;
+        if squash.dry_run || !squashed.conflicts.is_empty() || squashed.files == 0 {
+            self.repo.objects.reset_object_memory();
+            return Ok(squashed);
+        }
+        let newest = self.commit_all(squash, &placed, base, base_tree, &mut squashed)?;
+        objects::store_all(&self.repo, &[])?;
+        let subject =
+            squash.merge.as_deref().or_else(|| squash.steps.last().map(|step| step.message.as_str()));
+        let subject = subject.and_then(|message| message.lines().next()).unwrap_or_default().to_owned();
+        match branch.advance(&self.repo, tip, newest, &LogLine { subject, seconds: squash.seconds })? {
+            Moved::Yes => Ok(squashed),
+            Moved::Overtaken => {
+                Err(SnapshotError::new(format!("the branch `{}` was moved meanwhile", squash.branch)))
+            }
+        }
+    }
+
+    /// What each step writes, all of it applied to the tree of the branch.
+    fn place_all(
+        &self,
+        squash: &Squash<'_>,
+        base_tree: ObjectId,
+        squashed: &mut Squashed,
+    ) -> Result<Vec<Vec<Placed>>, SnapshotError> {
+        let (mut placed, mut tree) = (Vec::new(), base_tree);
+        for step in &squash.steps {
+            let mut of_step = Vec::new();
+            for change in &step.changes {
+                match self.place(tree, change)? {
+                    Ok(None) => {}
+                    Ok(Some(one)) => of_step.push(one),
+                    Err(overlap) => squashed.conflicts.push(overlap),
+                }
+            }
+            tree = self.written(tree, &of_step)?;
+            placed.push(of_step);
+        }
+        squashed.files = super::view::compare::trees(&self.repo, base_tree, tree, usize::MAX)?.paths.len();
+        // The texts that were compared stay in memory no longer: only what is committed is stored.
+        self.repo.objects.reset_object_memory();
+        Ok(placed)
+    }
+
+    /// The tree with what a step writes.
+    fn written(&self, tree: ObjectId, placed: &[Placed]) -> Result<ObjectId, SnapshotError> {
+        let mut edits = Vec::new();
+        for one in placed {
+            let to = match &one.to {
+                To::Nothing => None,
+                To::Found(found) => Some(*found),
+                To::Text(kind, text) => {
+                    let id = self.repo.write_blob(text).doing(|| "cannot keep a text".into())?.detach();
+                    Some(Found { kind: *kind, id })
+                }
+            };
+            edits.push(Edit { path: Cow::Borrowed(one.path.as_slice()), to });
+        }
+        tree::apply(&self.repo, tree, &edits)
+    }
+
+    /// Makes the commits in memory; answers the last one.
+    fn commit_all(
+        &self,
+        squash: &Squash<'_>,
+        placed: &[Vec<Placed>],
+        base: Option<ObjectId>,
+        base_tree: ObjectId,
+        squashed: &mut Squashed,
+    ) -> Result<ObjectId, SnapshotError> {
+        let (mut tree, mut parent) = (base_tree, base);
+        for (step, placed) in squash.steps.iter().zip(placed) {
+            let written = self.written(tree, placed)?;
+            if written == tree {
+                continue;
+            }
+            tree = written;
+            let id = self.commit(squash, tree, parent.into_iter().collect(), &step.message)?;
+            squashed.commits.push(id.to_string());
+            parent = Some(id);
+        }
+        if let (Some(message), Some(base), Some(last)) = (&squash.merge, base, parent) {
+            let id = self.commit(squash, tree, vec![base, last], message)?;
+            squashed.commits.push(id.to_string());
+            parent = Some(id);
+        }
+        parent.ok_or_else(|| SnapshotError::new("there is nothing to commit"))
+    }
+
+    /// One commit.
+    fn commit(
+        &self,
+        squash: &Squash<'_>,
+        tree: ObjectId,
+        parents: Vec<ObjectId>,
+        message: &str,
+    ) -> Result<ObjectId, SnapshotError> {
+        let time = gix::date::Time::new(squash.seconds, 0);
+        let (name, email) = (squash.author.name.as_str().into(), squash.author.email.as_str().into());
+        let author = gix::actor::Signature { name, email, time };
+        let commit = Commit {
+            tree,
+            parents: parents.into(),
+            author: author.clone(),
+            committer: author,
+            encoding: None,
+            message: message.into(),
+            extra_headers: Vec::new(),
+        };
+        Ok(self.repo.write_object(&commit).doing(|| "cannot write the commit".into())?.detach())
+    }
+
+    /// What a change makes of its path in a tree; `None` where it is there already.
+    fn place(
+        &self,
+        tree: ObjectId,
+        change: &PathChange,
+    ) -> Result<Result<Option<Placed>, Overlap>, SnapshotError> {
+        let path = change.path.clone();
+        let refused =
+            |why: &str| Ok(Err(Overlap { path: path.clone(), why: why.to_owned(), conflicts: None }));
+        let ours = match tree::look_up(&self.repo, tree, &change.path)? {
+            tree::Lookup::Blocked(..) => return refused("a parent of it is a file there"),
+            found => found.entry(),
+        };
+        let (before, after) = (change.before.map(found_of), change.after.map(found_of));
+        if ours == after {
+            return Ok(Ok(None));
+        }
+        if ours == before {
+            let to = after.map_or(To::Nothing, To::Found);
+            return Ok(Ok(Some(Placed { path, to })));
+        }
+        match (change.before, ours, change.after) {
+            (_, Some(ours), _) if ours.kind == EntryKind::Tree => refused("the branch has a folder there"),
+            (Some(before), Some(ours), Some(after)) => self.merged(change, before, ours, after),
+            (None, Some(_), Some(_)) => refused("the branch has another file of that name"),
+            (_, Some(_), None) => refused("the session deleted it, and the branch has another version"),
+            (_, None, _) => refused(
+                "the branch does not have it: it was not committed when the session began, or was deleted since",
+            ),
+        }
+    }
+
+    /// A change of a file that the branch has in another version.
+    fn merged(
+        &self,
+        change: &PathChange,
+        before: Version,
+        ours: Found,
+        after: Version,
+    ) -> Result<Result<Option<Placed>, Overlap>, SnapshotError> {
+        let path = change.path.clone();
+        let refused = |why: &str, conflicts: Option<String>| {
+            Ok(Err(Overlap { path: path.clone(), why: why.to_owned(), conflicts }))
+        };
+        let is_file = |kind| matches!(kind, EntryKind::Blob | EntryKind::BlobExecutable);
+        let (old, new) = (found_of(before), found_of(after));
+        if ![old.kind, ours.kind, new.kind].into_iter().all(is_file) {
+            return refused("it is a link or a submodule, and the branch has another version", None);
+        }
+        let kind = if new.kind == old.kind { ours.kind } else { new.kind };
+        let ours_bytes = self.repo.find_blob(ours.id)?.take_data();
+        let (base, new) = (self.content(before)?, self.content(after)?);
+        if [&base, &ours_bytes, &new].into_iter().any(|text| looks_binary(text)) {
+            return refused("it is not text, and the branch has another version", None);
+        }
+        match merge::merge(&base, &ours_bytes, &new, Alike::Once) {
+            Ok(text) if text == ours_bytes && kind == ours.kind => Ok(Ok(None)),
+            Ok(text) => Ok(Ok(Some(Placed { path, to: To::Text(kind, text) }))),
+            Err(_) => {
+                let labels = Labels { base: "before the session", one: "the branch", other: "the session" };
+                let shown = merge::conflicts(&base, &ours_bytes, &new, labels, CONFLICTS_BYTES);
+                refused("both changed the same lines", Some(shown))
+            }
+        }
+    }
+}
+
+/// A path with what is to be there.
+struct Placed {
+    /// The path.
+    path: Vec<u8>,
+    /// What is to be there.
+    to: To,
+}
+
+/// What is to be at a path.
+enum To {
+    /// Nothing.
+    Nothing,
+    /// This, which the repository has.
+    Found(Found),
+    /// A file with this text.
+    Text(EntryKind, Vec<u8>),
+}
+
+/// A version as a tree has it.
+fn found_of(version: Version) -> Found {
+    let kind = match version.kind {
+        VersionKind::File => EntryKind::Blob,
+        VersionKind::Executable => EntryKind::BlobExecutable,
+        VersionKind::Symlink => EntryKind::Link,
+        VersionKind::Submodule => EntryKind::Commit,
+    };
+    Found { kind, id: version.id }
+}

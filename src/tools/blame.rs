@@ -1,0 +1,258 @@
+//! `blame`: which call each line of a file came from.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::time_text;
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::change::record::{self, unreadable};
+use crate::engine::snapshot::{BASELINE, Blame as Found, Origin};
+use crate::engine::workspace::fs;
+use crate::error::{Error, ErrorKind};
+use crate::text::content::looks_binary;
+use crate::text::{escaped, lines};
+
+/// Largest file whose lines are traced back, in bytes.
+const BYTES_MAX: u64 = 16 << 20;
+/// Longest time for it.
+const TIME_MAX: Duration = Duration::from_secs(20);
+/// Bytes of a range in the answer beside its texts.
+const RANGE_BYTES: usize = 120;
+/// Digits of an id in the text form.
+const ID_DIGITS: usize = 10;
+/// What a line is put down to that no agent wrote.
+const DEVELOPER: &str = "developer";
+
+/// Show which session, call and snapshot each line of a file came from
+///
+/// Lines that no agent touched are the developer's: those from before the first snapshot, and those
+/// changed without lbx. Follows the file through renames. Line endings do not count.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// File to explain
+    #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]
+    pub path: PathBuf,
+    /// First line, from 1
+    #[arg(long, value_name = "LINE")]
+    #[schemars(extend("x-aliases" = ["startLine"]))]
+    pub start_line: Option<usize>,
+    /// Last line
+    #[arg(long, value_name = "LINE")]
+    #[schemars(extend("x-aliases" = ["endLine"]))]
+    pub end_line: Option<usize>,
+    /// Bytes of the answer; 0 for no bound
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
+}
+
+/// Where the lines came from.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// The file
+    pub path: String,
+    /// How many lines it has
+    pub total_lines: usize,
+    /// The lines, in order; those that follow each other and came from one call together
+    pub ranges: Vec<Range>,
+    /// Whether there are more
+    pub truncated: bool,
+    /// The `start_line` at which to go on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_line: Option<usize>,
+    /// The lines themselves, for people.
+    #[serde(skip)]
+    #[schemars(skip)]
+    texts: Vec<String>,
+}
+
+/// Lines that came from one call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Range {
+    /// The first line, from 1
+    pub start_line: usize,
+    /// The last line
+    pub end_line: usize,
+    /// `session`, or `developer` where no agent touched them
+    pub by: &'static str,
+    /// The session that made the change
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The tool
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The number of the change in the session
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// When, as RFC 3339; of the developer's lines, when a snapshot first had them
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+    /// The snapshot
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+    /// Why the change was made
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The path that the file had then, where it was another
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+}
+
+/// The tool.
+pub struct Blame;
+
+impl Tool for Blame {
+    const NAME: &'static str = "blame";
+    const EFFECT: Effect = Effect::Reads;
+    const STDIN: Stdin = Stdin::Ignored;
+    const SERVED: bool = false;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let place = engine.workspace.resolve(&request.path)?;
+        let shown = place.shown().to_owned();
+        let (file, stat) = engine.workspace.open_file(&place)?;
+        let size = fs::size_of(&stat);
+        if size > BYTES_MAX {
+            return Err(Error::new(ErrorKind::TooLarge, format!("{shown} has {size} bytes")).at(&shown));
+        }
+        let bytes =
+            fs::read_to_end(file, size, BYTES_MAX).map_err(|error| Error::io("read", &shown, error))?;
+        if looks_binary(&bytes) {
+            return Err(Error::new(
+                ErrorKind::BinaryFile,
+                format!("{shown} is a binary file: it has no lines"),
+            )
+            .at(&shown));
+        }
+        let found = match record::find(engine)? {
+            Some(store) => store
+                .blame(place.path().as_bytes(), &bytes, Instant::now() + TIME_MAX)
+                .map_err(|error| unreadable(&error))?,
+            None => Found { lines: vec![None; lines::lines(&bytes).count()], ..Found::default() },
+        };
+        if found.truncated {
+            engine
+                .warn("there was no time to look at all snapshots: older lines are shown as the developer's");
+        }
+        let bytes_max = request.max_bytes.unwrap_or(engine.policy().max_bytes());
+        page(shown, place.path().as_bytes(), &bytes, &found, &request, bytes_max)
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        let digits = response.total_lines.to_string().len();
+        let names: Vec<String> = response.ranges.iter().map(Range::name).collect();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let mut lines = response.texts.iter();
+        for (range, name) in response.ranges.iter().zip(&names) {
+            for number in range.start_line..=range.end_line {
+                let line = lines.next().map(String::as_str).unwrap_or_default();
+                text.entry(&format!("{name:width$} {number:digits$}) {}", escaped::line(line)));
+            }
+        }
+        if let Some(next) = response.next_line {
+            text.note(format!("more lines: {}", text.option("start_line", next)));
+        }
+    }
+}
+
+/// The part of the answer that was asked for.
+fn page(
+    shown: String,
+    path: &[u8],
+    bytes: &[u8],
+    found: &Found,
+    request: &Request,
+    bytes_max: usize,
+) -> Result<Response, Error> {
+    let total_lines = found.lines.len();
+    let (start, end) = (request.start_line.unwrap_or(1), request.end_line.unwrap_or(total_lines));
+    if start == 0 || (start > total_lines && start > 1) || end < start.min(total_lines) {
+        return Err(Error::invalid(format!("{shown} has lines 1 to {total_lines}, not {start} to {end}"))
+            .at(&shown)
+            .detail("field", "start_line"));
+    }
+    let (mut ranges, mut texts, mut size): (Vec<Range>, Vec<String>, usize) = (Vec::new(), Vec::new(), 0);
+    let mut next_line = None;
+    let wanted = found.lines.iter().zip(lines::lines(bytes)).enumerate();
+    let mut last = None;
+    for (index, (origin, line)) in wanted.skip(start - 1).take(end + 1 - start) {
+        let number = index + 1;
+        let origin = origin.and_then(|at| found.origins.get(at));
+        let range = Range::of(number, origin, path);
+        let is_new = last != Some(origin.map(|origin| &origin.snapshot.id));
+        size += if is_new { range.size_bytes() } else { 0 };
+        if bytes_max > 0 && size > bytes_max && !ranges.is_empty() {
+            next_line = Some(number);
+            break;
+        }
+        last = Some(origin.map(|origin| &origin.snapshot.id));
+        match ranges.last_mut() {
+            Some(known) if !is_new => known.end_line = number,
+            _ => ranges.push(range),
+        }
+        texts.push(text_of(line));
+    }
+    Ok(Response { path: shown, total_lines, ranges, truncated: next_line.is_some(), next_line, texts })
+}
+
+/// A line for people.
+fn text_of(line: &[u8]) -> String {
+    String::from_utf8_lossy(lines::without_ending(line)).into_owned()
+}
+
+impl Range {
+    /// One line with its origin.
+    fn of(line: usize, origin: Option<&Origin>, path: &[u8]) -> Self {
+        let nobody = Self {
+            start_line: line,
+            end_line: line,
+            by: DEVELOPER,
+            session: None,
+            tool: None,
+            seq: None,
+            time: None,
+            snapshot: None,
+            why: None,
+            from: None,
+        };
+        let Some(Origin { snapshot, path: then }) = origin else { return nobody };
+        let (time, id) = (u64::try_from(snapshot.seconds).unwrap_or(0), snapshot.id.clone());
+        let range = Self { time: Some(time_text(time)), snapshot: Some(id), ..nobody };
+        if snapshot.session.is_empty() || snapshot.tool == BASELINE {
+            return range;
+        }
+        Self {
+            by: "session",
+            session: Some(snapshot.session.clone()),
+            tool: Some(snapshot.tool.clone()),
+            seq: Some(snapshot.seq).filter(|seq| *seq > 0),
+            why: snapshot.why.clone(),
+            from: (then != path).then(|| String::from_utf8_lossy(then).into_owned()),
+            ..range
+        }
+    }
+
+    /// About how many bytes it takes in an answer.
+    fn size_bytes(&self) -> usize {
+        let texts = [&self.session, &self.tool, &self.time, &self.snapshot, &self.why, &self.from];
+        RANGE_BYTES + texts.into_iter().flatten().map(String::len).sum::<usize>()
+    }
+
+    /// Who it was, in the text form.
+    fn name(&self) -> String {
+        let id: String = self.snapshot.iter().flat_map(|id| id.chars()).take(ID_DIGITS).collect();
+        let time = self.time.as_deref().unwrap_or_default();
+        let who = match (&self.session, &self.tool, self.seq) {
+            (Some(session), Some(tool), Some(seq)) => format!("{session} {tool} {seq}"),
+            (Some(session), Some(tool), None) => format!("{session} {tool}"),
+            _ => DEVELOPER.to_owned(),
+        };
+        format!("{id:ID_DIGITS$} {who} {time}").trim_end().to_owned()
+    }
+}

@@ -1,0 +1,280 @@
+//! One change as a review tells it: its files, their diffs, and the commands that take them back.
+
+use super::{Change, File};
+use crate::engine::Engine;
+use crate::engine::change::quoted;
+use crate::engine::change::record::unreadable;
+use crate::engine::journal::{Entry, FileEntry, Version};
+use crate::engine::snapshot::{Delta, SessionStep, Store};
+use crate::engine::store::state::State;
+use crate::error::Error;
+use crate::sha256::Sha256;
+use crate::text::git_diff::{self, FileDiff, Side};
+use crate::tools::common::time_text;
+use crate::tools::diff::Action;
+
+/// Bytes of a change in an answer beside its texts.
+const CHANGE_BYTES: usize = 200;
+/// The same of a file.
+const FILE_BYTES: usize = 160;
+/// Largest diff of one file that is told, in bytes.
+const DIFF_BYTES_MAX: usize = 1 << 20;
+/// Modes as git writes them.
+const MODES: [&str; 3] = ["100644", "100755", "120000"];
+/// What stands for the id of a content that no snapshot has.
+const NO_ID: &str = "0000000000";
+
+/// Where the bytes of a review come from.
+pub struct Bytes<'a> {
+    /// The engine.
+    pub engine: &'a Engine,
+    /// The snapshots.
+    pub store: &'a Store,
+    /// The state, which has the backups.
+    pub state: &'a State,
+}
+
+/// A change that a snapshot has; `entry` is what the journal has of it.
+///
+/// # Errors
+/// Where a version cannot be read.
+pub fn of_step(
+    bytes: &Bytes<'_>,
+    step: &SessionStep,
+    entry: Option<&Entry>,
+    diffs: bool,
+) -> Result<Change, Error> {
+    let snapshot = &step.snapshot;
+    let is_own = !snapshot.session.is_empty();
+    let undo = entry.filter(|_| is_own).map(|entry| command(&snapshot.session, entry.seq));
+    let deltas = bytes.store.deltas(&step.paths).map_err(|error| unreadable(&error))?;
+    let mut files = Vec::new();
+    for delta in &deltas {
+        bytes.engine.control.check()?;
+        files.push(of_delta(bytes, delta, entry, undo.as_deref(), diffs)?);
+    }
+    Ok(Change {
+        by: if is_own { "session" } else { "developer" },
+        seq: Some(snapshot.seq).filter(|seq| is_own && *seq > 0),
+        tool: snapshot.tool.clone(),
+        time: time_text(u64::try_from(snapshot.seconds).unwrap_or(0)),
+        subject: snapshot.subject.clone(),
+        why: snapshot.why.clone(),
+        gate: snapshot.gate.clone(),
+        snapshot: Some(snapshot.id.clone()),
+        undone_by: None,
+        undone_in_part_by: Vec::new(),
+        undo,
+        files,
+    })
+}
+
+/// A change that only the journal has, as of files that git ignores.
+pub fn of_entry(bytes: &Bytes<'_>, entry: &Entry, diffs: bool) -> Change {
+    let undo = command(&entry.session, entry.seq);
+    let files = entry.files.iter().map(|file| of_file(bytes, file, &undo, diffs));
+    let moves = entry.moves.iter().map(|moved| File {
+        path: moved.to.to_string(),
+        from: Some(moved.from.to_string()),
+        action: Action::Rename,
+        insertions: None,
+        deletions: None,
+        undo: None,
+        by_hunk: false,
+        diff: None,
+    });
+    Change {
+        by: "session",
+        seq: Some(entry.seq),
+        tool: entry.tool.clone(),
+        time: time_text(entry.time),
+        subject: entry.subject.clone(),
+        why: entry.why.clone(),
+        gate: entry.gate.clone(),
+        snapshot: None,
+        undone_by: None,
+        undone_in_part_by: Vec::new(),
+        undo: Some(undo.clone()),
+        files: files.chain(moves).collect(),
+    }
+}
+
+/// The command that takes a change back.
+fn command(session: &str, seq: u64) -> String {
+    format!("lbx undo --session {session} --seq {seq}")
+}
+
+/// One file as the snapshots have it.
+fn of_delta(
+    bytes: &Bytes<'_>,
+    delta: &Delta,
+    entry: Option<&Entry>,
+    undo: Option<&str>,
+    diffs: bool,
+) -> Result<File, Error> {
+    let path = delta.path();
+    let known = entry.and_then(|entry| entry.files.iter().find(|file| file.path.as_bytes() == path));
+    let read = |side: &Option<(Vec<u8>, crate::engine::snapshot::Version)>, on_disk: Option<&Version>| {
+        let Some((path, version)) = side else { return Ok(None) };
+        let stored = bytes.store.content_to_compare(*version).map_err(|error| unreadable(&error))?;
+        Ok::<_, Error>(Some((
+            path.clone(),
+            version.mode(),
+            version.id(),
+            bytes.on_disk(known, on_disk, stored),
+        )))
+    };
+    let before = read(&delta.before, known.and_then(|file| file.before.as_ref()))?;
+    let after = read(&delta.after, known.and_then(|file| file.after.as_ref()))?;
+    let action = match (&before, &after) {
+        (None, _) => Action::Create,
+        (_, None) => Action::Delete,
+        _ if delta.similarity.is_some() => Action::Rename,
+        _ => Action::Modify,
+    };
+    let diff = FileDiff {
+        old: before.as_ref().map(|(path, mode, id, bytes)| Side { path, mode, id, bytes }),
+        new: after.as_ref().map(|(path, mode, id, bytes)| Side { path, mode, id, bytes }),
+        similarity: delta.similarity,
+        binary: false,
+    };
+    let both = before.as_ref().zip(after.as_ref());
+    let has_hunks = both.is_some_and(|(old, new)| git_diff::has_hunks(&old.3, &new.3) && old.3 != new.3);
+    let name = std::str::from_utf8(path).ok();
+    Ok(File {
+        path: String::from_utf8_lossy(path).into_owned(),
+        from: delta
+            .before
+            .as_ref()
+            .filter(|_| action == Action::Rename)
+            .map(|(path, _)| String::from_utf8_lossy(path).into_owned()),
+        action,
+        undo: undo.zip(name).map(|(undo, name)| with_path(undo, name)),
+        by_hunk: action == Action::Modify && has_hunks && known.is_some() && undo.is_some() && name.is_some(),
+        ..shown(&diff, diffs)
+    })
+}
+
+/// One file as the journal has it.
+fn of_file(bytes: &Bytes<'_>, file: &FileEntry, undo: &str, diffs: bool) -> File {
+    let read = |version: Option<&Version>| {
+        version.map(|version| {
+            let found = bytes.engine.find_version(bytes.state, &file.path, version.sha256);
+            let [plain, executable, link] = MODES;
+            let mode = match version.mode {
+                mode if crate::engine::workspace::fs::is_symlink_mode(mode) => link,
+                mode if mode & 0o100 != 0 => executable,
+                _ => plain,
+            };
+            (mode, found)
+        })
+    };
+    let (before, after) = (read(file.before.as_ref()), read(file.after.as_ref()));
+    let action = match (&before, &after) {
+        (None, _) => Action::Create,
+        (_, None) => Action::Delete,
+        _ => Action::Modify,
+    };
+    // Without the bytes of a side nothing can be compared.
+    let is_lost =
+        |side: &Option<(&str, Option<Vec<u8>>)>| side.as_ref().is_some_and(|(_, bytes)| bytes.is_none());
+    let lost = is_lost(&before) || is_lost(&after);
+    let path = file.path.as_bytes();
+    let diff = FileDiff {
+        old: side(before.as_ref(), path),
+        new: side(after.as_ref(), path),
+        similarity: None,
+        binary: false,
+    };
+    let name = file.path.as_path().to_str();
+    File {
+        path: file.path.to_string(),
+        action,
+        undo: name.map(|name| with_path(undo, name)),
+        by_hunk: action == Action::Modify && !lost && name.is_some(),
+        ..shown(&diff, diffs && !lost)
+    }
+}
+
+/// One side of a diff, as the journal has it.
+fn side<'a>(side: Option<&'a (&'static str, Option<Vec<u8>>)>, path: &'a [u8]) -> Option<Side<'a>> {
+    side.map(|(mode, bytes)| Side { path, mode, id: NO_ID, bytes: bytes.as_deref().unwrap_or_default() })
+}
+
+/// A file of which only the diff and its numbers are filled in.
+fn shown(diff: &FileDiff<'_>, wanted: bool) -> File {
+    let mut out = Vec::new();
+    let amount = diff.write(&mut out);
+    let diff = wanted.then(|| {
+        let mut diff = String::from_utf8_lossy(&out).into_owned();
+        cut_text(&mut diff, DIFF_BYTES_MAX);
+        diff
+    });
+    File {
+        path: String::new(),
+        from: None,
+        action: Action::Modify,
+        insertions: amount.insertions,
+        deletions: amount.deletions,
+        undo: None,
+        by_hunk: false,
+        diff,
+    }
+}
+
+/// The command that takes back one file of a change.
+fn with_path(undo: &str, path: &str) -> String {
+    format!("{undo} --path {}", quoted(path))
+}
+
+impl Bytes<'_> {
+    /// The bytes of a version as they were on disk, where a snapshot stores them otherwise and they are
+    /// at hand: a hunk then has the number that `undo` counts.
+    fn on_disk(&self, file: Option<&FileEntry>, version: Option<&Version>, stored: Vec<u8>) -> Vec<u8> {
+        match (file, version) {
+            (Some(file), Some(version)) if Sha256::of(&stored) != version.sha256 => {
+                self.engine.find_version(self.state, &file.path, version.sha256).unwrap_or(stored)
+            }
+            _ => stored,
+        }
+    }
+}
+
+/// About how many bytes a change takes in an answer.
+pub fn size_bytes(change: &Change) -> usize {
+    let texts = [Some(&change.subject), change.why.as_ref(), change.undo.as_ref()];
+    let of_file = |file: &File| {
+        let texts = [Some(&file.path), file.from.as_ref(), file.undo.as_ref(), file.diff.as_ref()];
+        FILE_BYTES + texts.into_iter().flatten().map(String::len).sum::<usize>()
+    };
+    CHANGE_BYTES
+        + texts.into_iter().flatten().map(String::len).sum::<usize>()
+        + change.files.iter().map(of_file).sum::<usize>()
+}
+
+/// Cuts the diffs of a change so that it takes about `bytes_max` bytes; answers whether any was cut.
+pub fn cut(change: &mut Change, bytes_max: usize) -> bool {
+    let mut excess = size_bytes(change).saturating_sub(bytes_max);
+    let is_cut = excess > 0;
+    for diff in change.files.iter_mut().rev().filter_map(|file| file.diff.as_mut()) {
+        if excess == 0 {
+            break;
+        }
+        let before = diff.len();
+        let kept = before.saturating_sub(excess);
+        cut_text(diff, kept);
+        excess = excess.saturating_sub(before - diff.len().min(before));
+    }
+    is_cut
+}
+
+/// Cuts a diff to whole lines of at most `bytes_max` bytes, and says so.
+fn cut_text(diff: &mut String, bytes_max: usize) {
+    if diff.len() <= bytes_max {
+        return;
+    }
+    let head = diff.as_bytes().get(..bytes_max).unwrap_or_default();
+    let end = head.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    diff.truncate(end);
+    diff.push_str("... more was left out\n");
+}

@@ -1,0 +1,206 @@
+//! `review`: the story of a session, for the developer.
+
+mod changes;
+mod page;
+mod story;
+mod words;
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::sessions;
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::change::record;
+use crate::engine::store::state::State;
+use crate::error::{Error, ErrorKind};
+
+/// Show what a session did: each change with its diff, what was refused, and what it only read
+///
+/// In order of time, with what the developer changed in between, what was undone, and beside each change
+/// the command that takes it back (for one hunk add --hunk NUMBER). Without --session, the session of
+/// the caller, else the one that changed something last. With --html, one page for a browser, which
+/// needs nothing else.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Write the whole story to this file as an HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Leave the diffs out
+    #[arg(long)]
+    #[serde(default)]
+    pub stat: bool,
+    /// Changes to skip first
+    #[arg(long, value_name = "COUNT", default_value_t)]
+    #[serde(default)]
+    pub offset: usize,
+    /// Bytes of the answer; 0 for no bound
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
+}
+
+/// The story of a session.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// The session
+    pub session: String,
+    /// When its first change was made, as RFC 3339
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub began: Option<String>,
+    /// When its last change was made
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+    /// The numbers
+    pub totals: Totals,
+    /// The changes, the oldest first
+    pub changes: Vec<Change>,
+    /// Calls that were refused, the oldest first
+    pub refused: Vec<Refused>,
+    /// Files that it read and never changed
+    pub read: Vec<String>,
+    /// The page that was written
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub html: Option<String>,
+    /// Whether there are more changes, or a diff was cut
+    pub truncated: bool,
+    /// The offset at which to go on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
+}
+
+/// The numbers of a session.
+#[derive(Debug, Default, Clone, Serialize, JsonSchema)]
+pub struct Totals {
+    /// Changes that it made
+    pub changes: usize,
+    /// Of these, how many were taken back
+    pub undone: usize,
+    /// Calls that were refused
+    pub refused: usize,
+    /// Changes by the developer in between
+    pub developer: usize,
+    /// Files that differ in the end
+    pub files: usize,
+    /// Lines that came in, in the end
+    pub insertions: usize,
+    /// Lines that went out, in the end
+    pub deletions: usize,
+}
+
+/// One change.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Change {
+    /// `session`, or `developer` for what was changed without lbx
+    pub by: &'static str,
+    /// Its number in the session
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// The tool
+    pub tool: String,
+    /// When, as RFC 3339
+    pub time: String,
+    /// The first line of its snapshot
+    pub subject: String,
+    /// Why it was made
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// `warn` or `off`: the policy allowed it although the caller had not read the current bytes
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<String>,
+    /// The snapshot; absent where it has none, as of files that git ignores
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+    /// The number of the change that took it back
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undone_by: Option<u64>,
+    /// The numbers of those that took back a part of it
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub undone_in_part_by: Vec<u64>,
+    /// The command that takes it back
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo: Option<String>,
+    /// The files that it changed
+    pub files: Vec<File>,
+}
+
+/// What a change did to one file.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct File {
+    /// The path from the root
+    pub path: String,
+    /// The path that it had before, where that was another
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// What became of it
+    pub action: super::diff::Action,
+    /// Lines that came in; absent where lines were not compared
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub insertions: Option<usize>,
+    /// Lines that went out
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletions: Option<usize>,
+    /// The command that takes it back
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo: Option<String>,
+    /// Whether a hunk can be taken back by itself, by that command with `--hunk NUMBER`
+    pub by_hunk: bool,
+    /// The diff, as git has it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+}
+
+/// A call that was refused.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Refused {
+    /// When, as RFC 3339
+    pub time: String,
+    /// The tool
+    pub tool: String,
+    /// The file concerned
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The kind of the refusal
+    pub kind: String,
+    /// What was wrong
+    pub message: String,
+}
+
+/// The tool.
+pub struct Review;
+
+impl Tool for Review {
+    const NAME: &'static str = "review";
+    const EFFECT: Effect = Effect::Reads;
+    const STDIN: Stdin = Stdin::Ignored;
+    const SERVED: bool = false;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let nothing = || {
+            let session = engine.session();
+            Error::new(ErrorKind::NotFound, format!("session {session} has changed nothing"))
+                .suggest("No session has a snapshot here.")
+        };
+        let Some(store) = record::find(engine)? else { return Err(nothing()) };
+        let chosen = sessions::own_or_newest(engine, &store)?;
+        let Some(state) = State::find(&engine.workspace)? else { return Err(nothing()) };
+        let story = story::Story::load(engine, &store, &state, &chosen)?;
+        if let Some(path) = &request.html {
+            let mut response = story.told(0, 0, !request.stat)?;
+            let shown = page::write(engine, path, &response)?;
+            response.html = Some(shown);
+            response.changes.clear();
+            return Ok(response);
+        }
+        let bytes_max = request.max_bytes.unwrap_or(engine.policy().max_bytes());
+        story.told(request.offset, bytes_max, !request.stat)
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        words::tell(response, text);
+    }
+}

@@ -1,0 +1,265 @@
+//! What a session did, put together from its snapshots, its journal and the audit log.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::changes::{self, Bytes};
+use super::{Change, Refused, Response, Totals};
+use crate::engine::Engine;
+use crate::engine::change::record::unreadable;
+use crate::engine::history::replay::Direction;
+use crate::engine::journal::{self, Entry};
+use crate::engine::snapshot::{SessionStep, Store};
+use crate::engine::store::session::SessionId;
+use crate::engine::store::state::State;
+use crate::engine::store::{audit, session};
+use crate::error::Error;
+use crate::tools::common::time_text;
+use crate::tools::sessions::Chosen;
+
+/// Refused calls that are told, the newest ones.
+const REFUSED_MAX: usize = 1000;
+/// What took a change back, by the number of the change.
+type TakenBack = BTreeMap<u64, (Option<u64>, Vec<u64>)>;
+
+/// What a session did.
+pub struct Story<'a> {
+    /// Where the bytes come from.
+    bytes: Bytes<'a>,
+    /// The session.
+    chosen: &'a Chosen,
+    /// Its snapshots and the developer's, the oldest first.
+    steps: Vec<SessionStep>,
+    /// Its changes that no snapshot has, by their number.
+    unseen: Vec<Entry>,
+    /// Its changes in the journal.
+    entries: BTreeMap<u64, Entry>,
+    /// What was taken back.
+    taken_back: TakenBack,
+    /// What was refused.
+    refused: Vec<Refused>,
+    /// What was read and never changed.
+    read: Vec<String>,
+}
+
+impl<'a> Story<'a> {
+    /// Reads what is known of a session.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn load(
+        engine: &'a Engine,
+        store: &'a Store,
+        state: &'a State,
+        chosen: &'a Chosen,
+    ) -> Result<Self, Error> {
+        let steps = store.story_of(&chosen.session, chosen.after).map_err(|error| unreadable(&error))?;
+        let mut entries = BTreeMap::new();
+        for seq in journal::history(state, &chosen.session)?.into_iter().filter(|seq| *seq > chosen.after) {
+            engine.control.check()?;
+            entries.extend(journal::done_entry(state, &chosen.session, seq)?.map(|entry| (seq, entry)));
+        }
+        let seen: BTreeSet<u64> = steps.iter().map(|step| step.snapshot.seq).collect();
+        let unseen = entries.values().filter(|entry| !seen.contains(&entry.seq)).cloned().collect();
+        let taken_back = taken_back(entries.values());
+        let read = only_read(state, chosen, &steps, &entries);
+        let refused = refused(state, &chosen.session)?;
+        let bytes = Bytes { engine, store, state };
+        Ok(Self { bytes, chosen, steps, unseen, entries, taken_back, refused, read })
+    }
+
+    /// The story from the change `offset` on, as much as fits into `bytes_max`, and at least one change;
+    /// 0 is no bound.
+    ///
+    /// # Errors
+    /// Where a version cannot be read.
+    pub fn told(&self, offset: usize, bytes_max: usize, diffs: bool) -> Result<Response, Error> {
+        let order = self.order();
+        let (mut told, mut size, mut truncated) = (Vec::new(), 0, false);
+        for item in order.iter().skip(offset) {
+            self.bytes.engine.control.check()?;
+            let mut change = self.change(item, diffs)?;
+            let left = if bytes_max == 0 { usize::MAX } else { bytes_max.saturating_sub(size) };
+            let size_bytes = changes::size_bytes(&change);
+            if size_bytes > left && !told.is_empty() {
+                truncated = true;
+                break;
+            }
+            truncated |= changes::cut(&mut change, left);
+            size += size_bytes.min(left);
+            told.push(change);
+        }
+        let next = offset + told.len();
+        let own = self.steps.iter().filter(|step| !step.snapshot.session.is_empty());
+        let seconds = |step: &SessionStep| u64::try_from(step.snapshot.seconds).unwrap_or(0);
+        let times = own.map(seconds).chain(self.unseen.iter().map(|entry| entry.time));
+        let times: Vec<u64> = times.collect();
+        Ok(Response {
+            session: self.chosen.session.clone(),
+            began: times.iter().min().map(|time| time_text(*time)),
+            ended: times.iter().max().map(|time| time_text(*time)),
+            totals: self.totals()?,
+            changes: told,
+            refused: self.refused.clone(),
+            read: self.read.clone(),
+            html: None,
+            truncated,
+            next_offset: (next < order.len()).then_some(next),
+        })
+    }
+
+    /// The changes in the order in which they are told.
+    fn order(&self) -> Vec<Item<'_>> {
+        let mut items: Vec<Item<'_>> = self.steps.iter().map(Item::Step).collect();
+        for entry in &self.unseen {
+            // After the one before it in the session.
+            let before = items.iter().rposition(|item| (1..entry.seq).contains(&item.seq()));
+            items.insert(before.map_or(0, |at| at + 1), Item::Unseen(entry));
+        }
+        items
+    }
+
+    /// One change.
+    fn change(&self, item: &Item<'_>, diffs: bool) -> Result<Change, Error> {
+        let entry = self.entries.get(&item.seq());
+        let mut change = match item {
+            Item::Step(step) => changes::of_step(&self.bytes, step, entry, diffs)?,
+            Item::Unseen(entry) => changes::of_entry(&self.bytes, entry, diffs),
+        };
+        if let Some((whole, parts)) = change.seq.and_then(|seq| self.taken_back.get(&seq)) {
+            change.undone_by = *whole;
+            change.undone_in_part_by.clone_from(parts);
+        }
+        Ok(change)
+    }
+
+    /// The numbers of the session.
+    fn totals(&self) -> Result<Totals, Error> {
+        let own = self.steps.iter().filter(|step| !step.snapshot.session.is_empty()).count();
+        let undone = self.taken_back.values().filter(|(whole, _)| whole.is_some()).count();
+        let mut totals = Totals {
+            changes: own + self.unseen.len(),
+            undone,
+            refused: self.refused.len(),
+            developer: self.steps.len() - own,
+            ..Totals::default()
+        };
+        let store = self.bytes.store;
+        let changed =
+            store.changed_by(&self.chosen.session, self.chosen.after).map_err(|error| unreadable(&error))?;
+        let paths = changed.map(|changed| changed.paths).unwrap_or_default();
+        for delta in store.deltas(&paths).map_err(|error| unreadable(&error))? {
+            let amount = crate::tools::diff::write(store, &delta, false, &mut Vec::new())
+                .map_err(|error| unreadable(&error))?;
+            totals.files += 1;
+            totals.insertions += amount.insertions.unwrap_or(0);
+            totals.deletions += amount.deletions.unwrap_or(0);
+        }
+        Ok(totals)
+    }
+}
+
+/// A change to be told.
+enum Item<'a> {
+    /// One that a snapshot has.
+    Step(&'a SessionStep),
+    /// One that only the journal has.
+    Unseen(&'a Entry),
+}
+
+impl Item<'_> {
+    /// Its number in the session; 0 where it has none.
+    fn seq(&self) -> u64 {
+        match self {
+            Self::Step(step) => step.snapshot.seq,
+            Self::Unseen(entry) => entry.seq,
+        }
+    }
+}
+
+/// What became of the changes of a session: which one took each back, and which took a part of it.
+fn taken_back<'a>(entries: impl Iterator<Item = &'a Entry>) -> TakenBack {
+    let mut taken = TakenBack::new();
+    let mut parts: BTreeMap<u64, &Entry> = BTreeMap::new();
+    let mut reverts: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for entry in entries {
+        if entry.takes_back.is_some() {
+            note_part(&mut taken, entry);
+            parts.insert(entry.seq, entry);
+            continue;
+        }
+        // An undo of an undo is about what that one was about.
+        let about: Vec<u64> = entry
+            .reverts
+            .iter()
+            .flat_map(|seq| reverts.get(seq).cloned().unwrap_or_else(|| vec![*seq]))
+            .collect();
+        let is_undo = entry.tool == Direction::Undo.name();
+        for seq in &about {
+            taken.entry(*seq).or_default().0 = is_undo.then_some(entry.seq);
+            match parts.get(seq) {
+                Some(part) if is_undo => forget_part(&mut taken, part.seq),
+                Some(part) => note_part(&mut taken, part),
+                None => {}
+            }
+        }
+        reverts.insert(entry.seq, about);
+    }
+    taken
+}
+
+/// Notes what a change takes back of earlier ones.
+fn note_part(taken: &mut TakenBack, entry: &Entry) {
+    let Some(part) = &entry.takes_back else { return };
+    if entry.tool != Direction::Undo.name() {
+        for seq in part.seq + 1..entry.seq {
+            taken.entry(seq).or_default().0 = Some(entry.seq);
+        }
+    } else if part.hunk.is_some() || !part.paths.is_empty() {
+        taken.entry(part.seq).or_default().1.push(entry.seq);
+    } else {
+        taken.entry(part.seq).or_default().0 = Some(entry.seq);
+    }
+}
+
+/// Forgets what a change took back, which was itself taken back.
+fn forget_part(taken: &mut TakenBack, by: u64) {
+    for (whole, parts) in taken.values_mut() {
+        whole.take_if(|seq| *seq == by);
+        parts.retain(|seq| *seq != by);
+    }
+}
+
+/// The files that a session read and never changed, as far as it still knows them.
+fn only_read(
+    state: &State,
+    chosen: &Chosen,
+    steps: &[SessionStep],
+    entries: &BTreeMap<u64, Entry>,
+) -> Vec<String> {
+    let Some(known) = chosen.session.parse::<SessionId>().ok().and_then(|id| session::peek(state, &id))
+    else {
+        return Vec::new();
+    };
+    let own = steps.iter().filter(|step| !step.snapshot.session.is_empty());
+    let mut changed: BTreeSet<&[u8]> =
+        own.flat_map(|step| &step.paths).map(|change| change.path.as_slice()).collect();
+    changed.extend(entries.values().flat_map(|entry| &entry.files).map(|file| file.path.as_bytes()));
+    let read = known.marks().iter().map(|mark| &mark.path).chain(known.compacted());
+    let read: BTreeSet<String> =
+        read.filter(|path| !changed.contains(path.as_bytes())).map(ToString::to_string).collect();
+    read.into_iter().collect()
+}
+
+/// The calls of a session that were refused, the oldest first.
+fn refused(state: &State, session: &str) -> Result<Vec<Refused>, Error> {
+    let (mut records, _) = audit::read(state, |record| record.session == session && record.outcome != "ok")?;
+    records.drain(..records.len().saturating_sub(REFUSED_MAX));
+    let refused = records.into_iter().map(|record| Refused {
+        time: record.time,
+        tool: record.tool,
+        path: record.files.into_iter().next().map(|file| file.path),
+        kind: record.outcome,
+        message: record.message.unwrap_or_default(),
+    });
+    Ok(refused.collect())
+}
