@@ -54,8 +54,12 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "restore" -d 'Bring back wha
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "move" -d 'Move or rename a file or folder'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "undo" -d 'Take back changes that this session made, the newest first'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "redo" -d 'Do again what undo took back, the oldest change first'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "rewind" -d 'Take a session back to one of its snapshots: undo every change that it made since'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "log" -d 'List the snapshots: what was changed, when, by which session and tool'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "diff" -d 'Show what changed between two snapshots, in one of them, or in this session'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "review" -d 'Show what a session did: each change with its diff, what was refused, and what it only read'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "blame" -d 'Show which session, call and snapshot each line of a file came from'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "squash" -d 'Commit what a session changed, as one commit by the developer on a branch of their own'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "snapshot" -d 'Commit whatever changed in the work tree to the snapshot branch'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "audit" -d 'Show the audit log, the newest first, or check that nobody has altered it'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "session" -d 'Tell what this session has seen and changed, or let it forget'
@@ -435,8 +439,10 @@ complete -c lbx -n "__fish_lbx_using_subcommand move" -s 0 -l null -d 'End entri
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand move" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand undo" -l steps -d 'Changes to undo' -r
+complete -c lbx -n "__fish_lbx_using_subcommand undo" -l steps -d 'Number of changes' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l why -d 'Why, for whoever reviews it' -r
+complete -c lbx -n "__fish_lbx_using_subcommand undo" -l seq -d 'Take back only the change of this number; `log` and `review` show the numbers' -r
+complete -c lbx -n "__fish_lbx_using_subcommand undo" -l hunk -d 'With seq, take back only this hunk of the file, as the diff of the change numbers them from 1' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
@@ -451,7 +457,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand undo" -s 0 -l null -d 'End entri
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand redo" -l steps -d 'Changes to undo' -r
+complete -c lbx -n "__fish_lbx_using_subcommand redo" -l steps -d 'Number of changes' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
@@ -467,6 +473,22 @@ complete -c lbx -n "__fish_lbx_using_subcommand redo" -s 0 -l null -d 'End entri
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand redo" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand rewind" -l why -d 'Why, for whoever reviews it' -r
+complete -c lbx -n "__fish_lbx_using_subcommand rewind" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand rewind" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand rewind" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand rewind" -l dialect -d 'Tools of a model family instead of lbx\'s own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, q [env: `LBX_DIALECT`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand rewind" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand rewind" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand rewind" -s y -l yes -d 'Do it, instead of only showing what it would undo'
+complete -c lbx -n "__fish_lbx_using_subcommand rewind" -l merge -d 'Merge where a file has changed since'
+complete -c lbx -n "__fish_lbx_using_subcommand rewind" -l dry-run -d 'Only answer what it would do'
+complete -c lbx -n "__fish_lbx_using_subcommand rewind" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand rewind" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand rewind" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand rewind" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand rewind" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand rewind" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand log" -s n -l limit -d 'Snapshots to list at most; 0 for all [default: 20]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l offset -d 'Snapshots to pass over first' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l since -d 'Only snapshots after this: a snapshot\'s id, a time (RFC 3339), or how long ago (2h, 30m, 1d)' -r
@@ -502,6 +524,55 @@ complete -c lbx -n "__fish_lbx_using_subcommand diff" -s 0 -l null -d 'End entri
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand review" -l html -d 'Write the whole story to this file as an HTML page' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand review" -l offset -d 'Changes to skip first' -r
+complete -c lbx -n "__fish_lbx_using_subcommand review" -l max-bytes -d 'Bytes of the answer; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand review" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand review" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand review" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand review" -l dialect -d 'Tools of a model family instead of lbx\'s own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, q [env: `LBX_DIALECT`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand review" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand review" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand review" -l stat -d 'Leave the diffs out'
+complete -c lbx -n "__fish_lbx_using_subcommand review" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand review" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand review" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand review" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand review" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand review" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand blame" -l start-line -d 'First line, from 1' -r
+complete -c lbx -n "__fish_lbx_using_subcommand blame" -l end-line -d 'Last line' -r
+complete -c lbx -n "__fish_lbx_using_subcommand blame" -l max-bytes -d 'Bytes of the answer; 0 for no bound' -r
+complete -c lbx -n "__fish_lbx_using_subcommand blame" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand blame" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand blame" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand blame" -l dialect -d 'Tools of a model family instead of lbx\'s own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, q [env: `LBX_DIALECT`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand blame" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand blame" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand blame" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand blame" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand blame" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand blame" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand blame" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand blame" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -s m -l message -d 'Commit message; its first line is the subject' -r
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -l onto -d 'Branch to commit on [default: lbx/SESSION]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -l co-author -d 'Add a Co-authored-by line' -r
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -l dialect -d 'Tools of a model family instead of lbx\'s own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, q [env: `LBX_DIALECT`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -l per-file -d 'Make one commit a file'
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -l keep-history -d 'Keep each change as a commit, and join them to the branch by a merge commit with the message'
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -l dry-run -d 'Show what would be committed without committing anything'
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand squash" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r

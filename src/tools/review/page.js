@@ -13,6 +13,7 @@
   const LINES_AT_ONCE = 3000;
   const WORDS_MAX = 400;
   const changes = story.changes;
+  let wantsSplit = false;
   let isSplit = false;
   let current = null;
 
@@ -184,7 +185,8 @@
     const { rest, data, id } = file;
     rest.replaceChildren();
     file.rendered = isSplit ? 'split' : 'unified';
-    if (data.undo) rest.append(commandOf(data.undo));
+    // Of one file the change itself has the same command.
+    if (data.undo && file.change.data.files.length > 1) rest.append(commandOf(data.undo));
     if (data.diff === undefined) { rest.append(make('p', '', 'The diff was left out.')); return; }
     const { hunks, cut } = hunksOf(data.diff);
     if (!hunks.length) {
@@ -369,8 +371,9 @@
 
   // --- Totals and filter.
   const totals = story.totals;
-  const facts = [`${totals.changes} changes`, `${totals.files} files +${totals.insertions} −${totals.deletions}`];
-  for (const [count, what] of [[totals.undone, 'undone'], [totals.refused, 'refused'], [totals.developer, 'by the developer in between'], [story.read.length, 'files only read']]) if (count) facts.push(`${count} ${what}`);
+  const counted = (count, what) => `${count} ${what}${count === 1 ? '' : 's'}`;
+  const facts = [counted(totals.changes, 'change'), `${counted(totals.files, 'file')} +${totals.insertions} −${totals.deletions}`];
+  for (const [count, what] of [[totals.undone, 'undone'], [totals.refused, 'refused'], [totals.developer, 'by the developer in between'], [story.read.length, 'only read']]) if (count) facts.push(`${count} ${what}`);
   if (story.began) facts.push(`${story.began} to ${story.ended}`);
   at('totals').textContent = facts.join(' · ');
   for (const tool of [...new Set(changes.map((change) => change.tool))].sort()) {
@@ -460,12 +463,17 @@
   window.addEventListener('hashchange', go);
 
   // --- Views.
+  // Two texts beside each other need room.
+  const wide = matchMedia('(min-width: 761px)');
   const setView = (split) => {
-    isSplit = split;
+    wantsSplit = split;
+    isSplit = split && wide.matches;
     at('view').textContent = split ? 'Unified' : 'Side by side';
-    remember('lbx-view', split ? 'split' : 'unified');
+    at('view').hidden = !wide.matches;
     files.forEach(refresh);
   };
+  const toggleView = () => { setView(!wantsSplit); remember('lbx-view', wantsSplit ? 'split' : 'unified'); };
+  wide.addEventListener('change', () => setView(wantsSplit));
   const isDark = () => {
     const theme = document.documentElement.dataset.theme;
     return theme ? theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
@@ -480,7 +488,7 @@
     files.forEach((file) => { file.element.open = open; });
     at('fold').textContent = open ? 'Fold all' : 'Unfold all';
   };
-  at('view').addEventListener('click', () => setView(!isSplit));
+  at('view').addEventListener('click', toggleView);
   at('theme').addEventListener('click', toggleTheme);
   at('fold').addEventListener('click', foldAll);
   at('help').addEventListener('click', () => at('keys').showModal());
@@ -500,7 +508,7 @@
     const keys = {
       j: () => step(all, 1), k: () => step(all, -1), n: () => step(files, 1), p: () => step(files, -1),
       x: () => { if (current && current.change) current.element.open = !current.element.open; },
-      a: foldAll, u: () => setView(!isSplit), t: toggleTheme,
+      a: foldAll, u: toggleView, t: toggleTheme,
       '/': () => { at('filter').focus(); at('filter').select(); },
       '?': () => at('keys').showModal(),
       c: () => { const button = current && current.element.querySelector('.copy'); if (button) button.click(); },
@@ -514,7 +522,7 @@
   measure();
   window.addEventListener('resize', measure);
   setTheme(remembered('lbx-theme'));
-  if (remembered('lbx-view') === 'split') setView(true);
+  setView(remembered('lbx-view') === 'split');
   go();
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 })();

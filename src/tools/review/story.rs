@@ -202,7 +202,9 @@ fn taken_back<'a>(entries: impl Iterator<Item = &'a Entry>) -> TakenBack {
                 None => {}
             }
         }
-        reverts.insert(entry.seq, about);
+        if !about.is_empty() {
+            reverts.insert(entry.seq, about);
+        }
     }
     taken
 }
