@@ -60,6 +60,7 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "diff" -d 'Show what changed
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "review" -d 'Show what a session did: each change with its diff, what was refused, and what it only read'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "blame" -d 'Show which session, call and snapshot each line of a file came from'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "squash" -d 'Commit what a session changed, as one commit by the developer on a branch of their own'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "watch" -d 'Follow the calls that change something or are refused, as they land'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "snapshot" -d 'Commit whatever changed in the work tree to the snapshot branch'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "audit" -d 'Show the audit log, the newest first, or check that nobody has altered it'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "session" -d 'Tell what this session has seen and changed, or let it forget'
@@ -492,6 +493,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand rewind" -s h -l help -d 'Print h
 complete -c lbx -n "__fish_lbx_using_subcommand log" -s n -l limit -d 'Snapshots to list at most; 0 for all [default: 20]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l offset -d 'Snapshots to pass over first' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l since -d 'Only snapshots after this: a snapshot\'s id, a time (RFC 3339), or how long ago (2h, 30m, 1d)' -r
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l grep -d 'Only snapshots whose subject or reason this regular expression matches' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l max-bytes -d 'Bytes of the answer; 0 for no bound' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
@@ -499,6 +501,8 @@ complete -c lbx -n "__fish_lbx_using_subcommand log" -l sandbox -d 'Named worksp
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l dialect -d 'Tools of a model family instead of lbx\'s own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, q [env: `LBX_DIALECT`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l stat -d 'List the files of each snapshot, with their lines'
+complete -c lbx -n "__fish_lbx_using_subcommand log" -l graph -d 'In the text, draw a column for each session'
 complete -c lbx -n "__fish_lbx_using_subcommand log" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand log" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand log" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
@@ -518,6 +522,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand diff" -l set -d 'Setting of the 
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l binary -d 'Write the content of binary files too, so that git apply makes them; else only that they differ'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l stat -d 'Only how much changed in each file'
+complete -c lbx -n "__fish_lbx_using_subcommand diff" -l by-session -d 'What each session changed, one after the other; so at a terminal, where nothing else is asked for'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand diff" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
@@ -573,6 +578,20 @@ complete -c lbx -n "__fish_lbx_using_subcommand squash" -s 0 -l null -d 'End ent
 complete -c lbx -n "__fish_lbx_using_subcommand squash" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand squash" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand squash" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand watch" -l after -d 'Only calls after this cursor, which an earlier answer named; without it, those from now on' -r
+complete -c lbx -n "__fish_lbx_using_subcommand watch" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand watch" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand watch" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand watch" -l dialect -d 'Tools of a model family instead of lbx\'s own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, q [env: `LBX_DIALECT`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand watch" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand watch" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand watch" -l all -d 'Begin with the oldest call that the log has'
+complete -c lbx -n "__fish_lbx_using_subcommand watch" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand watch" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand watch" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand watch" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand watch" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand watch" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand snapshot" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r

@@ -65,6 +65,7 @@ impl Call {
             Err(error) => engine.set_policy_fault(error),
         }
         engine.require_snapshot |= options.require_snapshot;
+        engine.set_for_a_person(options.person);
         if options.is_session_named {
             engine.set_session_named();
         }

@@ -104,6 +104,8 @@ pub struct Options {
     pub pretty: bool,
     /// Whether the exit status tells the result.
     pub exit_status: bool,
+    /// Whether a person at a terminal reads the answer.
+    pub person: bool,
 }
 
 impl Options {
@@ -159,6 +161,7 @@ impl Options {
             null: flags.null,
             pretty: flags.pretty,
             exit_status: flags.exit_status,
+            person: false,
         }
     }
 

@@ -2,9 +2,11 @@
 
 pub mod batch;
 pub mod commands;
+mod follow;
 mod foreign;
 pub mod input;
 pub mod output;
+mod terminal;
 mod unknown;
 mod words;
 
@@ -166,7 +168,12 @@ fn run_tool(tool: &'static Entry, matches: ArgMatches, arguments: &[OsString], o
     let mut options = options.for_tool(tool);
     // `grep -q` says by its exit status whether anything matched.
     options.exit_status |= matches.try_get_one(QUIET).is_ok_and(|quiet| quiet == Some(&true));
+    options.person = tool.for_people && terminal::has_person(&options);
+    options.text |= options.person;
     let options = &options;
+    if tool.follows && options.json.is_none() {
+        return follow::run(tool, follow::request_of(&matches), options);
+    }
     let called = match request_of(tool, matches, arguments, options) {
         Ok(Source::Json(value)) => Call::from_json(tool, value, options).map(Call::run),
         Ok(Source::Flags(mut matches)) => Call::new(tool, options)

@@ -2,13 +2,14 @@
 
 use std::io::{BufWriter, Write};
 
+use super::terminal;
 use crate::app::call::Called;
 use crate::app::options::Options;
 use crate::engine::Outcome;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
-use crate::tools::{self, Reply, Text};
+use crate::tools::{self, Reader, Reply, Text};
 
 /// Bytes printed at once.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -104,9 +105,10 @@ pub fn first_of(one: u8, other: u8) -> u8 {
 
 /// Prints the payload alone, and the rest on stderr.
 fn answer_as_text(reply: &dyn Reply, options: &Options, outcome: &Outcome) -> u8 {
-    let mut text = Text::new(options.null).of_a_dry_run(outcome.dry_run);
+    let reader = if options.person { terminal::reader(options) } else { Reader::Program };
+    let mut text = Text::new(options.null).of_a_dry_run(outcome.dry_run).for_reader(reader);
     reply.text(&mut text);
-    let printed = print(&text.out);
+    let printed = if options.person && terminal::page(&text.out) { 0 } else { print(&text.out) };
     // As with stdout: nobody can be told.
     let _ = std::io::stderr().lock().write_all(&text.err);
     for note in text.notes {

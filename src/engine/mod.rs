@@ -52,6 +52,8 @@ pub struct Engine {
     is_session_named: bool,
     /// Whether the call only tries.
     dry_run: bool,
+    /// Whether a person reads the answer.
+    is_for_a_person: bool,
     /// What the call has changed, for the audit log.
     changed: Vec<AuditFile>,
     /// The change's own name, of a call that made one.
@@ -95,6 +97,7 @@ impl Engine {
             session,
             is_session_named: false,
             dry_run: false,
+            is_for_a_person: false,
             changed: Vec::new(),
             change: None,
             gate: None,
@@ -145,6 +148,24 @@ impl Engine {
     /// Lets the call be that of another session, where it acts on what that session did.
     pub fn act_for(&mut self, session: SessionId) {
         self.session = session;
+    }
+
+    /// Notes whether a person reads the answer, who pays for no byte of it.
+    pub fn set_for_a_person(&mut self, is_for_a_person: bool) {
+        self.is_for_a_person = is_for_a_person;
+    }
+
+    /// Whether a person reads the answer.
+    #[must_use]
+    pub const fn is_for_a_person(&self) -> bool {
+        self.is_for_a_person
+    }
+
+    /// Bytes of the answer, where the request may bound it; 0 for no bound.
+    #[must_use]
+    pub fn bytes_max(&self, requested: Option<usize>) -> usize {
+        let default = if self.is_for_a_person { 0 } else { self.policy.max_bytes() };
+        requested.unwrap_or(default)
     }
 
     /// Notes that the call itself says who calls.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::diff::known;
-use super::{Effect, Stdin, Text, Tool};
+use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::policy::Policy;
@@ -17,6 +17,12 @@ use crate::engine::store::audit::{Broken, Record};
 use crate::engine::store::state::State;
 use crate::error::{Error, ErrorKind};
 use crate::text::counted::counted;
+use crate::text::escaped;
+
+/// Paths of a record that a person sees.
+const PATHS_NAMED: usize = 3;
+/// Digits of an id that a person sees.
+const ID_DIGITS: usize = 10;
 
 /// Show the audit log, the newest first, or check that nobody has altered it
 ///
@@ -70,6 +76,7 @@ impl Tool for Audit {
     const LISTED: &'static str = "path limit verify";
     const EFFECT: Effect = Effect::Reads;
     const STDIN: Stdin = Stdin::Ignored;
+    const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
 
@@ -104,7 +111,12 @@ impl Tool for Audit {
 
     fn text(response: &Response, text: &mut Text) {
         for record in &response.records {
-            text.entry(&record.to_string());
+            if text.is_for_a_person() {
+                let line = line(record, text);
+                text.styled(&line);
+            } else {
+                text.entry(&record.to_string());
+            }
         }
         if let Some(offset) = response.next_offset {
             let (shown, go_on) = (response.records.len(), text.option("offset", offset));
@@ -114,6 +126,36 @@ impl Tool for Audit {
             text.note("the chain is whole");
         }
     }
+}
+
+/// A record in one line, for a person.
+fn line(record: &Value, text: &Text) -> String {
+    let field =
+        |name: &str| escaped::line(record.get(name).and_then(Value::as_str).unwrap_or_default()).into_owned();
+    let files = record.get("files").and_then(Value::as_array).into_iter().flatten();
+    let files: Vec<&str> = files.filter_map(|file| file.get("path")?.as_str()).collect();
+    let mut paths: Vec<String> =
+        files.iter().take(PATHS_NAMED).map(|path| escaped::name(path).into_owned()).collect();
+    if files.len() > PATHS_NAMED {
+        paths.push(format!("and {} more", files.len() - PATHS_NAMED));
+    }
+    let outcome = match field("outcome") {
+        outcome if outcome == "ok" => text.paint(Paint::Green, "ok"),
+        outcome => text.paint(Paint::Red, &format!("{outcome}: {}", field("message"))),
+    };
+    let gate =
+        record.get("gate").and_then(Value::as_str).map(|gate| format!("[gate {gate}]")).unwrap_or_default();
+    let snapshot: String = field("snapshot").chars().take(ID_DIGITS).collect();
+    let parts = [
+        field("time"),
+        text.paint(Paint::Cyan, &field("session")),
+        text.paint(Paint::Bold, &field("tool")),
+        paths.join(", "),
+        outcome,
+        text.paint(Paint::Red, &gate),
+        text.paint(Paint::Yellow, &snapshot),
+    ];
+    parts.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(" ")
 }
 
 /// The refusal of a log whose chain is broken.

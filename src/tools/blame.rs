@@ -110,6 +110,7 @@ impl Tool for Blame {
     const EFFECT: Effect = Effect::Reads;
     const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
+    const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
 
@@ -140,7 +141,7 @@ impl Tool for Blame {
             engine
                 .warn("there was no time to look at all snapshots: older lines are shown as the developer's");
         }
-        let bytes_max = request.max_bytes.unwrap_or(engine.policy().max_bytes());
+        let bytes_max = engine.bytes_max(request.max_bytes);
         page(shown, place.path().as_bytes(), &bytes, &found, &request, bytes_max)
     }
 

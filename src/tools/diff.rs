@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::log::{commit, no_snapshot};
-use super::{Effect, Stdin, Text, Tool};
+use super::{Effect, Paint, Stdin, Text, Tool, sessions};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::change::record::unreadable;
@@ -16,6 +16,7 @@ use crate::engine::snapshot::{Delta, PathChange, SnapshotError, Store, Version};
 use crate::engine::store::session;
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::resolve::Place;
 use crate::error::Error;
 use crate::text::escaped;
 use crate::text::git_diff::{Amount, FileDiff, Side};
@@ -61,6 +62,10 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub stat: bool,
+    /// What each session changed, one after the other; so at a terminal, where nothing else is asked for
+    #[arg(long, conflicts_with_all = ["from", "to", "of"])]
+    #[serde(default)]
+    pub by_session: bool,
     /// Lines of the diff to pass over first, or files with `stat`
     #[arg(long, value_name = "COUNT", default_value_t)]
     #[serde(default)]
@@ -90,11 +95,33 @@ pub struct Response {
     /// The unified diff; absent with `stat`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
+    /// What each session changed, the newest first, where that was asked for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<Vec<SessionDiff>>,
     /// Whether there is more
     pub truncated: bool,
     /// The offset at which to go on
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
+    /// The diff's own bytes.
+    #[serde(skip)]
+    #[schemars(skip)]
+    bytes: Vec<u8>,
+}
+
+/// What one session changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SessionDiff {
+    /// The session
+    pub session: String,
+    /// How many files differ
+    pub files: usize,
+    /// How much changed in each file, where that was asked for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stat: Option<Vec<FileStat>>,
+    /// The unified diff; absent with `stat`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
     /// The diff's own bytes.
     #[serde(skip)]
     #[schemars(skip)]
@@ -154,6 +181,7 @@ impl Tool for Diff {
     const LISTED: &'static str = "from to of path stat";
     const EFFECT: Effect = Effect::Reads;
     const STDIN: Stdin = Stdin::Ignored;
+    const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
 
@@ -176,13 +204,16 @@ impl Tool for Diff {
         };
         let (request, path) = known::settled(engine, &store, request)?;
         let who = Who::of(engine)?;
+        if is_by_session(engine, &request, &store, &who)? {
+            return by_session(engine, &store, &request, path.as_ref());
+        }
         let mut span = span_of(&store, &request, &who)?;
         if let Some(place) = &path {
             span.changes.retain(|change| lies_in(&change.path, place.path()));
         }
         let deltas = store.deltas(&span.changes).map_err(|error| unreadable(&error))?;
         let mut response = Response::of(&span, deltas.len());
-        let bytes_max = request.max_bytes.unwrap_or(engine.policy().max_bytes());
+        let bytes_max = engine.bytes_max(request.max_bytes);
         let filled = if request.stat {
             response.fill_stat(&store, &deltas, request.offset, bytes_max)
         } else {
@@ -198,6 +229,12 @@ impl Tool for Diff {
     }
 
     fn text(response: &Response, text: &mut Text) {
+        for session in response.sessions.iter().flatten() {
+            let heading = text.paint(Paint::Yellow, &format!("session {}", session.session));
+            text.styled(&heading);
+            text.diff(&session.bytes);
+            session.stat.iter().flatten().for_each(|file| text.entry(&file.line()));
+        }
         text.diff(&response.bytes);
         for file in response.stat.iter().flatten() {
             text.entry(&file.line());
@@ -244,6 +281,66 @@ impl Who {
         let is_named = engine.named_session().is_some();
         Ok(Self { session: engine.session().to_string(), after, is_named })
     }
+}
+
+/// Whether what each session changed is shown: where that is asked for, and to a person who asks for
+/// nothing else and has no session of their own.
+fn is_by_session(engine: &Engine, request: &Request, store: &Store, who: &Who) -> Result<bool, Error> {
+    let names_any = request.of.is_some() || request.from.is_some() || request.to.is_some();
+    if request.by_session && names_any {
+        return Err(Error::invalid("by_session stands alone: leave from, to and of out")
+            .detail("field", "by_session"));
+    }
+    if request.by_session || names_any || who.is_named || !engine.is_for_a_person() {
+        return Ok(request.by_session);
+    }
+    let own = store.steps_of(&who.session, who.after).map_err(|error| unreadable(&error))?;
+    Ok(own.is_empty())
+}
+
+/// What each session changed, the one that did so last first.
+fn by_session(
+    engine: &Engine,
+    store: &Store,
+    request: &Request,
+    path: Option<&Place>,
+) -> Result<Response, Error> {
+    let mut whole = Response { sessions: Some(Vec::new()), ..Response::of(&Span::default(), 0) };
+    let mut left = engine.bytes_max(request.max_bytes);
+    let is_bounded = left > 0;
+    for name in sessions::all(store)? {
+        engine.control.check()?;
+        let Ok(id) = name.parse() else { continue };
+        let chosen = sessions::named(engine, &id)?;
+        let changed = store.changed_by(&name, chosen.after).map_err(|error| unreadable(&error))?;
+        let Some(mut changed) = changed else { continue };
+        changed.paths.retain(|change| path.is_none_or(|place| lies_in(&change.path, place.path())));
+        if changed.paths.is_empty() {
+            continue;
+        }
+        if is_bounded && left == 0 {
+            whole.truncated = true;
+            break;
+        }
+        let deltas = store.deltas(&changed.paths).map_err(|error| unreadable(&error))?;
+        let span = Span::default();
+        let mut response = Response::of(&span, deltas.len());
+        let filled = if request.stat {
+            response.fill_stat(store, &deltas, 0, left)
+        } else {
+            response.fill_diff(store, &deltas, Window::new(0, left), request.binary)
+        };
+        filled.map_err(|error| unreadable(&error))?;
+        whole.files += response.files;
+        whole.truncated |= response.truncated;
+        if is_bounded {
+            left = left.saturating_sub(response.bytes.len().max(1));
+        }
+        let Response { files, stat, diff, bytes, .. } = response;
+        let session = SessionDiff { session: name, files, stat, diff, bytes };
+        whole.sessions.get_or_insert_default().push(session);
+    }
+    Ok(whole)
 }
 
 /// What the request wants to see compared.
@@ -298,6 +395,7 @@ impl Response {
             files,
             stat: None,
             diff: None,
+            sessions: None,
             truncated: false,
             next_offset: None,
             bytes: Vec::new(),

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::diff::known::{self, Named, Revisions};
 use super::snapshot::Stat;
-use super::{Effect, Stdin, Text, Tool};
+use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::change::record::unreadable;
 use crate::engine::policy::settings::Key;
-use crate::engine::snapshot::{Query, Snapshot, Store};
+use crate::engine::snapshot::{FileStat, Query, Snapshot, Store};
 use crate::engine::store::session::SessionId;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
@@ -26,6 +26,10 @@ const ENTRY_BYTES: usize = 200;
 const DURATION_CHARS_MAX: usize = 6;
 /// Digits of an id in the text form.
 const ID_DIGITS: usize = 10;
+/// Bytes of a file's numbers in the answer.
+const FILE_BYTES: usize = 50;
+/// Snapshots that a person sees where the request does not say.
+const PERSON_LIMIT: usize = 1000;
 
 /// List the snapshots: what was changed, when, by which session and tool
 ///
@@ -51,6 +55,17 @@ pub struct Request {
     /// Only snapshots after this: a snapshot's id, a time (RFC 3339), or how long ago (2h, 30m, 1d)
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
+    /// Only snapshots whose subject or reason this regular expression matches
+    #[arg(long, value_name = "PATTERN")]
+    pub grep: Option<String>,
+    /// List the files of each snapshot, with their lines
+    #[arg(long)]
+    #[serde(default)]
+    pub stat: bool,
+    /// In the text, draw a column for each session
+    #[arg(long)]
+    #[serde(default)]
+    pub graph: bool,
     /// Bytes of the answer; 0 for no bound
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
@@ -66,6 +81,10 @@ pub struct Response {
     /// The offset at which to go on
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
+    /// Whether the text draws a column for each session.
+    #[serde(skip)]
+    #[schemars(skip)]
+    graph: bool,
 }
 
 /// One snapshot.
@@ -97,6 +116,22 @@ pub struct Entry {
     /// `warn` or `off`: the policy allowed the change although its caller had not read the current bytes
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
+    /// The files with their lines, where that was asked for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stat: Option<Vec<FileLines>>,
+}
+
+/// How much a snapshot changed one file.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FileLines {
+    /// The path from the root
+    pub path: String,
+    /// Lines that came in; absent for what is not text
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub insertions: Option<usize>,
+    /// Lines that went out; likewise
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletions: Option<usize>,
 }
 
 /// The tool.
@@ -107,13 +142,14 @@ impl Tool for Log {
     const LISTED: &'static str = "path since limit";
     const EFFECT: Effect = Effect::Reads;
     const STDIN: Stdin = Stdin::Ignored;
+    const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let Some(store) = record::find(engine)? else {
             request.path.map(|path| known::must_be_there(engine, None, &path)).transpose()?;
-            return Ok(Response { snapshots: Vec::new(), truncated: false, next_offset: None });
+            return Ok(Response { snapshots: Vec::new(), truncated: false, next_offset: None, graph: false });
         };
         let named = request.path.map(|path| known::named(engine, &store, &path)).transpose()?;
         let (path, from) = match named {
@@ -125,32 +161,48 @@ impl Tool for Log {
                     .detail("field", "path"));
             }
         };
+        let grep = request.grep.as_deref().map(pattern).transpose()?;
         let session = engine.named_session().cloned();
         let since = request.since.as_deref().map(|text| Since::parse(&store, text)).transpose()?;
         let query = Query {
             path: path.as_ref().map(|place| place.path().as_bytes()),
             session: session.as_ref().map(SessionId::as_str),
             from: from.as_deref(),
+            grep: grep.as_ref(),
             since: since.as_ref().and_then(Since::time),
             after: since.as_ref().and_then(Since::snapshot),
             offset: request.offset,
-            limit: match request.limit.unwrap_or(engine.policy().size(Key::LogLimit)) {
+            limit: match request.limit.unwrap_or(limit_of(engine)) {
                 0 => usize::MAX,
                 limit => limit,
             },
         };
         let log = store.log(&query).map_err(|error| unreadable(&error))?;
-        let bytes_max = request.max_bytes.unwrap_or(engine.policy().max_bytes());
+        let bytes_max = engine.bytes_max(request.max_bytes);
         let found = log.snapshots.len();
-        let snapshots = within(log.snapshots.iter().map(Entry::of), bytes_max);
+        let snapshots =
+            within(log.snapshots.iter().map(|snapshot| Entry::of(snapshot, request.stat)), bytes_max);
         let truncated = log.truncated || snapshots.len() < found;
         let next_offset = truncated.then(|| request.offset + snapshots.len());
-        Ok(Response { snapshots, truncated, next_offset })
+        Ok(Response { snapshots, truncated, next_offset, graph: request.graph })
     }
 
     fn text(response: &Response, text: &mut Text) {
+        let mut columns = Columns::default();
         for entry in &response.snapshots {
-            text.entry(&entry.line());
+            let (mark, beside) = if response.graph { columns.of(entry, text) } else { Default::default() };
+            if text.is_for_a_person() || response.graph {
+                text.styled(&format!("{mark}{}", entry.painted(text)));
+                entry.why.iter().flat_map(|why| why.lines()).for_each(|line| {
+                    text.styled(&format!("{beside}    {}", escaped::line(line)));
+                });
+            } else {
+                text.entry(&entry.line());
+            }
+            for file in entry.stat.iter().flatten() {
+                let line = format!("{beside}  {}", file.line());
+                text.entry(&line);
+            }
         }
         if let Some(next) = response.next_offset {
             text.note(format!("more snapshots: {}", text.option("offset", next)));
@@ -160,8 +212,9 @@ impl Tool for Log {
 
 impl Entry {
     /// A snapshot as the answer has it.
-    fn of(snapshot: &Snapshot) -> Self {
+    fn of(snapshot: &Snapshot, with_files: bool) -> Self {
         let stat = Stat::of(snapshot);
+        let files = || snapshot.files.iter().map(FileLines::of).collect();
         let paths: Vec<String> = snapshot
             .files
             .iter()
@@ -184,26 +237,101 @@ impl Entry {
             subject: says_more.then(|| snapshot.subject.clone()),
             why: snapshot.why.clone(),
             gate: snapshot.gate.clone(),
+            stat: with_files.then(files),
         }
     }
 
     /// About how many bytes it takes in an answer.
     fn size_bytes(&self) -> usize {
         let texts = self.paths.iter().chain(&self.subject).chain(&self.why);
-        ENTRY_BYTES + texts.map(|text| text.len() + 3).sum::<usize>()
+        let files = self.stat.iter().flatten().map(|file| file.path.len() + FILE_BYTES).sum::<usize>();
+        ENTRY_BYTES + texts.map(|text| text.len() + 3).sum::<usize>() + files
     }
 
-    /// One line for a person.
-    fn line(&self) -> String {
+    /// One line for a person at a terminal.
+    fn painted(&self, text: &Text) -> String {
         let id: String = self.id.chars().take(ID_DIGITS).collect();
-        let subject = self.subject.clone().unwrap_or_else(|| match self.paths.as_slice() {
+        let session = self.session.as_deref().unwrap_or("developer");
+        let (came, went) = (format!("+{}", self.insertions), format!("-{}", self.deletions));
+        let gate = self.gate.as_ref().map(|gate| format!(" [gate {gate}]")).unwrap_or_default();
+        format!(
+            "{} {} {} {} {} {}{}",
+            text.paint(Paint::Yellow, &id),
+            self.time,
+            text.paint(Paint::Cyan, session),
+            text.paint(Paint::Bold, &escaped::line(&self.title())),
+            text.paint(Paint::Green, &came),
+            text.paint(Paint::Red, &went),
+            text.paint(Paint::Red, &gate),
+        )
+    }
+
+    /// What the commit says it does.
+    fn title(&self) -> String {
+        self.subject.clone().unwrap_or_else(|| match self.paths.as_slice() {
             [path] => format!("{}: {}", self.tool, escaped::name(path)),
             _ => self.tool.clone(),
-        });
+        })
+    }
+
+    /// One line for a program.
+    fn line(&self) -> String {
+        let id: String = self.id.chars().take(ID_DIGITS).collect();
+        let subject = self.title();
         let session = self.session.as_deref().unwrap_or("-");
         let gate = self.gate.as_ref().map(|gate| format!(" [gate {gate}]")).unwrap_or_default();
         format!("{id} {} {session} {subject} (+{} -{}){gate}", self.time, self.insertions, self.deletions)
     }
+}
+
+impl FileLines {
+    /// One file as the answer has it.
+    fn of(file: &FileStat) -> Self {
+        let path = String::from_utf8_lossy(&file.path).into_owned();
+        Self { path, insertions: file.insertions, deletions: file.deletions }
+    }
+
+    /// One line of text.
+    fn line(&self) -> String {
+        let amount = match (self.insertions, self.deletions) {
+            (Some(insertions), Some(deletions)) => format!("+{insertions} -{deletions}"),
+            _ => "binary".to_owned(),
+        };
+        format!("{} | {amount}", escaped::name(&self.path))
+    }
+}
+
+/// The sessions so far, each with its column.
+#[derive(Default)]
+struct Columns(Vec<String>);
+
+impl Columns {
+    /// What is before the line of a snapshot, and before those that belong to it.
+    fn of(&mut self, entry: &Entry, text: &Text) -> (String, String) {
+        let session = entry.session.clone().unwrap_or_default();
+        let known = self.0.iter().position(|other| *other == session);
+        let at = known.unwrap_or_else(|| {
+            self.0.push(session);
+            self.0.len() - 1
+        });
+        let column = |mark: &str| -> String {
+            let marks = (0..self.0.len()).map(|column| if column == at { mark } else { "| " });
+            marks.collect()
+        };
+        let mark = text.paint(Paint::Bold, "*");
+        (column(&format!("{mark} ")), column("| "))
+    }
+}
+
+/// The pattern of a request.
+fn pattern(text: &str) -> Result<regex::Regex, Error> {
+    regex::Regex::new(text)
+        .map_err(|error| Error::invalid(format!("field `grep`: {error}")).detail("field", "grep"))
+}
+
+/// How many snapshots are listed where the request does not say: a person has a pager.
+fn limit_of(engine: &Engine) -> usize {
+    if engine.is_for_a_person() { PERSON_LIMIT } else { engine.policy().size(Key::LogLimit) }
 }
 
 /// The first entries that fit into `bytes_max`, and at least one; 0 is no bound.

@@ -36,6 +36,7 @@ pub mod squash;
 pub mod stats;
 pub mod trash;
 pub mod undo;
+pub mod watch;
 pub mod write;
 
 use std::borrow::Cow;
@@ -120,6 +121,11 @@ pub trait Tool {
     const BULK_ALONE: bool = false;
     /// Whether it answers with its text, where nobody asks for JSON.
     const TEXT_BY_DEFAULT: bool = false;
+    /// Whether a person at a terminal is answered with its text.
+    const FOR_PEOPLE: bool = false;
+    /// Whether the command line goes on with it until it is interrupted: the answer's `next` is then the
+    /// next request's `after`.
+    const FOLLOWS: bool = false;
     /// Whether MCP clients see it.
     const SERVED: bool = true;
     /// Whether it works only where the policy is as it should be.
@@ -420,6 +426,10 @@ pub struct Entry {
     pub takes_bulk_alone: bool,
     /// Whether it answers with its text, where nobody asks for JSON.
     pub text_by_default: bool,
+    /// Whether a person at a terminal is answered with its text.
+    pub for_people: bool,
+    /// Whether the command line goes on with it until it is interrupted.
+    pub follows: bool,
     /// Whether MCP clients see it.
     pub served: bool,
     /// Whether it works only where the policy is as it should be.
@@ -473,6 +483,8 @@ const fn entry<T: Tool + 'static>() -> Entry {
         dash: T::DASH,
         takes_bulk_alone: T::BULK_ALONE,
         text_by_default: T::TEXT_BY_DEFAULT,
+        for_people: T::FOR_PEOPLE,
+        follows: T::FOLLOWS,
         served: T::SERVED,
         needs_policy: T::NEEDS_POLICY,
         refused: T::REFUSED,
@@ -521,6 +533,7 @@ pub const TOOLS: &[Entry] = &[
     entry::<review::Review>(),
     entry::<blame::Blame>(),
     entry::<squash::Squash>(),
+    entry::<watch::Watch>(),
     entry::<snapshot::Snapshot>(),
     entry::<audit::Audit>(),
     entry::<session::Session>(),

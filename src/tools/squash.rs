@@ -89,6 +89,7 @@ impl Tool for Squash {
     const EFFECT: Effect = Effect::Adds;
     const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
+    const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
 

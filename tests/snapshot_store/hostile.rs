@@ -147,5 +147,5 @@ fn git_variables_are_ignored_and_the_users_settings_are_not() {
     assert_eq!(victim.frozen(), before);
     assert_eq!(place.listed(), ["a", "crlf.txt", "seen"]);
     assert_eq!(place.git(&["cat-file", "-s", "lbx-snapshots:crlf.txt"]), "2");
-    assert_eq!(place.git(&["log", "-1", "--format=%an", "lbx-snapshots"]), "lbx");
+    assert!(place.git(&["log", "-1", "--format=%an", "lbx-snapshots"]).starts_with("lbx"));
 }

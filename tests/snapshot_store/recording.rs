@@ -33,7 +33,7 @@ fn the_message_says_who_what_and_why() {
     let head = place.git(&["rev-parse", "HEAD"]);
     let message = place.git(&["log", "-1", "--format=%an <%ae> %cn %ct%n%B", "lbx-snapshots"]);
     let wanted = format!(
-        "lbx <lbx@localhost> lbx 1800000000\nwrite: a.txt\n\nbecause\n\nLbx-Session: tester\nLbx-Tool: write\nLbx-Seq: 3\nLbx-Head: {head}"
+        "lbx tester <lbx@localhost> lbx 1800000000\nwrite: a.txt\n\nbecause\n\nLbx-Session: tester\nLbx-Tool: write\nLbx-Seq: 3\nLbx-Head: {head}"
     );
     assert_eq!(message, wanted);
     assert_eq!(

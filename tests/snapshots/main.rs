@@ -3,6 +3,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::print_stderr,
     reason = "a test may fail, and its name says what it is about"
 )]
 
@@ -14,7 +15,9 @@ mod apart;
 mod baseline;
 mod developer;
 mod diff;
+mod generated_history;
 mod hostile;
 mod log;
 mod mixed;
 mod recording;
+mod terminal;

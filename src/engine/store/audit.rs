@@ -456,6 +456,78 @@ pub fn newest(state: &State, wanted: impl Fn(&Record) -> bool) -> Result<Vec<Rec
     Ok(records.filter(wanted).collect())
 }
 
+/// A place in the log, between two records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cursor {
+    /// The file, by its number in the file system; 0 for the first one there is.
+    inode: u64,
+    /// The bytes of it that lie before.
+    offset: u64,
+}
+
+impl Cursor {
+    /// The place before every record.
+    #[must_use]
+    pub fn beginning() -> Self {
+        Self::default()
+    }
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.inode, self.offset)
+    }
+}
+
+impl std::str::FromStr for Cursor {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (inode, offset) = text.split_once(':').ok_or(())?;
+        Ok(Self { inode: inode.parse().map_err(|_| ())?, offset: offset.parse().map_err(|_| ())? })
+    }
+}
+
+/// The records after a place in the log, the oldest first, and the place after them; without one, no
+/// record and the place after all. A record that is still being written counts as not there yet.
+///
+/// # Errors
+/// What the system says.
+pub fn since(state: &State, cursor: Option<Cursor>) -> Result<(Vec<Record>, Cursor), Error> {
+    let Some(folder) = state.find_folder(FOLDER)? else {
+        return Ok((Vec::new(), cursor.unwrap_or_default()));
+    };
+    let names: Vec<String> = older(&folder)?.into_iter().map(name_of).chain([CURRENT.to_owned()]).collect();
+    let stat = |name: &String| fs::stat_at(folder.as_fd(), OsStr::new(name)).ok();
+    let files: Vec<(String, u64, u64)> = names
+        .iter()
+        .filter_map(|name| stat(name).map(|stat| (name.clone(), stat.st_ino, fs::size_of(&stat))))
+        .collect();
+    let Some(cursor) = cursor else {
+        let end = files.last().map(|(_, inode, offset)| Cursor { inode: *inode, offset: *offset });
+        return Ok((Vec::new(), end.unwrap_or_default()));
+    };
+    // A file that is gone was purged: what is left is newer.
+    let first = files.iter().position(|(_, inode, _)| *inode == cursor.inode);
+    let (mut records, mut next) = (Vec::new(), cursor);
+    for (name, inode, size) in files.iter().skip(first.unwrap_or(0)) {
+        let known = if *inode == cursor.inode { cursor.offset } else { 0 };
+        next = Cursor { inode: *inode, offset: known };
+        if *size <= known {
+            continue;
+        }
+        let bytes = fs::read_at(folder.as_fd(), OsStr::new(name), FILE_BYTES_MAX)
+            .map_err(|source| Error::io("read", state.shown(FOLDER), source))?
+            .unwrap_or_default();
+        let fresh = bytes.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or_default();
+        let whole = fresh.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let lines = fresh.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n');
+        records.extend(lines.filter_map(|line| serde_json::from_slice::<Record>(line).ok()));
+        next.offset += whole as u64;
+    }
+    Ok((records, next))
+}
+
 /// A line of the log, and whether it is whole and follows the one before.
 fn check(line: &[u8], prev: Option<&str>) -> (Option<Chained>, Result<(), String>) {
     let Ok(chained) = serde_json::from_slice::<Chained>(line) else {

@@ -176,6 +176,7 @@ impl Tool for Review {
     const EFFECT: Effect = Effect::Reads;
     const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
+    const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
 
@@ -196,7 +197,7 @@ impl Tool for Review {
             response.changes.clear();
             return Ok(response);
         }
-        let bytes_max = request.max_bytes.unwrap_or(engine.policy().max_bytes());
+        let bytes_max = engine.bytes_max(request.max_bytes);
         story.told(request.offset, bytes_max, !request.stat)
     }
 

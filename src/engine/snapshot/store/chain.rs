@@ -11,7 +11,7 @@ use crate::engine::snapshot::record::message;
 use crate::engine::snapshot::record::message::Trailers;
 
 /// Name and address under which every snapshot is committed, so that an agent's never passes
-/// for the developer's.
+/// for the developer's. The author's name goes on with the session, and the harness where one is known.
 const AUTHOR: (&str, &str) = ("lbx", "lbx@localhost");
 /// Digits of a commit id in a subject.
 const SHORT_DIGITS: usize = 10;
@@ -147,12 +147,13 @@ impl<'a> Chain<'a> {
             gate: self.stamp.gate.filter(|_| !is_external).map(str::to_owned),
         };
         let time = gix::date::Time::new(self.stamp.seconds, 0);
-        let author = gix::actor::Signature { name: AUTHOR.0.into(), email: AUTHOR.1.into(), time };
+        let committer = gix::actor::Signature { name: AUTHOR.0.into(), email: AUTHOR.1.into(), time };
+        let author = gix::actor::Signature { name: author_of(&trailers.session).into(), ..committer.clone() };
         let commit = Commit {
             tree,
             parents: self.parents.iter().copied().collect(),
-            author: author.clone(),
-            committer: author,
+            author,
+            committer,
             encoding: None,
             message: message::compose(subject, why, &trailers),
             extra_headers: Vec::new(),
@@ -163,6 +164,29 @@ impl<'a> Chain<'a> {
         self.newest = Some(id);
         Ok(Some(id))
     }
+}
+
+/// Variables that a harness sets for what it runs, with its name.
+const HARNESSES: [(&str, &str); 6] = [
+    ("CLAUDECODE", "Claude Code"),
+    ("CLAUDE_CODE_SESSION_ID", "Claude Code"),
+    ("CODEX_THREAD_ID", "Codex"),
+    ("GEMINI_CLI", "Gemini CLI"),
+    ("OPENCODE", "opencode"),
+    ("CURSOR_AGENT", "Cursor"),
+];
+
+/// The name of a snapshot's author: lbx, with the session and its harness.
+fn author_of(session: &str) -> String {
+    if session.is_empty() {
+        return AUTHOR.0.to_owned();
+    }
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let harness = HARNESSES.iter().find(|(variable, _)| is_set(variable));
+    let harness = harness.map(|(_, name)| format!(" ({name})")).unwrap_or_default();
+    // Such characters would end the name.
+    let session: String = session.chars().filter(|c| !matches!(c, '<' | '>') && !c.is_control()).collect();
+    format!("{} {session}{harness}", AUTHOR.0)
 }
 
 /// What a snapshot knew of HEAD.

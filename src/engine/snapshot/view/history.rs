@@ -38,6 +38,8 @@ pub struct Query<'a> {
     pub from: Option<&'a str>,
     /// Only those of this session.
     pub session: Option<&'a str>,
+    /// Only those whose message, save its trailers, this finds something in.
+    pub grep: Option<&'a regex::Regex>,
     /// Only those made at or after this time.
     pub since: Option<SystemTime>,
     /// Only those made after this commit, in hex.
@@ -224,6 +226,13 @@ impl Store {
     /// Whether a snapshot is one that is wanted.
     fn matches(&self, query: &Query<'_>, found: &Read) -> Result<bool, SnapshotError> {
         if query.session.is_some_and(|session| session != found.snapshot.session) {
+            return Ok(false);
+        }
+        let says = |pattern: &regex::Regex| {
+            let why = found.snapshot.why.as_deref().unwrap_or_default();
+            pattern.is_match(&found.snapshot.subject) || pattern.is_match(why)
+        };
+        if !query.grep.is_none_or(says) {
             return Ok(false);
         }
         let time = UNIX_EPOCH + Duration::from_secs(found.snapshot.seconds.try_into().unwrap_or(0));

@@ -1,0 +1,221 @@
+//! Blame, partial undo and squash on a generated history, judged by git itself.
+//!
+//! `LBX_HISTORY_CHANGES` says how many changes there are, and `LBX_HISTORY_SEED` which.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::common::Workspace;
+
+/// Changes where nobody says how many.
+const CHANGES: u64 = 40;
+
+/// A small generator of numbers; the same seed gives the same numbers.
+struct Random(u64);
+
+impl Random {
+    /// A number below `end`.
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % end
+    }
+}
+
+/// A number that the environment may set.
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// The files there are, by what lbx and git call them.
+fn files(ws: &Workspace) -> Vec<String> {
+    let mut files: Vec<String> = ws
+        .tree()
+        .into_iter()
+        .filter(|(_, (kind, ..))| *kind == 'f')
+        .map(|(path, _)| path.to_str().unwrap().to_owned())
+        .collect();
+    files.sort();
+    files
+}
+
+/// Makes mixed changes by two sessions and the developer; no line that is written is like another.
+fn make(ws: &Workspace, random: &mut Random, changes: u64) {
+    for number in 0..changes {
+        let session = ["one", "other"][usize::try_from(random.below(2)).unwrap()];
+        let all = files(ws);
+        let path = all[usize::try_from(random.below(all.len() as u64)).unwrap()].clone();
+        let text = String::from_utf8(ws.read_bytes(&path)).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let at = usize::try_from(random.below(lines.len().max(1) as u64)).unwrap();
+        let fresh = format!("unique {number} of {session}");
+        match random.below(12) {
+            0..=5 if !lines.is_empty() => {
+                ws.lbx(&["read", &path, "--session", session]).success();
+                let request = json!({"path": path, "old_string": format!("{}\n", lines[at]), "new_string": format!("{fresh}\n"), "session": session});
+                ws.json("edit", &request).success();
+            }
+            6 => {
+                ws.json("insert", &json!({"path": path, "line": at, "content": format!("{fresh}\n"), "session": session})).envelope();
+                ws.lbx(&["read", &path, "--session", session]).success();
+                ws.json("append", &json!({"path": path, "content": format!("end {fresh}\n"), "session": session})).success();
+            }
+            7 => drop(ws.json("write", &json!({"path": format!("new/{number}.txt"), "content": format!("{fresh}\nsecond {fresh}\n"), "session": session})).success()),
+            8 => drop(ws.json("move", &json!({"from": path, "to": format!("moved/{number}.txt"), "session": session})).success()),
+            9 if all.len() > 6 => drop(ws.json("delete", &json!({"path": path, "session": session})).success()),
+            10 => drop(ws.lbx(&["undo", "--session", session, "--merge"]).envelope()),
+            _ => {
+                let mut lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+                lines.insert(at, format!("by hand {number}"));
+                ws.write(&path, lines.join("\n") + "\n");
+                ws.lbx(&["snapshot"]).success();
+            }
+        }
+    }
+}
+
+/// The snapshot that first brought a line which stands in one place, by git's own search.
+fn found_by_git(ws: &Workspace, line: &str) -> Option<String> {
+    let log = ws.git(&[
+        "log",
+        "--first-parent",
+        "--format=%H",
+        &format!("-S{line}\n"),
+        "lbx-snapshots",
+        "--not",
+        "main",
+    ]);
+    log.lines().last().map(str::to_owned)
+}
+
+#[test]
+fn blame_undo_and_squash_of_a_generated_history_are_what_git_says() {
+    let seed = number("LBX_HISTORY_SEED", 0x9e37_79b9_7f4a_7c15);
+    let changes = number("LBX_HISTORY_CHANGES", CHANGES);
+    let mut random = Random(seed);
+    let ten = |name: &str| -> String { (0..12).map(|line| format!("{name} line {line}\n")).collect() };
+    let (a, b, c, d) = (ten("a"), ten("b"), ten("c"), ten("d"));
+    let ws = Workspace::with(&[("a.txt", &a), ("b.txt", &b), ("sub/c.txt", &c), ("sub/d.txt", &d)]);
+    ws.git(&["config", "user.name", "Dev"]);
+    ws.git(&["config", "user.email", "dev@example.org"]);
+    make(&ws, &mut random, changes);
+    ws.lbx(&["snapshot"]).success();
+    check_blame(&ws);
+    check_squash(&ws);
+    check_undo(&ws, &mut random, changes.div_ceil(4));
+}
+
+/// Each line that an agent wrote is put down to the snapshot that `git log -S` finds.
+fn check_blame(ws: &Workspace) {
+    let (mut agents, mut developers) = (0, 0);
+    for path in files(ws) {
+        let text = String::from_utf8(ws.read_bytes(&path)).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let data = ws.lbx(&["blame", &path, "--max-bytes", "0"]).ok();
+        for range in data["ranges"].as_array().unwrap() {
+            let (first, last) = (range["start_line"].as_u64().unwrap(), range["end_line"].as_u64().unwrap());
+            for number in first..=last {
+                let line = lines[usize::try_from(number).unwrap() - 1];
+                let found = found_by_git(ws, line);
+                // What was taken back came again with the snapshot that took it back.
+                let came_once = ws.git(&[
+                    "log",
+                    "--first-parent",
+                    "--format=%H",
+                    &format!("-S{line}\n"),
+                    "lbx-snapshots",
+                    "--not",
+                    "main",
+                    "--",
+                    ".",
+                ]);
+                if came_once.lines().count() > 1 {
+                    continue;
+                }
+                assert_eq!(range["snapshot"].as_str().map(str::to_owned), found, "{path}:{number}: {line}");
+                match range["by"].as_str().unwrap() {
+                    "developer" => developers += 1,
+                    _ => agents += 1,
+                }
+            }
+        }
+    }
+    assert!(agents > 0 && developers > 0, "{agents} {developers}");
+}
+
+/// A squash of both sessions, one after the other, is what `git merge-file` makes of their diffs, where
+/// no line of theirs overlaps.
+fn check_squash(ws: &Workspace) {
+    for session in ["one", "other"] {
+        let branch = format!("squash-{session}");
+        let answer = ws.lbx(&["squash", "-m", "All", "--session", session, "--onto", &branch]).envelope();
+        if answer["ok"] == false {
+            let kind = answer["error"]["kind"].as_str().unwrap();
+            assert!(["patch_conflict", "not_found"].contains(&kind), "{answer}");
+            continue;
+        }
+        // The diff of the session is what the commit changes, bit for bit.
+        let diff = ws.call(&["diff", "-t", "--binary", "--max-bytes", "0", "--session", session]).run();
+        ws.git(&["worktree", "add", "-q", "--detach", "../applied", "main"]);
+        let patch = ws.outside.join("session.patch");
+        fs::write(&patch, diff.stdout()).unwrap();
+        let applied = ws
+            .git_command(&["-C", "../applied", "apply", "--index", "--3way", patch.to_str().unwrap()])
+            .output()
+            .unwrap();
+        if applied.status.success() {
+            let tree = ws.git(&["-C", "../applied", "write-tree"]);
+            assert_eq!(tree, ws.git(&["rev-parse", &format!("{branch}^{{tree}}")]), "{session}");
+        }
+        ws.git(&["worktree", "remove", "--force", "../applied"]);
+        ws.git(&["fsck", "--strict"]);
+    }
+}
+
+/// The bytes of a snapshot's file; `None` where it has none.
+fn blob(ws: &Workspace, commit: &str, path: &str) -> Option<Vec<u8>> {
+    let output = ws.git_command(&["cat-file", "blob", &format!("{commit}:{path}")]).output().unwrap();
+    output.status.success().then_some(output.stdout)
+}
+
+/// A change that is taken back by its number gives what `git merge-file` gives, or is refused where that
+/// finds a conflict.
+fn check_undo(ws: &Workspace, random: &mut Random, tries: u64) {
+    let data = ws.lbx(&["log", "--limit", "0", "--max-bytes", "0"]).ok();
+    let edits: Vec<&Value> =
+        data["snapshots"].as_array().unwrap().iter().filter(|entry| entry["tool"] == "edit").collect();
+    let mut outcomes: BTreeMap<&str, u32> = BTreeMap::new();
+    for _ in 0..tries {
+        let entry = edits[usize::try_from(random.below(edits.len() as u64)).unwrap()];
+        let (id, path) = (entry["id"].as_str().unwrap(), entry["paths"][0].as_str().unwrap());
+        let session = entry["session"].as_str().unwrap();
+        let seq = ws.git(&["log", "-1", "--format=%(trailers:key=Lbx-Seq,valueonly)", id]);
+        if !ws.path(path).is_file() {
+            continue;
+        }
+        let (now, base, back) =
+            (ws.read_bytes(path), blob(ws, id, path).unwrap(), blob(ws, &format!("{id}~1"), path).unwrap());
+        for (name, bytes) in [("now", &now), ("base", &base), ("back", &back)] {
+            fs::write(ws.outside.join(name), bytes).unwrap();
+        }
+        let merged = ws.git_command(&["merge-file", "-p", "../now", "../base", "../back"]).output().unwrap();
+        let answer = ws.lbx(&["undo", "--seq", seq.trim(), "--session", session, "--path", path]).envelope();
+        let outcome = if answer["ok"] == true {
+            assert!(merged.status.success(), "lbx merged what git does not: {path} {seq}");
+            ws.holds(path, &merged.stdout);
+            "taken back"
+        } else if answer["error"]["kind"] == "not_found" {
+            assert!(!merged.status.success() || merged.stdout == now, "{answer}");
+            "nothing left"
+        } else {
+            assert_eq!(answer["error"]["kind"], "stale_file", "{answer}");
+            ws.holds(path, &now);
+            "refused"
+        };
+        *outcomes.entry(outcome).or_default() += 1;
+    }
+    assert!(outcomes.contains_key("taken back"), "{outcomes:?}");
+}
