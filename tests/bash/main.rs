@@ -14,6 +14,7 @@ mod confined;
 mod ended;
 mod jobs;
 mod ran;
+mod random;
 mod recorded;
 mod support;
 mod transactions;

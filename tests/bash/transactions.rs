@@ -10,7 +10,7 @@ type Step<'a> = (&'a str, &'a dyn Fn(&Workspace));
 
 /// Whether transactions can be had here.
 #[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
-fn are_possible() -> bool {
+pub fn are_possible() -> bool {
     if !backends().contains(&"namespaces") {
         return false;
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::engine::journal::steps::{Folder, Location, Step};
-use crate::engine::journal::{Entry, FolderEntry, FolderMode, Version};
+use crate::engine::journal::{Entry, FileEntry, FolderEntry, FolderMode, Version};
 use crate::engine::workspace::path::WorkspacePath;
 
 /// Which way to go.
@@ -110,8 +110,9 @@ pub struct Replay<'s> {
     vacant: BTreeSet<WorkspacePath>,
     /// Those of them whose place something else takes, by where they stand.
     ousted: BTreeSet<WorkspacePath>,
-    /// Folders with other permission bits: those they must have now, and those they are to have.
-    modes: BTreeMap<WorkspacePath, (u32, u32)>,
+    /// Folders with other permission bits: those they must have now, where that is known, and those
+    /// they are to have.
+    modes: BTreeMap<WorkspacePath, (Option<u32>, u32)>,
 }
 
 /// What differs in the end.
@@ -129,8 +130,9 @@ pub struct Outcome {
     pub vacant: Vec<WorkspacePath>,
     /// The same, by where they stand, since something else takes their place.
     pub ousted: Vec<WorkspacePath>,
-    /// Folders that get other permission bits, by where they are to stand.
-    pub modes: Vec<FolderMode>,
+    /// Folders that get other permission bits, by where they are to stand: those they must have now,
+    /// where that is known, and those they are to have.
+    pub modes: BTreeMap<WorkspacePath, (Option<u32>, u32)>,
 }
 
 /// Whether two versions have the same bytes and mode.
@@ -233,13 +235,14 @@ impl<'s> Replay<'s> {
         if direction == Direction::Undo {
             self.change_modes(entry, direction);
         }
-        for file in &entry.files {
-            let (from, target) = match direction {
-                Direction::Undo => (&file.after, &file.before),
-                Direction::Redo => (&file.before, &file.after),
-            };
-            self.change(&file.path, from.as_ref(), target.as_ref())?;
-        }
+        // Files that go have the names before any move, the others those after all moves.
+        let (put, gone): (Vec<&FileEntry>, Vec<&FileEntry>) =
+            entry.files.iter().partition(|file| file.after.is_some());
+        let (first, last) = match direction {
+            Direction::Undo => (put, gone),
+            Direction::Redo => (gone, put),
+        };
+        first.into_iter().try_for_each(|file| self.change_file(file, direction))?;
         // As it was made, where that was not as any new folder is.
         let made = |path: &WorkspacePath| {
             let dressed = entry.steps.iter().find_map(|step| match step {
@@ -259,7 +262,17 @@ impl<'s> Replay<'s> {
         for folder in made {
             if self.standing(&folder.path).is_none() {
                 self.made.insert(folder.path.clone(), folder);
+                continue;
             }
+            // One that was made again in between stands in its place.
+            self.vacant.remove(&folder.path);
+            if let Some(mode) = folder.mode {
+                self.modes.entry(folder.path).and_modify(|known| known.1 = mode).or_insert((None, mode));
+            }
+        }
+        // What a change makes has the names after all moves, too.
+        if direction == Direction::Undo {
+            self.vacate(vacant.iter());
         }
         match direction {
             Direction::Undo => {
@@ -269,20 +282,35 @@ impl<'s> Replay<'s> {
                 entry.moves.iter().try_for_each(|moved| self.rename(&moved.from, &moved.to))?;
             }
         }
-        for folder in vacant {
-            let was_made = self.made.remove(&folder).is_some();
-            if self.lives.contains_key(&folder) {
-                // A file has its place already.
-                self.ousted.extend(self.standing(&folder));
-                self.pieces.remove_at(&folder);
-            } else if !was_made {
-                self.vacant.insert(folder);
-            }
-        }
+        last.into_iter().try_for_each(|file| self.change_file(file, direction))?;
         if direction == Direction::Redo {
+            self.vacate(vacant.iter());
             self.change_modes(entry, direction);
         }
         Ok(())
+    }
+
+    /// Lets folders go that nobody needs once they are empty.
+    fn vacate<'f>(&mut self, folders: impl Iterator<Item = &'f WorkspacePath>) {
+        for folder in folders {
+            let was_made = self.made.remove(folder).is_some();
+            if self.lives.contains_key(folder) {
+                // A file has its place already.
+                self.ousted.extend(self.standing(folder));
+                self.pieces.remove_at(folder);
+            } else if !was_made {
+                self.vacant.insert(folder.clone());
+            }
+        }
+    }
+
+    /// Gives a file the bytes that it had on the other side of a change.
+    fn change_file(&mut self, file: &FileEntry, direction: Direction) -> Result<(), Misfit> {
+        let (from, target) = match direction {
+            Direction::Undo => (&file.after, &file.before),
+            Direction::Redo => (&file.before, &file.after),
+        };
+        self.change(&file.path, from.as_ref(), target.as_ref())
     }
 
     /// Gives folders other permission bits.
@@ -295,7 +323,7 @@ impl<'s> Replay<'s> {
             match (self.made.get_mut(path), self.modes.get_mut(path)) {
                 (Some(made), _) => made.mode = Some(to),
                 (None, Some(known)) => known.1 = to,
-                (None, None) => drop(self.modes.insert(path.clone(), (from, to))),
+                (None, None) => drop(self.modes.insert(path.clone(), (Some(from), to))),
             }
         }
     }
@@ -458,8 +486,7 @@ impl<'s> Replay<'s> {
         let mut made: Vec<FolderEntry<WorkspacePath>> = made.into_values().collect();
         made.sort_by_cached_key(|folder| depth(&folder.path));
         let (vacant, ousted) = (vacant.into_iter().collect(), ousted.into_iter().collect());
-        let modes = modes.into_iter().map(|(path, (before, after))| FolderMode { path, before, after });
-        Outcome { pieces, lives, gone, made, vacant, ousted, modes: modes.collect() }
+        Outcome { pieces, lives, gone, made, vacant, ousted, modes }
     }
 }
 
@@ -491,7 +518,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::engine::journal::{FileEntry, MoveEntry};
+    use crate::engine::journal::MoveEntry;
     use crate::sha256::Sha256;
 
     /// A path.

@@ -82,7 +82,7 @@ impl LayerFolder {
         let mut layer = Self { layers, name, folder, upper, place, began: (0, 0), _lock: lock };
         layer.must_take_attributes()?;
         layer.look_like(workspace).map_err(io)?;
-        layer.began = layer.pass_a_moment().map_err(io)?;
+        layer.began = pass_a_moment(&layer.folder).map_err(io)?;
         Ok(layer)
     }
 
@@ -154,20 +154,6 @@ impl LayerFolder {
         }
         rustix::fs::fchmod(&self.upper, Mode::from_raw_mode(fs::mode_of(&root)))
     }
-
-    /// A moment of the file system's clock that is over: what changed before the call is no later.
-    fn pass_a_moment(&self) -> Result<Moment, Errno> {
-        let began = changed_at(&rustix::fs::fstat(&self.folder)?);
-        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-        for _ in 0..TICKS_MAX {
-            rustix::fs::futimens(&self.folder, &Timestamps { last_access: now, last_modification: now })?;
-            if changed_at(&rustix::fs::fstat(&self.folder)?) > began {
-                break;
-            }
-            std::thread::sleep(TICK);
-        }
-        Ok(began)
-    }
 }
 
 impl Drop for LayerFolder {
@@ -182,6 +168,27 @@ impl Drop for LayerFolder {
 pub fn not_possible(reason: &str) -> Error {
     Error::invalid(format!("a transaction is not possible here: {reason}"))
         .suggest("Run the command without transaction, on_failure and dry_run: its changes are recorded, and undo takes them back except for files that git ignores.")
+}
+
+/// Waits until the clock of the file system of `folder`, whose times change, has gone on: what changed
+/// before that is no later than the moment that it answers, and what changes after it is.
+///
+/// # Errors
+/// The system's.
+pub fn pass_a_moment(folder: &OwnedFd) -> Result<Moment, Errno> {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let touch = || -> Result<Moment, Errno> {
+        rustix::fs::futimens(folder, &Timestamps { last_access: now, last_modification: now })?;
+        Ok(changed_at(&rustix::fs::fstat(folder)?))
+    };
+    let began = touch()?;
+    for _ in 0..TICKS_MAX {
+        if touch()? > began {
+            break;
+        }
+        std::thread::sleep(TICK);
+    }
+    Ok(began)
 }
 
 /// When a file or folder last changed in any way.

@@ -39,6 +39,14 @@ impl Running {
     }
 }
 
+impl Running {
+    /// Waits until what the command changes has other times than what stands there now.
+    pub fn pass_a_moment(&self) {
+        // Where the clock cannot be asked, starting the command takes longer than one of its ticks.
+        let _ = super::layer::pass_a_moment(&self.folder);
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = fs::unlink_at(&self.folder, &self.name, AtFlags::empty());

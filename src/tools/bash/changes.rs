@@ -26,7 +26,7 @@ pub struct Before {
     /// What is known of it; `None` where it could not be scanned.
     known: Option<Known>,
     /// Shows others that a command is changing the files.
-    _running: Option<Running>,
+    running: Running,
 }
 
 /// A work tree that was scanned.
@@ -64,9 +64,9 @@ impl Before {
     /// `lock_timeout`, or `snapshot_failed` where the caller requires a snapshot: nothing has run then.
     pub fn look(engine: &mut Engine) -> Result<Self, Error> {
         let locked = engine.lock()?;
-        let running = Some(Running::begin(&locked.state)?);
+        let running = Running::begin(&locked.state)?;
         if !engine.policy().has_snapshots() && !engine.require_snapshot {
-            return Ok(Self { known: None, _running: running });
+            return Ok(Self { known: None, running });
         }
         let (session, warning) = session::load(&locked.state, engine.session())?;
         engine.warn_if(warning);
@@ -84,13 +84,14 @@ impl Before {
                 None
             }
         };
-        Ok(Self { known, _running: running })
+        Ok(Self { known, running })
     }
 
     /// Looks at everything that the command may change; it is about to run.
     pub fn survey(&mut self, engine: &Engine, reach: &Reach) {
         if let Some(known) = &mut self.known {
             known.survey = Survey::of(&engine.workspace, reach).map(|survey| (survey, reach.clone()));
+            self.running.pass_a_moment();
         }
     }
 

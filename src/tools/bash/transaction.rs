@@ -369,7 +369,8 @@ fn must_be_as_it_was(workspace: &Workspace, began: Moment, differing: &Differing
     let Differing { path, lower, upper } = differing;
     let now = match fs::open_beneath(workspace.root_fd(), path, fs::LOOK).and_then(rustix::fs::fstat) {
         Ok(now) => Some(now),
-        Err(Errno::NOENT | Errno::NOTDIR) => None,
+        // What lies on the way may be a link below the layer.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => None,
         Err(errno) => return Err(Error::io("look at", workspace.shown(path), errno)),
     };
     let is_right = match (lower, &now) {

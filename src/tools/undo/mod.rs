@@ -16,10 +16,10 @@ use crate::engine::Engine;
 use crate::engine::change::{Change, moves};
 use crate::engine::history::replay::{Direction, Misfit, Replay};
 use crate::engine::history::stacks::History;
-use crate::engine::journal::{Entry, FolderMode};
-use crate::engine::workspace::Workspace;
+use crate::engine::journal::Entry;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
+use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
 pub use files::Manner;
@@ -284,11 +284,20 @@ pub fn plan(
     change.move_all(&pieces)?;
     change.set_folders(outcome.made);
     paths.extend(pieces.iter().map(|piece| if is_state(&piece.at) { piece.real } else { piece.at }));
-    for FolderMode { path, before, after } in outcome.modes {
-        change.set_folder_mode(path, before, after);
+    for (path, (before, after)) in outcome.modes {
+        let stands = || mode_of(change.workspace(), &pieces.standing(&path)?);
+        if let Some(before) = before.or_else(stands) {
+            change.set_folder_mode(path, before, after);
+        }
     }
     change.add_vacated(vacated);
     Ok(paths)
+}
+
+/// The permission bits of a folder.
+fn mode_of(workspace: &Workspace, folder: &WorkspacePath) -> Option<u32> {
+    let opened = fs::open_beneath(workspace.root_fd(), folder, fs::LOOK).ok()?;
+    rustix::fs::fstat(&opened).ok().map(|stat| fs::mode_of(&stat))
 }
 
 /// The refusal of changes that do not fit together or on what stands.
