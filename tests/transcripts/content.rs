@@ -171,3 +171,15 @@ fn a_read_as_text_is_the_bytes_on_disk() {
     assert_eq!(ws.lbx(&["read", "bom", "-t", "--offset", "1"]).stdout(), b"b\n");
     assert_eq!(ws.lbx(&["read", "utf16be", "-t", "--offset", "1"]).stdout(), b"\0b\0\n");
 }
+
+#[test]
+fn a_patch_brings_no_bytes_into_a_utf16_file_that_it_cannot_hold() {
+    let ws = Workspace::bare(&[]);
+    let text: Vec<u8> = "\u{feff}one\ntwo\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    ws.write("wide.txt", &text);
+    ws.lbx(&["read", "wide.txt"]).ok();
+    let patch = b"--- a/wide.txt\n+++ b/wide.txt\n@@ -1,2 +1,2 @@\n-one\n+o\xffne\n two\n";
+    let error = ws.lbx_stdin(&["patch"], patch).error("unsupported_encoding");
+    assert_eq!(error["path"], "wide.txt");
+    ws.holds("wide.txt", &text);
+}

@@ -128,6 +128,16 @@ fn what_a_snapshot_leaves_out_is_said_to_be_where_it_is() {
 }
 
 #[test]
+fn a_warning_names_a_very_long_path_by_its_ends() {
+    let ws = Workspace::with(&[(".gitignore", "*.log\n")]);
+    let path = format!("top/{}last.log", "folder/".repeat(60));
+    let answer = ws.lbx(&["write", &path, "--content", "x\n"]).success();
+    let warning = answer["warnings"][0].as_str().unwrap();
+    assert!(warning.starts_with("not in the snapshot: top/folder/") && warning.len() < 200, "{warning}");
+    assert!(warning.contains("…") && warning.contains("/folder/last.log (git ignores it)"), "{warning}");
+}
+
+#[test]
 fn redo_answers_what_was_redone_and_a_rename_changes_no_line() {
     let ws = Workspace::with(&[("a.txt", &"line\n".repeat(253))]);
     ws.lbx(&["move", "a.txt", "b.txt"]).ok();

@@ -529,10 +529,23 @@ fn encoded(
     Ok(match text.encoding {
         Encoding::Utf8 | Encoding::Bytes => after,
         Encoding::Utf16Le | Encoding::Utf16Be => {
+            must_be_text(&after, text.encoding, shown)?;
             common::must_fit(policy, shown, text.bytes_of(&after))?;
             Content { encoding: text.encoding, bom: text.bom, body: after }.encode()
         }
     })
+}
+
+/// Refuses bytes that a file in UTF-16 cannot hold: others would be written in their place.
+fn must_be_text(after: &[u8], encoding: Encoding, shown: &str) -> Result<(), Error> {
+    if std::str::from_utf8(after).is_ok() {
+        return Ok(());
+    }
+    let message =
+        format!("the patch adds bytes to {shown} that are not UTF-8; the file is {}", encoding.name());
+    Err(Error::new(ErrorKind::UnsupportedEncoding, message)
+        .at(shown)
+        .suggest(format!("Write the added lines of {shown} as UTF-8 text.")))
 }
 
 /// Permission bits with the execute bits that a patch asks for: git knows no others.
