@@ -274,3 +274,24 @@ fn a_layer_that_a_killed_call_left_is_swept() {
     assert_eq!(std::fs::read_dir(&layers).unwrap().count(), 0);
     ws.holds("a.txt", "one\n");
 }
+
+#[test]
+fn an_ordinary_user_undoes_a_transaction_that_closed_files() {
+    if !are_possible() {
+        return;
+    }
+    let ws = workspace();
+    ws.chmod("b.txt", 0o400);
+    let command = "echo two >> a.txt; chmod 444 a.txt; rm -f b.txt; echo ro > ro; chmod 444 ro; mkdir -m 0 closed; ln -s a.txt l";
+    let Some(call) = ws.call_unprivileged(&["bash", "--transaction", command]) else { return };
+    // The tree is read by the test, which may be root: the folder is closed for the user alone.
+    let before = ws.tree();
+    call.run().success();
+    let after = ws.tree();
+    assert!(before != after);
+    let call = |arguments: &[&str]| ws.call_unprivileged(arguments).unwrap().run().success();
+    call(&["undo"]);
+    assert_eq!(ws.tree(), before);
+    call(&["redo"]);
+    assert_eq!(ws.tree(), after);
+}

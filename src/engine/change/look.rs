@@ -114,6 +114,15 @@ impl Change<'_> {
     /// # Errors
     /// `protected_path`, or as [`Self::look_at`].
     pub fn look_beneath(&self, path: &WorkspacePath) -> Result<Current, Error> {
+        self.look_beneath_left(path, None)
+    }
+
+    /// The same, where the session itself has left the file with the permission bits `left`: where it
+    /// still has them, they may forbid to write it.
+    ///
+    /// # Errors
+    /// As [`Self::look_beneath`].
+    pub fn look_beneath_left(&self, path: &WorkspacePath, left: Option<u32>) -> Result<Current, Error> {
         let absent = self.nothing_at(path)?;
         let place = self.engine.workspace.place_of(path)?;
         match place.stat() {
@@ -128,7 +137,9 @@ impl Change<'_> {
             }
             Err(error) => return Err(error),
         };
-        self.must_be_allowed(&place)?;
+        if left != Some(fs::recorded_mode(&stat)) {
+            self.must_be_allowed(&place)?;
+        }
         self.read_all(place, file, stat)
     }
 

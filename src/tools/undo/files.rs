@@ -66,7 +66,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         let Some(real) = &gone.real else {
             return Ok(());
         };
-        let current = self.look_at(real)?;
+        let current = self.look_at(real, gone.from.as_ref())?;
         if !same(version(&current).as_ref(), gone.from.as_ref()) {
             return Err(self.stale(&current, gone.from.as_ref()));
         }
@@ -84,7 +84,7 @@ impl<'p, 'c> Planner<'p, 'c> {
         let stays = live.real.is_none() || live.stays(self.pieces);
         let Live { at, real, from, target } = live;
         let current = match &real {
-            Some(real) => self.look_at(real)?,
+            Some(real) => self.look_at(real, from.as_ref())?,
             None => self.change.nothing_at(&at)?,
         };
         let now = version(&current);
@@ -118,9 +118,9 @@ impl<'p, 'c> Planner<'p, 'c> {
         Ok(())
     }
 
-    /// The file at a path.
-    fn look_at(&mut self, path: &WorkspacePath) -> Result<Current, Error> {
-        self.change.look_beneath(path).map_err(|error| match error.kind() {
+    /// The file at a path, as this session has left it.
+    fn look_at(&mut self, path: &WorkspacePath, left: Option<&Version>) -> Result<Current, Error> {
+        self.change.look_beneath_left(path, left.map(|left| left.mode)).map_err(|error| match error.kind() {
             ErrorKind::IsADirectory | ErrorKind::NotARegularFile => {
                 let shown = self.change.workspace().shown(path);
                 Error::new(
