@@ -61,9 +61,9 @@ fn make(ws: &Workspace, random: &mut Random, changes: u64) {
             6 => {
                 ws.json("insert", &json!({"path": path, "line": at, "content": format!("{fresh}\n"), "session": session})).envelope();
                 ws.lbx(&["read", &path, "--session", session]).success();
-                ws.json("append", &json!({"path": path, "content": format!("end {fresh}\n"), "session": session})).success();
+                ws.json("append", &json!({"path": path, "content": format!("end {number} of {session}\n"), "session": session})).success();
             }
-            7 => drop(ws.json("write", &json!({"path": format!("new/{number}.txt"), "content": format!("{fresh}\nsecond {fresh}\n"), "session": session})).success()),
+            7 => drop(ws.json("write", &json!({"path": format!("new/{number}.txt"), "content": format!("{fresh}\nsecond {number} of {session}\n"), "session": session})).success()),
             8 => drop(ws.json("move", &json!({"from": path, "to": format!("moved/{number}.txt"), "session": session})).success()),
             9 if all.len() > 6 => drop(ws.json("delete", &json!({"path": path, "session": session})).success()),
             10 => drop(ws.lbx(&["undo", "--session", session, "--merge"]).envelope()),
