@@ -10,10 +10,11 @@ use std::thread::JoinHandle;
 
 use rustix::io::Errno;
 
-use super::listing::{BUFFER_BYTES, Listing};
+use super::listing;
 use super::walk::Folder;
 use crate::control::Control;
 use crate::engine::workspace::fs;
+use crate::engine::workspace::listing::{Listing, ROOM_BYTES};
 use crate::engine::workspace::path::WorkspacePath;
 
 /// Folders that the walk enters before a thread is started: below that, starting one costs more.
@@ -126,13 +127,12 @@ impl Drop for Ahead {
 impl Shared {
     /// Reads what is wanted until the walk has ended.
     fn read_all(&self, control: &Control) {
-        let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+        let mut buffer = Vec::with_capacity(ROOM_BYTES);
         while let Some((path, parent)) = self.next() {
             let _done = Done(self);
             let read = match path.name() {
                 Some(name) => fs::open_at(parent.as_fd(), name, fs::FOLDER).and_then(|fd| {
-                    let listing =
-                        Listing::read(fd.as_fd(), buffer.spare_capacity_mut(), || control.should_stop())?;
+                    let listing = listing::read(fd.as_fd(), buffer.spare_capacity_mut(), control)?;
                     Ok((fd, listing))
                 }),
                 None => continue,

@@ -16,7 +16,7 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::ahead::Ahead;
-use super::listing::{BUFFER_BYTES, Kind, Listing, RuleFiles};
+use super::listing::{self, Kind, RuleFiles};
 use super::notes::Notes;
 use super::rules::{Place, Rules, Verdict};
 use super::selection::{Admission, Selection};
@@ -24,6 +24,7 @@ use super::tracked::Tracked;
 use crate::control::Control;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
+use crate::engine::workspace::listing::{Listed, Listing, ROOM_BYTES};
 use crate::engine::workspace::path::WorkspacePath;
 
 /// Folders kept open at once on the way down; the others are opened anew when needed.
@@ -206,7 +207,7 @@ impl<'w> Walk<'w> {
             named,
             frames: Vec::new(),
             path: Vec::new(),
-            buffer: Vec::with_capacity(BUFFER_BYTES),
+            buffer: Vec::with_capacity(ROOM_BYTES),
             top_rules: None,
             tracked: OnceCell::new(),
             left_out: LeftOut::default(),
@@ -308,7 +309,7 @@ impl<'w> Walk<'w> {
         let Entering { fd, rules, depth, only_named, only_tracked, in_state, is_left_out } = entering;
         let control = &self.control;
         let buffer = self.buffer.spare_capacity_mut();
-        let listing = listing.map_or_else(|| Listing::read(fd.as_fd(), buffer, || control.should_stop()), Ok);
+        let listing = listing.map_or_else(|| listing::read(fd.as_fd(), buffer, control), Ok);
         let listing = match listing {
             Ok(listing) => listing,
             Err(errno) => {
@@ -324,7 +325,7 @@ impl<'w> Walk<'w> {
         } else {
             let path = Path::new(OsStr::from_bytes(path.as_bytes()));
             let place = Place { folder: fd.as_fd(), path, above: None };
-            Rules::extend(&rules, &place, listing.rule_files, &mut self.notes)
+            Rules::extend(&rules, &place, RuleFiles::of(&listing), &mut self.notes)
         };
         if !self.path.is_empty() {
             self.path.push(b'/');
@@ -355,7 +356,8 @@ impl<'w> Walk<'w> {
             return;
         }
         let below = (0..frame.listing.len()).filter_map(|index| frame.listing.get(index)).filter_map(
-            |(name, kind)| {
+            |Listed { name, kind }| {
+                let kind = Kind::of(kind);
                 let path = folder.path.join(OsStr::from_bytes(name));
                 let is_wanted = kind == Kind::Dir
                     && !is_state(name)
@@ -404,13 +406,13 @@ impl<'w> Walk<'w> {
             return Some(self.start(&root).map_or(Step::On, Step::Found));
         };
         self.path.truncate(frame.path_length);
-        let Some((name, kind)) = frame.listing.get(frame.next) else {
+        let Some(Listed { name, kind }) = frame.listing.get(frame.next) else {
             self.frames.pop();
             return Some(Step::On);
         };
         frame.next += 1;
         self.path.extend_from_slice(name);
-        let entry = self.judge(kind);
+        let entry = self.judge(Kind::of(kind));
         Some(entry.map_or(Step::On, |entry| self.take(entry)))
     }
 

@@ -4,11 +4,13 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
+use super::listing::{Listing, ROOM_BYTES};
 use super::path::WorkspacePath;
 
 /// Flags for looking at whatever stands at a name without opening it.
@@ -113,42 +115,11 @@ pub fn unlink_at(folder: impl AsFd, name: impl AsRef<OsStr>, flags: AtFlags) -> 
 /// # Errors
 /// What the system says.
 pub fn names_in(folder: &OwnedFd) -> Result<Vec<std::ffi::OsString>, Errno> {
-    use std::os::unix::ffi::OsStrExt;
-    let mut names = Vec::new();
-    each_name(folder, |name| {
-        if name != b"." && name != b".." {
-            names.push(OsStr::from_bytes(name).to_owned());
-        }
-    })?;
-    Ok(names)
-}
-
-/// Does something with each name in an opened folder.
-#[cfg(target_os = "linux")]
-fn each_name(folder: &OwnedFd, mut visit: impl FnMut(&[u8])) -> Result<(), Errno> {
-    /// Room for what the system tells at a time.
-    const ROOM_BYTES: usize = 16 << 10;
     // Someone may have listed it before, and it stands at its end.
     rustix::fs::seek(folder, rustix::fs::SeekFrom::Start(0))?;
     let mut room: Vec<u8> = Vec::with_capacity(ROOM_BYTES);
-    let mut entries = rustix::fs::RawDir::new(folder, room.spare_capacity_mut());
-    while let Some(entry) = entries.next() {
-        match entry {
-            Ok(entry) => visit(entry.file_name().to_bytes()),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
-}
-
-/// Does something with each name in an opened folder.
-#[cfg(not(target_os = "linux"))]
-fn each_name(folder: &OwnedFd, mut visit: impl FnMut(&[u8])) -> Result<(), Errno> {
-    for entry in rustix::io::retry_on_intr(|| rustix::fs::Dir::read_from(folder))? {
-        visit(entry?.file_name().to_bytes());
-    }
-    Ok(())
+    let listing = Listing::read(folder.as_fd(), room.spare_capacity_mut(), || false)?;
+    Ok(listing.iter().map(|entry| OsStr::from_bytes(entry.name).to_owned()).collect())
 }
 
 /// The whole of `name` in `folder`, a regular file of at most `bytes_max` bytes; `None` where

@@ -10,10 +10,11 @@ use rustix::io::Errno;
 use super::change::{FileState, FolderChange, LeftOut, Reason, is_too_deep};
 use super::prepare::{Preparer, is_name};
 use super::rules::RULE_FILES;
-use crate::engine::snapshot::scan::disk::{AtHand, Folder, Listing, OnDisk, Root};
+use crate::engine::snapshot::scan::disk::{AtHand, Folder, OnDisk, Root};
 use crate::engine::snapshot::scan::untracked::may_enter;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::tree::{Edit, Found, Lookup};
+use crate::engine::workspace::listing::Listing;
 
 /// Most files of one folder that enter; what is beyond enters with the next full scan.
 const FILES_MAX: usize = 50_000;
@@ -131,8 +132,8 @@ impl Taker<'_, '_, '_, '_> {
             }
             Err(error) => return Err(error).doing(doing),
         };
-        let listing = folder.list().doing(doing)?;
-        if listing.is_repository {
+        let (listing, is_repository) = folder.list().doing(doing)?;
+        if is_repository {
             let at = self.names.path(below).to_str_lossy().trim_end_matches('/').to_owned();
             self.leave_out(below, Reason::NestedRepository(at));
             return Ok(());

@@ -4,8 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::ops::Range;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use gix::index::entry::Stat;
@@ -17,11 +16,8 @@ use crate::buffer::Buffer;
 use crate::engine::snapshot::record::change::FileState;
 use crate::engine::snapshot::record::rules::RULE_FILES;
 use crate::engine::workspace::fs::{is_unchanged, size_of};
+use crate::engine::workspace::listing::{Listed, Listing, ROOM_BYTES};
 use crate::engine::workspace::rule_bounds;
-
-/// How much of a listing the kernel is asked for at once, in bytes.
-#[cfg(target_os = "linux")]
-const LISTING_BYTES: usize = 32 * 1024;
 
 /// A file as it was read.
 #[derive(Debug)]
@@ -178,53 +174,16 @@ impl Root {
 pub struct Folder(OwnedFd);
 
 impl Folder {
-    /// What is in it, but for git's own folder, in the order of [`in_order`].
+    /// What is in it, but for git's own folder, in the order of [`in_order`]; and whether that is there.
     ///
     /// # Errors
     /// What the system says.
-    pub fn list(&self) -> io::Result<Listing> {
-        let mut listing = Listing::default();
-        self.each(|name, kind| {
-            let kind = match (name, kind) {
-                (b"." | b"..", _) => return Ok(()),
-                (b".git", _) => {
-                    listing.is_repository = true;
-                    return Ok(());
-                }
-                (_, FileType::Unknown) => match self.stat(name) {
-                    Ok(stat) => FileType::from_raw_mode(stat.st_mode as RawMode),
-                    Err(Errno::NOENT) => return Ok(()),
-                    Err(error) => return Err(error),
-                },
-                (_, kind) => kind,
-            };
-            listing.add(name, kind);
-            Ok(())
-        })?;
-        listing.sort();
-        Ok(listing)
-    }
-
-    /// Hands every name in it to `take`, with its type.
-    #[cfg(target_os = "linux")]
-    fn each(&self, mut take: impl FnMut(&[u8], FileType) -> Result<(), Errno>) -> Result<(), Errno> {
-        let mut buffer = Vec::with_capacity(LISTING_BYTES);
-        let mut entries = rustix::fs::RawDir::new(&self.0, buffer.spare_capacity_mut());
-        while let Some(entry) = entries.next() {
-            let entry = entry?;
-            take(entry.file_name().to_bytes(), entry.file_type())?;
-        }
-        Ok(())
-    }
-
-    /// Hands every name in it to `take`, with its type.
-    #[cfg(not(target_os = "linux"))]
-    fn each(&self, mut take: impl FnMut(&[u8], FileType) -> Result<(), Errno>) -> Result<(), Errno> {
-        for entry in rustix::fs::Dir::read_from(&self.0)? {
-            let entry = entry?;
-            take(entry.file_name().to_bytes(), entry.file_type())?;
-        }
-        Ok(())
+    pub fn list(&self) -> io::Result<(Listing, bool)> {
+        let mut room: Vec<u8> = Vec::with_capacity(ROOM_BYTES);
+        let mut listing = Listing::read(self.0.as_fd(), room.spare_capacity_mut(), || false)?;
+        let is_repository = listing.forget(b".git");
+        listing.sort_by(|one, other| in_order(one.name, one.is_folder(), other.name, other.is_folder()));
+        Ok((listing, is_repository))
     }
 
     /// What the file system says of `name` in it, links not followed.
@@ -255,61 +214,6 @@ impl Folder {
         };
         listing.iter().find(|it| RULE_FILES.contains(&it.name) && is_odd(it)).map(|it| it.name)
     }
-}
-
-/// What a folder holds.
-#[derive(Debug, Default)]
-pub struct Listing {
-    /// Whether git's own folder is there.
-    pub is_repository: bool,
-    /// Its files and folders, but for that: where the name is in `names`, and what it is.
-    entries: Vec<(Range<usize>, FileType)>,
-    /// All names behind each other: one allocation a folder and not one a file.
-    names: Vec<u8>,
-}
-
-/// One thing in a folder.
-#[derive(Debug, Clone, Copy)]
-pub struct Listed<'a> {
-    /// Its name.
-    pub name: &'a [u8],
-    /// What it is.
-    pub kind: FileType,
-}
-
-impl Listed<'_> {
-    /// Whether it is a folder.
-    pub fn is_folder(&self) -> bool {
-        self.kind == FileType::Directory
-    }
-}
-
-impl Listing {
-    /// Adds one thing.
-    fn add(&mut self, name: &[u8], kind: FileType) {
-        let start = self.names.len();
-        self.names.extend_from_slice(name);
-        self.entries.push((start..self.names.len(), kind));
-    }
-
-    /// Brings everything in the order of [`in_order`].
-    fn sort(&mut self) {
-        let names = &self.names;
-        self.entries.sort_unstable_by(|one, other| {
-            let (one, other) = (listed(names, one), listed(names, other));
-            in_order(one.name, one.is_folder(), other.name, other.is_folder())
-        });
-    }
-
-    /// What is in it.
-    pub fn iter(&self) -> impl Iterator<Item = Listed<'_>> {
-        self.entries.iter().map(|entry| listed(&self.names, entry))
-    }
-}
-
-/// An entry of a listing with its name.
-fn listed<'a>(names: &'a [u8], (name, kind): &(Range<usize>, FileType)) -> Listed<'a> {
-    Listed { name: names.get(name.clone()).unwrap_or_default(), kind: *kind }
 }
 
 /// The order of an index: of two names, a folder counts as if a slash were part of its name.

@@ -104,8 +104,8 @@ impl Sorter<'_, '_> {
             }
             Err(error) => return Err(error).doing(doing),
         };
-        let listing = folder.list().doing(doing)?;
-        if listing.is_repository {
+        let (listing, is_repository) = folder.list().doing(doing)?;
+        if is_repository {
             self.found.left_out.push(LeftOut::new(path, Reason::NestedRepository(path.to_string())));
             return Ok(());
         }

@@ -15,9 +15,10 @@ use gix::index::entry::{Flags, Mode};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::disk::{Folder, Listed, Root, in_order};
+use super::disk::{Folder, Root, in_order};
 use super::racy::Clock;
 use crate::control::Control;
+use crate::engine::workspace::listing::Listed;
 
 /// Most threads that walk at once; beyond, the kernel's own locks are what is waited for.
 const THREADS_MAX: usize = 8;
@@ -221,7 +222,7 @@ impl Walker<'_> {
             }
             Err(error) => return Err(error.into()),
         };
-        let listing = folder.list()?;
+        let (listing, _) = folder.list()?;
         if let Some(name) = folder.odd_rules(&listing) {
             seen.unruled.push([&job.path[..], name].concat().into());
         }
