@@ -12,7 +12,7 @@ use super::file::{FileSearcher, Listener, Manner};
 use super::notes::Notes;
 use super::ordered::{self, Turn, Work};
 use super::page::Window;
-use super::results::{Outcome, Results};
+use super::results::{Results, SearchResult};
 use super::walk::Found;
 use crate::control::{Control, Progress};
 use crate::engine::workspace::Workspace;
@@ -92,7 +92,7 @@ pub struct Part {
 
 impl Search<'_> {
     /// Searches `files`.
-    pub fn run(&self, mut files: impl Iterator<Item = Target> + Send) -> Outcome {
+    pub fn run(&self, mut files: impl Iterator<Item = Target> + Send) -> SearchResult {
         let running = Running {
             search: self,
             only_count: AtomicBool::new(false),

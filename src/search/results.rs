@@ -15,7 +15,7 @@ use crate::sha256::Sha256;
 
 /// What came of a search.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct SearchResult {
     /// The matches of this page.
     pub matches: Vec<FileMatches>,
     /// The files with matches of this page.
@@ -29,7 +29,7 @@ pub struct Outcome {
     /// Where the next page begins, if there is one.
     pub next_offset: Option<u64>,
     /// The files of this page, as they were searched.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<ShownFile>,
     /// Files searched.
     pub files_searched: u64,
     /// Whether every file was looked at, as far as the page needs it.
@@ -38,7 +38,7 @@ pub struct Outcome {
     pub notes: Notes,
 }
 
-impl Outcome {
+impl SearchResult {
     /// Whether a path had to be changed to be shown.
     #[must_use]
     pub fn has_lossy_path(&self) -> bool {
@@ -50,7 +50,7 @@ impl Outcome {
 
 /// A file of which something is shown, as it was when it was searched.
 #[derive(Debug)]
-pub struct Seen {
+pub struct ShownFile {
     /// Its path.
     pub path: WorkspacePath,
     /// Its path and its bytes, as answers show them.
@@ -76,7 +76,7 @@ pub struct Results<'s, 'w> {
     /// Files with matches, up to the end of the page unless a total is wanted.
     files_matched: u64,
     /// Files that are shown.
-    seen: Vec<Seen>,
+    seen: Vec<ShownFile>,
     /// What is known of the file at hand.
     at_hand: AtHand,
 }
@@ -219,7 +219,12 @@ impl<'s, 'w> Results<'s, 'w> {
         if let Some(file) = self.matches.last_mut() {
             file.sha256 = Some(Box::new(sha256));
         }
-        self.seen.push(Seen { path, marked: Marked { path: shown, sha256 }, stat, lines: at_hand.lines });
+        self.seen.push(ShownFile {
+            path,
+            marked: Marked { path: shown, sha256 },
+            stat,
+            lines: at_hand.lines,
+        });
     }
 
     /// Takes a file with its count.
@@ -233,13 +238,13 @@ impl<'s, 'w> Results<'s, 'w> {
         self.counted += part.count;
         if let (Offered::Kept, Some((sha256, stat))) = (offered, part.seen) {
             let marked = Marked { path: shown(), sha256 };
-            self.seen.push(Seen { path: part.path.clone(), marked, stat, lines: Vec::new() });
+            self.seen.push(ShownFile { path: part.path.clone(), marked, stat, lines: Vec::new() });
         }
     }
 
     /// The outcome.
     #[must_use]
-    pub fn finish(self, files_searched: u64, notes: Notes) -> Outcome {
+    pub fn finish(self, files_searched: u64, notes: Notes) -> SearchResult {
         let wanted = self.search.manner.style.wanted;
         let full = self.is_full();
         let next_offset = self.budget.next_offset().or(self.files.next_offset());
@@ -249,7 +254,7 @@ impl<'s, 'w> Results<'s, 'w> {
             (Wanted::Number, _) => self.counted,
             (Wanted::Presence, _) => self.files_matched,
         };
-        let mut outcome = Outcome {
+        let mut outcome = SearchResult {
             matches: self.matches,
             files: Vec::new(),
             counts: Vec::new(),

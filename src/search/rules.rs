@@ -78,7 +78,7 @@ impl Rules {
             let Ok(opened) = rustix::fs::open(folder, fs::FOLDER, Mode::empty()) else {
                 continue;
             };
-            let place = Place { folder: opened.as_fd(), path: folder, above: Some(root) };
+            let place = RuleFolder { folder: opened.as_fd(), path: folder, above: Some(root) };
             rules = Self::extend(&rules, &place, RuleFiles::UNKNOWN, notes);
         }
         rules
@@ -110,7 +110,12 @@ impl Rules {
 
     /// The rules in a folder below the one where `parent` holds, of which `files` may exist.
     #[must_use]
-    pub fn extend(parent: &Arc<Self>, place: &Place<'_>, files: RuleFiles, notes: &mut Notes) -> Arc<Self> {
+    pub fn extend(
+        parent: &Arc<Self>,
+        place: &RuleFolder<'_>,
+        files: RuleFiles,
+        notes: &mut Notes,
+    ) -> Arc<Self> {
         if !files.any() {
             return Arc::clone(parent);
         }
@@ -187,7 +192,7 @@ fn decide(verdict: &mut Verdict, rules: &Gitignore, path: &Path, is_folder: bool
 }
 
 /// A folder whose rules are loaded.
-pub struct Place<'a> {
+pub struct RuleFolder<'a> {
     /// The folder itself.
     pub folder: BorrowedFd<'a>,
     /// Its path: from the workspace root, or absolute where it lies above.
@@ -196,7 +201,7 @@ pub struct Place<'a> {
     pub above: Option<&'a Path>,
 }
 
-impl Place<'_> {
+impl RuleFolder<'_> {
     /// The rules in the file `name`; none where there is no such file.
     ///
     /// As in git, a file of rules that is a symlink does not count.
@@ -252,7 +257,7 @@ impl Place<'_> {
 }
 
 /// The text of the repository's own excludes, which a linked worktree shares.
-fn read_exclude(place: &Place<'_>) -> Result<Option<Vec<u8>>, Errno> {
+fn read_exclude(place: &RuleFolder<'_>) -> Result<Option<Vec<u8>>, Errno> {
     let Some(git) = git_folder(place.folder)? else {
         return Ok(None);
     };

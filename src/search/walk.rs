@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::ahead::Ahead;
 use super::listing::{self, Kind, RuleFiles};
 use super::notes::Notes;
-use super::rules::{Place, Rules, Verdict};
+use super::rules::{RuleFolder, Rules, Verdict};
 use super::selection::{Admission, Selection};
 use super::tracked::Tracked;
 use crate::control::Control;
@@ -252,8 +252,11 @@ impl<'w> Walk<'w> {
             let opened = fs::open_beneath(self.workspace.root_fd(), &above, fs::FOLDER);
             let Ok(folder) = opened else { break };
             let relative = above.as_bytes().to_vec();
-            let place =
-                Place { folder: folder.as_fd(), path: Path::new(OsStr::from_bytes(&relative)), above: None };
+            let place = RuleFolder {
+                folder: folder.as_fd(),
+                path: Path::new(OsStr::from_bytes(&relative)),
+                above: None,
+            };
             rules = Rules::extend(&rules, &place, RuleFiles::UNKNOWN, &mut self.notes);
             above = above.join(component);
         }
@@ -324,7 +327,7 @@ impl<'w> Walk<'w> {
             rules
         } else {
             let path = Path::new(OsStr::from_bytes(path.as_bytes()));
-            let place = Place { folder: fd.as_fd(), path, above: None };
+            let place = RuleFolder { folder: fd.as_fd(), path, above: None };
             Rules::extend(&rules, &place, RuleFiles::of(&listing), &mut self.notes)
         };
         if !self.path.is_empty() {

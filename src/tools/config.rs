@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
-use crate::engine::policy::layers::{self, Held, Origin as SettingOrigin, Sourced};
+use crate::engine::policy::layers::{self, Origin as SettingOrigin, SettingValue, Sourced};
 use crate::engine::policy::parse;
 use crate::engine::policy::settings::{ByWorkspace, SETTINGS, Setting, Value};
 use crate::engine::store::id::Origin;
@@ -193,7 +193,7 @@ impl Tool for Config {
             }
         };
         let policy = engine.policy();
-        let wanted = |held: &&Held| {
+        let wanted = |held: &&SettingValue| {
             request.keys.is_empty() || request.keys.iter().any(|key| is_wanted(held.setting.name, key))
         };
         Ok(Response {
@@ -287,7 +287,7 @@ fn files(policy: &Policy) -> Vec<File> {
 }
 
 /// A setting as answers show it.
-fn shown(policy: &Policy, held: &Held, explain: bool) -> Shown {
+fn shown(policy: &Policy, held: &SettingValue, explain: bool) -> Shown {
     let part = |sourced: &Sourced| Part {
         value: json_of(&sourced.value),
         source: Source::of(policy, &sourced.origin),

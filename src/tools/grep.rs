@@ -20,7 +20,7 @@ use crate::search::lines::{Count, Groups, Marked, Matches};
 use crate::search::newest::Order;
 use crate::search::page::{ENTRY_BYTES, Window};
 use crate::search::pattern::{Pattern, Reading, compile};
-use crate::search::results::Outcome;
+use crate::search::results::SearchResult;
 use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
 use crate::search::walk::{Found, Walk};
@@ -486,7 +486,7 @@ impl Request {
     }
 
     /// The answer.
-    fn response(&self, engine: &mut Engine, outcome: Outcome) -> Response {
+    fn response(&self, engine: &mut Engine, outcome: SearchResult) -> Response {
         let mut response = Response {
             matched: outcome.matched,
             files_matched: outcome.files_matched,
@@ -536,7 +536,7 @@ const fn lesser(one: usize, other: usize) -> usize {
 }
 
 /// The refusal of a search that did not come to its end.
-fn ran_out(control: &crate::control::Control, outcome: &Outcome) -> Error {
+fn ran_out(control: &crate::control::Control, outcome: &SearchResult) -> Error {
     let how = if control.is_cancelled() { "was cancelled" } else { "ran out of time" };
     Error::new(
         ErrorKind::Timeout,

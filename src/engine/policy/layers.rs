@@ -1,6 +1,6 @@
 //! From the values that each source gives to the one that holds, with where it came from. Pure.
 
-use super::parse::{Given, Place};
+use super::parse::{Given, Position};
 use super::settings::{ByWorkspace, Form, Setting, Value};
 
 /// From where a value comes; a later one is above those before it.
@@ -9,11 +9,11 @@ pub enum Origin {
     /// Nothing says otherwise.
     Default,
     /// The file in the user's configuration folder.
-    User(Place),
+    User(Position),
     /// The file in the workspace.
-    Workspace(Place),
+    Workspace(Position),
     /// The file of a workspace that this one lies in: its path.
-    Outer(String, Place),
+    Outer(String, Position),
     /// An environment variable.
     Environment(String),
     /// A flag of the call, or of the server.
@@ -31,7 +31,7 @@ pub struct Sourced {
 
 /// What a setting holds.
 #[derive(Debug, Clone)]
-pub struct Held {
+pub struct SettingValue {
     /// The setting.
     pub setting: &'static Setting,
     /// The value that holds; of a list that has several sources, all of them together.
@@ -44,7 +44,7 @@ pub struct Held {
     pub pinned: bool,
 }
 
-impl Held {
+impl SettingValue {
     /// A setting of which nothing is said.
     #[must_use]
     pub fn default_of(setting: &'static Setting) -> Self {
@@ -110,7 +110,7 @@ impl Held {
 /// # Errors
 /// Where a workspace's file may not say so: the place, the key and why.
 pub fn take_all(
-    held: &mut [Held],
+    held: &mut [SettingValue],
     given: Vec<Given>,
     origin: impl Fn(&Given) -> Origin,
 ) -> Result<(), (Given, String)> {
@@ -215,11 +215,11 @@ mod tests {
     use super::*;
     use crate::engine::policy::settings::{SETTINGS, find};
 
-    const AT: Place = Place { line: 3, column: 1 };
+    const AT: Position = Position { line: 3, column: 1 };
 
     /// The value of a setting in which the user says `user` and the workspace `workspace`.
     fn merged(name: &str, user: Option<Value>, workspace: Value) -> Result<(Value, bool), String> {
-        let mut held = Held::default_of(find(name).unwrap());
+        let mut held = SettingValue::default_of(find(name).unwrap());
         if let Some(user) = user {
             held.take(user, Origin::User(AT)).unwrap();
         }
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn lists_of_all_sources_count_together() {
-        let mut held = Held::default_of(find("protect").unwrap());
+        let mut held = SettingValue::default_of(find("protect").unwrap());
         let globs = |glob: &str| Value::List(vec![glob.to_owned()]);
         held.take(globs("a"), Origin::User(AT)).unwrap();
         held.take(Value::List(Vec::new()), Origin::Workspace(AT)).unwrap();
@@ -303,7 +303,7 @@ mod tests {
             ("snapshot.branch", text("lbx-a"), text("lbx-b"), true),
         ] {
             for origin in [Origin::Workspace(AT), Origin::Environment("X".to_owned()), Origin::Flag] {
-                let mut held = Held::default_of(find(name).unwrap());
+                let mut held = SettingValue::default_of(find(name).unwrap());
                 held.take(user.clone(), Origin::User(AT)).unwrap();
                 held.pinned = true;
                 let taken = held.take(other.clone(), origin.clone());
@@ -320,7 +320,7 @@ mod tests {
     fn environment_and_flags_set_everything() {
         for setting in SETTINGS {
             if let Form::Switch = setting.form {
-                let mut held = Held::default_of(setting);
+                let mut held = SettingValue::default_of(setting);
                 for value in [true, false] {
                     held.take(Value::Switch(value), Origin::Flag).unwrap();
                     assert_eq!(held.value, Value::Switch(value));

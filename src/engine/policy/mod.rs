@@ -21,7 +21,7 @@ use globset::GlobSet;
 use super::workspace::path::WorkspacePath;
 use crate::engine::workspace::Workspace;
 use crate::error::Error;
-use layers::{Held, Origin};
+use layers::{Origin, SettingValue};
 use outer::Outer;
 use settings::{Key, SETTINGS, Value};
 use sources::{Loaded, PolicyFile, Sources};
@@ -71,7 +71,7 @@ pub enum Matching {
 #[derive(Debug)]
 pub struct Policy {
     /// Every setting, in the order of the list.
-    held: Vec<Held>,
+    held: Vec<SettingValue>,
     /// The file in the user's configuration folder, as messages name it.
     user: Option<PolicyFile>,
     /// The file in the workspace.
@@ -94,7 +94,7 @@ impl Default for Policy {
     /// The policy where no source says anything.
     fn default() -> Self {
         let workspace = PolicyFile { path: sources::workspace_file().to_string(), exists: false };
-        let held = SETTINGS.iter().map(Held::default_of).collect();
+        let held = SETTINGS.iter().map(SettingValue::default_of).collect();
         Self::of(
             Loaded { held, user: None, workspace, outer: Vec::new(), unknown_variables: Vec::new() },
             None,
@@ -131,7 +131,7 @@ impl Policy {
 
     /// Every setting with its value and where that came from.
     #[must_use]
-    pub fn held(&self) -> &[Held] {
+    pub fn held(&self) -> &[SettingValue] {
         &self.held
     }
 

@@ -13,7 +13,7 @@ use globset::GlobSet;
 use rustix::fs::CWD;
 use rustix::io::Errno;
 
-use super::parse::{self, Place};
+use super::parse::{self, Position};
 use super::settings::{Key, Value, find};
 use super::sources::{NAME, bad_file, no_regular_file, read_opened, unreadable};
 use crate::engine::store::state::STATE_FOLDER;
@@ -31,7 +31,7 @@ pub struct Outer {
     /// Its policy file.
     pub file: String,
     /// Where in it `protect` stands.
-    pub place: Place,
+    pub place: Position,
     /// The globs, which count from its root.
     pub globs: Vec<String>,
     /// The same, compiled when they are first asked for.
@@ -101,7 +101,7 @@ fn taken(bytes: &[u8], file: &Path, inner: WorkspacePath) -> Result<Outer, Error
     let protect = given.into_iter().find(|given| find(given.name).is_some_and(|it| it.key == Key::Protect));
     let (globs, place) = match protect.map(|given| (given.value, given.place)) {
         Some((Value::List(globs), place)) => (globs, place),
-        _ => (Vec::new(), Place { line: 1, column: 1 }),
+        _ => (Vec::new(), Position { line: 1, column: 1 }),
     };
     Ok(Outer { file, place, globs, compiled: OnceLock::new(), inner })
 }

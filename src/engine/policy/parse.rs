@@ -23,7 +23,7 @@ const LIKENESS_MIN: f32 = 0.6;
 
 /// Where something stands in a file; both count from 1, the column in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// The line.
     pub line: usize,
     /// The byte in it.
@@ -38,14 +38,14 @@ pub struct Given {
     /// Its value.
     pub value: Value,
     /// Where in its file it stands.
-    pub place: Place,
+    pub place: Position,
 }
 
 /// What is wrong in a text, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// Where in its file, if that can be told.
-    pub place: Option<Place>,
+    pub place: Option<Position>,
     /// The key concerned, if there is one.
     pub key: Option<String>,
     /// What is wrong and what was expected.
@@ -359,11 +359,11 @@ fn branch_fault(name: &str) -> Option<String> {
 }
 
 /// Line and column of a byte.
-fn place_of(bytes: &[u8], at: usize) -> Place {
+fn place_of(bytes: &[u8], at: usize) -> Position {
     let before = bytes.get(..at).unwrap_or(bytes);
     let line = memchr::memchr_iter(b'\n', before).count() + 1;
     let start = memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
-    Place { line, column: before.len() - start + 1 }
+    Position { line, column: before.len() - start + 1 }
 }
 
 /// The beginning of a text, on one line.
@@ -456,7 +456,7 @@ mod tests {
             let fault = fault(text);
             assert!(fault.starts_with(begins), "{fault}");
         }
-        assert_eq!(parse(b"# \xff\n").unwrap_err().place, Some(Place { line: 1, column: 3 }));
+        assert_eq!(parse(b"# \xff\n").unwrap_err().place, Some(Position { line: 1, column: 3 }));
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::layers::{Held, Origin, Sourced, take_all};
+use super::layers::{Origin, SettingValue, Sourced, take_all};
 use super::outer::{self, Outer};
-use super::parse::{self, Fault, Given, Place};
+use super::parse::{self, Fault, Given, Position};
 use super::settings::{Key, SETTINGS, Value, find};
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::Workspace;
@@ -70,7 +70,7 @@ pub struct PolicyFile {
 #[derive(Debug)]
 pub struct Loaded {
     /// Every setting.
-    pub held: Vec<Held>,
+    pub held: Vec<SettingValue>,
     /// The file in the user's configuration folder.
     pub user: Option<PolicyFile>,
     /// The file in the workspace.
@@ -87,7 +87,7 @@ pub struct Loaded {
 /// `invalid_request` that names the file with line and column, the variable or the flag, or the
 /// system's where a file is there and cannot be read.
 pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
-    let mut held: Vec<Held> = SETTINGS.iter().map(Held::default_of).collect();
+    let mut held: Vec<SettingValue> = SETTINGS.iter().map(SettingValue::default_of).collect();
     let mut user = None;
     if let Some(path) = &sources.user_file {
         let shown = path.display().to_string();
@@ -108,7 +108,7 @@ pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
 }
 
 /// Pins the settings that the user's own file names.
-fn pin(held: &mut [Held]) {
+fn pin(held: &mut [SettingValue]) {
     let names = held.iter().find_map(|held| match (held.setting.key, &held.value) {
         (Key::Pinned, Value::List(names)) => Some(names.clone()),
         _ => None,
@@ -119,7 +119,7 @@ fn pin(held: &mut [Held]) {
 }
 
 /// Shows what outer workspaces protect beside this one's own globs, which count from another root.
-fn note_outer(held: &mut [Held], outer: &[Outer]) {
+fn note_outer(held: &mut [SettingValue], outer: &[Outer]) {
     for held in held.iter_mut().filter(|held| held.setting.key == Key::Protect) {
         for Outer { file, place, globs, .. } in outer.iter().filter(|outer| !outer.globs.is_empty()) {
             let origin = Origin::Outer(file.clone(), *place);
@@ -136,7 +136,7 @@ pub fn workspace_file() -> WorkspacePath {
 
 /// Takes in a file, where there is one.
 fn take_file(
-    held: &mut [Held],
+    held: &mut [SettingValue],
     shown: &str,
     bytes: Option<Vec<u8>>,
     origin: impl Fn(&Given) -> Origin,
@@ -152,7 +152,7 @@ fn take_file(
 }
 
 /// Takes in the environment; answers the variables that set nothing.
-fn take_environment(held: &mut [Held], sources: &Sources) -> Result<Vec<String>, Error> {
+fn take_environment(held: &mut [SettingValue], sources: &Sources) -> Result<Vec<String>, Error> {
     let mut unknown = Vec::new();
     for (name, text) in &sources.environment {
         let Some(held) = held.iter_mut().find(|held| held.setting.variable() == *name) else {
@@ -176,7 +176,7 @@ fn take_environment(held: &mut [Held], sources: &Sources) -> Result<Vec<String>,
 }
 
 /// Takes in the flags.
-fn take_flags(held: &mut [Held], sources: &Sources) -> Result<(), Error> {
+fn take_flags(held: &mut [SettingValue], sources: &Sources) -> Result<(), Error> {
     let refused = |message: String| Error::invalid(format!("--set: {message}")).detail("field", "set");
     for flag in &sources.flags {
         let Some((name, text)) = flag.split_once('=') else {
@@ -195,7 +195,7 @@ fn take_flags(held: &mut [Held], sources: &Sources) -> Result<(), Error> {
 /// forbid is not known.
 pub(super) fn bad_file(shown: &str, fault: &Fault) -> Error {
     let (at, where_to) = match fault.place {
-        Some(Place { line, column }) => {
+        Some(Position { line, column }) => {
             (format!("{shown}:{line}:{column}"), format!("line {line} of {shown}"))
         }
         None => (shown.to_owned(), shown.to_owned()),
@@ -206,7 +206,7 @@ pub(super) fn bad_file(shown: &str, fault: &Fault) -> Error {
             "Have {where_to} repaired by whoever keeps it: no tool writes it, and none works before, since the policy that was meant is not known. `lbx config` checks it."
         ))
         .detail("file", shown);
-    if let Some(Place { line, column }) = fault.place {
+    if let Some(Position { line, column }) = fault.place {
         error = error.detail("line", line).detail("column", column);
     }
     match &fault.key {

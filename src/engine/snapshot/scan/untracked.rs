@@ -5,7 +5,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::disk::Root;
-use super::walk::Seen;
+use super::walk::WalkFindings;
 use crate::control::Control;
 use crate::engine::snapshot::record::change::{LeftOut, Reason};
 use crate::engine::snapshot::record::rules::Rules;
@@ -34,7 +34,7 @@ pub struct Untracked {
 /// Where a folder or the rules cannot be read, or `control` says to stop.
 pub fn sort_out(
     root: &Root,
-    seen: &mut Seen,
+    seen: &mut WalkFindings,
     rules: &mut Rules<'_>,
     control: &Control,
 ) -> Result<Untracked, SnapshotError> {

@@ -27,7 +27,7 @@ const FILES_A_THREAD: usize = 500;
 
 /// What a walk finds.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct WalkFindings {
     /// Entries of the index whose file is not known to have the content that the index says, or
     /// is not there.
     pub doubtful: Vec<usize>,
@@ -41,7 +41,7 @@ pub struct Seen {
     pub closed: Vec<BString>,
 }
 
-impl Seen {
+impl WalkFindings {
     /// Adds what another thread found.
     fn add(&mut self, mut other: Self) {
         self.doubtful.append(&mut other.doubtful);
@@ -65,7 +65,7 @@ impl Seen {
 /// # Errors
 /// Where the file system fails. Where `control` says to stop, what was found so far is the answer,
 /// and the caller must ask `control`.
-pub fn walk(root: &Root, index: &State, clock: Clock, control: &Control) -> io::Result<Seen> {
+pub fn walk(root: &Root, index: &State, clock: Clock, control: &Control) -> io::Result<WalkFindings> {
     let everything = Job { path: BString::default(), entries: 0..index.entries().len() };
     let jobs =
         Jobs { waiting: Mutex::new(Waiting { jobs: vec![everything], busy: 0 }), more: Condvar::new() };
@@ -194,8 +194,8 @@ impl Child<'_> {
 
 impl Walker<'_> {
     /// Looks at folders until there are none left.
-    fn work(&self) -> io::Result<Seen> {
-        let mut seen = Seen::default();
+    fn work(&self) -> io::Result<WalkFindings> {
+        let mut seen = WalkFindings::default();
         while let Some(job) = self.jobs.next() {
             let mut found = Vec::new();
             let outcome = self.folder(job, &mut seen, &mut found);
@@ -209,7 +209,7 @@ impl Walker<'_> {
     }
 
     /// Looks at one folder.
-    fn folder(&self, job: Job, seen: &mut Seen, found: &mut Vec<Job>) -> io::Result<()> {
+    fn folder(&self, job: Job, seen: &mut WalkFindings, found: &mut Vec<Job>) -> io::Result<()> {
         let folder = match self.root.folder(&job.path) {
             Ok(folder) => folder,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
@@ -251,7 +251,7 @@ impl Walker<'_> {
     }
 
     /// Looks at a file that the index has at `at`.
-    fn file(&self, folder: &Folder, name: &[u8], at: usize, seen: &mut Seen) -> io::Result<()> {
+    fn file(&self, folder: &Folder, name: &[u8], at: usize, seen: &mut WalkFindings) -> io::Result<()> {
         let Some(entry) = self.index.entries().get(at) else { return Ok(()) };
         let is_same = match folder.stat(name) {
             Ok(stat) => self.clock.is_same(entry, &stat),
@@ -265,7 +265,7 @@ impl Walker<'_> {
     }
 
     /// Notes that nothing is there of some entries, save those that are not checked out.
-    fn missing(&self, entries: Range<usize>, seen: &mut Seen) {
+    fn missing(&self, entries: Range<usize>, seen: &mut WalkFindings) {
         for at in entries {
             let is_awaited = |entry: &gix::index::Entry| {
                 entry.mode != Mode::COMMIT && !entry.flags.contains(Flags::SKIP_WORKTREE)
@@ -306,7 +306,7 @@ impl Walker<'_> {
 }
 
 /// Notes something that the index does not have.
-fn note(folder: &BString, listed: Listed<'_>, seen: &mut Seen) {
+fn note(folder: &BString, listed: Listed<'_>, seen: &mut WalkFindings) {
     let path = || BString::from([&folder[..], listed.name].concat());
     match listed.kind {
         FileType::RegularFile | FileType::Symlink => seen.files.push(path()),
