@@ -74,7 +74,7 @@ impl Gone {
 
 /// Why the changes do not fit together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Misfit {
+pub enum ReplayConflict {
     /// The file does not hold what one change left when the next one began.
     Between(WorkspacePath),
     /// What was moved is not there.
@@ -117,7 +117,7 @@ pub struct Replay<'s> {
 
 /// What differs in the end.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct ReplayResult {
     /// What gets another name.
     pub pieces: Pieces,
     /// What gets other bytes.
@@ -231,7 +231,7 @@ impl<'s> Replay<'s> {
     ///
     /// # Errors
     /// Where it does not fit what those before it left.
-    pub fn play(&mut self, entry: &Entry, direction: Direction) -> Result<(), Misfit> {
+    pub fn play(&mut self, entry: &Entry, direction: Direction) -> Result<(), ReplayConflict> {
         if direction == Direction::Undo {
             self.change_modes(entry, direction);
         }
@@ -305,7 +305,7 @@ impl<'s> Replay<'s> {
     }
 
     /// Gives a file the bytes that it had on the other side of a change.
-    fn change_file(&mut self, file: &FileEntry, direction: Direction) -> Result<(), Misfit> {
+    fn change_file(&mut self, file: &FileEntry, direction: Direction) -> Result<(), ReplayConflict> {
         let (from, target) = match direction {
             Direction::Undo => (&file.after, &file.before),
             Direction::Redo => (&file.before, &file.after),
@@ -334,10 +334,10 @@ impl<'s> Replay<'s> {
         path: &WorkspacePath,
         from: Option<&Version>,
         target: Option<&Version>,
-    ) -> Result<(), Misfit> {
+    ) -> Result<(), ReplayConflict> {
         let live = match self.lives.remove(path) {
             Some(live) if same(Some(&live.target), from) => Some((live.real, live.from)),
-            Some(_) => return Err(Misfit::Between(path.clone())),
+            Some(_) => return Err(ReplayConflict::Between(path.clone())),
             None => None,
         };
         let (real, began) = live.unwrap_or_else(|| self.take_gone(path, from));
@@ -379,16 +379,16 @@ impl<'s> Replay<'s> {
     }
 
     /// Gives whatever is at `old` the name `new`.
-    fn rename(&mut self, old: &WorkspacePath, new: &WorkspacePath) -> Result<(), Misfit> {
+    fn rename(&mut self, old: &WorkspacePath, new: &WorkspacePath) -> Result<(), ReplayConflict> {
         self.oust(new, Some(old));
         if self.lives.contains_key(new) || self.pieces.comes_to(new) {
-            return Err(Misfit::Taken(new.clone()));
+            return Err(ReplayConflict::Taken(new.clone()));
         }
         let is_made = below(&self.lives, old).next().is_some() || below(&self.made, old).next().is_some();
         if !self.lives.contains_key(old) {
             match self.standing(old) {
                 Some(real) if !self.pieces.comes_to(old) => self.pieces.insert(&real, old),
-                None if !is_made => return Err(Misfit::Missing(old.clone())),
+                None if !is_made => return Err(ReplayConflict::Missing(old.clone())),
                 _ => {}
             }
         }
@@ -461,7 +461,7 @@ impl<'s> Replay<'s> {
 
     /// What differs from the tree as it stands.
     #[must_use]
-    pub fn outcome(self) -> Outcome {
+    pub fn outcome(self) -> ReplayResult {
         let Self { mut pieces, lives, gone, made, vacant, ousted, modes, .. } = self;
         let (unchanged, lives): (Vec<Live>, Vec<Live>) =
             lives.into_values().partition(|live| same(live.from.as_ref(), Some(&live.target)));
@@ -486,7 +486,7 @@ impl<'s> Replay<'s> {
         let mut made: Vec<FolderEntry<WorkspacePath>> = made.into_values().collect();
         made.sort_by_cached_key(|folder| depth(&folder.path));
         let (vacant, ousted) = (vacant.into_iter().collect(), ousted.into_iter().collect());
-        Outcome { pieces, lives, gone, made, vacant, ousted, modes }
+        ReplayResult { pieces, lives, gone, made, vacant, ousted, modes }
     }
 }
 
@@ -648,8 +648,11 @@ mod tests {
             entries.iter().find_map(|entry| replay.play(entry, Direction::Undo).err())
         };
         let between = play(&["a"], &[file("a", "2", "3"), file("a", "1", "other")]);
-        assert_eq!(between, Some(Misfit::Between(path("a"))));
-        assert_eq!(play(&[], &[moved("a", "b")]), Some(Misfit::Missing(path("b"))));
-        assert_eq!(play(&["b"], &[file("a", "1", ""), moved("a", "b")]), Some(Misfit::Taken(path("a"))));
+        assert_eq!(between, Some(ReplayConflict::Between(path("a"))));
+        assert_eq!(play(&[], &[moved("a", "b")]), Some(ReplayConflict::Missing(path("b"))));
+        assert_eq!(
+            play(&["b"], &[file("a", "1", ""), moved("a", "b")]),
+            Some(ReplayConflict::Taken(path("a")))
+        );
     }
 }

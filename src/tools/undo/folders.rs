@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::misfit_error;
+use super::conflict_error;
 use crate::engine::change::{Change, moves};
-use crate::engine::history::replay::{Kind, Misfit, Outcome, Piece, depth};
+use crate::engine::history::replay::{Kind, Piece, ReplayConflict, ReplayResult, depth};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -13,7 +13,7 @@ use crate::error::Error;
 
 /// The folders that are to go in the end where they are empty, by the names they have by then:
 /// another folder may have come under a name that one of them had.
-pub fn vacated(outcome: &Outcome, mut vacant: Vec<WorkspacePath>) -> Vec<WorkspacePath> {
+pub fn vacated(outcome: &ReplayResult, mut vacant: Vec<WorkspacePath>) -> Vec<WorkspacePath> {
     let stays = |folder: &&WorkspacePath| outcome.pieces.standing(folder).as_ref() == Some(*folder);
     vacant.extend(outcome.ousted.iter().filter(stays).cloned());
     let taken: BTreeSet<&WorkspacePath> = outcome
@@ -33,9 +33,9 @@ pub fn vacated(outcome: &Outcome, mut vacant: Vec<WorkspacePath>) -> Vec<Workspa
 /// The system's.
 pub fn without_empty(
     workspace: &Workspace,
-    mut outcome: Outcome,
+    mut outcome: ReplayResult,
     folders: &mut Vec<WorkspacePath>,
-) -> Result<Outcome, Error> {
+) -> Result<ReplayResult, Error> {
     let pieces = outcome.pieces.clone();
     let wanted: BTreeSet<WorkspacePath> = folders.iter().cloned().collect();
     for piece in pieces.iter().filter(|piece| wanted.contains(&piece.at)) {
@@ -58,7 +58,7 @@ pub fn without_empty(
 /// `stale_file` where what stands there must stay.
 pub fn clear_the_way(
     change: &mut Change<'_>,
-    outcome: &Outcome,
+    outcome: &ReplayResult,
     vacant: &[WorkspacePath],
 ) -> Result<(), Error> {
     let workspace = change.workspace();
@@ -80,7 +80,7 @@ pub fn clear_the_way(
         };
         match emptied(workspace, &real, &leaving, &vanishes)? {
             Some(inner) if vanishes(&real) => cleared.extend(inner),
-            _ => return Err(misfit_error(workspace, &Misfit::Taken(at))),
+            _ => return Err(conflict_error(workspace, &ReplayConflict::Taken(at))),
         }
     }
     // The others may move with what they are in before the end.
@@ -106,7 +106,7 @@ struct Leaving(BTreeSet<WorkspacePath>);
 
 impl Leaving {
     /// What leaves in an outcome.
-    fn of(outcome: &Outcome) -> Self {
+    fn of(outcome: &ReplayResult) -> Self {
         let gone = outcome.gone.iter().filter_map(|gone| gone.real.clone());
         let elsewhere = outcome.lives.iter().filter(|live| !live.stays(&outcome.pieces));
         let elsewhere = elsewhere.filter_map(|live| live.real.clone());

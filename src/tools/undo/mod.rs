@@ -14,7 +14,7 @@ use super::common::ChangeOptions;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::{Change, moves};
-use crate::engine::history::replay::{Direction, Misfit, Replay};
+use crate::engine::history::replay::{Direction, Replay, ReplayConflict};
 use crate::engine::history::stacks::History;
 use crate::engine::journal::Entry;
 use crate::engine::workspace::path::WorkspacePath;
@@ -261,7 +261,7 @@ pub fn plan(
         entries
             .iter()
             .try_for_each(|entry| replay.play(entry, direction))
-            .map_err(|misfit| misfit_error(change.workspace(), &misfit))?;
+            .map_err(|conflict| conflict_error(change.workspace(), &conflict))?;
         replay.outcome()
     };
     let mut vacant: Vec<WorkspacePath> =
@@ -301,17 +301,17 @@ fn mode_of(workspace: &Workspace, folder: &WorkspacePath) -> Option<u32> {
 }
 
 /// The refusal of changes that do not fit together or on what stands.
-fn misfit_error(workspace: &Workspace, misfit: &Misfit) -> Error {
-    let (path, what) = match misfit {
-        Misfit::Between(path) => (path, "was changed by someone else between these changes"),
-        Misfit::Missing(path) => (path, "is no longer there, so it cannot go back"),
-        Misfit::Taken(path) => (path, "cannot come back: something stands there"),
+fn conflict_error(workspace: &Workspace, conflict: &ReplayConflict) -> Error {
+    let (path, what) = match conflict {
+        ReplayConflict::Between(path) => (path, "was changed by someone else between these changes"),
+        ReplayConflict::Missing(path) => (path, "is no longer there, so it cannot go back"),
+        ReplayConflict::Taken(path) => (path, "cannot come back: something stands there"),
     };
     let shown = workspace.shown(path);
-    let suggestion = match misfit {
-        Misfit::Between(_) => "Take the changes back one step at a time.",
-        Misfit::Missing(_) => "Bring it back to where this session left it, and repeat the call.",
-        Misfit::Taken(_) => "Move what stands there out of the way, and repeat the call.",
+    let suggestion = match conflict {
+        ReplayConflict::Between(_) => "Take the changes back one step at a time.",
+        ReplayConflict::Missing(_) => "Bring it back to where this session left it, and repeat the call.",
+        ReplayConflict::Taken(_) => "Move what stands there out of the way, and repeat the call.",
     };
     Error::new(ErrorKind::StaleFile, format!("{shown} {what}")).at(shown).suggest(suggestion)
 }
