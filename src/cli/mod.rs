@@ -4,6 +4,7 @@ pub mod batch;
 pub mod commands;
 mod follow;
 mod foreign;
+pub mod help;
 pub mod input;
 pub mod output;
 mod terminal;
@@ -27,6 +28,7 @@ use crate::request;
 use crate::tools::schema::unknown_beside;
 use crate::tools::{Entry, Stdin};
 use commands::Named;
+use help::Asked;
 use input::Input;
 
 /// The switch of a tool whose answer is its exit status.
@@ -48,7 +50,10 @@ pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     if let Some(status) = crate::tools::bash::run_internal(&arguments) {
         return status;
     }
-    let arguments = with_tool_of_name(arguments);
+    let arguments = match help::understood(with_tool_of_name(arguments)) {
+        Asked::Call(arguments) => arguments,
+        Asked::Page(page) => return output::print(page.as_bytes()),
+    };
     let named = commands::named(&arguments);
     let ran = std::panic::catch_unwind(|| parse_and_run(&named, &arguments, serve));
     ran.unwrap_or_else(|panic| {

@@ -464,15 +464,95 @@ const EXAMPLES: &[Example] = &[
     ),
     on("mcp", "For clients that show a model the text only:", "lbx mcp --results text < /dev/null", ""),
     on("mcp", "With the tools that Claude models know:", "lbx mcp --dialect claude < /dev/null", ""),
+    on(
+        "rewind",
+        "What going back to a snapshot would undo:",
+        "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx rewind lbx-snapshots~1",
+        "notes.txt",
+    ),
+    on(
+        "rewind",
+        "Go back to it:",
+        "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx rewind lbx-snapshots~1 --yes",
+        "\"ok\":true",
+    ),
+    on(
+        "rewind",
+        "And forth again:",
+        "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx rewind lbx-snapshots~1 --yes\nlbx undo",
+        "\"undone\"",
+    ),
+    on(
+        "review",
+        "The story of the session:",
+        "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx review --text",
+        "notes.txt",
+    ),
+    on(
+        "review",
+        "As one page that works offline:",
+        "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx review --html review.html\nwc -c review.html",
+        "review.html",
+    ),
+    on(
+        "review",
+        "Of one session, as JSON:",
+        "lbx append notes.txt --content 'four\n' --session alice\nlbx review --session alice",
+        "\"alice\"",
+    ),
+    on(
+        "blame",
+        "Which call wrote each line:",
+        "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx blame notes.txt --text",
+        "append",
+    ),
+    on(
+        "blame",
+        "As JSON:",
+        "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx blame notes.txt",
+        "\"developer\"",
+    ),
+    on(
+        "blame",
+        "Of the lines that a session wrote:",
+        "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx blame notes.txt --text | grep default",
+        "five",
+    ),
+    on(
+        "squash",
+        "One commit of the session's changes, on a branch of its own:",
+        "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx squash -m 'Count on' --onto counting\ngit log -1 --format=%s counting",
+        "Count on",
+    ),
+    on(
+        "squash",
+        "A commit a file:",
+        "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx squash -m 'Count on' --onto counting --per-file",
+        "\"ok\":true",
+    ),
+    on(
+        "squash",
+        "Each change as a commit below one merge commit:",
+        "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx squash -m 'Count on' --onto counting --keep-history\ngit log --oneline counting",
+        "append: notes.txt",
+    ),
+    on("watch", "Follow the agents; Ctrl+C ends it:", "timeout -s INT 1 lbx watch", ""),
+    on("watch", "For programs, a JSON object a line:", "timeout -s INT 1 lbx watch | cat", ""),
+    on("watch", "Of one session:", "timeout -s INT 1 lbx watch --session alice", ""),
 ];
 
-/// Runs an example.
-fn run(example: &Example) -> Output {
-    let ws = Workspace::with(&[
-        ("notes.txt", "one\ntwo\nthree\n"),
-        ("src/main.rs", "fn main() {\n    println!(\"hello\");\n}\n"),
-        ("README.md", "# Demo\n\n## Install\n\nRun make.\n\n## Usage\n\nRun it.\n"),
-    ]);
+/// The files of an example.
+const FILES: [(&str, &str); 3] = [
+    ("notes.txt", "one\ntwo\nthree\n"),
+    ("src/main.rs", "fn main() {\n    println!(\"hello\");\n}\n"),
+    ("README.md", "# Demo\n\n## Install\n\nRun make.\n\n## Usage\n\nRun it.\n"),
+];
+
+/// Runs lines of a shell, which finds lbx by its names.
+fn run(ws: &Workspace, script: &str, variables: &[(&str, &str)]) -> Output {
+    for (key, value) in [("user.name", "A Developer"), ("user.email", "developer@example.com")] {
+        ws.git(&["config", key, value]);
+    }
     let names = ws.path("../names");
     std::fs::create_dir_all(&names).unwrap();
     for name in ["lbx", "apply_patch"] {
@@ -480,11 +560,12 @@ fn run(example: &Example) -> Output {
     }
     let path = std::env::var("PATH").unwrap_or_default();
     Command::new("sh")
-        .args(["-ec", example.script])
+        .args(["-ec", script])
         .current_dir(ws.path("."))
         .env_clear()
         .env("PATH", format!("{}:{path}", names.display()))
         .env("HOME", ws.path("../home"))
+        .envs(variables.iter().copied())
         .output()
         .unwrap()
 }
@@ -493,7 +574,7 @@ fn run(example: &Example) -> Output {
 fn every_example_of_a_page_does_what_it_says() {
     let mut faults = Vec::new();
     for example in EXAMPLES {
-        let output = run(example);
+        let output = run(&Workspace::with(&FILES), example.script, &[]);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() || !said.contains(example.wants) {
             let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -509,4 +590,49 @@ fn every_page_of_a_tool_has_three_examples() {
     for tool in tree.get_subcommands().map(clap::Command::get_name).chain(["lbx"]) {
         assert!(of(tool).count() >= 3, "{tool}: fewer than three examples");
     }
+}
+
+/// The blocks of the README in that language.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let readme = include_str!("../../README.md");
+    let begin = format!("```{language}\n");
+    // The text lives as long as the program.
+    let begin: &'static str = Box::leak(begin.into_boxed_str());
+    readme.split(begin).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[test]
+fn the_readme_shows_what_happens() {
+    let ws = Workspace::with(&FILES);
+    let transcript = blocks("console")[0];
+    let commands = transcript.lines().filter_map(|line| line.strip_prefix("$ "));
+    let mut said = String::new();
+    for command in commands {
+        let output = run(&ws, &format!("{command} 2>&1 || true"), &[("LBX_OUTPUT", "text")]);
+        said.push_str(&format!("$ {command}\n{}", String::from_utf8_lossy(&output.stdout)));
+    }
+    assert_eq!(said, transcript);
+    // The first block installs and tests; the others go on in the same workspace.
+    for script in &blocks("sh")[1..] {
+        let output = run(&ws, script, &[]);
+        assert!(output.status.success(), "{script}\n{}", String::from_utf8_lossy(&output.stdout));
+    }
+    for block in blocks("json") {
+        serde_json::from_str::<serde_json::Value>(block).unwrap();
+    }
+}
+
+#[test]
+fn the_page_for_agents_is_short_and_its_calls_are_those_there_are() {
+    let ws = Workspace::with(&FILES);
+    let output = run(&ws, "lbx help agents", &[]);
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(page.len() < 2000, "{} bytes", page.len());
+    for call in page.split("lbx ").skip(1).filter_map(|rest| rest.split([' ', ',', '`', '\n']).next()) {
+        let is_tool = lbx::tools::find(call).is_some() || call == "TOOL";
+        assert!(is_tool || !call.chars().all(char::is_alphabetic) || call.is_empty(), "{call}");
+    }
+    let help = run(&ws, "lbx help read", &[]);
+    assert_eq!(help.stdout, run(&ws, "lbx read --help", &[]).stdout);
+    assert!(run(&ws, "lbx help", &[]).status.success());
 }

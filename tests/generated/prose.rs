@@ -46,6 +46,8 @@ pub fn sections_of(tool: &str) -> &'static [Section] {
         "bash" => BASH,
         "session" => SESSION,
         "batch" => BATCH,
+        "undo" => UNDO,
+        "squash" => SQUASH,
         "config" => CONFIG,
         _ => &[],
     }
@@ -147,21 +149,70 @@ Under the name apply_patch, old lines that stand exactly and in one place are pr
 ];
 
 /// What a command can reach.
-const BASH: &[Section] = &[(
-    "CONFINEMENT",
-    "
+const BASH: &[Section] = &[
+    (
+        "CONFINEMENT",
+        "
 A command can write in the workspace, but not in .git (nested ones, the worktree's own and one that does not
 exist yet included) or .lbx. The rest of the disk is read-only, /tmp is empty, the known places of secrets (~/.ssh,
 ~/.aws, ...) are hidden, no variable of the caller that may hold a secret is passed on, other processes are out of
 reach, and there is no network. lbx bash --backends lists what can confine a command here. Where nothing can, the
 command is refused.
 
+Every process ends with the command, or at its time limit (TERM, then KILL after a second), also when lbx is killed.
+A long output is shown by its beginning and its end; output_file has all of it, up to bash.output_bytes.
+
 The settings bash.* in the user's own policy allow more; see lbx-policy(5). A file in the workspace cannot.
 
 Servers listen on sockets elsewhere too: a command can connect to a socket file outside /run and /tmp that its user
 may write.
 ",
-)];
+    ),
+    (
+        "WHAT A COMMAND CHANGED",
+        "
+What a command changed is one change of the session and one snapshot: undo, redo, session, diff and audit know it.
+stale names files that the session has read and that are different now. What others had changed before stands apart.
+
+The old bytes come from the snapshot before the command. undo cannot bring back files that git ignores or that are
+too large for a snapshot, and says which; new files that git ignores stay. Where several programs change files at the
+same time, only other calls of lbx are told apart. In a workspace of more than 500,000 files only the snapshot is made.
+",
+    ),
+    (
+        "TRANSACTIONS",
+        "
+With transaction, the command sees the workspace through a layer (overlayfs in a user namespace of its own, Linux
+5.11 or later), and everything that it changes goes there. Once it has ended, the layer becomes one change like
+that of any tool, files that git ignores included: undo takes all of it back. Where others changed one of the files
+meanwhile, that is stale_file, with the output in details, and nothing is applied.
+
+dry_run lists the changes and throws them away. on_failure discard does so where the command fails or runs out of time.
+A transaction that would make a repository is refused whole.
+
+It is not for servers that others talk to while they run, locks that other programs share, or files of many GB:
+until the end nobody else sees its files. Folders that the policy opens elsewhere (bash.writable) are written at once.
+Where there can be no layer (another backend, a mount inside the workspace, an old kernel), the answer is
+invalid_request and says why.
+",
+    ),
+    (
+        "JOBS",
+        "
+With background, the command runs on after the call that began it, confined in the same way, until it ends, is
+stopped, or its time limit is over (timeout_ms, else bash.job_ms). A job belongs to its session.
+
+    lbx bash -b 'npm run dev'          start a job, j1, and return
+    lbx bash --job j1 --offset 1200    its state, and its output from byte 1200 on
+    lbx bash --job j1 --stop
+    lbx bash --list
+
+What it changed is recorded when it ends, as one snapshot; bash --job ID then shows exit_code and changed. With
+timeout_ms that call waits for the end. The output is bounded by bash.output_bytes; the last 20 jobs are kept. A job
+whose supervisor is killed ends at once and is lost; the next scan records what it changed as external.
+",
+    ),
+];
 
 /// How a harness calls it after it has compacted a context.
 const SESSION: &[Section] = &[(
@@ -176,6 +227,34 @@ in .claude/settings.json:
 
 Codex takes the same as .codex/hooks.json; Gemini CLI in .gemini/settings.json, with the matcher compress. The
 session is the harness's own, as in its shell. For lbx mcp, name the same --session here and there.
+",
+)];
+
+/// How a part is taken back.
+const UNDO: &[Section] = &[(
+    "ANY CHANGE OF A SESSION",
+    "
+With seq, undo takes back that change, whichever it is, or with path one file of it, or with hunk one hunk of that
+file. It is a three-way merge: what came later stays. Where later changes touch the same lines, undo is refused and
+shows both sides. It is a change of its own, so undo takes it back. lbx review shows the command beside each change
+and hunk.
+",
+)];
+
+/// What becomes one commit.
+const SQUASH: &[Section] = &[(
+    "WHAT IS COMMITTED",
+    "
+squash commits what the session changed and nothing else: neither what was uncommitted before, nor what the developer
+or another session changed in between. It merges that into the branch, makes the branch from HEAD where it does not
+exist, and touches neither HEAD, index nor files. The author is user.name and user.email of git; co_author adds a
+Co-authored-by line. per_file makes a commit a file; keep_history keeps each change as a commit below one merge commit.
+
+With git alone, as long as nothing was uncommitted before and only one session worked:
+
+    git checkout -b parser
+    git read-tree lbx-snapshots
+    git commit -m 'Add the parser'
 ",
 )];
 
