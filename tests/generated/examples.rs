@@ -536,9 +536,9 @@ const EXAMPLES: &[Example] = &[
         "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx squash -m 'Count on' --onto counting --keep-history\ngit log --oneline counting",
         "append: notes.txt",
     ),
-    on("watch", "Follow the agents; Ctrl+C ends it:", "timeout -s INT 1 lbx watch", ""),
+    on("watch", "Follow the agents; Ctrl+C ends it:", "timeout -s INT 1 lbx watch || true", ""),
     on("watch", "For programs, a JSON object a line:", "timeout -s INT 1 lbx watch | cat", ""),
-    on("watch", "Of one session:", "timeout -s INT 1 lbx watch --session alice", ""),
+    on("watch", "Of one session:", "timeout -s INT 1 lbx watch --session alice || true", ""),
 ];
 
 /// The files of an example.

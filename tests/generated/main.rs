@@ -190,7 +190,7 @@ fn every_invariant_names_a_test_that_exists() {
         assert!(!tests_in(invariant).is_empty(), "{invariant}");
     }
     // With the threat model; what grows beyond that belongs to the code's own documentation.
-    assert!(page.lines().count() < 270);
+    assert!(page.lines().count() < 300);
 }
 
 #[test]
