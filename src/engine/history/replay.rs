@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::engine::journal::steps::{Folder, Location, Step};
-use crate::engine::journal::{Entry, FileEntry, FolderEntry, FolderMode, Version};
+use crate::engine::journal::{Entry, FileEntry, FolderEntry, FolderMode, MoveEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
 
 /// Which way to go.
@@ -266,6 +266,9 @@ impl<'s> Replay<'s> {
             }
             // One that was made again in between stands in its place.
             self.vacant.remove(&folder.path);
+            if let Some(real) = self.standing(&folder.path) {
+                self.ousted.remove(&real);
+            }
             if let Some(mode) = folder.mode {
                 self.modes.entry(folder.path).and_modify(|known| known.1 = mode).or_insert((None, mode));
             }
@@ -274,14 +277,7 @@ impl<'s> Replay<'s> {
         if direction == Direction::Undo {
             self.vacate(vacant.iter());
         }
-        match direction {
-            Direction::Undo => {
-                entry.moves.iter().rev().try_for_each(|moved| self.rename(&moved.to, &moved.from))?;
-            }
-            Direction::Redo => {
-                entry.moves.iter().try_for_each(|moved| self.rename(&moved.from, &moved.to))?;
-            }
-        }
+        self.move_all(&entry.moves, direction)?;
         last.into_iter().try_for_each(|file| self.change_file(file, direction))?;
         if direction == Direction::Redo {
             self.vacate(vacant.iter());
@@ -302,6 +298,39 @@ impl<'s> Replay<'s> {
                 self.vacant.insert(folder.clone());
             }
         }
+    }
+
+    /// Gives what a change moved the names on the other side of it. What waited between its two names
+    /// moved at the same time as all else that did.
+    fn move_all(&mut self, moves: &[MoveEntry], direction: Direction) -> Result<(), ReplayConflict> {
+        let names = |moved: &MoveEntry| match direction {
+            Direction::Undo => (moved.to.clone(), moved.from.clone()),
+            Direction::Redo => (moved.from.clone(), moved.to.clone()),
+        };
+        let mut ordered: Vec<&MoveEntry> = moves.iter().collect();
+        if direction == Direction::Undo {
+            ordered.reverse();
+        }
+        let (mut held, straight): (Vec<&MoveEntry>, Vec<&MoveEntry>) =
+            ordered.into_iter().partition(|moved| moved.via.is_some());
+        // What lies in others goes before them, and comes after them.
+        held.sort_by_cached_key(|moved| std::cmp::Reverse(depth(&names(moved).0)));
+        for moved in &held {
+            if let Some(via) = &moved.via {
+                self.rename(&names(moved).0, via)?;
+            }
+        }
+        for moved in straight {
+            let (old, new) = names(moved);
+            self.rename(&old, &new)?;
+        }
+        held.sort_by_cached_key(|moved| depth(&names(moved).1));
+        for moved in held {
+            if let Some(via) = &moved.via {
+                self.rename(via, &names(moved).1)?;
+            }
+        }
+        Ok(())
     }
 
     /// Gives a file the bytes that it had on the other side of a change.
@@ -518,7 +547,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::engine::journal::MoveEntry;
     use crate::sha256::Sha256;
 
     /// A path.
