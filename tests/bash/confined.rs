@@ -14,7 +14,7 @@ use crate::support::{backends, bash, output};
 /// A workspace beside a file that must stay as it is, with secrets in the home folder.
 ///
 /// It is not in `/tmp`, where a command has a folder of its own.
-fn guarded() -> Workspace {
+pub fn guarded() -> Workspace {
     let parent = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let ws = Workspace::within(parent, &[("a.txt", "one\n"), ("sub/b.txt", "two\n")]);
     fs::write(ws.outside.join("guarded"), "untouched\n").unwrap();
@@ -26,7 +26,7 @@ fn guarded() -> Workspace {
 }
 
 /// Everything that a command could change of a file outside.
-fn standing(path: &Path) -> (Vec<u8>, u32, i64, u64) {
+pub fn standing(path: &Path) -> (Vec<u8>, u32, i64, u64) {
     let stat = fs::metadata(path).unwrap();
     (fs::read(path).unwrap(), stat.mode(), stat.mtime_nsec() + stat.mtime(), stat.nlink())
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::common::{Workspace, kill};
-use crate::support::{backends, bash, with};
+use crate::support::{all_backends, backends, bash, with};
 
 /// A command that leaves processes in every way there is: in the background, in a session of their
 /// own, with a parent that is gone, deaf to TERM.
@@ -48,11 +48,11 @@ pub fn mark(of: &str) -> String {
 
 #[test]
 fn what_a_command_leaves_behind_is_ended() {
-    for backend in backends().iter().chain(&["none"]) {
+    for backend in all_backends() {
         let ws = Workspace::with(&[]);
         let mark = mark(&format!("left-{backend}"));
         let request = json!({ "command": format!("{FORKS}\necho done"), "env": { "LBX_MARK": mark } });
-        let answer = with(&ws, backend, &request).ok();
+        let answer = with(&ws, backend, &request).success()["data"].clone();
         assert!(marked(&mark).is_empty(), "{backend}: {:?}", marked(&mark));
         assert_eq!((&answer["stdout"], &answer["exit_code"]), (&json!("done\n"), &json!(0)), "{answer:#}");
         assert!(answer["left_running"].as_u64() > Some(5), "{backend}: {answer:#}");
@@ -61,12 +61,12 @@ fn what_a_command_leaves_behind_is_ended() {
 
 #[test]
 fn the_time_limit_ends_every_process() {
-    for backend in backends().iter().chain(&["none"]) {
+    for backend in all_backends() {
         let ws = Workspace::with(&[]);
         let mark = mark(&format!("time-{backend}"));
         let command = format!("{FORKS}\necho before; sleep 1000");
         let request = json!({ "command": command, "timeout_ms": 300, "env": { "LBX_MARK": mark } });
-        let answer = with(&ws, backend, &request).ok();
+        let answer = with(&ws, backend, &request).success()["data"].clone();
         assert!(marked(&mark).is_empty(), "{backend}: {:?}", marked(&mark));
         assert_eq!(
             (&answer["timed_out"], &answer["stdout"]),
@@ -100,9 +100,11 @@ fn forking(ws: &Workspace, backend: &str, mark: &str) -> Child {
 
 #[test]
 fn nothing_outlives_a_call_that_is_killed() {
-    for backend in backends().iter().chain(&["none"]) {
+    for backend in all_backends() {
         let ws = Workspace::with(&[]);
-        for run in 0..10 {
+        // LBX_TEST_RUNS=200 measures it.
+        let runs = std::env::var("LBX_TEST_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(10);
+        for run in 0..runs {
             let mark = mark(&format!("killed-{backend}-{run}"));
             let mut call = forking(&ws, backend, &mark);
             kill(call.id());

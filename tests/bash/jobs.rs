@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Workspace, kill};
 use crate::ended::{FORKS, mark, marked, none_left};
-use crate::support::{backends, with};
+use crate::support::{all_backends, with};
 
 /// Starts a job; answers its name.
 fn start(ws: &Workspace, backend: &str, request: &Value) -> String {
@@ -34,7 +34,7 @@ fn wait_for(ws: &Workspace, path: &str) {
 
 #[test]
 fn a_job_runs_on_and_is_read_from_an_offset() {
-    for backend in backends().iter().chain(&["none"]) {
+    for backend in all_backends() {
         let ws = Workspace::with(&[("a.txt", "one\n")]);
         let command = "echo first; echo two >> a.txt; touch started; while [ ! -e go ]; do sleep 0.02; done; echo last; exit 3";
         let job = start(&ws, backend, &json!({ "command": command }));
@@ -69,7 +69,7 @@ fn a_job_runs_on_and_is_read_from_an_offset() {
 
 #[test]
 fn a_job_that_is_stopped_leaves_no_process() {
-    for backend in backends().iter().chain(&["none"]) {
+    for backend in all_backends() {
         let ws = Workspace::with(&[]);
         let mark = mark(&format!("job-{backend}"));
         let request = json!({
@@ -103,7 +103,7 @@ fn a_job_ends_at_its_time_limit_and_keeps_so_much_output() {
 #[test]
 fn jobs_belong_to_their_session() {
     let ws = Workspace::with(&[]);
-    let backend = backends().first().unwrap_or(&"none");
+    let backend = all_backends()[0];
     let job = start(&ws, backend, &json!({ "command": "echo mine; sleep 1000" }));
     let other = ["bash", "--session", "other"];
     let error = ws.lbx(&[&other[..], &["--job", &job]].concat()).error("not_found");
@@ -140,7 +140,7 @@ fn what_hinders_the_start_of_a_job_is_answered_at_once() {
 
 #[test]
 fn a_job_whose_supervisor_is_killed_ends_and_is_lost() {
-    for backend in backends().iter().chain(&["none"]) {
+    for backend in all_backends() {
         let ws = Workspace::with(&[]);
         let mark = mark(&format!("lost-{backend}"));
         let command = format!("{FORKS}\ntouch started; sleep 1000");

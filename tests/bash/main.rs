@@ -13,6 +13,7 @@ mod common;
 mod confined;
 mod ended;
 mod jobs;
+mod landlock;
 mod ran;
 mod random;
 mod recorded;

@@ -233,9 +233,10 @@ settings! {
         "How long gc keeps backups, history and trash.";
     KeepBytes "gc.keep_bytes", MoreStrictly, bounded(1 << 50, "bytes", "no bound"), Value::Number(0),
         "Size beyond which gc removes the oldest even if younger, but nothing younger than a day.";
-    BashBackend "bash.backend", Never, Choice(&["auto", "bubblewrap", "namespaces", "none"]), word("auto"),
-        "What confines the commands of bash: auto takes the first of the others that works, and never \
-         none, which confines nothing.";
+    BashBackend "bash.backend", Never, Choice(&["auto", "bubblewrap", "namespaces", "auto-landlock", "landlock", "none"]), word("auto"),
+        "What confines the commands of bash: auto takes bubblewrap or namespaces, the first that works; \
+         auto-landlock takes landlock too, where neither works. landlock leaves .git in the workspace \
+         writable; none confines nothing.";
     BashNetwork "bash.network", MoreStrictly, Choice(&["deny", "request", "allow"]), word("deny"),
         "Whether commands have the network: never, where the request asks for it, or unless the request \
          says no.";

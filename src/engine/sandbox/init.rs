@@ -17,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions, WaitStatus};
 
+use super::landlock::{self, Temporary};
 use super::link::Link;
 use super::mounts::{self, Outcome, doing};
 use super::plan::{Ended, Order, Plan, Report};
@@ -40,6 +41,8 @@ pub enum Kind {
     Namespaces,
     /// In namespaces to which someone else gave their form.
     Prepared,
+    /// In no namespaces of its own; the command restricts itself before it starts.
+    Landlock,
     /// In no namespaces of its own.
     Unconfined,
 }
@@ -47,7 +50,10 @@ pub enum Kind {
 impl Kind {
     /// Whether it is the first process of a PID namespace, which ends with it.
     fn has_namespace(self) -> bool {
-        self != Self::Unconfined
+        match self {
+            Self::Namespaces | Self::Prepared => true,
+            Self::Landlock | Self::Unconfined => false,
+        }
     }
 }
 
@@ -92,7 +98,7 @@ fn start(kind: Kind, plan: &Plan, link: &mut Link) -> Outcome<Family> {
         is_bounded |= privileges::limit_namespace(&plan.limits);
         privileges::drop_capabilities()?;
     }
-    if kind == Kind::Unconfined {
+    if !kind.has_namespace() {
         // A new session, unless it leads one already: the user's terminal is not the command's.
         let _ = rustix::process::setsid();
         let adopts = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -104,26 +110,41 @@ fn start(kind: Kind, plan: &Plan, link: &mut Link) -> Outcome<Family> {
     doing(ended.set_nonblocking(true), "cannot make a pipe")?;
     let told = signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, teller);
     doing(told, "cannot watch its processes")?;
-    let main = start_command(plan, link)?;
+    let temporary = (kind == Kind::Landlock).then(Temporary::new).transpose()?;
+    let main = start_command(plan, temporary.as_ref(), link)?;
     doing(link.send(&Report::Started, None), "cannot reach the call")?;
     let counted_max = usize::try_from(plan.limits.processes).ok().filter(|most| *most > 0 && !is_bounded);
-    Ok(Family { kind, main, ended, result: None, left_running: 0, counted_max, had_too_many: false })
+    Ok(Family {
+        kind,
+        main,
+        ended,
+        result: None,
+        left_running: 0,
+        counted_max,
+        had_too_many: false,
+        _temporary: temporary,
+    })
 }
 
 /// Starts the command; answers its process.
-fn start_command(plan: &Plan, link: &mut Link) -> Outcome<u32> {
-    let (program, arguments) = plan.program.split_first().ok_or("there is no program to run")?;
+fn start_command(plan: &Plan, temporary: Option<&Temporary>, link: &mut Link) -> Outcome<u32> {
     let stdin = link.take_received().map_or_else(Stdio::null, Stdio::from);
-    let spawned = Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .envs(plan.environment.iter().map(|(name, value)| (name, value)))
-        .current_dir(&plan.workdir)
-        .stdin(stdin)
-        .process_group(0)
-        .spawn();
+    let mut command = match temporary {
+        Some(temporary) => landlock::restricted(plan, temporary)?,
+        None => program(plan)?,
+    };
+    let spawned = command.current_dir(&plan.workdir).stdin(stdin).process_group(0).spawn();
     // Not waited for by its handle: whoever ends is taken in by `Family`.
     Ok(doing(spawned, "cannot start the command")?.id())
+}
+
+/// The program of a plan.
+fn program(plan: &Plan) -> Outcome<Command> {
+    let (program, arguments) = plan.program.split_first().ok_or("there is no program to run")?;
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear();
+    command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
+    Ok(command)
 }
 
 /// The command and all that came of it.
@@ -142,6 +163,8 @@ struct Family {
     counted_max: Option<usize>,
     /// Whether there were more.
     had_too_many: bool,
+    /// The folder for their temporary files, where that is not one of a file system of their own.
+    _temporary: Option<Temporary>,
 }
 
 /// How far the end has come.

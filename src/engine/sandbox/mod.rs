@@ -11,6 +11,7 @@ pub mod capture;
 pub mod environment;
 pub mod hidden;
 mod init;
+mod landlock;
 pub mod layer;
 mod link;
 mod mounts;
@@ -22,11 +23,13 @@ mod privileges;
 pub mod repositories;
 pub mod run;
 pub mod running;
+mod seccomp;
 pub mod survey;
 mod unconfined;
 pub mod upper;
 
 use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
@@ -38,6 +41,8 @@ const INTERNAL: &str = "__sandbox";
 const SELF: &str = "/proc/self/exe";
 /// The name of the backend that confines nothing.
 pub const NONE: &str = "none";
+/// The name of the backend that confines less than others.
+pub const LANDLOCK: &str = "landlock";
 /// The exit status of a first process that could not tell why it failed.
 const FAILED: u8 = 125;
 
@@ -54,6 +59,11 @@ pub trait Backend: Sync {
         false
     }
 
+    /// What it does not keep from a command though others do.
+    fn gaps(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The process that makes the sandbox, without its descriptors.
     ///
     /// # Errors
@@ -62,8 +72,8 @@ pub trait Backend: Sync {
 }
 
 /// Every backend, the one that is tried first at the beginning.
-pub static BACKENDS: [&dyn Backend; 3] =
-    [&bubblewrap::Bubblewrap, &namespaces::Namespaces, &unconfined::Unconfined];
+pub static BACKENDS: [&dyn Backend; 4] =
+    [&bubblewrap::Bubblewrap, &namespaces::Namespaces, &landlock::Landlock, &unconfined::Unconfined];
 
 /// The backend of that name.
 #[must_use]
@@ -104,10 +114,19 @@ pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
         Some("namespaces") => namespaces::run(),
         Some("init") => init::run(init::Kind::Namespaces),
         Some("prepared") => init::run(init::Kind::Prepared),
+        Some("landlock") => init::run(init::Kind::Landlock),
+        Some("restricted") => landlock::run(),
         Some("unconfined") => init::run(init::Kind::Unconfined),
         _ => Err("no part of a sandbox has this name".to_owned()),
     };
-    Some(ran.map_or(FAILED, |()| 0))
+    Some(ran.map_or_else(
+        |reason| {
+            // Where there is a link, it is told there; else nobody but the command's reader hears it.
+            let _ = writeln!(std::io::stderr(), "lbx: {reason}");
+            FAILED
+        },
+        |()| 0,
+    ))
 }
 
 /// A process that runs a part of a sandbox.

@@ -122,6 +122,9 @@ pub struct BackendShown {
     pub reason: Option<String>,
     /// What it promises
     pub about: &'static str,
+    /// What it leaves open though others do not
+    #[serde(skip_serializing_if = "<[&str]>::is_empty")]
+    pub gaps: &'static [&'static str],
 }
 
 impl Response {
@@ -139,6 +142,7 @@ impl Response {
                         (None, false) => "works; not allowed by the policy",
                     };
                     text.entry(&format!("{}: {state}", backend.name));
+                    backend.gaps.iter().for_each(|gap| text.entry(&format!("  leaves open: {gap}")));
                 }
             }
         }

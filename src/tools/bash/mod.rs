@@ -37,6 +37,10 @@ const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
 const TIME_MS_MAX: u64 = 86_400_000;
 /// Time between TERM and KILL where the time limit ends a command.
 const GRACE_MS: u64 = 1000;
+/// The policy's word for the first backend that works and leaves no gaps.
+const AUTO: &str = "auto";
+/// The same, or else landlock.
+const AUTO_LANDLOCK: &str = "auto-landlock";
 /// Exit status of a command that ran out of time.
 const TIMED_OUT: i32 = 124;
 /// What is added to a signal for an exit status.
@@ -207,7 +211,13 @@ fn run_confined(
             Output::Job(job) => *job,
         };
         match run::run(backend, plan, stdin.map(str::as_bytes), bounds, sink) {
-            Ok(ran) => return Ok(Confined { ran, output: capture.finish(), sandbox: backend.name() }),
+            Ok(ran) => {
+                let gaps = backend.gaps();
+                if !gaps.is_empty() {
+                    engine.warn(format!("{} leaves open: {}", backend.name(), gaps.join("; ")));
+                }
+                return Ok(Confined { ran, output: capture.finish(), sandbox: backend.name() });
+            }
             Err(run::Failure::Backend(reason)) => reasons.push((backend.name(), reason)),
             Err(run::Failure::Call(error)) => return Err(error),
         }
@@ -221,9 +231,15 @@ fn allowed(engine: &Engine) -> Vec<&'static dyn Backend> {
     BACKENDS.iter().copied().filter(|backend| is_allowed(name, *backend)).collect()
 }
 
-/// Whether the policy's word allows a backend: what confines nothing only by its own name.
+/// Whether the policy's word allows a backend: what confines nothing only by its own name, and what
+/// leaves gaps only where the word says so.
 fn is_allowed(word: &str, backend: &dyn Backend) -> bool {
-    word == backend.name() || (word == "auto" && backend.name() != sandbox::NONE)
+    let name = backend.name();
+    match word {
+        AUTO => ![sandbox::NONE, sandbox::LANDLOCK].contains(&name),
+        AUTO_LANDLOCK => name != sandbox::NONE,
+        word => word == name,
+    }
 }
 
 /// The refusal where nothing can confine a command.
@@ -255,6 +271,7 @@ pub fn list_backends(engine: &Engine) -> Backends {
             allowed: is_allowed(&word, backend),
             reason,
             about: backend.about(),
+            gaps: backend.gaps(),
         }
     };
     Backends { backends: BACKENDS.iter().copied().map(shown).collect() }

@@ -1,0 +1,257 @@
+//! The backend for systems that let nobody make namespaces: Landlock and a filter of system calls.
+//!
+//! The first process of the sandbox stays free: it takes in the command's processes, and no command can
+//! end it (Landlock 6 and later). It starts one that restricts itself and then becomes the command.
+//! Landlock only allows, and what it allows holds for all below a folder: so `.git` and `.lbx` in the
+//! workspace cannot be kept from the command, and a hidden path below a writable folder neither.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
+    Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, Scope,
+};
+use serde::{Deserialize, Serialize};
+
+use super::mounts::{Outcome, doing};
+use super::plan::{Plan, Reach};
+use super::{Backend, INTERNAL, SELF, part, seccomp};
+
+/// The least that it needs: truncation and moves between folders are told apart.
+const ABI_LEAST: ABI = ABI::V3;
+/// The most that it uses.
+const ABI_MOST: ABI = ABI::V6;
+/// The word that tells the process which restricts itself where its task is.
+const TASK: &str = "LBX_SANDBOX_TASK";
+/// The task's file, in the folder for temporary files.
+const TASK_FILE: &str = ".task";
+/// The word that names the folder for temporary files.
+const TEMPORARY: &str = "TMPDIR";
+/// Devices that a command writes.
+const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+/// The folder of devices, of which a command has those alone.
+const DEVICES_FOLDER: &str = "/dev";
+/// Folders whose entries are allowed one by one, at most.
+const FOLDERS_MAX: usize = 10_000;
+/// Levels of folders above a hidden path.
+const DEPTH_MAX: usize = 64;
+
+/// The backend.
+pub struct Landlock;
+
+impl Backend for Landlock {
+    fn name(&self) -> &'static str {
+        super::LANDLOCK
+    }
+
+    fn about(&self) -> &'static str {
+        "Landlock and seccomp, for systems without namespaces: files outside the workspace are not written, secrets not read, no network sockets; only where the policy names it (bash.backend)"
+    }
+
+    fn gaps(&self) -> &'static [&'static str] {
+        &[
+            ".git, .lbx and protected paths in the workspace can be written",
+            "chmod, chown, touch and setfattr work on the user's files outside",
+            "names in folders, sizes and times of files outside can be seen, also of secrets",
+            "before Landlock 6 (Linux 6.12) other processes of the user can get signals",
+        ]
+    }
+
+    fn command(&self, reach: &Reach) -> Result<Command, String> {
+        let below = |hidden: &&super::plan::Hidden| {
+            reach.writable_folders().any(|folder| Path::new(&hidden.path).starts_with(folder))
+        };
+        if let Some(hidden) = reach.hidden.iter().find(below) {
+            return Err(format!(
+                "Landlock cannot hide {} in a folder that is writable",
+                hidden.path.display()
+            ));
+        }
+        doing(ruleset(reach.network), "Landlock does not work here")?;
+        Ok(part(SELF, "landlock"))
+    }
+}
+
+/// What the process is told that restricts itself.
+#[derive(Debug, Serialize, Deserialize)]
+struct Task {
+    /// What it may reach.
+    reach: Reach,
+    /// The folder for temporary files.
+    temporary: OsString,
+    /// The command, with its arguments.
+    program: Vec<OsString>,
+    /// Its environment.
+    environment: Vec<(OsString, OsString)>,
+}
+
+/// A folder for temporary files, which goes when it is dropped.
+pub struct Temporary(PathBuf);
+
+impl Temporary {
+    /// A new one, for this user alone.
+    ///
+    /// # Errors
+    /// The system's.
+    #[expect(clippy::disallowed_methods, reason = "a new folder with a name that nobody knows")]
+    pub fn new() -> Outcome<Self> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let path = std::env::temp_dir().join(crate::engine::store::state::unique_name("lbx"));
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
+        doing(made, "cannot make a folder for temporary files")?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Temporary {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the folder that it made itself; links in it are not followed"
+    )]
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The process that restricts itself and then becomes the command of a plan.
+///
+/// # Errors
+/// The system's.
+#[expect(clippy::disallowed_methods, reason = "a file in the folder that this process has just made")]
+pub fn restricted(plan: &Plan, temporary: &Temporary) -> Outcome<Command> {
+    let task = Task {
+        reach: plan.reach.clone(),
+        temporary: temporary.0.clone().into_os_string(),
+        program: plan.program.clone(),
+        environment: plan.environment.clone(),
+    };
+    let task = doing(serde_json::to_vec(&task), "the plan cannot be handed on")?;
+    let file = temporary.0.join(TASK_FILE);
+    doing(std::fs::write(&file, task), "the plan cannot be handed on")?;
+    let mut command = Command::new(SELF);
+    command.args([INTERNAL, "restricted"]).env_clear().env(TASK, file);
+    Ok(command)
+}
+
+/// Runs as that process.
+///
+/// # Errors
+/// The step that failed; nothing has run then.
+#[expect(clippy::disallowed_methods, reason = "a file in the folder that its parent has made")]
+pub(super) fn run() -> Outcome<()> {
+    let file = std::env::var_os(TASK).ok_or("there is nothing to run")?;
+    let task = doing(std::fs::read(&file), "there is nothing to run")?;
+    doing(std::fs::remove_file(&file), "the plan cannot be taken")?;
+    let Task { reach, temporary, program, environment } =
+        doing(serde_json::from_slice(&task), "there is nothing to run")?;
+    if rustix::process::geteuid().is_root() {
+        super::privileges::drop_capabilities()?;
+    }
+    restrict(&reach, Path::new(&temporary))?;
+    seccomp::filter(false, reach.network)?;
+    let (program, arguments) = program.split_first().ok_or("there is no program to run")?;
+    let variables = environment.into_iter().filter(|(name, _)| name != TEMPORARY);
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().envs(variables).env(TEMPORARY, temporary);
+    Err(format!("cannot start the command: {}", command.exec()))
+}
+
+/// The rules as far as they do not depend on paths.
+fn ruleset(network: bool) -> Result<RulesetCreated, landlock::RulesetError> {
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(ABI_LEAST))?
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(ABI_MOST))?
+        .scope(Scope::from_all(ABI_MOST))?;
+    if !network {
+        rules = rules.handle_access(AccessNet::from_all(ABI_MOST))?;
+    }
+    rules.create()
+}
+
+/// Restricts this process and all that it starts.
+fn restrict(reach: &Reach, temporary: &Path) -> Outcome<()> {
+    let mut rules = doing(ruleset(reach.network), "Landlock does not work here")?;
+    let (read, all) = (AccessFs::from_read(ABI_MOST), AccessFs::from_all(ABI_MOST));
+    for folder in reach.writable_folders() {
+        rules = allow(rules, &folder, all)?;
+    }
+    rules = allow(rules, temporary, all)?;
+    let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+    for path in DEVICES.iter().filter(|path| rustix::fs::stat(**path).is_ok()) {
+        rules = allow(rules, Path::new(path), device)?;
+    }
+    let hidden = reach.hidden.iter().map(|hidden| Path::new(&hidden.path));
+    let hidden: Vec<&Path> = hidden.chain([Path::new(DEVICES_FOLDER)]).collect();
+    for path in readable(&hidden)? {
+        // What went meanwhile, or may not be opened, need not be allowed.
+        if let Ok(opened) = PathFd::new(&path) {
+            let is_folder =
+                rustix::fs::fstat(&opened).is_ok_and(|stat| crate::engine::workspace::fs::is_folder(&stat));
+            let access = if is_folder { read } else { AccessFs::ReadFile | AccessFs::Execute };
+            rules = doing(rules.add_rule(PathBeneath::new(opened, access)), "cannot allow a path")?;
+        }
+    }
+    doing(rules.restrict_self(), "Landlock does not work here").map(drop)
+}
+
+/// Allows access to a path and all below it.
+fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Outcome<RulesetCreated> {
+    let what = format!("cannot allow {}", path.display());
+    let opened = doing(PathFd::new(path), &what)?;
+    doing(rules.add_rule(PathBeneath::new(opened, access)), what)
+}
+
+/// The paths that together hold everything but what is hidden: the whole disk, with each folder on the
+/// way to something hidden in its parts.
+#[expect(clippy::disallowed_methods, reason = "names on the way to hidden paths; nothing in them is read")]
+fn readable(hidden: &[&Path]) -> Outcome<Vec<PathBuf>> {
+    let mut whole = Vec::new();
+    let mut parted = vec![(PathBuf::from("/"), 0)];
+    let mut looked_at = 0;
+    while let Some((folder, depth)) = parted.pop() {
+        if !hidden.iter().any(|path| path.starts_with(&folder)) {
+            whole.push(folder);
+            continue;
+        }
+        if hidden.contains(&folder.as_path()) {
+            continue;
+        }
+        looked_at += 1;
+        if looked_at > FOLDERS_MAX || depth > DEPTH_MAX {
+            return Err("there are too many folders on the way to what is hidden".to_owned());
+        }
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        parted.extend(entries.filter(is_own).map(|entry| (entry.path(), depth + 1)));
+    }
+    Ok(whole)
+}
+
+/// Whether an entry is no link: what a link leads to has a place of its own.
+fn is_own(entry: &std::fs::DirEntry) -> bool {
+    entry.file_type().is_ok_and(|kind| !kind.is_symlink()) && entry.file_name() != OsStr::new("..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_hidden_is_in_no_readable_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for path in ["home/.ssh", "home/project", "other"] {
+            std::fs::create_dir_all(root.join(path)).unwrap();
+        }
+        let hidden = root.join("home/.ssh");
+        let readable = readable(&[&hidden]).unwrap();
+        assert!(readable.iter().all(|path| !hidden.starts_with(path) && !path.starts_with(&hidden)));
+        for path in ["home/project", "other"] {
+            assert!(readable.contains(&root.join(path)), "{path}");
+        }
+    }
+}
