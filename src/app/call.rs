@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::options::Options;
 use super::panics::without_panic;
+use super::remote::Remote;
 use crate::control::Control;
 use crate::engine::policy::Policy;
 use crate::engine::workspace::Workspace;
@@ -38,8 +39,14 @@ impl Called {
 
     /// A call whose request came as JSON, made.
     #[must_use]
-    pub fn of_json(tool: &'static Entry, request: Value, options: &Options) -> Self {
-        Call::from_json(tool, request, options).map_or_else(Self::refused, Call::run)
+    pub fn of_json(tool: &'static Entry, mut request: Value, options: &Options) -> Self {
+        let called = options.with_fields_of(&mut request).and_then(|options| {
+            Ok(match Remote::of(&options)? {
+                Some(remote) => remote.call(tool, &request, &options, &Control::default()),
+                None => Call { request, ..Call::new(tool, &options)? }.run(),
+            })
+        });
+        called.unwrap_or_else(Self::refused)
     }
 }
 
@@ -70,15 +77,6 @@ impl Call {
             engine.set_session_named();
         }
         Ok(Self { tool, engine, request: Value::Null })
-    }
-
-    /// A call whose request came as JSON, which may name session and workspace itself.
-    ///
-    /// # Errors
-    /// As [`Self::new`], and `invalid_request`.
-    pub fn from_json(tool: &'static Entry, mut request: Value, options: &Options) -> Result<Self, Error> {
-        let options = options.with_fields_of(&mut request)?;
-        Ok(Self { request, ..Self::new(tool, &options)? })
     }
 
     /// The same call, listening to `control`.

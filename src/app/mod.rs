@@ -3,3 +3,4 @@
 pub mod call;
 pub mod options;
 pub mod panics;
+pub mod remote;

@@ -1,15 +1,16 @@
 //! What every tool takes beside its own fields, from flags, the environment and JSON.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde_json::Value;
 
 use crate::engine::policy::sources::Sources;
+use crate::engine::store::sandboxes;
 use crate::engine::store::session::SessionId;
 use crate::engine::workspace::Workspace;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::request;
 use crate::tools::Entry;
 use crate::tools::common_fields::{COMMON_FIELDS, CommonField, Scope};
@@ -228,12 +229,27 @@ impl Options {
     /// # Errors
     /// `sandbox_not_found`, `not_found`, or the system's.
     pub fn open_workspace(&self) -> Result<Workspace, Error> {
-        if let Some(name) = &self.sandbox {
-            return Err(Error::new(ErrorKind::SandboxNotFound, format!("sandbox not found: {name}")));
-        }
+        let sandbox = self.sandbox.as_deref().map(sandboxes::find).transpose()?;
         let current =
             std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))?;
-        Workspace::discover(self.workspace.as_deref(), &current)
+        match sandbox {
+            Some((name, known)) if self.workspace.is_none() => {
+                if known.container.is_some() {
+                    return Err(Error::invalid(format!(
+                        "the sandbox {name} is a container: this call cannot be made in it"
+                    ))
+                    .suggest("Call lbx's own tools, `lbx batch` or `lbx mcp` with --sandbox."));
+                }
+                Workspace::discover(Some(Path::new(&known.root)), &current)
+            }
+            _ => Workspace::discover(self.workspace.as_deref(), &current),
+        }
+    }
+
+    /// Whether the environment asks for the payload alone.
+    #[must_use]
+    pub fn is_text_by_environment(&self) -> bool {
+        std::env::var_os("LBX_OUTPUT").is_some_and(|form| form == "text")
     }
 }
 

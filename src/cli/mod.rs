@@ -19,14 +19,16 @@ use std::sync::atomic::AtomicBool;
 use clap::ArgMatches;
 use serde_json::Value;
 
-use crate::app::call::Call;
+use crate::app::call::{Call, Called};
 use crate::app::options::{Options, Settings};
 use crate::app::panics;
+use crate::app::remote::Remote;
 use crate::dialect;
 use crate::error::Error;
 use crate::request;
+use crate::tools::sandbox::Sandbox;
 use crate::tools::schema::unknown_beside;
-use crate::tools::{Entry, Stdin};
+use crate::tools::{Entry, Stdin, Tool as _};
 use commands::Named;
 use help::Asked;
 use input::Input;
@@ -42,6 +44,9 @@ pub type Serve = fn(&Options, &Settings) -> Result<(), Error>;
 #[must_use]
 pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     if let Some(status) = crate::engine::sandbox::run_internal(&arguments) {
+        return status;
+    }
+    if let Some(status) = crate::engine::store::container::run_internal(&arguments) {
         return status;
     }
     // A panic is answered as `internal`; its own words are of no use to the caller.
@@ -155,6 +160,11 @@ fn dispatch(
     let (_, mut matches) = matches.remove_subcommand().ok_or_else(nothing)?;
     let options = Options::from_matches(&mut matches)?;
     dialect::chosen(options.dialect.as_deref())?;
+    let is_for_inside = !matches!(named, Named::Nothing) && named.name() != Sandbox::NAME;
+    let remote = if is_for_inside { Remote::of(&options)? } else { None };
+    if let Some(remote) = remote {
+        return remote.forward(arguments, &options);
+    }
     match named {
         Named::Tool(tool) => Ok(run_tool(tool, matches, arguments, &options)),
         Named::Foreign(dialect, tool) => Ok(foreign::run(dialect, tool, &options)),
@@ -171,6 +181,8 @@ fn dispatch(
 /// Runs one tool and prints its answer.
 fn run_tool(tool: &'static Entry, matches: ArgMatches, arguments: &[OsString], options: &Options) -> u8 {
     let mut options = options.for_tool(tool);
+    // Names are kept on this side, and one that is gone hinders nobody from listing the others.
+    options.sandbox = options.sandbox.filter(|_| tool.name != Sandbox::NAME);
     // `grep -q` says by its exit status whether anything matched.
     options.exit_status |= matches.try_get_one(QUIET).is_ok_and(|quiet| quiet == Some(&true));
     options.person = tool.for_people && terminal::has_person(&options);
@@ -180,7 +192,7 @@ fn run_tool(tool: &'static Entry, matches: ArgMatches, arguments: &[OsString], o
         return follow::run(tool, follow::request_of(&matches), options);
     }
     let called = match request_of(tool, matches, arguments, options) {
-        Ok(Source::Json(value)) => Call::from_json(tool, value, options).map(Call::run),
+        Ok(Source::Json(value)) => Ok(Called::of_json(tool, value, options)),
         Ok(Source::Flags(mut matches)) => Call::new(tool, options)
             .map(|call| call.run_with(move |engine| (tool.run_flags)(engine, &mut matches))),
         Err(error) => Err(error),

@@ -1,6 +1,6 @@
 //! One call: made on a thread of its own, cancelled and reported on from here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,12 @@ use super::answer;
 use crate::app::call::{Call, Called};
 use crate::app::options::{Options, Results};
 use crate::app::panics::without_panic;
+use crate::app::remote::Remote;
 use crate::control::{Control, Progress};
 use crate::dialect::native::Native;
 use crate::dialect::{Dialect, Failure, ForeignTool};
 use crate::engine::Outcome;
+use crate::engine::store::sandboxes;
 use crate::engine::workspace::Workspace;
 use crate::error::Error;
 use crate::request;
@@ -98,7 +100,7 @@ impl ToolCall {
         let mut fields = request.clone();
         let mut outcome = Outcome::default();
         let said = options.with_call_fields_of(&mut fields).and_then(|options| {
-            let open = || Workspace::open(&root);
+            let open = || workspace_of(&options, &root);
             let mut lbx = Native::new(&open, &options, control);
             let said = without_panic(|| (tool.run)(&mut lbx, fields));
             outcome = lbx.outcome;
@@ -119,8 +121,20 @@ impl ToolCall {
         let mut request = Value::Object(arguments);
         let options = options.with_call_fields_of(&mut request)?;
         bound_payload(&mut request, results);
-        let call = Call::within(Workspace::open(&root)?, tool, &options)?.controlled_by(control);
+        if let Some(remote) = Remote::of(&options)? {
+            return Ok(remote.call(tool, &request, &options, &control));
+        }
+        let workspace = workspace_of(&options, &root)?;
+        let call = Call::within(workspace, tool, &options)?.controlled_by(control);
         Ok(call.run_with(|engine| (tool.run_json)(engine, request)))
+    }
+}
+
+/// The workspace of a call: that of the sandbox which the call names, else the server's own.
+fn workspace_of(options: &Options, root: &Path) -> Result<Workspace, Error> {
+    match &options.sandbox {
+        Some(name) => Workspace::open(Path::new(&sandboxes::find(name)?.1.root)),
+        None => Workspace::open(root),
     }
 }
 

@@ -104,7 +104,7 @@ fn keep_listed(schema: &mut Value, listed: &[&'static str]) {
 /// Fields whose name says all that a model must know.
 const PLAIN: &str = "path paths content from to recursive ignore_case before after context word multiline limit \
                      command workdir patch old_string new_string replace_all hidden no_ignore env reverse literal \
-                     line_numbers create_only action";
+                     line_numbers create_only action stdin background job stop";
 
 /// Leaves out the descriptions that say no more than the field's name.
 fn name_plainly(schema: &mut Value) {

@@ -31,7 +31,7 @@ pub struct CommonField {
 /// The options that requests may give as fields.
 pub const COMMON_FIELDS: [CommonField; 4] = [
     CommonField { name: "workspace", scope: Scope::Process, kind: "string", description: "Workspace root" },
-    CommonField { name: "sandbox", scope: Scope::Process, kind: "string", description: "Named workspace" },
+    CommonField { name: "sandbox", scope: Scope::Call, kind: "string", description: "Named workspace" },
     CommonField { name: "session", scope: Scope::Call, kind: "string", description: "Another session" },
     CommonField {
         name: "require_snapshot",

@@ -27,6 +27,7 @@ pub mod redo;
 pub mod restore;
 pub mod review;
 pub mod rewind;
+pub mod sandbox;
 pub mod schema;
 pub mod section;
 pub mod session;
@@ -541,6 +542,7 @@ pub const TOOLS: &[Entry] = &[
     entry::<gc::Gc>(),
     entry::<stats::Stats>(),
     entry::<doctor::Doctor>(),
+    entry::<sandbox::Sandbox>(),
     entry::<config::Config>(),
     entry::<apply_patch::ApplyPatch>(),
     entry::<schema::Schema>(),

@@ -324,6 +324,19 @@ const EXAMPLES: &[Example] = &[
     on("doctor", "All checks:", "lbx doctor --text", "workspace"),
     on("doctor", "Fail where there is a problem:", "lbx doctor --exit-status", "\"healthy\":true"),
     on("doctor", "Repair what can lose nothing:", "lbx doctor --fix", "\"findings\""),
+    on(
+        "sandbox",
+        "A name for a workspace, and a call in it:",
+        "lbx sandbox create 'My App' --root .\nlbx read notes.txt --sandbox my-app",
+        "\"path\":\"notes.txt\"",
+    ),
+    on("sandbox", "All names:", "lbx sandbox create docs --root src\nlbx sandbox list --text", "docs"),
+    on(
+        "sandbox",
+        "Forget a name; no file is deleted:",
+        "lbx sandbox create docs --root src\nlbx sandbox remove docs",
+        "\"ok\":true",
+    ),
     on("config", "Every value and where it came from:", "lbx config --text", "gate ="),
     on("config", "One table, explained:", "lbx config limits --explain --text", "limits.read"),
     on(
@@ -609,7 +622,7 @@ fn the_readme_shows_what_happens() {
     let mut said = String::new();
     for command in commands {
         let output = run(&ws, &format!("{command} 2>&1 || true"), &[("LBX_OUTPUT", "text")]);
-        said.push_str(&format!("$ {command}\n{}", String::from_utf8_lossy(&output.stdout)));
+        said.extend(["$ ", command, "\n", &String::from_utf8_lossy(&output.stdout)]);
     }
     assert_eq!(said, transcript);
     // The first block installs and tests; the others go on in the same workspace.

@@ -30,6 +30,7 @@ mod read;
 mod repeated;
 mod requests;
 mod said;
+mod sandboxes;
 mod section;
 mod session;
 mod session_on_a_real_repository;

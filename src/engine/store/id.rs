@@ -207,6 +207,11 @@ fn state_home() -> Option<(PathBuf, Option<PathBuf>)> {
     Some((home.join(".local/state"), Some(home)))
 }
 
+/// lbx's folder in the user's state folder.
+pub(super) fn user_folder() -> Option<PathBuf> {
+    Some(state_home()?.0.join(FOLDER))
+}
+
 /// Whether an error means that there is no place here for this account.
 fn is_no_place(errno: Errno) -> bool {
     matches!(
@@ -249,7 +254,7 @@ fn of_user(root: BorrowedFd<'_>) -> Result<OfUser, Error> {
 }
 
 /// Opens a folder by the user's own path.
-fn open_path(path: &Path) -> Result<OwnedFd, Errno> {
+pub(super) fn open_path(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::io::retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))
 }
@@ -344,7 +349,7 @@ fn make_file(root: BorrowedFd<'_>, path: &Path) -> Result<Option<Identity>, Erro
 
 /// Makes a folder and those above it, for this user alone.
 #[expect(clippy::disallowed_methods, reason = "the user's own state folder, which no workspace brings")]
-fn make_folders(path: &Path) -> std::io::Result<()> {
+pub(super) fn make_folders(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

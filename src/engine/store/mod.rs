@@ -2,9 +2,11 @@
 
 pub mod audit;
 pub mod backup;
+pub mod container;
 pub mod gc;
 pub mod id;
 pub mod lock;
+pub mod sandboxes;
 pub mod session;
 pub mod state;
 pub mod trash;

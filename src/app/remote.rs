@@ -1,0 +1,275 @@
+//! Calls in a container: lbx runs there, on the files there, and its answer is the answer.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::call::Called;
+use super::options::Options;
+use crate::control::Control;
+use crate::engine::Outcome;
+use crate::engine::policy::settings::{SETTINGS, Setting};
+use crate::engine::store::container::{self, NOT_THERE};
+use crate::engine::store::sandboxes::{self, Container, Sandbox};
+use crate::envelope::Frame;
+use crate::error::{Error, ErrorKind};
+use crate::tools::{Entry, Reply, Text};
+
+/// Options with a value that are for this side alone.
+const OF_THIS_SIDE: &str = "--sandbox";
+/// The option that sets something of the policy.
+const SET: &str = "--set";
+/// Time between two looks at whether a call was cancelled.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// A container in which calls are made.
+pub struct Remote {
+    /// Its name.
+    name: String,
+    /// What that stands for.
+    sandbox: Sandbox,
+    /// The way into it.
+    container: Container,
+}
+
+impl Remote {
+    /// The container that the options name; `None` where they name a folder of this machine, or nothing.
+    ///
+    /// # Errors
+    /// `sandbox_not_found`, or the system's.
+    pub fn of(options: &Options) -> Result<Option<Self>, Error> {
+        let Some(name) = &options.sandbox else { return Ok(None) };
+        let (name, sandbox) = sandboxes::find(name)?;
+        let Some(container) = sandbox.container.clone() else { return Ok(None) };
+        let mut remote = Self { name, sandbox, container };
+        if remote.container.stamp != container::stamp()? {
+            remote.install()?;
+        }
+        Ok(Some(remote))
+    }
+
+    /// Copies this program in.
+    fn install(&mut self) -> Result<(), Error> {
+        self.container = container::install(&self.container)?;
+        self.sandbox.container = Some(self.container.clone());
+        sandboxes::replace(&self.name, &self.sandbox)
+    }
+
+    /// Makes the call of these arguments, the first of which is the program's own name, with this
+    /// process's stdin, stdout and stderr; answers the exit status.
+    ///
+    /// # Errors
+    /// Where the engine cannot be run, or lbx is not there and cannot be copied in again.
+    pub fn forward(mut self, arguments: &[OsString], options: &Options) -> Result<u8, Error> {
+        // Before stdin is used: afterwards nothing can be repeated.
+        let check = container::command(&self.container, &[self.container.binary.as_str(), "--version"])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|source| self.unreachable(&source.to_string()))?;
+        if check.status.code().is_some_and(|code| NOT_THERE.contains(&code)) {
+            self.install()?;
+        } else if !check.status.success() {
+            return Err(self.unreachable(&container::words_of(&check)));
+        }
+        let words = self.arguments(arguments, options);
+        let status = container::command(&self.container, &words)
+            .status()
+            .map_err(|source| self.unreachable(&source.to_string()))?;
+        Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
+    }
+
+    /// The arguments as lbx takes them inside.
+    fn arguments(&self, arguments: &[OsString], options: &Options) -> Vec<OsString> {
+        let mut words = vec![OsString::from(&self.container.binary)];
+        let has = |option: &str| {
+            arguments.iter().filter_map(|word| word.to_str()).any(|word| {
+                word == option || word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='))
+            })
+        };
+        if !has("--workspace") {
+            words.extend(["--workspace".into(), OsString::from(&self.sandbox.root)]);
+        }
+        if let Some(session) = options.session.as_ref().filter(|_| !has("--session")) {
+            words.extend(["--session".into(), session.into()]);
+        }
+        words.extend(of_environment(options).map(OsString::from));
+        if options.is_text_by_environment() && !has("--text") && !has("-t") {
+            words.push("--text".into());
+        }
+        let mut rest = arguments.iter().skip(1);
+        while let Some(word) = rest.next() {
+            if word == "--" {
+                words.push(word.clone());
+                words.extend(rest.by_ref().cloned());
+            } else if word == OF_THIS_SIDE {
+                rest.next();
+            } else if !word.to_string_lossy().starts_with(&format!("{OF_THIS_SIDE}=")) {
+                words.push(word.clone());
+            }
+        }
+        words
+    }
+
+    /// Makes the call of a JSON request, and takes in its answer.
+    #[must_use]
+    pub fn call(self, tool: &Entry, request: &Value, options: &Options, control: &Control) -> Called {
+        self.answer(tool, request, options, control).unwrap_or_else(Called::refused)
+    }
+
+    /// The same, with what hinders it.
+    fn answer(
+        mut self,
+        tool: &Entry,
+        request: &Value,
+        options: &Options,
+        control: &Control,
+    ) -> Result<Called, Error> {
+        let (mut status, mut stdout, mut said) = self.ask(tool, request, options, control)?;
+        if status.is_some_and(|code| NOT_THERE.contains(&code)) && stdout.is_empty() {
+            self.install()?;
+            (status, stdout, said) = self.ask(tool, request, options, control)?;
+        }
+        let answer: Option<Value> = serde_json::from_slice(&stdout).ok();
+        if let Some(Value::Object(answer)) = answer {
+            return Ok(called(answer));
+        }
+        let status = status.map_or_else(String::new, |code| format!(" (status {code})"));
+        Err(self.unreachable(&format!("{}{status}", said.trim())))
+    }
+
+    /// Runs lbx inside with a JSON request: its exit status, its stdout and its stderr.
+    fn ask(
+        &self,
+        tool: &Entry,
+        request: &Value,
+        options: &Options,
+        control: &Control,
+    ) -> Result<(Option<i32>, Vec<u8>, String), Error> {
+        let mut words = vec![
+            self.container.binary.clone(),
+            "--workspace".to_owned(),
+            self.sandbox.root.clone(),
+            tool.name.to_owned(),
+            "--json".to_owned(),
+            "-".to_owned(),
+        ];
+        if let Some(session) = &options.session {
+            words.splice(1..1, ["--session".to_owned(), session.clone()]);
+        }
+        words.extend(of_environment(options));
+        words.extend(options.policy.flags.iter().flat_map(|setting| [SET.to_owned(), setting.clone()]));
+        if options.require_snapshot {
+            words.push("--require-snapshot".to_owned());
+        }
+        let unreachable = |source: std::io::Error| self.unreachable(&source.to_string());
+        let mut child = container::command(&self.container, &words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(unreachable)?;
+        let text = request.to_string();
+        if let Some(mut stdin) = child.stdin.take() {
+            // lbx takes the whole request before it answers; where it is not there, the status tells.
+            let _ = stdin.write_all(text.as_bytes());
+        }
+        let id = child.id();
+        let (sender, done) = std::sync::mpsc::channel();
+        let waiter = std::thread::spawn(move || {
+            let output = child.wait_with_output();
+            let _ = sender.send(());
+            output
+        });
+        while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = done.recv_timeout(LOOK_INTERVAL) {
+            if control.should_stop() {
+                let pid = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw);
+                if let Some(pid) = pid {
+                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+                }
+                control.check()?;
+            }
+        }
+        let lost = || self.unreachable("the call was lost");
+        let output = waiter.join().map_err(|_| lost())?.map_err(unreachable)?;
+        let said = container::words_of(&output);
+        Ok((output.status.code(), output.stdout, said))
+    }
+
+    /// The refusal where nobody answers inside.
+    fn unreachable(&self, why: &str) -> Error {
+        Error::new(ErrorKind::IoError, format!("no answer from the sandbox {}: {why}", self.name))
+            .suggest("See that the container runs; `lbx sandbox list` shows how it is reached.")
+            .detail("sandbox", self.name.clone())
+    }
+}
+
+/// The settings that the environment of this side has, as flags: the container has another environment.
+fn of_environment(options: &Options) -> impl Iterator<Item = String> {
+    let of = |setting: &Setting| {
+        let (_, value) = options.policy.environment.iter().find(|(name, _)| *name == setting.variable())?;
+        Some([SET.to_owned(), format!("{}={value}", setting.name)])
+    };
+    SETTINGS.iter().filter_map(of).flatten()
+}
+
+/// An answer of lbx as the call that it was.
+fn called(mut answer: Map<String, Value>) -> Called {
+    let warnings = answer.remove("warnings").and_then(|value| serde_json::from_value(value).ok());
+    let snapshot = answer.remove("snapshot").and_then(|value| value.as_str().map(str::to_owned));
+    let dry_run = answer.get("dry_run").and_then(Value::as_bool).unwrap_or(false);
+    let outcome = Outcome { warnings: warnings.unwrap_or_default(), snapshot, dry_run };
+    let answered = match (answer.remove("data"), answer.remove("error")) {
+        (Some(data), _) => Ok(Box::new(Answer(data)) as Box<dyn Reply>),
+        (None, Some(error)) => Err(refusal(&error)),
+        (None, None) => Err(Error::internal("the answer from the container is none")),
+    };
+    Called { answered, outcome }
+}
+
+/// A refusal as it was told.
+fn refusal(told: &Value) -> Error {
+    let text = |name: &str| told.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let kind = ErrorKind::ALL.into_iter().find(|kind| kind.name() == text("kind"));
+    let mut error = Error::new(kind.unwrap_or(ErrorKind::Internal), text("message"));
+    let (action, path) = (text("suggested_action"), text("path"));
+    if !action.is_empty() {
+        error = error.suggest(action);
+    }
+    if !path.is_empty() {
+        error = error.at(path);
+    }
+    for (name, value) in told.get("details").and_then(Value::as_object).into_iter().flatten() {
+        error = error.detail(name, value.clone());
+    }
+    if told.get("applied").and_then(Value::as_bool) == Some(true) { error.applied() } else { error }
+}
+
+/// The data of an answer that came from a container.
+struct Answer(Value);
+
+impl Reply for Answer {
+    fn json(&self, frame: &Frame<'_>, out: &mut dyn std::io::Write) -> serde_json::Result<()> {
+        frame.success(&self.0, out)
+    }
+
+    fn value(&self) -> Result<Value, Error> {
+        Ok(self.0.clone())
+    }
+
+    fn text(&self, text: &mut Text) {
+        let json = serde_json::to_string_pretty(&self.0).unwrap_or_default();
+        text.out.extend_from_slice(json.as_bytes());
+        text.out.push(b'\n');
+    }
+
+    fn status(&self) -> u8 {
+        0
+    }
+
+    fn take_images(&mut self) -> Vec<crate::tools::Image> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,286 @@
+//! The way into a container: its engine's `exec`, or any command that runs another elsewhere.
+//!
+//! lbx's own static binary is copied in once; every call then runs it there, on the files there. It is
+//! checked by its SHA-256 after the copy, and copied again when this lbx is another one.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::process::{Command, Output, Stdio};
+
+use super::sandboxes::Container;
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+
+/// This program.
+const SELF: &str = "/proc/self/exe";
+/// The first word of the arguments with which lbx tells its own SHA-256.
+const INTERNAL: &str = "__sha256";
+/// The workspace in a container, where nobody says.
+pub const ROOT: &str = "/src";
+/// Folders in which the binary may be put, the first that works.
+const FOLDERS: [&str; 3] = ["/tmp", "/var/tmp", ""];
+/// Hexadecimal digits of the binary's SHA-256 in its name.
+const DIGITS: usize = 16;
+/// Exit statuses of an engine where the program is not there, or cannot be run.
+pub const NOT_THERE: [i32; 2] = [126, 127];
+/// Bytes of what an engine says of its failure.
+const SAID_BYTES_MAX: usize = 400;
+/// The program whose arguments pass a shell on the other side.
+const SSH: &str = "ssh";
+
+/// Tells this program's SHA-256 where the arguments ask for it; answers the exit status. `None` for
+/// the arguments of a user.
+#[must_use]
+pub fn run_internal(arguments: &[std::ffi::OsString]) -> Option<u8> {
+    let [own, word] = arguments else { return None };
+    if word != INTERNAL {
+        return None;
+    }
+    // Not every place has a /proc; it was called by its whole path.
+    let told = own_bytes().or_else(|_| bytes_at(own)).ok().and_then(|bytes| {
+        let line = format!("{}\n", Sha256::of(&bytes));
+        std::io::stdout().write_all(line.as_bytes()).ok()
+    });
+    Some(u8::from(told.is_none()))
+}
+
+/// The way into a container of an engine, from `ENGINE:CONTAINER`.
+///
+/// # Errors
+/// `invalid_request` where the text is none.
+pub fn of_engine(text: &str) -> Result<Container, Error> {
+    let parts = text.split_once(':').filter(|(engine, name)| {
+        !engine.is_empty() && !name.is_empty() && !name.starts_with('-') && !engine.starts_with('-')
+    });
+    let (engine, name) = parts.ok_or_else(|| {
+        Error::invalid(format!("container {text:?}: expected ENGINE:NAME, such as podman:build"))
+            .detail("field", "container")
+    })?;
+    let engine = Some((engine.to_owned(), name.to_owned()));
+    Ok(Container { engine, exec: Vec::new(), binary: String::new(), stamp: String::new() })
+}
+
+/// The way of a command that runs another elsewhere.
+///
+/// # Errors
+/// `invalid_request` where there are no words in it.
+pub fn of_exec(text: &str) -> Result<Container, Error> {
+    let exec: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    if exec.is_empty() {
+        return Err(Error::invalid("exec: expected a command, such as 'kubectl exec -i pod --'")
+            .detail("field", "exec"));
+    }
+    Ok(Container { engine: None, exec, binary: String::new(), stamp: String::new() })
+}
+
+/// The command that runs a program inside, with its stdin.
+#[must_use]
+pub fn command<S: AsRef<std::ffi::OsStr>>(container: &Container, program: &[S]) -> Command {
+    let mut words = container.exec.iter();
+    match (&container.engine, words.next()) {
+        (Some((engine, name)), _) => {
+            let mut command = Command::new(engine);
+            command.args(["exec", "-i", name]).args(program);
+            command
+        }
+        (None, Some(first)) => {
+            let mut command = Command::new(first);
+            command.args(words);
+            if first.rsplit('/').next() == Some(SSH) {
+                command.args(program.iter().map(|word| quoted(word.as_ref())));
+            } else {
+                command.args(program);
+            }
+            command
+        }
+        // Such a one is never made.
+        (None, None) => Command::new("false"),
+    }
+}
+
+/// A word as a shell takes it for itself.
+fn quoted(word: &std::ffi::OsStr) -> std::ffi::OsString {
+    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+    let mut quoted = vec![b'\''];
+    for &byte in word.as_bytes() {
+        if byte == b'\'' {
+            quoted.extend_from_slice(b"'\\''");
+        } else {
+            quoted.push(byte);
+        }
+    }
+    quoted.push(b'\'');
+    std::ffi::OsString::from_vec(quoted)
+}
+
+/// What tells this program from one of another version, without reading all of it.
+///
+/// # Errors
+/// The system's.
+pub fn stamp() -> Result<String, Error> {
+    let stat = own_file().and_then(|file| file.metadata()).map_err(unreadable)?;
+    Ok(format!("{}-{}-{}", env!("CARGO_PKG_VERSION"), stat.len(), stat.mtime()))
+}
+
+/// Copies this program into a container, unless it is there; answers the container with it.
+///
+/// # Errors
+/// `io_error` with what the engine says.
+pub fn install(container: &Container) -> Result<Container, Error> {
+    let bytes = own_bytes().map_err(unreadable)?;
+    let sum = Sha256::of(&bytes).to_string();
+    let name = format!("lbx-{}", sum.get(..DIGITS).unwrap_or(&sum));
+    let mut said = String::new();
+    for folder in FOLDERS {
+        let binary = format!("{folder}/{name}");
+        if sum_of(container, &binary).is_ok_and(|there| there == sum) {
+            return Ok(Container { binary, stamp: stamp()?, ..container.clone() });
+        }
+        match copy(container, &bytes, &binary).and_then(|()| sum_of(container, &binary)) {
+            Ok(there) if there == sum => {
+                return Ok(Container { binary, stamp: stamp()?, ..container.clone() });
+            }
+            Ok(_) => "what was copied into the container is not what was sent".clone_into(&mut said),
+            Err(why) => said = why,
+        }
+    }
+    Err(Error::new(ErrorKind::IoError, format!("lbx could not be copied into the container: {said}")).suggest(
+        "See that the container runs and that its /tmp can be written. Its processor must be of this machine's kind.",
+    ))
+}
+
+/// The SHA-256 that the program at a path inside tells of itself.
+fn sum_of(container: &Container, binary: &str) -> Result<String, String> {
+    let output = command(container, &[binary, INTERNAL]).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{}: {error}", program_of(container)))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    }
+    Err(words_of(&output))
+}
+
+/// Puts bytes into a file inside that can be run.
+fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
+    if let Some((engine, name)) = &container.engine {
+        // Engines do not follow a link of /proc: they get a file of their own.
+        let aside = aside(bytes).map_err(|error| format!("a copy of lbx cannot be made: {error}"))?;
+        let output = Command::new(engine)
+            .arg("cp")
+            .arg(aside.path())
+            .arg(format!("{name}:{to}"))
+            .stdin(Stdio::null())
+            .output();
+        return finished(output, engine);
+    }
+    let script = format!("cat > '{to}' && chmod 755 '{to}'");
+    let mut child = command(container, &["sh", "-c", &script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("{}: {error}", program_of(container)))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // What it thinks of that, it says.
+        let _ = stdin.write_all(bytes);
+    }
+    finished(child.wait_with_output(), program_of(container))
+}
+
+/// A copy of this program in a file of its own, which goes when it is dropped.
+fn aside(bytes: &[u8]) -> std::io::Result<Aside> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let name = super::state::unique_name("lbx");
+    let aside = Aside(std::env::temp_dir().join(name));
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a new file with a name that nobody knows; nothing is followed"
+    )]
+    let mut file = File::options().write(true).create_new(true).mode(0o755).open(&aside.0)?;
+    file.write_all(bytes)?;
+    Ok(aside)
+}
+
+/// A file that goes when it is dropped.
+struct Aside(std::path::PathBuf);
+
+impl Aside {
+    /// Its path.
+    fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+}
+
+impl Drop for Aside {
+    #[expect(clippy::disallowed_methods, reason = "the file that it made itself")]
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Whether a program that was run did what it was asked.
+fn finished(output: std::io::Result<Output>, program: &str) -> Result<(), String> {
+    match output {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(words_of(&output)),
+        Err(error) => Err(format!("{program}: {error}")),
+    }
+}
+
+/// The program that leads inside.
+fn program_of(container: &Container) -> &str {
+    let engine = container.engine.as_ref().map(|(engine, _)| engine.as_str());
+    engine.or(container.exec.first().map(String::as_str)).unwrap_or_default()
+}
+
+/// What a program said that failed.
+#[must_use]
+pub fn words_of(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said: String = said.trim().chars().take(SAID_BYTES_MAX).collect();
+    if said.is_empty() { output.status.to_string() } else { said }
+}
+
+/// This program's file.
+#[expect(clippy::disallowed_methods, reason = "this program, by its link in /proc")]
+fn own_file() -> std::io::Result<File> {
+    File::open(SELF)
+}
+
+/// The bytes of this program.
+fn own_bytes() -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    own_file()?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The bytes of the file at that path.
+#[expect(clippy::disallowed_methods, reason = "this program, by the path of its call")]
+fn bytes_at(path: &std::ffi::OsStr) -> std::io::Result<Vec<u8>> {
+    std::fs::read(path)
+}
+
+/// The error where this program cannot read itself.
+fn unreadable(source: std::io::Error) -> Error {
+    Error::io("read", SELF, source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_into_a_container_is_read_from_a_text() {
+        let podman = of_engine("podman:build:1").unwrap();
+        assert_eq!(podman.engine, Some(("podman".to_owned(), "build:1".to_owned())));
+        for wrong in ["podman", ":x", "podman:", "podman:--privileged", "-x:y"] {
+            assert!(of_engine(wrong).is_err(), "{wrong}");
+        }
+        let ssh = of_exec("ssh host").unwrap();
+        let words: Vec<String> = command(&ssh, &["/lbx", "it's; rm x"])
+            .get_args()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(words, ["host", "'/lbx'", "'it'\\''s; rm x'"]);
+    }
+}

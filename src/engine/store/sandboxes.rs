@@ -1,0 +1,263 @@
+//! Named sandboxes: workspaces that a name stands for, kept in the user's own state folder.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::fs::AtFlags;
+use serde::{Deserialize, Serialize};
+
+use super::id;
+use super::lock::{self, Asked, Lock};
+use crate::engine::workspace::fs;
+use crate::error::{Error, ErrorKind};
+
+/// The file with all of them.
+const NAME: &str = "sandboxes.json";
+/// Held by whoever changes it.
+const LOCK: &str = "sandboxes.lock";
+/// Size of the file, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Its format.
+const VERSION: u32 = 1;
+/// How long one holder may keep the lock.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+/// Characters of a name.
+const NAME_CHARACTERS_MAX: usize = 64;
+/// Names that an error suggests.
+const NEAR_MAX: usize = 3;
+/// How alike such a name must be, 0 to 1.
+const LIKENESS_MIN: f32 = 0.5;
+
+/// What a name stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sandbox {
+    /// The workspace's root: here, or in the container.
+    pub root: String,
+    /// How to get into the container; absent for a folder of this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
+}
+
+/// A way into a container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Container {
+    /// The engine's program and the container, where an engine runs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<(String, String)>,
+    /// The words of a command that runs another inside; empty where an engine does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exec: Vec<String>,
+    /// lbx's binary inside.
+    pub binary: String,
+    /// What tells that binary from one of another version.
+    pub stamp: String,
+}
+
+/// All of them, as the file has them.
+#[derive(Debug, Serialize, Deserialize)]
+struct All {
+    /// The format.
+    version: u32,
+    /// By name.
+    sandboxes: BTreeMap<String, Sandbox>,
+}
+
+/// A name in its one form: lower case, and a hyphen for whatever is neither letter nor digit.
+///
+/// # Errors
+/// `invalid_request` where nothing is left of it, or too much.
+pub fn slug(name: &str) -> Result<String, Error> {
+    let mut slug = String::new();
+    for character in name.chars().flat_map(char::to_lowercase) {
+        if character.is_alphanumeric() {
+            slug.push(character);
+        } else if !slug.ends_with('-') && !slug.is_empty() {
+            slug.push('-');
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    if slug.is_empty() || slug.chars().count() > NAME_CHARACTERS_MAX {
+        return Err(Error::invalid(format!(
+            "sandbox name {name:?}: expected 1 to {NAME_CHARACTERS_MAX} letters, digits and hyphens"
+        ))
+        .detail("field", "sandbox"));
+    }
+    Ok(slug.to_owned())
+}
+
+/// What a name stands for, with the name in its one form.
+///
+/// # Errors
+/// `sandbox_not_found` with the nearest names, or the system's.
+pub fn find(name: &str) -> Result<(String, Sandbox), Error> {
+    let slug = slug(name)?;
+    let mut all = list()?;
+    match all.remove(&slug) {
+        Some(sandbox) => Ok((slug, sandbox)),
+        None => Err(not_found(&slug, &all)),
+    }
+}
+
+/// All of them by name.
+///
+/// # Errors
+/// `io_error` where the file is damaged or newer, or the system's.
+pub fn list() -> Result<BTreeMap<String, Sandbox>, Error> {
+    match folder(false)? {
+        Some((folder, path)) => read(&folder, &path),
+        None => Ok(BTreeMap::new()),
+    }
+}
+
+/// Lets a name stand for something.
+///
+/// # Errors
+/// `already_exists` where it stands for something else, `lock_timeout`, or the system's.
+pub fn create(slug: &str, sandbox: &Sandbox) -> Result<(), Error> {
+    change(|all| match all.get(slug) {
+        Some(known) if known != sandbox => Err(Error::new(
+            ErrorKind::AlreadyExists,
+            format!("sandbox {slug} exists already, with root {}", known.root),
+        )
+        .suggest("Choose another name, or remove the old one first: `lbx sandbox remove` deletes no file.")),
+        Some(_) => Ok(false),
+        None => {
+            all.insert(slug.to_owned(), sandbox.clone());
+            Ok(true)
+        }
+    })
+}
+
+/// Lets a name that is known stand for something else.
+///
+/// # Errors
+/// As [`find`] and [`create`].
+pub fn replace(slug: &str, sandbox: &Sandbox) -> Result<(), Error> {
+    change(|all| match all.get_mut(slug) {
+        Some(known) => Ok(std::mem::replace(known, sandbox.clone()) != *sandbox),
+        None => Err(not_found(slug, all)),
+    })
+}
+
+/// Forgets a name; what it stood for stays.
+///
+/// # Errors
+/// As [`find`], and `lock_timeout`.
+pub fn remove(slug: &str) -> Result<Sandbox, Error> {
+    let mut removed = None;
+    change(|all| match all.remove(slug) {
+        Some(known) => {
+            removed = Some(known);
+            Ok(true)
+        }
+        None => Err(not_found(slug, all)),
+    })?;
+    removed.ok_or_else(|| Error::internal("the sandbox was lost"))
+}
+
+/// The refusal of a name that stands for nothing.
+fn not_found(slug: &str, all: &BTreeMap<String, Sandbox>) -> Error {
+    let names: Vec<&str> = all.keys().map(String::as_str).collect();
+    let near = similar::get_close_matches(slug, &names, NEAR_MAX, LIKENESS_MIN);
+    let error = Error::new(ErrorKind::SandboxNotFound, format!("sandbox not found: {slug}"));
+    if near.is_empty() {
+        return error;
+    }
+    error.suggest(format!("Did you mean {}?", near.join(" or "))).detail("near", near)
+}
+
+/// Changes the file under its lock; `edit` says whether there is anything to write.
+fn change(edit: impl FnOnce(&mut BTreeMap<String, Sandbox>) -> Result<bool, Error>) -> Result<(), Error> {
+    let no_place = || {
+        Error::new(ErrorKind::IoError, "there is no place to keep the names of sandboxes")
+            .suggest("Set XDG_STATE_HOME to a folder that this account can write.")
+    };
+    let (folder, path) = folder(true)?.ok_or_else(no_place)?;
+    let _lock = lock(&folder, &path)?;
+    let mut all = read(&folder, &path)?;
+    if !edit(&mut all)? {
+        return Ok(());
+    }
+    let bytes = serde_json::to_vec_pretty(&All { version: VERSION, sandboxes: all })
+        .map_err(|error| Error::internal(error.to_string()))?;
+    let aside = format!("{NAME}.new");
+    let _ = fs::unlink_at(&folder, &aside, AtFlags::empty());
+    let written = fs::create_at(folder.as_fd(), OsStr::new(&aside), 0o600)
+        .map_err(std::io::Error::from)
+        .and_then(|file| fs::write_all(&file, &bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| Ok(fs::rename_at(folder.as_fd(), &aside, folder.as_fd(), NAME)?));
+    written.map_err(|source| Error::io("write", shown(&path), source))
+}
+
+/// Takes the lock.
+fn lock(folder: &OwnedFd, path: &std::path::Path) -> Result<Lock, Error> {
+    match lock::take(folder.as_fd(), LOCK, 0o600, Some(LOCK_WAIT)) {
+        Ok(Asked::Held(lock)) => Ok(lock),
+        Ok(Asked::Busy) => Err(Error::new(
+            ErrorKind::LockTimeout,
+            format!("another lbx call held the lock of the sandboxes for {} s", LOCK_WAIT.as_secs()),
+        )),
+        Err(source) => Err(Error::io("lock", shown(path), source)),
+    }
+}
+
+/// lbx's folder in the user's state folder, made where that is wanted; `None` where there is none.
+fn folder(make: bool) -> Result<Option<(OwnedFd, PathBuf)>, Error> {
+    let Some(path) = id::user_folder() else { return Ok(None) };
+    let io = |source: std::io::Error| Error::io("open", path.display().to_string(), source);
+    if make {
+        id::make_folders(&path).map_err(io)?;
+    }
+    match id::open_path(&path) {
+        Ok(folder) => Ok(Some((folder, path))),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(None),
+        Err(errno) => Err(io(errno.into())),
+    }
+}
+
+/// What the file holds.
+fn read(folder: &OwnedFd, path: &std::path::Path) -> Result<BTreeMap<String, Sandbox>, Error> {
+    let bytes = fs::read_at(folder.as_fd(), OsStr::new(NAME), FILE_BYTES_MAX)
+        .map_err(|source| Error::io("read", shown(path), source))?;
+    let Some(bytes) = bytes else { return Ok(BTreeMap::new()) };
+    let damaged = |what: String| {
+        Error::new(ErrorKind::IoError, format!("{} {what}", shown(path)))
+            .at(shown(path))
+            .suggest("Move the file away, and create the sandboxes again.")
+    };
+    let all: All = serde_json::from_slice(&bytes)
+        .map_err(|error| damaged(format!("does not hold a list of sandboxes: {error}")))?;
+    if all.version != VERSION {
+        return Err(damaged(format!("is of version {}, not {VERSION}", all.version)));
+    }
+    Ok(all.sandboxes)
+}
+
+/// The file as messages name it.
+fn shown(folder: &std::path::Path) -> String {
+    folder.join(NAME).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slug;
+
+    #[test]
+    fn a_name_has_one_form() {
+        for (name, form) in [
+            ("My App!", "my-app"),
+            ("my-app", "my-app"),
+            ("  a//b__c  ", "a-b-c"),
+            ("../..", ""),
+            ("ÄPFEL 2", "äpfel-2"),
+            ("---", ""),
+            ("", ""),
+        ] {
+            assert_eq!(slug(name).unwrap_or_default(), form, "{name:?}");
+        }
+        assert!(slug(&"x".repeat(65)).is_err());
+    }
+}

@@ -1,0 +1,168 @@
+//! `sandbox`: workspaces that a name stands for.
+
+use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Stdin, Text, Tool};
+use crate::engine::Engine;
+use crate::engine::store::container;
+use crate::engine::store::sandboxes::{self, Container, Sandbox as Known};
+use crate::engine::workspace::Workspace;
+use crate::error::Error;
+use crate::text::escaped;
+
+/// Give a workspace a name, which every tool takes as --sandbox
+///
+/// A sandbox is a folder of this machine, or the files of a running container: then all tools work in
+/// the container, absolute paths mean the container's, and bash runs there. remove forgets the name
+/// and deletes no file.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// What to do
+    #[arg(value_name = "ACTION", value_enum, default_value_t)]
+    #[serde(default)]
+    pub action: Action,
+    /// Its name; My App! becomes my-app
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// Workspace root; in a container /src where it is not given
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<String>,
+    /// Container that runs, and its engine, such as podman:build
+    #[arg(long, value_name = "ENGINE:NAME")]
+    pub container: Option<String>,
+    /// Command that runs another elsewhere, such as 'kubectl exec -i pod --' or 'ssh host'
+    #[arg(long, value_name = "COMMAND", allow_hyphen_values = true)]
+    pub exec: Option<String>,
+}
+
+/// What to do with names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Show all names
+    #[default]
+    List,
+    /// Let a name stand for a workspace
+    Create,
+    /// Forget a name
+    Remove,
+}
+
+/// The names, or the one that was created or removed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// They, in order
+    pub sandboxes: Vec<Shown>,
+}
+
+/// A named workspace.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    /// Its name
+    pub name: String,
+    /// Its root
+    pub root: String,
+    /// The container, with its engine
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// The command that leads to it
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exec: Option<String>,
+}
+
+/// The tool.
+pub struct Sandbox;
+
+impl Tool for Sandbox {
+    const NAME: &'static str = "sandbox";
+    const EFFECT: Effect = Effect::Reads;
+    const STDIN: Stdin = Stdin::Ignored;
+    const SERVED: bool = false;
+    const NEEDS_POLICY: bool = false;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        if request.action == Action::List {
+            let all = sandboxes::list()?;
+            return Ok(Response { sandboxes: all.into_iter().map(shown).collect() });
+        }
+        let name = request.name.as_deref().ok_or_else(|| {
+            Error::invalid("field `name` is missing: the sandbox that is meant").detail("field", "name")
+        })?;
+        let name = sandboxes::slug(name)?;
+        let sandbox = match request.action {
+            Action::Create => {
+                let sandbox = wanted(engine, &request)?;
+                sandboxes::create(&name, &sandbox)?;
+                sandbox
+            }
+            Action::Remove | Action::List => sandboxes::remove(&name)?,
+        };
+        Ok(Response { sandboxes: vec![shown((name, sandbox))] })
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        for sandbox in &response.sandboxes {
+            let place = sandbox.container.as_ref().or(sandbox.exec.as_ref());
+            let place = place.map_or_else(String::new, |place| format!("\t{}", escaped::name(place)));
+            text.entry(&format!("{}\t{}{place}", sandbox.name, escaped::name(&sandbox.root)));
+        }
+    }
+}
+
+/// What a name is to stand for.
+fn wanted(engine: &Engine, request: &Request) -> Result<Known, Error> {
+    let container = match (&request.container, &request.exec) {
+        (Some(_), Some(_)) => {
+            return Err(Error::invalid("give one of `container` and `exec`").detail("field", "exec"));
+        }
+        (Some(container), None) => Some(container::of_engine(container)?),
+        (None, Some(exec)) => Some(container::of_exec(exec)?),
+        (None, None) => None,
+    };
+    match container {
+        Some(container) => inside(&container, request.root.as_deref()),
+        None => here(engine, request.root.as_deref()),
+    }
+}
+
+/// A folder of this machine.
+fn here(engine: &Engine, root: Option<&str>) -> Result<Known, Error> {
+    let root = root.ok_or_else(|| {
+        Error::invalid("field `root` is missing: the folder that the name is to stand for")
+            .detail("field", "root")
+    })?;
+    let base = engine.workspace.root().join(engine.workspace.base().as_path());
+    let workspace = Workspace::open(&base.join(root))?;
+    let root = workspace
+        .root()
+        .to_str()
+        .ok_or_else(|| Error::invalid("root: the path of a sandbox must be UTF-8").detail("field", "root"))?;
+    Ok(Known { root: root.to_owned(), container: None })
+}
+
+/// The files of a container, with lbx copied in.
+fn inside(container: &Container, root: Option<&str>) -> Result<Known, Error> {
+    let root = root.unwrap_or(container::ROOT);
+    if !root.starts_with('/') {
+        return Err(Error::invalid("root: in a container the path must be absolute").detail("field", "root"));
+    }
+    let container = container::install(container)?;
+    Ok(Known { root: root.to_owned(), container: Some(container) })
+}
+
+/// A named workspace as answers show it.
+fn shown((name, sandbox): (String, Known)) -> Shown {
+    let Known { root, container } = sandbox;
+    let engine = container.as_ref().and_then(|container| container.engine.as_ref());
+    Shown {
+        name,
+        root,
+        container: engine.map(|(engine, name)| format!("{engine}:{name}")),
+        exec: container.map(|container| container.exec.join(" ")).filter(|exec| !exec.is_empty()),
+    }
+}
