@@ -260,7 +260,7 @@ fn listed(reasons: &[(&'static str, String)]) -> String {
 }
 
 /// What there is to confine commands, tried out.
-pub fn list_backends(engine: &Engine) -> Backends {
+fn list_backends(engine: &Engine) -> Backends {
     let word = limits::backend(engine).to_owned();
     let reach = limits::reach_of_probe(engine);
     let shown = |backend: &'static dyn Backend| {

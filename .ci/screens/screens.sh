@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Makes the pictures of the README: a session on a real repository, shown in a browser and on a terminal.
 #
-#   cargo build --release && docs/screens.sh [LBX]
+#   cargo build --release && .ci/screens/screens.sh [LBX]
 #
 # The repository is strsim 0.11.1, which cargo has fetched for clap. Needs git, script and chromium.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-lbx=$(realpath "${1:-$here/../target/release/lbx}")
+lbx=$(realpath "${1:-$here/../../target/release/lbx}")
 source=$(find "${CARGO_HOME:-$HOME/.cargo}/registry/src" -maxdepth 2 -name strsim-0.11.1 | head -n 1)
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
