@@ -295,3 +295,18 @@ fn an_ordinary_user_undoes_a_transaction_that_closed_files() {
     call(&["redo"]);
     assert_eq!(ws.tree(), after);
 }
+
+#[test]
+fn a_job_is_no_transaction() {
+    let ws = workspace();
+    ws.unchanged(|| {
+        for field in
+            [json!({ "transaction": true }), json!({ "dry_run": true }), json!({ "on_failure": "discard" })]
+        {
+            let mut request = json!({ "command": "date > a.txt", "background": true });
+            request.as_object_mut().unwrap().extend(field.as_object().unwrap().clone());
+            let error = ws.json("bash", &request).error("invalid_request");
+            assert_eq!(error["details"]["field"], "background", "{error}");
+        }
+    });
+}

@@ -217,7 +217,8 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             }
             return Ok(());
         }
-        self.lose(path);
+        // A socket or a FIFO: nobody can make it again, but its folder is.
+        self.done.lost.push(path.clone());
         Ok(())
     }
 

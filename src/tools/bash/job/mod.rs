@@ -38,6 +38,13 @@ pub fn handle(engine: &mut Engine, request: &Request) -> Result<Option<Response>
             .suggest("`lbx bash --list` lists the jobs of this session.")
             .detail("field", field));
     }
+    if request.background && request.is_transaction() {
+        return Err(Error::invalid(
+            "a job is no transaction: its changes could be applied only when it ends",
+        )
+        .suggest("Leave out `background`, or `transaction`, `dry_run` and `on_failure`.")
+        .detail("field", "background"));
+    }
     if request.list {
         return look::list(engine).map(|jobs| Some(Response::Jobs(jobs)));
     }
