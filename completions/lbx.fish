@@ -68,6 +68,7 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "trash" -d 'List what was de
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "gc" -d 'Free the space of old backups, history and trash'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "stats" -d 'Show how often each tool changed something or was refused, how long it took, and by whom'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "doctor" -d 'Check the workspace, its state, the snapshots and the machine, and say what to repair'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "sandbox" -d 'Give a workspace a name, which every tool takes as --sandbox'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "config" -d 'Show every setting of the policy and where its value came from'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "apply_patch" -d 'Apply a patch as Codex models call it'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "schema" -d 'Show the JSON Schema of a tool\'s request and answer, or of every tool\'s'
@@ -692,6 +693,21 @@ complete -c lbx -n "__fish_lbx_using_subcommand doctor" -s 0 -l null -d 'End ent
 complete -c lbx -n "__fish_lbx_using_subcommand doctor" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand doctor" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand sandbox" -l root -d 'Workspace root; in a container /src where it is not given' -r
+complete -c lbx -n "__fish_lbx_using_subcommand sandbox" -l container -d 'Container that runs, and its engine, such as podman:build' -r
+complete -c lbx -n "__fish_lbx_using_subcommand sandbox" -l exec -d 'Command that runs another elsewhere, such as \'kubectl exec -i pod --\' or \'ssh host\'' -r
+complete -c lbx -n "__fish_lbx_using_subcommand sandbox" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand sandbox" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand sandbox" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand sandbox" -l dialect -d 'Tools of a model family instead of lbx\'s own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, q [env: `LBX_DIALECT`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand sandbox" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand sandbox" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand sandbox" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand sandbox" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand sandbox" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand sandbox" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand sandbox" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand sandbox" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand config" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand config" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand config" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
