@@ -21,6 +21,7 @@ mod edit_property;
 mod errors;
 mod gate_lines;
 mod gc;
+mod misses;
 mod names;
 mod patch;
 mod plain_calls;
