@@ -478,10 +478,16 @@ fn plausible_fields(given: &str, fields: &Map<String, Value>) -> Vec<String> {
     let given = snake_case(given);
     let words: Vec<&str> = given.split('_').filter(|word| word.len() >= LETTERS_MIN).collect();
     let shares = |name: &str| name.split('_').any(|word| words.contains(&word));
+    let joined = given.replace('_', "");
+    let is_like = |name: &str| {
+        let name = name.replace('_', "");
+        !similar::get_close_matches(joined.as_str(), &[name.as_str()], 1, 0.88).is_empty()
+    };
     let rank = |name: &str, field: &Value| {
         let is_near = !similar::get_close_matches(given.as_str(), &[name], 1, 0.8).is_empty();
         let is_synonym = SYNONYMS.iter().any(|(word, meant)| *meant == name && words.contains(word));
-        let is_like_alias = aliases_of(field).any(|alias| alias.len() >= LETTERS_MIN && shares(alias));
+        let is_like_alias =
+            aliases_of(field).any(|alias| alias.len() >= LETTERS_MIN && (shares(alias) || is_like(alias)));
         [is_near, shares(name), is_synonym, is_like_alias].iter().position(|&fits| fits)
     };
     let shown = fields.iter().filter(|(_, field)| field.get(HIDDEN).is_none());

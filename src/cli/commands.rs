@@ -159,11 +159,16 @@ fn lenient(tool: &Entry) -> Command {
     of_tool(tool).mut_args(|argument| argument.required(false))
 }
 
-/// A tool of a model family: its request is JSON, given by `--json` or on stdin.
+/// The words after the name of a model family's tool.
+pub const FOREIGN_WORDS: &str = "foreign-words";
+
+/// A tool of a model family: its request is JSON, given by `--json` or on stdin, or its required parameters
+/// in order.
 fn foreign(tool: &ForeignTool) -> Command {
     let schema = (tool.schema)();
     let about = schema.get("description").and_then(serde_json::Value::as_str).unwrap_or_default();
-    Command::new(tool.name).about(about.to_owned())
+    let words = Arg::new(FOREIGN_WORDS).num_args(0..).value_name("PARAMETER");
+    Command::new(tool.name).about(about.to_owned()).arg(words)
 }
 
 /// `batch`.

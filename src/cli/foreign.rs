@@ -13,11 +13,17 @@ use crate::engine::Outcome;
 use crate::envelope::Frame;
 use crate::error::Error;
 use crate::request;
+use crate::text::counted::counted;
 
 /// Makes the call and prints its answer; answers the exit status.
 #[must_use]
-pub fn run(dialect: &'static Dialect, tool: &'static ForeignTool, options: &Options) -> u8 {
-    let request = match request_of(tool, options) {
+pub fn run(
+    dialect: &'static Dialect,
+    tool: &'static ForeignTool,
+    words: Vec<String>,
+    options: &Options,
+) -> u8 {
+    let request = match request_of(tool, words, options) {
         Ok(request) => request,
         Err(error) => return output::refuse(tool.name, &as_text(options), &error),
     };
@@ -39,16 +45,62 @@ pub fn run(dialect: &'static Dialect, tool: &'static ForeignTool, options: &Opti
     }
 }
 
-/// The request: `--json`, else JSON on stdin.
-fn request_of(tool: &ForeignTool, options: &Options) -> Result<Value, Error> {
+/// The refusal of an argument that no tool of a model family takes.
+pub fn argument(tool: &ForeignTool, error: &clap::Error) -> Error {
+    let given = match error.get(clap::error::ContextKind::InvalidArg) {
+        Some(clap::error::ContextValue::String(given)) => given,
+        _ => return request::flag_error(error),
+    };
+    Error::invalid(format!("`{}` has no argument `{}`", tool.name, request::quoted(given)))
+        .suggest(ways(tool))
+        .detail("argument", request::quoted(given).into_owned())
+}
+
+/// How a request is given.
+fn ways(tool: &ForeignTool) -> String {
+    let names = required(tool);
+    let example: Vec<String> = names.iter().map(|name| format!("\"{name}\":…")).collect();
+    let in_order = match names.as_slice() {
+        [] => String::new(),
+        names => {
+            format!(", or the required ones in order: lbx {} {}", tool.name, names.join(" ").to_uppercase())
+        }
+    };
+    format!("Give the parameters as --json '{{{}}}'{in_order}.", example.join(","))
+}
+
+/// The parameters that a tool requires, in the order of its schema.
+fn required(tool: &ForeignTool) -> Vec<String> {
+    let schema = (tool.schema)();
+    let names = schema.get("required").and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// The required parameters as words in order.
+fn from_words(tool: &ForeignTool, words: Vec<String>) -> Result<Value, Error> {
+    let names = required(tool);
+    if words.len() > names.len() {
+        let count = counted(words.len(), "argument");
+        return Err(Error::invalid(format!("`{}` does not take {count}", tool.name)).suggest(ways(tool)));
+    }
+    Ok(Value::Object(names.into_iter().zip(words.into_iter().map(Value::String)).collect()))
+}
+
+/// The request: `--json`, else the words, else JSON on stdin.
+fn request_of(tool: &ForeignTool, words: Vec<String>, options: &Options) -> Result<Value, Error> {
     if let Some(json) = &options.json {
+        if !words.is_empty() {
+            return Err(Error::invalid("--json holds the whole request: leave the other arguments out"));
+        }
         return request::read_json(&input::json_argument(json)?);
+    }
+    if !words.is_empty() {
+        return from_words(tool, words);
     }
     match input::read_stdin()? {
         Input::Text(text) if !text.trim_ascii().is_empty() => request::read_json(&text),
         Input::Text(_) | Input::None => {
-            Err(Error::invalid(format!("{} needs its request as JSON", tool.name))
-                .suggest("Give the parameters as --json '{…}', or as JSON on stdin."))
+            Err(Error::invalid(format!("`{}` needs its request as JSON", tool.name)).suggest(ways(tool)))
         }
     }
 }

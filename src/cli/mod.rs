@@ -95,6 +95,8 @@ fn parsed_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> Result
                 patch_in_file(tool, &arguments, &error)
                     .unwrap_or_else(|| Err(unknown::argument(tool, &error)))
             }
+            (Named::Tool(tool), _) => Err(unknown::argument(tool, &error)),
+            (Named::Foreign(_, tool), _) => Err(foreign::argument(tool, &error)),
             (Named::Nothing, _) if words::tool_index(&arguments).is_some() => Err(no_such_tool(&arguments)),
             _ => Err(request::flag_error(&error)),
         },
@@ -167,7 +169,10 @@ fn dispatch(
     }
     match named {
         Named::Tool(tool) => Ok(run_tool(tool, matches, arguments, &options)),
-        Named::Foreign(dialect, tool) => Ok(foreign::run(dialect, tool, &options)),
+        Named::Foreign(dialect, tool) => {
+            let words = matches.remove_many::<String>(commands::FOREIGN_WORDS).into_iter().flatten();
+            Ok(foreign::run(dialect, tool, words.collect(), &options))
+        }
         Named::Batch => Ok(batch::run(&options)),
         Named::Mcp => Ok(match serve(&options, &commands::settings(&mut matches)) {
             Ok(()) => 0,

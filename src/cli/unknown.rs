@@ -29,14 +29,53 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
     ("patch", "-i", "Give the patch as `patch FILE`, in --patch, or on stdin."),
 ];
 
-/// The refusal of what clap does not know: a flag, or a word too many.
+/// The refusal of arguments that clap does not take: an unknown flag, a word too many, a missing value.
 #[must_use]
 pub fn argument(tool: &Entry, error: &clap::Error) -> Error {
+    if error.kind() != clap::error::ErrorKind::UnknownArgument {
+        return without_value(tool, error).unwrap_or_else(|| request::flag_error(error));
+    }
     match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(given)) if given.starts_with('-') => flag(tool, given),
         Some(ContextValue::String(given)) => word(tool, given),
         _ => request::flag_error(error),
     }
+}
+
+/// The refusal of an argument that has no value, or an empty one; `None` for any other fault.
+fn without_value(tool: &Entry, error: &clap::Error) -> Option<Error> {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let argument = context(ContextKind::InvalidArg)?;
+    if error.kind() != clap::error::ErrorKind::InvalidValue || context(ContextKind::InvalidValue) != Some("")
+    {
+        return None;
+    }
+    let command = (tool.command)();
+    let name = |of: &Arg| of.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
+    let bare = argument.trim_matches(['[', ']', '<', '>', '.']);
+    if let Some(field) = command.get_positionals().find(|field| name(field).as_deref() == Some(bare)) {
+        let field = field.get_id().to_string();
+        return Some(Error::invalid(format!("field `{field}` is empty")).detail("field", field));
+    }
+    let flag = argument.split(' ').next().unwrap_or(argument);
+    let short = command.get_arguments().find(|own| own.get_long() == flag.strip_prefix("--"));
+    let refusal = Error::invalid(format!("`{flag}` needs a value"))
+        .suggest(format!("Give it as {argument}."))
+        .detail("flag", flag);
+    let globals = Flags::augment_args(Command::new("lbx"));
+    let shadowed = short.and_then(Arg::get_short).and_then(|short| {
+        globals.get_arguments().find(|global| global.get_short() == Some(short)).map(|global| (short, global))
+    });
+    Some(match shadowed.and_then(|(short, global)| Some((short, global.get_long()?))) {
+        Some((short, long)) => refusal.on_command_line(format!(
+            "In `{}`, -{short} is {flag}; the option of every tool is --{long}.",
+            tool.name
+        )),
+        None => refusal,
+    })
 }
 
 /// The refusal of a word more than the tool takes.
@@ -70,9 +109,14 @@ pub fn flag(tool: &Entry, given: &str) -> Error {
     let own: Vec<String> = command.get_arguments().filter(visible).filter_map(flag_of).collect();
     let common = globals.get_arguments().filter(visible).filter_map(flag_of);
     let mut near: Vec<String> = Vec::new();
+    let mut in_json = None;
     if name.len() > 1 {
         for field in request::plausible(name, &(tool.request_schema)()) {
             let argument = command.get_arguments().find(|argument| argument.get_id() == field.as_str());
+            if argument.is_none() && near.is_empty() {
+                in_json = Some(format!("Give `{field}` in --json: it has no flag."));
+                break;
+            }
             let is_shown = argument.as_ref().is_some_and(visible);
             near.extend(is_shown.then(|| format!("--{}", kebab(&field))));
         }
@@ -87,7 +131,7 @@ pub fn flag(tool: &Entry, given: &str) -> Error {
     near.truncate(3);
     let hint = ELSEWHERE.iter().find(|(of, flag, _)| *of == tool.name && *flag == given);
     let question = (!near.is_empty()).then(|| format!("Did you mean {}?", near.join(" or ")));
-    let advice = text_elsewhere.or(hint.map(|(.., hint)| (*hint).to_owned())).or(question);
+    let advice = text_elsewhere.or(in_json).or(hint.map(|(.., hint)| (*hint).to_owned())).or(question);
     let message = format!("`{}` has no flag `{given}` (flags: {})", tool.name, own.join(", "));
     Error::invalid(message)
         .suggest(advice.unwrap_or_else(|| "Leave it out, or use one of the flags named.".to_owned()))

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::diff::known;
+use super::session::sessions;
 use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
@@ -105,6 +106,9 @@ impl Tool for Audit {
         if let Some(written) = request.path.as_ref().filter(|_| records.is_empty()) {
             let store = record::find(engine)?;
             known::must_be_there(engine, store.as_ref(), written)?;
+        }
+        if let Some(session) = named.as_ref().filter(|_| records.is_empty()) {
+            sessions::must_be_known(engine, session)?;
         }
         Ok(page(engine.policy(), &records, &request))
     }

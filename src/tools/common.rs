@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::engine::change::{Change, Current};
+use crate::engine::change::{Change, Current, quoted};
 use crate::engine::policy::Policy;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -156,6 +156,59 @@ pub fn must_fit(policy: &Policy, shown: &str, bytes: usize) -> Result<(), Error>
 /// `not_found`, with near names.
 pub fn must_exist(change: &mut Change<'_>, current: &Current) -> Result<(), Error> {
     if current.exists() { Ok(()) } else { Err(change.engine().workspace.not_found(current.place())) }
+}
+
+/// Refusals of files that the caller has not read, so that one answer names them all.
+#[derive(Debug, Default)]
+pub struct Unread(Vec<Error>);
+
+impl Unread {
+    /// Keeps the refusal of an unread file for later.
+    ///
+    /// # Errors
+    /// Any other refusal; after one of an unread file, that comes first.
+    pub fn keep(&mut self, error: Error) -> Result<(), Error> {
+        if error.kind() == ErrorKind::NotRead {
+            self.0.push(error);
+            return Ok(());
+        }
+        std::mem::take(self).refuse()?;
+        Err(error)
+    }
+
+    /// Ends the call where any file was not read.
+    ///
+    /// # Errors
+    /// `not_read`, which names all of them.
+    pub fn refuse(mut self) -> Result<(), Error> {
+        let paths: Vec<String> = self.0.iter().filter_map(Error::path).map(str::to_owned).collect();
+        match self.0.pop() {
+            None => Ok(()),
+            Some(only) if self.0.is_empty() => Err(only),
+            Some(_) => Err(all_unread(&paths)),
+        }
+    }
+}
+
+/// The refusal of several files that were not read.
+fn all_unread(paths: &[String]) -> Error {
+    let shown = paths.get(..PLACES_LISTED).unwrap_or(paths);
+    let mut names = shown.join(", ");
+    if shown.len() < paths.len() {
+        names.push_str(", …");
+    }
+    let command: Vec<_> = shown.iter().map(|path| quoted(path)).collect();
+    Error::new(
+        ErrorKind::NotRead,
+        format!("refusing to change {}: Read them first", counted(paths.len(), "file")),
+    )
+    .at(paths.first().cloned().unwrap_or_default())
+    .suggest_running(
+        format!("Read {names}"),
+        format!("lbx read {}", command.join(" ")),
+        ", then repeat the call.",
+    )
+    .detail("unread", shown.to_vec())
 }
 
 /// Parses octal permission bits such as `0755`.

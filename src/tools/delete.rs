@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::common::{ChangeOptions, subject};
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::Change;
+use crate::engine::change::{Change, RECENT};
+use crate::engine::journal::Entry;
 use crate::engine::store::session::seconds_now;
-use crate::engine::store::trash::TrashEntry;
+use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::Place;
@@ -34,7 +35,7 @@ pub struct Request {
     #[arg(long, short = 'r')]
     #[serde(default)]
     pub recursive: bool,
-    /// Refuse where the SHA-256 of the file's bytes is another
+    /// Fail unless this is the SHA-256 of the file's bytes
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
     /// Whether to do it, and why.
@@ -57,6 +58,19 @@ pub enum Response {
     },
 }
 
+impl Response {
+    /// The answer for what was deleted, in the order asked for.
+    fn of(mut deleted: Vec<Deleted>) -> Self {
+        match deleted.pop() {
+            Some(only) if deleted.is_empty() => Self::One(only),
+            last => {
+                deleted.extend(last);
+                Self::Several { deleted }
+            }
+        }
+    }
+}
+
 /// A file or folder that was deleted.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Deleted {
@@ -69,6 +83,17 @@ pub struct Deleted {
     pub files: u64,
     /// Bytes in them
     pub bytes: u64,
+    /// True where this session made this very request before and its result still stands
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub already_applied: bool,
+}
+
+impl Request {
+    /// By what a repeated request is known.
+    fn digest(&self) -> Sha256 {
+        let Self { path, recursive, expected_sha256, options: _ } = self;
+        Sha256::of(format!("delete {path:?} {recursive} {expected_sha256:?}").as_bytes())
+    }
 }
 
 /// The tool.
@@ -93,6 +118,9 @@ impl Tool for Delete {
         }
         let named: Vec<&Path> = request.path.iter().map(PathBuf::as_path).collect();
         let mut change = engine.begin(Self::NAME, &named, request.options.dry_run)?;
+        if let Some(entry) = change.repeated(request.digest(), RECENT)? {
+            return Ok(Response::of(repeated(&mut change, &request, &entry)?));
+        }
         let (mut deleted, mut paths) = (Vec::new(), Vec::new());
         for path in &request.path {
             let (answer, place) = plan(&mut change, path, &request)?;
@@ -101,13 +129,7 @@ impl Tool for Delete {
             deleted.push(answer);
         }
         change.commit(subject(Self::NAME, &paths), request.options.why)?;
-        match deleted.pop() {
-            Some(only) if deleted.is_empty() => Ok(Response::One(only)),
-            last => {
-                deleted.extend(last);
-                Ok(Response::Several { deleted })
-            }
-        }
+        Ok(Response::of(deleted))
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -119,7 +141,8 @@ impl Tool for Delete {
             let (path, files) = (escaped::name(&one.path), counted(one.files, "file"));
             let bytes = counted(one.bytes, "byte");
             let trash = one.trash_id.as_ref().map(|id| format!("; trash {id}")).unwrap_or_default();
-            text.change(&format!("delete: {path} ({files}, {bytes}{trash})"));
+            let already = if one.already_applied { "; already applied" } else { "" };
+            text.change(&format!("delete: {path} ({files}, {bytes}{trash}{already})"));
         }
     }
 }
@@ -144,9 +167,31 @@ fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Dele
     let sum = change.move_whole(place.path(), &content)?;
     (entry.files, entry.bytes) = (sum.files, sum.bytes);
     let trash_id = (!request.options.dry_run).then(|| entry.id.clone());
-    let answer = Deleted { path: shown, trash_id, files: sum.files, bytes: sum.bytes };
+    let answer =
+        Deleted { path: shown, trash_id, files: sum.files, bytes: sum.bytes, already_applied: false };
     change.describe(entry);
     Ok((answer, place))
+}
+
+/// The answer to a request that this session has made before, as the change `entry`, and whose result stands.
+fn repeated(change: &mut Change<'_>, request: &Request, entry: &Entry) -> Result<Vec<Deleted>, Error> {
+    let trash = trash::list_of(change.state())?;
+    let answer = |path: &PathBuf| {
+        let place = change.look_at_entry(path)?;
+        let is_it = |known: &&TrashEntry| {
+            let content = known.content(change.state());
+            entry.moves.iter().any(|moved| moved.from == *place.path() && moved.to == content)
+        };
+        let known = trash.iter().find(is_it).ok_or_else(|| change.workspace().not_found(&place))?;
+        Ok(Deleted {
+            path: place.shown().to_owned(),
+            trash_id: Some(known.id.clone()),
+            files: known.files,
+            bytes: known.bytes,
+            already_applied: true,
+        })
+    };
+    request.path.iter().map(answer).collect()
 }
 
 /// Refuses a path that is another's or lies within another.

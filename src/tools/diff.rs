@@ -33,8 +33,8 @@ const FILES_LISTED_MAX: usize = 1000;
 ///
 /// What others changed in between is not shown. If no session is named and this one changed nothing,
 /// the newest snapshot is shown. The diff is git's, so that `git apply` and `patch` take it. In the
-/// path's place too: a snapshot shows what it changed, another commit what changed since, A..B what
-/// differs between two.
+/// path's place too: a snapshot shows what it changed, another commit what changed since, A..B or
+/// A B what differs between two.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -42,6 +42,11 @@ pub struct Request {
     #[arg(value_name = "PATH")]
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]
     pub path: Option<PathBuf>,
+    /// Further files and folders
+    #[arg(value_name = "PATH")]
+    #[serde(default)]
+    #[schemars(extend("x-aliases" = ["files", "file_paths"]))]
+    pub paths: Vec<PathBuf>,
     /// The earlier snapshot; without it, the one before `to`
     #[arg(long, value_name = "SNAPSHOT")]
     #[schemars(extend("x-aliases" = ["base", "old"]))]
@@ -193,23 +198,22 @@ impl Tool for Diff {
         }
         let Some(store) = record::find(engine)? else {
             let named = request.of.as_ref().or(request.from.as_ref()).or(request.to.as_ref());
-            return match (named, &request.path) {
-                (Some(name), _) => Err(no_snapshot(name, "from", &[])),
-                (None, Some(path)) => {
-                    known::must_be_there(engine, None, path)?;
-                    Ok(Response::of(&Span::default(), 0))
-                }
-                (None, None) => Ok(Response::of(&Span::default(), 0)),
-            };
+            if let Some(name) = named {
+                return Err(no_snapshot(name, "from", &[]));
+            }
+            for path in request.path.iter().chain(&request.paths) {
+                known::must_be_there(engine, None, path)?;
+            }
+            return Ok(Response::of(&Span::default(), 0));
         };
-        let (request, path) = known::settled(engine, &store, request)?;
+        let (request, places) = known::settled(engine, &store, request)?;
         let who = Who::of(engine)?;
         if is_by_session(engine, &request, &store, &who)? {
             return by_session(engine, &store, &request, path.as_ref());
         }
         let mut span = span_of(&store, &request, &who)?;
-        if let Some(place) = &path {
-            span.changes.retain(|change| lies_in(&change.path, place.path()));
+        if !places.is_empty() {
+            span.changes.retain(|change| places.iter().any(|place| lies_in(&change.path, place.path())));
         }
         let deltas = store.deltas(&span.changes).map_err(|error| unreadable(&error))?;
         let mut response = Response::of(&span, deltas.len());

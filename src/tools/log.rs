@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::diff::known::{self, Named, Revisions};
+use super::session::sessions;
 use super::snapshot::Stat;
 use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -149,6 +150,7 @@ impl Tool for Log {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let Some(store) = record::find(engine)? else {
             request.path.map(|path| known::must_be_there(engine, None, &path)).transpose()?;
+            engine.named_session().map(|session| sessions::must_be_known(engine, session)).transpose()?;
             return Ok(Response { snapshots: Vec::new(), truncated: false, next_offset: None, graph: false });
         };
         let named = request.path.map(|path| known::named(engine, &store, &path)).transpose()?;
@@ -178,6 +180,9 @@ impl Tool for Log {
             },
         };
         let log = store.log(&query).map_err(|error| unreadable(&error))?;
+        if let Some(session) = session.as_ref().filter(|_| log.snapshots.is_empty()) {
+            sessions::must_be_known(engine, session)?;
+        }
         let bytes_max = engine.bytes_max(request.max_bytes);
         let found = log.snapshots.len();
         let snapshots =

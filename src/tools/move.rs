@@ -26,13 +26,21 @@ pub struct Request {
     /// Its new path
     #[schemars(extend("x-aliases" = ["destination", "new_path"]))]
     pub to: PathBuf,
-    /// Refuse where the SHA-256 of the file's bytes is another
+    /// Fail unless this is the SHA-256 of the file's bytes
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
     /// Whether to do it, and why.
     #[command(flatten)]
     #[serde(flatten)]
     pub options: ChangeOptions,
+}
+
+impl Request {
+    /// By what a repeated request is known.
+    fn digest(&self) -> Sha256 {
+        let Self { from, to, expected_sha256, options: _ } = self;
+        Sha256::of(format!("move {from:?} {to:?} {expected_sha256:?}").as_bytes())
+    }
 }
 
 /// What was moved.
@@ -42,6 +50,9 @@ pub struct Response {
     pub from: String,
     /// Its path now
     pub to: String,
+    /// True where this session made this very request before and its result still stands
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub already_applied: bool,
 }
 
 /// The tool.
@@ -57,7 +68,12 @@ impl Tool for Move {
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let mut change = engine.begin(Self::NAME, &[&request.from, &request.to], request.options.dry_run)?;
+        let is_repeated = change.is_repeated(request.digest())?;
         let (from, to) = (change.look_at_entry(&request.from)?, change.look_at_entry(&request.to)?);
+        let (shown_from, shown_to) = (from.shown().to_owned(), to.shown().to_owned());
+        if is_repeated {
+            return Ok(Response { from: shown_from, to: shown_to, already_applied: true });
+        }
         if from.stat().is_none() {
             return Err(change.engine().workspace.not_found(&from));
         }
@@ -80,11 +96,12 @@ impl Tool for Move {
         change.must_have_sha256(&from, request.expected_sha256)?;
         change.move_whole(from.path(), to.path())?;
         change.commit(format!("move: {} -> {}", from.path(), to.path()), request.options.why)?;
-        Ok(Response { from: from.shown().to_owned(), to: to.shown().to_owned() })
+        Ok(Response { from: shown_from, to: shown_to, already_applied: false })
     }
 
     fn text(response: &Response, text: &mut Text) {
         let (from, to) = (escaped::name(&response.from), escaped::name(&response.to));
-        text.change(&format!("move: {from} -> {to}"));
+        let already = if response.already_applied { " (already applied)" } else { "" };
+        text.change(&format!("move: {from} -> {to}{already}"));
     }
 }

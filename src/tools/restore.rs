@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::common::{ChangeOptions, subject};
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::Change;
+use crate::engine::change::{Change, RECENT};
 use crate::engine::store::trash;
 use crate::engine::store::trash::TrashEntry;
 use crate::error::{Error, ErrorKind};
@@ -49,8 +49,20 @@ pub struct Response {
     pub sha256: Option<Sha256>,
     /// Its name in the trash until now
     pub trash_id: String,
-    /// Files in it
-    pub files: u64,
+    /// Files in it; absent where `already_applied`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<u64>,
+    /// True where this session made this very request before and its result still stands
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub already_applied: bool,
+}
+
+impl Request {
+    /// By what a repeated request is known.
+    fn digest(&self) -> Sha256 {
+        let Self { path, trash_id, to, options: _ } = self;
+        Sha256::of(format!("restore {path:?} {trash_id:?} {to:?}").as_bytes())
+    }
 }
 
 /// The tool.
@@ -66,40 +78,54 @@ impl Tool for Restore {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let named: Vec<&Path> = request.path.iter().chain(&request.to).map(PathBuf::as_path).collect();
         let mut change = engine.begin(Self::NAME, &named, request.options.dry_run)?;
-        let entry = find(&mut change, &request)?;
-        let place_of_old = change.engine().workspace.root().join(entry.path.as_path());
-        let to = request.to.clone().unwrap_or(place_of_old);
-        let place = change.look_at_entry(&to)?;
-        let shown = change.engine().workspace.shown(place.path());
-        if place.stat().is_some() {
-            return Err(Error::new(
-                ErrorKind::AlreadyExists,
-                format!("{shown} exists already, and restore never overwrites"),
-            )
-            .at(shown)
-            .suggest("Name another place with `to`."));
-        }
-        let content = entry.content(change.state());
-        let stored = change.engine().workspace.root().join(content.as_path());
-        let stored = change.engine().workspace.resolve_entry(&stored)?;
-        let sha256 = change.sha256_at(&stored)?;
-        change.move_whole(&content, place.path())?;
-        change.commit(subject(Self::NAME, &[place.path().clone()]), request.options.why)?;
-        Ok(Response { path: shown, sha256, trash_id: entry.id, files: entry.files })
+        let repeated = change.repeated(request.digest(), RECENT)?;
+        let Some(moved) = repeated.and_then(|entry| entry.moves.into_iter().next()) else {
+            return restore(change, request);
+        };
+        let place = change.workspace().place_of(&moved.to)?;
+        Ok(Response {
+            path: change.workspace().shown(&moved.to),
+            sha256: change.sha256_at(&place)?,
+            trash_id: trash::id_of(&moved.from).unwrap_or_default(),
+            files: None,
+            already_applied: true,
+        })
     }
 
     fn text(response: &Response, text: &mut Text) {
-        let (path, files) = (escaped::name(&response.path), counted(response.files, "file"));
-        text.change(&format!("restore: {path} ({files})"));
+        let path = escaped::name(&response.path);
+        let what = response.files.map_or("already applied".to_owned(), |files| counted(files, "file"));
+        text.change(&format!("restore: {path} ({what})"));
     }
+}
+
+/// Brings something back.
+fn restore(mut change: Change<'_>, request: Request) -> Result<Response, Error> {
+    let entry = find(&mut change, &request)?;
+    let place_of_old = change.engine().workspace.root().join(entry.path.as_path());
+    let to = request.to.clone().unwrap_or(place_of_old);
+    let place = change.look_at_entry(&to)?;
+    let shown = change.engine().workspace.shown(place.path());
+    if place.stat().is_some() {
+        return Err(Error::new(
+            ErrorKind::AlreadyExists,
+            format!("{shown} exists already, and restore never overwrites"),
+        )
+        .at(shown)
+        .suggest("Name another place with `to`."));
+    }
+    let content = entry.content(change.state());
+    let stored = change.engine().workspace.root().join(content.as_path());
+    let stored = change.engine().workspace.resolve_entry(&stored)?;
+    let sha256 = change.sha256_at(&stored)?;
+    change.move_whole(&content, place.path())?;
+    change.commit(subject(Restore::NAME, &[place.path().clone()]), request.options.why)?;
+    Ok(Response { path: shown, sha256, trash_id: entry.id, files: Some(entry.files), already_applied: false })
 }
 
 /// The entry of the trash that is meant.
 fn find(change: &mut Change<'_>, request: &Request) -> Result<TrashEntry, Error> {
-    let entries = match change.state() {
-        Some(state) => trash::list(state)?,
-        None => Vec::new(),
-    };
+    let entries = trash::list_of(change.state())?;
     match (&request.trash_id, &request.path) {
         (Some(id), None) => {
             entries.iter().find(|entry| entry.id == *id).cloned().ok_or_else(|| missing(id, &entries, change))

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::common_fields::COMMON_FIELDS;
 use super::{Effect, Entry, Stdin, TOOLS, Text, Tool, find};
+use crate::dialect::{self, ForeignTool};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::request;
@@ -14,7 +15,7 @@ use crate::request;
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Tool to show; all of them without it
+    /// Tool to show, also one that a single model family has; all of lbx's own without it
     pub tool: Option<String>,
     /// List the other field names that are accepted, instead of the schemas
     #[arg(long)]
@@ -61,12 +62,14 @@ impl Tool for Schema {
     type Response = Response;
 
     fn run(_engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let shown: Vec<&Entry> = match &request.tool {
-            None => TOOLS.iter().collect(),
-            Some(name) => vec![find(name).ok_or_else(|| unknown_tool(name))?],
-        };
         let describe = |tool: &Entry| if request.aliases { aliases_of(tool) } else { schemas_of(tool) };
-        Ok(Response { tools: shown.into_iter().map(describe).collect() })
+        let Some(name) = &request.tool else {
+            return Ok(Response { tools: TOOLS.iter().map(describe).collect() });
+        };
+        let own = || Some(describe(find(name)?));
+        let foreign = || Some(foreign_schema(dialect::owner_of(name)?.1));
+        let tool = own().or_else(foreign).ok_or_else(|| unknown_tool(name))?;
+        Ok(Response { tools: vec![tool] })
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -83,6 +86,19 @@ fn schemas_of(tool: &Entry) -> ToolSchema {
         description: Some(tool.description()),
         request: Some(with_common_fields(tool, request::advertised((tool.request_schema)()))),
         response: Some((tool.response_schema)()),
+        aliases: None,
+    }
+}
+
+/// The schema of a tool that one model family alone has. It answers with text.
+fn foreign_schema(tool: &ForeignTool) -> ToolSchema {
+    let mut request = request::advertised((tool.schema)());
+    let description = request.as_object_mut().and_then(|schema| schema.remove("description"));
+    ToolSchema {
+        name: tool.name,
+        description: description.and_then(|text| text.as_str().map(str::to_owned)),
+        request: Some(request),
+        response: None,
         aliases: None,
     }
 }
@@ -111,7 +127,7 @@ fn aliases_of(tool: &Entry) -> ToolSchema {
 
 /// Commands of other programs, and what does their work here.
 const ELSEWHERE: [(&[&str], &str); 9] = [
-    (&["copy", "cp"], "There is no tool for it; `lbx write TO --content @FROM` copies a text file."),
+    (&["copy", "cp"], "lbx has no tool that copies; `lbx write TO --content @FROM` copies a text file."),
     (&["cat", "head", "tail", "less", "nl"], "`read` shows a file, or some lines of it."),
     (&["rm", "rmdir", "unlink", "remove"], "`delete` moves files and folders to the trash."),
     (&["mv", "rename"], "`move` moves and renames."),
@@ -140,6 +156,6 @@ pub fn unknown_beside(family: &[&str], name: &str) -> Error {
     let name = request::quoted(name);
     Error::invalid(format!("unknown tool `{name}` (there are: {})", names.join(", ")))
         .suggest(advice.unwrap_or_else(|| "Use one of the tools named.".to_owned()))
-        .on_command_line("`lbx --help` describes them.")
+        .on_command_line("`lbx --help` lists the tools.")
         .detail("tools", names)
 }

@@ -211,3 +211,30 @@ fn the_exit_status_tells_on_request() {
     assert_eq!(ws.lbx(&["diff", "--exit-status", "--from", "HEAD", "--to", "HEAD"]).status(), 0);
     assert_eq!(ws.lbx(&["diff"]).status(), 0);
 }
+
+#[test]
+fn two_snapshots_and_several_paths_are_taken_as_git_takes_them() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "one\n"), ("c.txt", "one\n")]);
+    let append = |path: &str| {
+        ws.lbx(&["append", path, "--content", "two\n"]).success()["snapshot"].as_str().unwrap().to_owned()
+    };
+    let (first, second) = (append("a.txt"), append("b.txt"));
+    append("c.txt");
+    let files = |words: &[&str]| {
+        let call = [&["diff"][..], words, &["--stat"]].concat();
+        let stat = ws.lbx(&call).ok()["stat"].clone();
+        let paths = stat.as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap().to_owned());
+        paths.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(files(&["HEAD", &second]), "a.txt b.txt");
+    assert_eq!(files(&[&first, &second]), "b.txt");
+    assert_eq!(files(&["HEAD", &second, "a.txt"]), "a.txt");
+    assert_eq!(files(&["HEAD..lbx-snapshots", "c.txt", "b.txt"]), "b.txt c.txt");
+    assert_eq!(files(&[&second, "b.txt"]), "b.txt");
+    assert_eq!(files(&["a.txt", "c.txt"]), "a.txt c.txt");
+    let request = json!({"path": "a.txt", "paths": ["b.txt"], "stat": true});
+    assert_eq!(ws.json("diff", &request).ok()["files"], 2);
+    ws.lbx(&["diff", &first, &second, "HEAD"]).error("invalid_request");
+    ws.lbx(&["diff", "HEAD..lbx-snapshots", &second]).error("invalid_request");
+    ws.lbx(&["diff", "a.txt", "nosuch"]).error("not_found");
+}

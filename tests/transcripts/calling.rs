@@ -519,3 +519,41 @@ fn an_output_form_that_does_not_exist_is_refused() {
     call("").ok();
     assert_eq!(call("text").stdout_text(), "one\n");
 }
+
+#[test]
+fn what_hands_reach_for_is_taken() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\n"), ("b.txt", "one\n")]);
+    let error = ws.lbx(&["read", ""]).error("invalid_request");
+    assert_eq!(error["message"], "field `path` is empty");
+    let said = ws.lbx(&["grep", "one", "-t"]).stderr();
+    assert!(said.contains("`--type` needs a value"), "{said}");
+    assert!(said.contains("-t is --type; the option of every tool is --text"), "{said}");
+    let advice = |call: &[&str]| {
+        ws.lbx(call).error("invalid_request")["suggested_action"].as_str().unwrap().to_owned()
+    };
+    let said = advice(&["edit", "a.txt", "--edit", "x"]);
+    assert!(said.starts_with("Give `edits` in --json"), "{said}");
+    let said = advice(&["grep", "x", "--headlimit", "3"]);
+    assert!(said.starts_with("Did you mean --limit?"), "{said}");
+    for flag in ["-c", "-lc"] {
+        assert_eq!(ws.lbx(&["bash", flag, "echo hi"]).ok()["stdout"], "hi\n");
+    }
+}
+
+#[test]
+fn a_model_familys_tool_takes_its_required_parameters_in_order() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let said = |call: &[&str]| ws.lbx(call).stdout_text();
+    assert!(said(&["Read", "a.txt"]).contains("one"));
+    assert!(said(&["--dialect", "claude", "Edit", "a.txt", "one", "uno"]).contains("updated"));
+    ws.holds("a.txt", "uno\n");
+    let refused = ws.lbx(&["Read", "--file-path", "a.txt"]).error("invalid_request");
+    let advice = refused["suggested_action"].as_str().unwrap();
+    assert!(
+        advice.contains(r#"--json '{"file_path":…}'"#) && advice.contains("lbx Read FILE_PATH"),
+        "{advice}"
+    );
+    assert_eq!(ws.lbx(&["Read", "a.txt", "b.txt"]).status(), 2);
+    let schema = ws.lbx(&["schema", "Edit"]).ok()["tools"][0].clone();
+    assert_eq!(schema["request"]["required"], json!(["file_path", "old_string", "new_string"]));
+}

@@ -707,3 +707,23 @@ fn the_size_of_a_binary_result_and_of_one_in_utf_16_is_bounded_too() {
     ws.lbx_stdin(&["patch", "--set", "limits.file_bytes=10"], patch).ok();
     ws.holds("w", b"\xff\xfea\0\n\0b\0\n\0");
 }
+
+#[test]
+fn a_binary_content_above_the_bound_is_not_even_inflated() {
+    let ws = Workspace::with(&[]);
+    ws.write("f", [0_u8; 4]);
+    ws.git(&["add", "f"]);
+    ws.write("f", [0_u8; 4000]);
+    // The stated size is not that of the content, which only a look into it tells.
+    let patch = ws.git(&["diff", "--binary"]).replace("literal 4000", "literal 99999999");
+    ws.write("f", [0_u8; 4]);
+    ws.lbx(&["read", "f", "--binary", "base64"]).ok();
+    let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], &patch).error("patch_invalid"));
+    assert!(error["message"].as_str().unwrap().contains("shorter than stated"), "{error}");
+    let bounded = ["patch", "--set", "limits.file_bytes=5000"];
+    ws.unchanged(|| ws.lbx_stdin(&bounded, &patch).error("too_large"));
+    // All contents of a patch together are bounded as well, by what they state.
+    let part = "diff --git a/f b/f\nindex 1..2 100644\nGIT binary patch\nliteral 200000000\nHcmV?d00001\n\n";
+    let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], part.repeat(2)).error("patch_invalid"));
+    assert!(error["message"].as_str().unwrap().contains("stated"), "{error}");
+}

@@ -209,6 +209,42 @@ fn a_hunk_is_applied_already_only_between_its_own_context() {
 }
 
 #[test]
+fn a_repeated_move_delete_or_restore_is_applied_already() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("d/x.txt", "x\n"), ("d/y.txt", "y\n"), ("e.txt", "e\n")]);
+    // Each once, and once more: nothing happens, and the answer says so.
+    let twice = |call: &[&str]| {
+        let first = ws.lbx(call).ok();
+        assert_eq!(first.get("already_applied"), None, "{call:?}");
+        let again = ws.unchanged(|| ws.lbx(call).success());
+        assert_eq!(again["data"]["already_applied"], true, "{call:?}: {again}");
+        assert_eq!(again.get("snapshot"), None, "{call:?}");
+        let text = ws.unchanged(|| ws.lbx(&[call, &["-t"]].concat()).stdout_text());
+        assert!(text.contains("already applied"), "{call:?}: {text}");
+        (first, again["data"].clone())
+    };
+    let (first, again) = twice(&["move", "a.txt", "b/c.txt"]);
+    assert_eq!((&again["from"], &again["to"]), (&first["from"], &first["to"]));
+    let (first, again) = twice(&["delete", "b/c.txt"]);
+    assert_eq!((&again["trash_id"], &again["bytes"]), (&first["trash_id"], &json!(4)));
+    let (first, again) = twice(&["restore", "b/c.txt"]);
+    assert_eq!((&again["sha256"], &again["trash_id"]), (&first["sha256"], &first["trash_id"]));
+    let several = |call: &[&str]| ws.lbx(call).ok()["deleted"].clone();
+    let call = ["delete", "-r", "d", "e.txt"];
+    let first = several(&call);
+    let again = ws.unchanged(|| several(&call));
+    assert_eq!((&again[0]["files"], &again[0]["already_applied"]), (&json!(2), &json!(true)));
+    assert_eq!(again[1]["trash_id"], first[1]["trash_id"]);
+    // Another request, another session, or a result that no longer stands is no repeat.
+    ws.unchanged(|| {
+        ws.lbx(&["delete", "e.txt"]).error("not_found");
+        ws.lbx(&["delete", "-r", "d", "e.txt", "--session", "other"]).error("not_found");
+    });
+    ws.lbx(&["move", "b/c.txt", "f.txt"]).ok();
+    ws.write("b/c.txt", "another\n");
+    ws.unchanged(|| ws.lbx(&["move", "b/c.txt", "f.txt"]).error("already_exists"));
+}
+
+#[test]
 fn a_deletion_of_a_file_that_nobody_knows_is_not_found() {
     let codex = "*** Begin Patch\n*** Delete File: gone.txt\n*** End Patch\n";
     let git = "diff --git a/gone.txt b/gone.txt\ndeleted file mode 100644\n--- a/gone.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n";

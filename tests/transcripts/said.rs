@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::common::{Workspace, state};
+use crate::common::{Workspace, sha256, state};
 
 #[test]
 fn a_dry_run_reads_like_one() {
@@ -135,6 +135,103 @@ fn a_warning_names_a_very_long_path_by_its_ends() {
     let warning = answer["warnings"][0].as_str().unwrap();
     assert!(warning.starts_with("not in the snapshot: top/folder/") && warning.len() < 200, "{warning}");
     assert!(warning.contains("…") && warning.contains("/folder/last.log (git ignores it)"), "{warning}");
+}
+
+#[test]
+fn bytes_that_nobody_read_are_not_said_to_have_been() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let guess = sha256(b"a guess");
+    let calls: &[&[&str]] = &[
+        &["write", "a.txt", "--content", "x\n"],
+        &["edit", "a.txt", "--old-string", "one", "--new-string", "1"],
+        &["edit", "a.txt", "--old-string", "one", "--new-string", "1", "--rebase"],
+        &["append", "a.txt", "--content", "x\n"],
+        &["delete", "a.txt"],
+        &["move", "a.txt", "b.txt"],
+    ];
+    let said = |call: &[&str], sha256: &str| {
+        let call = [call, &["--expected-sha256", sha256]].concat();
+        let error = ws.unchanged(|| ws.lbx(&call).error("stale_file"));
+        format!("{} {}", error["message"], error["details"]["rebase_refused"])
+    };
+    for call in calls {
+        let said = said(call, &guess);
+        assert!(!said.contains("since it was read") && !said.contains("you saw"), "{call:?}: {said}");
+        assert!(said.contains("the SHA-256 of a.txt is not the one given"), "{call:?}: {said}");
+    }
+    // Of bytes that were read it is.
+    let read = ws.lbx(&["read", "a.txt"]).ok()["sha256"].as_str().unwrap().to_owned();
+    ws.write("a.txt", "uno\n");
+    for call in calls {
+        let said = said(call, &read);
+        assert!(said.contains("a.txt has changed since it was read"), "{call:?}: {said}");
+    }
+}
+
+#[test]
+fn all_files_that_were_not_read_are_named_at_once() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b c.txt", "one\n"), ("d.txt", "one\n")]);
+    ws.lbx(&["read", "d.txt"]).ok();
+    let edit = ["edit", "a.txt", "d.txt", "b c.txt", "--old-string", "one", "--new-string", "1"];
+    let error = ws.unchanged(|| ws.lbx(&edit).error("not_read"));
+    assert_eq!(error["details"]["unread"], json!(["a.txt", "b c.txt"]));
+    let advice = error["suggested_action"].as_str().unwrap();
+    assert!(advice.contains("(lbx read a.txt 'b c.txt')"), "{advice}");
+    let hunk = |path: &str| format!("--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-one\n+1\n");
+    let patch = hunk("a.txt") + &hunk("d.txt") + "--- a/b c.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n";
+    let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], &patch).error("not_read"));
+    assert_eq!(error["details"]["unread"], json!(["a.txt", "b c.txt"]));
+    // What it says to read is enough for both.
+    ws.lbx(&["read", "a.txt", "b c.txt"]).ok();
+    ws.lbx_stdin(&["patch", "--dry-run"], &patch).ok();
+    ws.lbx(&edit).ok();
+}
+
+#[test]
+fn a_deletion_by_patch_is_not_called_an_overwriting() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let codex = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch\n";
+    let git = "--- a/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n";
+    for patch in [codex, git] {
+        let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], patch).error("not_read"));
+        assert_eq!(error["message"], "refusing to delete a.txt: Read it first");
+    }
+}
+
+#[test]
+fn a_session_that_is_not_known_is_told_with_those_that_are() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    for tool in ["log", "audit"] {
+        let error = ws.lbx(&[tool, "--session", "builder"]).error("not_found");
+        assert_eq!(error["details"]["near"], json!([]));
+    }
+    ws.lbx(&["append", "a.txt", "--content", "two\n", "--session", "build-7"]).ok();
+    ws.lbx(&["read", "a.txt", "--session", "reader"]).ok();
+    for tool in ["log", "audit"] {
+        let error = ws.lbx(&[tool, "--session", "biuld-7"]).error("not_found");
+        assert_eq!(error["message"], "no such session: biuld-7");
+        let advice = error["suggested_action"].as_str().unwrap();
+        assert!(advice.starts_with("Did you mean build-7?"), "{advice}");
+        let error = ws.lbx(&[tool, "--session", "quite-another"]).error("not_found");
+        assert!(error["suggested_action"].as_str().unwrap().contains("build-7"), "{error}");
+        // One that has only read has changed nothing, and one that has ended is still known.
+        ws.lbx(&[tool, "--session", "reader"]).ok();
+    }
+    ws.lbx(&["session", "end", "--session", "build-7"]).ok();
+    assert_eq!(ws.lbx(&["log", "--session", "build-7"]).ok()["snapshots"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_purge_counts_what_delete_counted() {
+    let ws = Workspace::with(&[("d/a.txt", "one\n")]);
+    ws.link("a-target-with-a-long-name", "d/link");
+    ws.link("another", "link");
+    let deleted = ws.lbx(&["delete", "-r", "d", "link"]).ok()["deleted"].clone();
+    assert_eq!((&deleted[0]["bytes"], &deleted[1]["bytes"]), (&json!(4), &json!(0)));
+    let listed = ws.lbx(&["trash", "list"]).ok();
+    let purged = ws.lbx(&["trash", "purge"]).ok();
+    assert_eq!((&purged["files"], &purged["bytes"]), (&listed["files"], &listed["bytes"]));
+    assert_eq!((&purged["files"], &purged["bytes"]), (&json!(3), &json!(4)));
 }
 
 #[test]

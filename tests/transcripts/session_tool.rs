@@ -403,3 +403,28 @@ fn the_hook_of_the_readme_compacts_and_briefs_the_session_of_the_harness() {
     hook("{}");
     assert_eq!(status(&ws)["compacted"], json!(["a.txt"]));
 }
+
+#[test]
+fn a_brief_keeps_to_its_bound() {
+    let names: Vec<String> = (0..200).map(|number| format!("a-file-with-number-{number:03}.txt")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "one\n")).collect();
+    let ws = Workspace::with(&files);
+    for part in names.chunks(50) {
+        ws.lbx(&[vec!["read"], part.iter().map(String::as_str).collect()].concat()).ok();
+    }
+    let (mut offset, mut seen) = (0, 0);
+    while seen < names.len() {
+        let call = ["session", "brief", "--max-bytes", "2000", "--offset", &offset.to_string()];
+        let data = ws.lbx(&call).ok();
+        let text = data["brief"].as_str().unwrap();
+        assert!(text.len() <= 2000, "{}", text.len());
+        seen += text.lines().filter(|line| line.starts_with("- a-file")).count();
+        let Some(next) = data["next_offset"].as_u64() else { break };
+        assert!(next > offset);
+        offset = next;
+    }
+    assert_eq!(seen, names.len(), "the parts together name every file once");
+    // The paragraph and one path are always there.
+    let data = ws.lbx(&["session", "brief", "--max-bytes", "1"]).ok();
+    assert_eq!(data["next_offset"], 1);
+}

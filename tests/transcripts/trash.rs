@@ -25,7 +25,7 @@ fn a_deleted_file_comes_back_by_its_id() {
     assert_eq!(ws.tree(), before);
     assert_eq!(ws.snapshots(), ["restore: a.txt", "delete: a.txt"]);
     // It is no longer in the trash.
-    ws.lbx(&["restore", "--trash-id", &trash_id(&data)]).error("not_found");
+    ws.lbx(&["restore", "--trash-id", &trash_id(&data), "--session", "other"]).error("not_found");
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn of_several_with_one_path_the_newest_comes_back() {
     }
     ws.lbx(&["restore", "a.txt"]).ok();
     ws.holds("a.txt", "second");
-    let error = ws.unchanged(|| ws.lbx(&["restore", "a.txt"]).error("already_exists"));
+    let error = ws.unchanged(|| ws.lbx(&["restore", "a.txt", "--session", "other"]).error("already_exists"));
     assert!(error["suggested_action"].as_str().unwrap().contains("to"), "{error:#}");
     let there = ws.lbx(&["restore", "a.txt", "--to", "deep/er/b.txt"]).ok();
     assert_eq!(there["path"], "deep/er/b.txt");

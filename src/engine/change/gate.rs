@@ -25,6 +25,8 @@ enum Intent {
     Edit,
     /// Replace all of it.
     Overwrite,
+    /// Remove it.
+    Delete,
 }
 
 impl Intent {
@@ -33,6 +35,7 @@ impl Intent {
         match self {
             Self::Edit => "edit",
             Self::Overwrite => "overwrite",
+            Self::Delete => "delete",
         }
     }
 }
@@ -48,6 +51,8 @@ pub enum Needs<'a> {
     Lines(&'a [(u64, u64)]),
     /// All, since all go.
     All,
+    /// As many as these needs say, of a file that is removed.
+    Removed(&'a Needs<'a>),
 }
 
 impl Needs<'_> {
@@ -56,6 +61,7 @@ impl Needs<'_> {
         match self {
             Self::Any | Self::AnySuchAs(_) | Self::Lines(_) => Intent::Edit,
             Self::All => Intent::Overwrite,
+            Self::Removed(_) => Intent::Delete,
         }
     }
 
@@ -67,6 +73,7 @@ impl Needs<'_> {
                 let lines = self.unseen(&Lines::default(), current);
                 lines.first().zip(lines.last()).map(|(first, last)| (first.0, last.1))
             }
+            Self::Removed(needs) => needs.smallest(current),
             Self::Any | Self::All => None,
         }
     }
@@ -79,6 +86,7 @@ impl Needs<'_> {
                 lines.iter().flat_map(|&(first, last)| shown.missing(first, last)).collect()
             }
             Self::All => shown.missing(1, lines::count(&body_of(&current.bytes))),
+            Self::Removed(needs) => needs.unseen(shown, current),
         }
     }
 }
@@ -120,13 +128,10 @@ impl Change<'_> {
         };
         match self.sha256_at(place)? {
             Some(actual) if actual == expected => Ok(()),
-            Some(actual) => Err(Error::new(
-                ErrorKind::StaleFile,
-                format!("{} has changed since it was read", place.shown()),
-            )
-            .at(place.shown())
-            .detail("expected_sha256", expected.to_hex())
-            .detail("actual_sha256", actual.to_hex())),
+            Some(actual) => Err(Error::new(ErrorKind::StaleFile, self.stale_message(place, expected))
+                .at(place.shown())
+                .detail("expected_sha256", expected.to_hex())
+                .detail("actual_sha256", actual.to_hex())),
             None => Err(Error::invalid(format!(
                 "expected_sha256 is that of a file, and {} is none",
                 place.shown()
@@ -277,12 +282,22 @@ impl Change<'_> {
         (what, command)
     }
 
+    /// That a file does not have the bytes of the SHA-256 `expected`: nobody may have read them.
+    fn stale_message(&self, place: &Place, expected: Sha256) -> String {
+        let shown = place.shown();
+        if self.session.mark(place.path()).is_some_and(|mark| mark.sha256 == expected) {
+            format!("{shown} has changed since it was read")
+        } else {
+            format!("the SHA-256 of {shown} is not the one given")
+        }
+    }
+
     /// The refusal of a file whose bytes are not those that the caller has seen.
     #[must_use]
     pub fn stale(&self, current: &Current, expected: Sha256) -> Error {
         let shown = current.place.shown();
         let message = if current.exists() {
-            format!("{shown} has changed since it was read")
+            self.stale_message(&current.place, expected)
         } else {
             format!("{shown} does not exist, but `expected_sha256` was given")
         };

@@ -86,6 +86,20 @@ pub fn list(state: &State) -> Result<Vec<TrashEntry>, Error> {
     Ok(entries)
 }
 
+/// The same of a state that there may not be.
+///
+/// # Errors
+/// What the system says.
+pub fn list_of(state: Option<&State>) -> Result<Vec<TrashEntry>, Error> {
+    state.map_or_else(|| Ok(Vec::new()), list)
+}
+
+/// The name of the entry whose content is, or was, at a path.
+#[must_use]
+pub fn id_of(content: &WorkspacePath) -> Option<String> {
+    Some(content.as_path().parent()?.file_name()?.to_str()?.to_owned())
+}
+
 /// The entry `id`, if it is whole, of a version that this code knows, and still holds something.
 fn entry(trash: &OwnedFd, id: &str) -> Option<TrashEntry> {
     let folder = fs::open_at(trash.as_fd(), OsStr::new(id), fs::FOLDER).ok()?;

@@ -24,7 +24,7 @@ const PASSES_MAX: usize = 3;
 pub struct Removed {
     /// Files that are gone, symlinks and the like among them.
     pub files: u64,
-    /// Bytes that were in them.
+    /// Bytes that were in the regular ones.
     pub bytes: u64,
     /// What stays, and why; the first few.
     pub left: Vec<String>,
@@ -95,7 +95,9 @@ fn remove_file(folder: BorrowedFd<'_>, name: &OsStr, removed: &mut Removed) -> R
     }
     fs::unlink_at(folder, name, AtFlags::empty())?;
     removed.files += 1;
-    removed.bytes = removed.bytes.saturating_add(fs::size_of(&stat));
+    // The length of a link's target is no content: delete counts the same.
+    let bytes = if fs::is_regular(&stat) { fs::size_of(&stat) } else { 0 };
+    removed.bytes = removed.bytes.saturating_add(bytes);
     Ok(true)
 }
 

@@ -31,6 +31,8 @@ pub enum BinaryData {
     Literal(Vec<u8>),
     /// git's delta against the other side.
     Delta(Vec<u8>),
+    /// Content of so many bytes that it was not inflated.
+    TooLarge(usize),
 }
 
 /// What a binary change comes to.
@@ -89,7 +91,7 @@ impl Binary {
                 .make_from(content)
                 .and_then(|old| self.forward.make_from(&old))
                 .is_some_and(|new| new == content),
-            (BinaryData::Delta(_), None) => false,
+            (BinaryData::Delta(_), None) | (BinaryData::TooLarge(_), _) => false,
         }
     }
 }
@@ -99,6 +101,7 @@ impl BinaryData {
     fn bytes(&self) -> Option<usize> {
         match self {
             Self::Literal(content) => Some(content.len()),
+            Self::TooLarge(length) => Some(*length),
             Self::Delta(delta) => {
                 let mut rest = delta.as_slice();
                 delta_size(&mut rest)?;
@@ -112,6 +115,7 @@ impl BinaryData {
         match self {
             Self::Literal(content) => Some(content.clone()),
             Self::Delta(delta) => apply_delta(delta, other),
+            Self::TooLarge(_) => None,
         }
     }
 }

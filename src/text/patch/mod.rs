@@ -66,7 +66,7 @@ pub use lines::{Ending, Line, lines};
 pub use model::{
     Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Patch, Paths, Prefix, Strip, is_symlink,
 };
-pub use parse::{ParseError, parse};
+pub use parse::{ParseError, parse, parse_within};
 pub use place::Options;
 pub use plan::{
     Action, Before, FileOutcome, Look, PlanError, PlanOptions, Reader, Refusal, RefusalReason, Whole, compose,

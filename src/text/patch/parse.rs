@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::binary::BINARY_BYTES_MAX;
 use super::lines::raw_lines;
 use super::model::{FilePatch, Format, Patch};
 use super::{blocks, codex, hunk, unified};
@@ -69,11 +70,19 @@ impl<'a> Source<'a> {
 /// # Errors
 /// The first line that cannot be read, or line 1 where there is no change at all.
 pub fn parse(text: &[u8]) -> Result<Patch<'_>, ParseError> {
+    parse_within(text, BINARY_BYTES_MAX)
+}
+
+/// The same; a binary content of more than `binary_bytes_max` is not inflated, and applies to no file.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_within(text: &[u8], binary_bytes_max: usize) -> Result<Patch<'_>, ParseError> {
     let source = Source::new(text);
     let patch = match format_of(&source)? {
         Format::Codex => Patch { format: Format::Codex, files: codex::parse(&source)? },
         Format::SearchReplace => Patch { format: Format::SearchReplace, files: blocks::parse(&source)? },
-        Format::Unified | Format::Git => unified::parse(&source)?,
+        Format::Unified | Format::Git => unified::parse(&source, binary_bytes_max)?,
     };
     refuse_emptiness(patch.files)
         .map(|files| Patch { files, ..patch })

@@ -1,6 +1,6 @@
 //! Unified diffs, plain and git's.
 
-use super::binary::{Binary, BinaryData, decode_line, inflate};
+use super::binary::{BINARY_BYTES_MAX, Binary, BinaryData, decode_line, inflate};
 use super::hunk;
 use super::model::{Body, FilePatch, Format, Kind, Operation, Patch, Prefix, is_symlink};
 use super::name::{Name, file_name, git_names, prefix_of, whole_name};
@@ -22,13 +22,21 @@ pub fn is_file_header(source: &Source<'_>, index: usize) -> bool {
         && source.text(index + 1).is_some_and(|text| text.starts_with(b"+++ "))
 }
 
-/// Reads every file of a unified diff.
+/// Reads every file of a unified diff. A binary content of more than `binary_bytes_max` is not inflated.
 ///
 /// # Errors
 /// The first line that cannot be read.
-pub fn parse<'a>(source: &Source<'a>) -> Result<Patch<'a>, ParseError> {
-    let mut reader =
-        Reader { source, at: 0, files: Vec::new(), format: Format::Unified, commits: 0, in_message: false };
+pub fn parse<'a>(source: &Source<'a>, binary_bytes_max: usize) -> Result<Patch<'a>, ParseError> {
+    let mut reader = Reader {
+        source,
+        at: 0,
+        files: Vec::new(),
+        format: Format::Unified,
+        commits: 0,
+        in_message: false,
+        binary_bytes_max,
+        binary_bytes: 0,
+    };
     while let Some(text) = source.text(reader.at) {
         reader.take(text)?;
     }
@@ -52,6 +60,10 @@ struct Reader<'s, 'a> {
     commits: usize,
     /// Whether the lines are those of a commit's message, in which nothing is meant as a hunk.
     in_message: bool,
+    /// Bytes that one binary content may have; a larger one is not inflated.
+    binary_bytes_max: usize,
+    /// Bytes of the binary contents inflated so far.
+    binary_bytes: usize,
 }
 
 impl<'a> Reader<'_, 'a> {
@@ -233,6 +245,13 @@ impl<'a> Reader<'_, 'a> {
             self.at += 1;
         }
         self.at += 1;
+        if size > self.binary_bytes_max {
+            return Ok(Some(BinaryData::TooLarge(size)));
+        }
+        self.binary_bytes = self.binary_bytes.saturating_add(size);
+        if self.binary_bytes > BINARY_BYTES_MAX {
+            return Err(ParseError::at(start, "the binary contents of the patch exceed 256 MiB: split it"));
+        }
         let content = inflate(&compressed, size).map_err(|message| ParseError::at(start, message))?;
         Ok(Some(if is_delta { BinaryData::Delta(content) } else { BinaryData::Literal(content) }))
     }

@@ -37,32 +37,44 @@ pub fn named(engine: &Engine, store: &Store, path: &Path) -> Result<Named, Error
     Ok(Named::Path(place))
 }
 
-/// The request with a revision in the path's place understood, and the path that is left.
+/// The request with revisions in the paths' place understood, and the paths that are left.
+///
+/// Revisions come first, as under git: `A`, `A B`, `A..B`, each perhaps with paths behind.
 ///
 /// # Errors
-/// `not_found` for what is neither path nor revision.
-pub fn settled(
-    engine: &Engine,
-    store: &Store,
-    mut request: Request,
-) -> Result<(Request, Option<Place>), Error> {
-    let Some(path) = &request.path else {
-        return Ok((request, None));
-    };
-    if request.of.is_some() || request.from.is_some() || request.to.is_some() {
-        let place = must_be_there(engine, Some(store), path)?;
-        return Ok((request, Some(place)));
-    }
-    match named(engine, store, path)? {
-        Named::Path(place) => return Ok((request, Some(place))),
-        Named::Revisions(Revisions::Snapshot(id)) => request.of = Some(id),
-        Named::Revisions(Revisions::Since(id)) => request.from = Some(id),
-        Named::Revisions(Revisions::Between(from, to)) => {
-            (request.from, request.to) = (Some(from), Some(to));
+/// `not_found` for what is neither path nor revision, `invalid_request` for revisions too many.
+pub fn settled(engine: &Engine, store: &Store, mut request: Request) -> Result<(Request, Vec<Place>), Error> {
+    let words = request.path.take().into_iter().chain(std::mem::take(&mut request.paths));
+    let is_settled = request.of.is_some() || request.from.is_some() || request.to.is_some();
+    let (mut places, mut revisions) = (Vec::new(), Vec::new());
+    for word in words {
+        if is_settled || !places.is_empty() {
+            places.push(must_be_there(engine, Some(store), &word)?);
+            continue;
+        }
+        match named(engine, store, &word)? {
+            Named::Path(place) => places.push(place),
+            Named::Revisions(named) => revisions.push(named),
         }
     }
-    request.path = None;
-    Ok((request, None))
+    let mut revisions = revisions.into_iter();
+    match (revisions.next(), revisions.next(), revisions.next()) {
+        (None, ..) => {}
+        (Some(Revisions::Snapshot(id)), None, _) => request.of = Some(id),
+        (Some(Revisions::Since(id)), None, _) => request.from = Some(id),
+        (Some(Revisions::Between(from, to)), None, _) => {
+            (request.from, request.to) = (Some(from), Some(to));
+        }
+        (Some(from), Some(to), None) if !from.is_range() && !to.is_range() => {
+            (request.from, request.to) = (Some(from.into_first()), Some(to.into_first()));
+        }
+        _ => {
+            return Err(Error::invalid("a diff compares two snapshots: A..B, or A and B")
+                .detail("field", "path")
+                .suggest("Name two snapshots at most, then paths."));
+        }
+    }
+    Ok((request, places))
 }
 
 /// Refuses a path at which nothing is and never was, as far as the snapshots know.
@@ -109,6 +121,18 @@ pub enum Revisions {
 }
 
 impl Revisions {
+    /// Whether it names two commits.
+    const fn is_range(&self) -> bool {
+        matches!(self, Self::Between(..))
+    }
+
+    /// The commit, or the first one.
+    fn into_first(self) -> String {
+        match self {
+            Self::Snapshot(id) | Self::Since(id) | Self::Between(id, _) => id,
+        }
+    }
+
     /// What `text` stands for; `None` where it names no revision.
     fn of(store: &Store, text: &str) -> Result<Option<Self>, Error> {
         if let Some((from, to)) = text.split_once("..")

@@ -13,7 +13,7 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-use super::common::{self, subject, unsupported_encoding};
+use super::common::{self, Unread, subject, unsupported_encoding};
 use super::{Effect, Stdin, Text, Tool};
 use crate::buffer::Buffer;
 use crate::engine::Engine;
@@ -52,8 +52,15 @@ impl Tool for Edit {
         }
         let mut edited = Vec::with_capacity(paths.len());
         let mut changed: Vec<WorkspacePath> = Vec::new();
+        let mut unread = Unread::default();
         for path in paths {
-            let (answer, path) = edit_file(&mut change, path, &steps, &request)?;
+            let (answer, path) = match edit_file(&mut change, path, &steps, &request) {
+                Ok(planned) => planned,
+                Err(error) => {
+                    unread.keep(error)?;
+                    continue;
+                }
+            };
             if let Some(path) = path {
                 if changed.contains(&path) {
                     return Err(
@@ -64,6 +71,7 @@ impl Tool for Edit {
             }
             edited.push(answer);
         }
+        unread.refuse()?;
         change.commit(subject(Self::NAME, &changed), request.options.change.why)?;
         Ok(Response::of(edited, request.paths.is_none()))
     }

@@ -28,7 +28,7 @@ pub fn rebase(
     let shown = current.place().shown();
     let stale = |message: String| Error::new(ErrorKind::StaleFile, message).at(shown);
     let Some(base) = seen.and_then(|sha256| change.bytes_seen(current.place().path(), sha256)) else {
-        return Err(stale(format!("the bytes of {shown} as you last saw them are no longer at hand")));
+        return Err(stale(format!("lbx has no copy of the bytes of {shown} that the edit is based on")));
     };
     let text = View::of(&base).ok().filter(|text| text.encoding == file.encoding && text.bom == file.bom);
     let Some(text) = text else {

@@ -365,7 +365,7 @@ impl<'e> Files<'e> {
         // A deletion that shows no line of the file names none of its bytes.
         let is_unseen = outcome.hunks.is_empty() && !outcome.exact_and_unique;
         let needs = if is_unseen { Needs::All } else { Needs::Any };
-        let seen = self.prove(current, proof, outcome.exact_and_unique, needs)?;
+        let seen = self.prove(current, proof, outcome.exact_and_unique, Needs::Removed(&needs))?;
         let shown = seen.current().place().shown().to_owned();
         let diff = wanted.of(&shown, Some(seen.current().bytes()), None);
         self.change.remove(seen);

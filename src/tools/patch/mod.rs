@@ -12,7 +12,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::common::subject;
+use super::common::{Unread, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::PatchGate;
@@ -21,7 +21,8 @@ use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::escaped;
 use crate::text::patch::{
-    Action, FileOutcome, Format, Patch as Patched, PlanError, PlanOptions, Strip, Whole, compose, parse,
+    Action, FileOutcome, Format, Patch as Patched, PlanError, PlanOptions, Strip, Whole, compose,
+    parse_within,
 };
 use files::Files;
 pub use request::{ExpectedByPath, PatchText, Request, StripCount};
@@ -156,8 +157,9 @@ pub fn run(
         Some(PatchGate::Context) => Proof::Context,
         None => proof,
     };
-    let mut patch = parse(&request.patch.0).map_err(|error| answer::invalid(&error))?;
-    let mut options = request.plan_options(engine.policy().file_bytes())?;
+    let file_bytes = engine.policy().file_bytes();
+    let mut patch = parse_within(&request.patch.0, file_bytes).map_err(|error| answer::invalid(&error))?;
+    let mut options = request.plan_options(file_bytes)?;
     if options.strip == Strip::Auto {
         patch.settle(&|path| files::stands(&engine.workspace, path));
     }
@@ -180,13 +182,21 @@ pub fn run(
     files.check_result(&outcomes)?;
     let mut done = Vec::with_capacity(outcomes.len());
     let mut changed: Vec<WorkspacePath> = Vec::new();
+    let mut unread = Unread::default();
     for mut outcome in outcomes {
-        let file = files.plan(&mut outcome, proof, wanted)?;
+        let file = match files.plan(&mut outcome, proof, wanted) {
+            Ok(file) => file,
+            Err(error) => {
+                unread.keep(error)?;
+                continue;
+            }
+        };
         if outcome.action != Action::AlreadyApplied {
             changed.push(files.canonical(&outcome.path)?);
         }
         done.push(file);
     }
+    unread.refuse()?;
     let vacates = matches!(patch.format, Format::Git | Format::Unified);
     files.commit(subject(tool, &changed), request.options.change.why.clone(), vacates)?;
     Ok(Response { files: done })

@@ -5,8 +5,33 @@ use super::items::{Item, Items, State};
 use crate::engine::Engine;
 use crate::text::counted::counted;
 
+/// The words for as many of a page's items as fit, and how many these are. The paragraph at the beginning
+/// is always there, and so is the first item; the refused calls go before any other item does.
+pub fn within(
+    engine: &Engine,
+    items: &Items,
+    page: &[Item],
+    refused: Option<&Refused>,
+    offset: usize,
+    bytes_max: usize,
+) -> (String, usize) {
+    let left = |count: usize| items.len().saturating_sub(offset + count);
+    let of =
+        |count: usize, refused| text(engine, items, page.get(..count).unwrap_or(page), refused, left(count));
+    let whole = of(page.len(), refused);
+    if whole.len() <= bytes_max {
+        return (whole, page.len());
+    }
+    // A list that is longer has a longer text.
+    let counts: Vec<usize> = (1..=page.len()).collect();
+    let count = counts.partition_point(|&count| of(count, None).len() <= bytes_max);
+    // At least one, so that whoever goes on at the next offset comes to an end.
+    let count = count.max(1).min(page.len());
+    (of(count, None), count)
+}
+
 /// The words for a page of items, of which `left` more are not shown.
-pub fn text(engine: &Engine, items: &Items, page: &[Item], refused: Option<&Refused>, left: usize) -> String {
+fn text(engine: &Engine, items: &Items, page: &[Item], refused: Option<&Refused>, left: usize) -> String {
     let mut lines = vec![paragraph(engine, items)];
     let is_changed = |item: &&Item| item.change.is_some();
     let is = |state: State| move |item: &&Item| item.change.is_none() && item.state == state;

@@ -3,6 +3,7 @@
 mod brief;
 mod grouped;
 mod items;
+pub mod sessions;
 
 use std::path::PathBuf;
 
@@ -355,11 +356,13 @@ fn brief(
     let session = load(engine, state)?;
     let items = Items::of(engine, state, session, &[])?;
     let offset = request.offset.unwrap_or(0);
-    let page = items.page(engine, offset, request.bytes_max(engine))?;
-    let shown = offset + page.len();
-    (answer.truncated, answer.next_offset) = (shown < items.len(), (shown < items.len()).then_some(shown));
+    let bytes_max = request.bytes_max(engine);
+    let page = items.page(engine, offset, bytes_max)?;
     let refused = items.refused(state)?;
-    answer.brief = Some(brief::text(engine, &items, &page, refused.as_ref(), items.len() - shown));
+    let (text, count) = brief::within(engine, &items, &page, refused.as_ref(), offset, bytes_max);
+    let next = offset + count;
+    (answer.truncated, answer.next_offset) = (next < items.len(), (next < items.len()).then_some(next));
+    answer.brief = Some(text);
     Ok(answer)
 }
 
