@@ -45,11 +45,12 @@ pub fn run(
     }
 }
 
-/// The refusal of an argument that no tool of a model family takes.
+/// The refusal of an argument that a tool of a model family does not take.
+#[must_use]
 pub fn argument(tool: &ForeignTool, error: &clap::Error) -> Error {
-    let given = match error.get(clap::error::ContextKind::InvalidArg) {
-        Some(clap::error::ContextValue::String(given)) => given,
-        _ => return request::flag_error(error),
+    let Some(clap::error::ContextValue::String(given)) = error.get(clap::error::ContextKind::InvalidArg)
+    else {
+        return request::flag_error(error);
     };
     Error::invalid(format!("`{}` has no argument `{}`", tool.name, request::quoted(given)))
         .suggest(ways(tool))

@@ -39,7 +39,7 @@ impl Request {
     /// By what a repeated request is known.
     fn digest(&self) -> Sha256 {
         let Self { from, to, expected_sha256, options: _ } = self;
-        Sha256::of(format!("move {from:?} {to:?} {expected_sha256:?}").as_bytes())
+        Sha256::of(format!("move {:?} {expected_sha256:?}", (from, to)).as_bytes())
     }
 }
 

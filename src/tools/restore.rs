@@ -61,7 +61,7 @@ impl Request {
     /// By what a repeated request is known.
     fn digest(&self) -> Sha256 {
         let Self { path, trash_id, to, options: _ } = self;
-        Sha256::of(format!("restore {path:?} {trash_id:?} {to:?}").as_bytes())
+        Sha256::of(format!("restore {:?}", (path, trash_id, to)).as_bytes())
     }
 }
 

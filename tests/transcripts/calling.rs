@@ -533,6 +533,8 @@ fn what_hands_reach_for_is_taken() {
     };
     let said = advice(&["edit", "a.txt", "--edit", "x"]);
     assert!(said.starts_with("Give `edits` in --json"), "{said}");
+    let said = ws.lbx(&["undo", "3"]).error("not_found")["suggested_action"].to_string();
+    assert!(said.contains("--steps 3"), "{said}");
     let said = advice(&["grep", "x", "--headlimit", "3"]);
     assert!(said.starts_with("Did you mean --limit?"), "{said}");
     for flag in ["-c", "-lc"] {

@@ -29,6 +29,14 @@ pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
     if found.is_empty() && !work.is_done() { without_edges(text, old) } else { found }
 }
 
+/// Whether `old` ends in the indentation of a line that is not there, and stands exactly without it: then
+/// it is no text that was shifted.
+pub fn only_dangles(text: &[u8], old: &[u8]) -> bool {
+    let (lines, has_final_break) = split(old);
+    let is_indentation = |line: &&[u8]| !line.is_empty() && trimmed(line).is_empty();
+    !has_final_break && lines.last().is_some_and(is_indentation) && !without_edges(text, old).is_empty()
+}
+
 /// Where `old` stands exactly but for its edges: a line that it begins or ends in may be a part of one.
 fn without_edges(text: &[u8], old: &[u8]) -> Vec<Place> {
     let (lines, _) = split(old);
@@ -85,6 +93,12 @@ impl Edges {
 pub fn fitted(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<(Range<usize>, Vec<u8>), Unfit> {
     let ((old_lines, old_breaks), (new_lines, new_breaks)) = (split(old), split(new));
     let (old_edges, new_edges) = (Edges::of(&old_lines), Edges::of(&new_lines));
+    let is_spread = place.gaps.iter().any(|gap| !gap.is_empty());
+    if is_spread && old_breaks != new_breaks && !new_lines.is_empty() {
+        // The last lines are no pair: the new text may have left the blank lines before them out.
+        let why = "only one of old_string and new_string ends in a line break, and the file has blank lines that old_string has not";
+        return Err(Unfit(why.to_owned()));
+    }
     if old_edges == (Edges { head: 0, tail: 0 }) {
         // A blank line that the file does not have may be among those that the new text ends in.
         if new_edges.tail > 0 && place.lines.iter().any(Option::is_none) {
@@ -305,6 +319,9 @@ mod tests {
             changed.splice(range, fitted);
             assert_eq!(String::from_utf8(changed).unwrap(), after, "{old:?}");
         }
+        // Nor whether the new text leaves out blank lines before a last line that it does not pair.
+        let place = places(b"a\n\nb", b"a\nb", &Work::new()).remove(0);
+        assert!(fitted(b"a\n\nb", &place, b"a\nb", b"a\nx\n").is_err());
         // On which side of a blank line that it does not know a new line is meant, nobody can tell.
         let place = places(b"a\n\nb\n", b"a\nb", &Work::new()).remove(0);
         assert!(fitted(b"a\n\nb\n", &place, b"a\nb", b"a\nx\nb").is_err());

@@ -277,3 +277,10 @@ fn a_mixed_file_keeps_the_ending_of_each_line_that_stays() {
     println!("mixed endings: {kept} of {tried}");
     assert!(kept * 100 >= 99 * tried, "{kept} of {tried}");
 }
+
+#[test]
+fn a_text_that_only_dangles_is_not_one_that_was_shifted() {
+    let text = "        }\n    }\n    x\n    }\n}\n";
+    let edit = Edit { old: "    }\n}\n        ".to_owned(), new: "    }\n    }\n}\n        ".to_owned() };
+    assert_eq!(applied(text, &edit).unwrap(), "        }\n    }\n    x\n    }\n    }\n}\n");
+}

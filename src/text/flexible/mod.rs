@@ -129,7 +129,9 @@ pub struct Found {
 pub fn find(text: &[u8], old: &[u8], new: &[u8], within: &Range<usize>) -> Option<Found> {
     let inside = |place: &Range<usize>| within.start <= place.start && place.end <= within.end;
     let work = Work::new();
-    for tier in Tier::ALL {
+    let dangles = blank_lines::only_dangles(text, old);
+    let first = dangles.then_some(Tier::BlankLines);
+    for tier in first.into_iter().chain(Tier::ALL) {
         let mut places = tier.places(text, old, &work);
         // Where places may have been missed, nothing is known to be the only one.
         if work.is_done() {

@@ -38,7 +38,9 @@ pub fn rebase(
         apply::apply(&text, steps, change.policy().file_bytes()).map_err(|miss| miss.error(shown))?;
     let merged = merge::merge(&text.body, &file.body, &edited.body, Alike::Conflict);
     let merged = merged.map_err(|conflict| match conflict {
-        Conflict::SameLines => stale(format!("others have changed the edited lines of {shown}")),
+        Conflict::SameLines => {
+            stale(format!("others have changed the edited lines of {shown}, or lines beside them"))
+        }
         Conflict::TooMuch => conflict.error(shown),
     })?;
     let ranges = changed_ranges(&file.body, &merged);

@@ -21,6 +21,8 @@ const PLACES_LISTED: usize = 20;
 const NO_TEXT: &str = "The file is not UTF-8: what was shown as \u{fffd} are bytes that no text names.";
 /// How much of a new text, blanks aside, must stand in a file before a refusal speaks of it.
 const TELLING_BYTES_MIN: usize = 4;
+/// Places of a shorter one that a refusal lists.
+const SHORT_PLACES_MAX: usize = 3;
 /// Characters of a line shown in a refusal.
 const LINE_CHARACTERS: usize = 80;
 /// Bytes of the lines shown that stand where others were expected.
@@ -90,7 +92,7 @@ impl Text<'_> {
             error = error.detail("flexible", detail);
         }
         if let Some(line) = but_for_case(body, wanted, scope) {
-            hints.push(format!("But for upper and lower case it stands at line {line}."));
+            hints.push(format!("In another letter case it occurs at line {line}."));
             error = error.detail("other_case", json!({ "line": line }));
         }
         let is_lossy = wanted.old.contains('\u{fffd}') && std::str::from_utf8(body).is_err();
@@ -124,7 +126,7 @@ impl Text<'_> {
         let lines = self.lines?;
         let named = line_list(self.body, places)?;
         let until = if lines.last == u64::MAX { "the end".to_owned() } else { lines.last.to_string() };
-        let hint = format!("It stands at {named}, but not whole within lines {} to {until}.", lines.first);
+        let hint = format!("It occurs at {named}, but not entirely within lines {} to {until}.", lines.first);
         Some((hint, listed(self.body, places)))
     }
 
@@ -147,14 +149,14 @@ impl Text<'_> {
         let lines = line_list(body, places).unwrap_or_default();
         let suggestion = match (tier, wanted.count) {
             (Some(tier), _) => format!(
-                "It stands nowhere exactly, and but for {} at {lines}: take old_string from the place meant, as it stands there.",
+                "It occurs nowhere exactly; apart from {} it occurs at {lines}: copy old_string from the place that you mean.",
                 tier.difference()
             ),
             (None, Count::Exactly(_)) => format!(
                 "Include more of the lines around the one meant ({lines}); where all are meant, set expected_replacements to {count}."
             ),
             (None, Count::One | Count::All | Count::Nth(_)) => format!(
-                "It stands at {lines}: include more of the lines around the one meant, or name it by occurrence or start_line; where all {count} are meant, set replace_all."
+                "It occurs at {lines}: include more surrounding lines, or pick one with occurrence or start_line; to replace all {count}, set replace_all."
             ),
         };
         let error = self
@@ -182,7 +184,7 @@ impl Text<'_> {
         let lines = line_list(body, places).unwrap_or_default();
         self.named
             .refusal(ErrorKind::NoMatch, &message, shown)
-            .suggest(format!("Give an occurrence from 1 to {count}: it stands at {lines}."))
+            .suggest(format!("Give an occurrence from 1 to {count}: it occurs at {lines}."))
             .detail("count", count)
             .detail("places", listed(body, places))
     }
@@ -193,7 +195,7 @@ impl Text<'_> {
         let lines = replace::line_ranges(body, std::slice::from_ref(place), 1);
         let (first, last) = lines.first().copied().unwrap_or_default();
         let message = format!(
-            "old_string not found in {shown}. But for {} it stands at lines {first} to {last}, where new_string cannot be brought into the file's form: {why}.",
+            "old_string not found in {shown}. Apart from {} it occurs at lines {first} to {last}, but new_string does not fit the form of the file there: {why}.",
             tier.difference()
         );
         self.named
@@ -216,10 +218,15 @@ fn new_text_at(body: &[u8], wanted: &Wanted) -> Option<(Option<String>, Vec<Valu
     let places = find::new_text(body, wanted, &(0..body.len()));
     let lines = replace::line_ranges(body, &places, PLACES_LISTED);
     let &(first, _) = lines.first()?;
-    let is_telling = places.len() == 1
-        && wanted.new.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() >= TELLING_BYTES_MIN;
-    let hint = is_telling.then(|| {
-        format!("new_string is at line {first} already: if that is the edit you mean, nothing is left to do.")
+    let is_long = wanted.new.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() >= TELLING_BYTES_MIN;
+    // A letter or two that are everywhere tell nothing.
+    if !is_long && places.len() > SHORT_PLACES_MAX {
+        return None;
+    }
+    let hint = (is_long && places.len() == 1).then(|| {
+        format!(
+            "new_string already occurs at line {first}: if this edit was made before, nothing is left to do."
+        )
     });
     let place = |(first, last)| json!({ "start_line": first, "end_line": last });
     Some((hint, lines.into_iter().map(place).collect()))
@@ -260,11 +267,13 @@ fn would_match(body: &[u8], wanted: &Wanted, scope: &Range<usize>) -> Option<Wou
     let difference = found.tier.difference();
     let hint = match (count, &found.new_text) {
         (1, Ok(_)) => format!(
-            "But for {difference} it stands at lines {first} to {last}: with match set to \"flexible\" it is found there."
+            "Apart from {difference} it occurs at lines {first} to {last}: set match to \"flexible\" to replace it there."
         ),
-        (1, Err(_)) => format!("But for {difference} it stands at lines {first} to {last}."),
-        _ if count >= flexible::PLACES_MAX => format!("But for {difference} it stands in very many places."),
-        _ => format!("But for {difference} it stands in {count} places."),
+        (1, Err(_)) => format!("Apart from {difference} it occurs at lines {first} to {last}."),
+        _ if count >= flexible::PLACES_MAX => {
+            format!("Apart from {difference} it occurs in very many places.")
+        }
+        _ => format!("Apart from {difference} it occurs in {count} places."),
     };
     Some(WouldMatch { hint, detail, only: (count == 1).then_some((first, last)) })
 }

@@ -184,8 +184,16 @@ fn entries(
             Some(path) => format!("session {session} has nothing to {} in {path}", direction.name()),
             None => format!("session {session} has nothing to {}", direction.name()),
         };
-        return Err(Error::new(ErrorKind::NotFound, what)
-            .suggest("`log` shows the changes of all sessions; the field session names another one."));
+        let error = Error::new(ErrorKind::NotFound, what);
+        // `undo 3` names a file of that name.
+        if let Some(number) = path.and_then(|path| path.to_string().parse::<usize>().ok()) {
+            return Err(error
+                .suggest(format!("Did you mean `steps` {number}?"))
+                .on_command_line(format!("On the command line: --steps {number}.")));
+        }
+        return Err(
+            error.suggest("`log` shows the changes of all sessions; the field session names another one.")
+        );
     }
     Ok((history, entries))
 }
