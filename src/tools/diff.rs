@@ -209,12 +209,10 @@ impl Tool for Diff {
         let (request, places) = known::settled(engine, &store, request)?;
         let who = Who::of(engine)?;
         if is_by_session(engine, &request, &store, &who)? {
-            return by_session(engine, &store, &request, path.as_ref());
+            return by_session(engine, &store, &request, &places);
         }
         let mut span = span_of(&store, &request, &who)?;
-        if !places.is_empty() {
-            span.changes.retain(|change| places.iter().any(|place| lies_in(&change.path, place.path())));
-        }
+        span.changes.retain(|change| lies_in_any(&change.path, &places));
         let deltas = store.deltas(&span.changes).map_err(|error| unreadable(&error))?;
         let mut response = Response::of(&span, deltas.len());
         let bytes_max = engine.bytes_max(request.max_bytes);
@@ -307,7 +305,7 @@ fn by_session(
     engine: &Engine,
     store: &Store,
     request: &Request,
-    path: Option<&Place>,
+    places: &[Place],
 ) -> Result<Response, Error> {
     let mut whole = Response { sessions: Some(Vec::new()), ..Response::of(&Span::default(), 0) };
     let mut left = engine.bytes_max(request.max_bytes);
@@ -318,7 +316,7 @@ fn by_session(
         let chosen = sessions::named(engine, &id)?;
         let changed = store.changed_by(&name, chosen.after).map_err(|error| unreadable(&error))?;
         let Some(mut changed) = changed else { continue };
-        changed.paths.retain(|change| path.is_none_or(|place| lies_in(&change.path, place.path())));
+        changed.paths.retain(|change| lies_in_any(&change.path, places));
         if changed.paths.is_empty() {
             continue;
         }
@@ -380,6 +378,11 @@ fn span_of(store: &Store, request: &Request, who: &Who) -> Result<Span, Error> {
     };
     let changes = store.changes(from.as_deref(), &to, FILES_MAX).map_err(broken)?.paths;
     Ok(Span { from, to: Some(to), session: None, changes })
+}
+
+/// Whether a path is one of those places or lies below one; where none is named, every path does.
+fn lies_in_any(path: &[u8], places: &[Place]) -> bool {
+    places.is_empty() || places.iter().any(|place| lies_in(path, place.path()))
 }
 
 /// Whether a path is `folder` or lies below it.
