@@ -25,7 +25,7 @@ fn a_new_text_that_is_in_the_file_by_chance_is_no_edit_that_was_made() {
     assert_eq!(error["details"]["new_string_at"], json!([{"start_line": 3, "end_line": 3}]));
     let error = ws.unchanged(|| ws.json("edit", &edit("entirely unrelated", "fn a() {}")).error("no_match"));
     assert_eq!(error["details"]["new_string_at"][0]["start_line"], 1);
-    assert!(error["suggested_action"].as_str().unwrap().contains("line 1 already"), "{error}");
+    assert!(error["suggested_action"].as_str().unwrap().contains("already occurs at line 1"), "{error}");
 }
 
 #[test]
