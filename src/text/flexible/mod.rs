@@ -131,7 +131,9 @@ pub fn find(text: &[u8], old: &[u8], new: &[u8], within: &Range<usize>) -> Optio
     let work = Work::new();
     let dangles = blank_lines::only_dangles(text, old);
     let first = dangles.then_some(Tier::BlankLines);
-    for tier in first.into_iter().chain(Tier::ALL) {
+    for (tier, is_extra) in
+        first.map(|tier| (tier, true)).into_iter().chain(Tier::ALL.map(|tier| (tier, false)))
+    {
         let mut places = tier.places(text, old, &work);
         // Where places may have been missed, nothing is known to be the only one.
         if work.is_done() {
@@ -150,6 +152,10 @@ pub fn find(text: &[u8], old: &[u8], new: &[u8], within: &Range<usize>) -> Optio
             }
             (fitted, _) => fitted.map(|(_, new_text)| new_text),
         };
+        // Where it does not fit without its edge, the edge may be a blank line of the file.
+        if is_extra && (new_text.is_err() || ranges.len() > 1) {
+            continue;
+        }
         return Some(Found { tier, ranges, new_text });
     }
     None
