@@ -394,7 +394,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand bash" -s 0 -l null -d 'End entri
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand delete" -l expected-sha256 -d 'Refuse where the SHA-256 of the file\'s bytes is another' -r
+complete -c lbx -n "__fish_lbx_using_subcommand delete" -l expected-sha256 -d 'Fail unless this is the SHA-256 of the file\'s bytes' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
@@ -426,7 +426,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand restore" -s 0 -l null -d 'End en
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand restore" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c lbx -n "__fish_lbx_using_subcommand move" -l expected-sha256 -d 'Refuse where the SHA-256 of the file\'s bytes is another' -r
+complete -c lbx -n "__fish_lbx_using_subcommand move" -l expected-sha256 -d 'Fail unless this is the SHA-256 of the file\'s bytes' -r
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
 complete -c lbx -n "__fish_lbx_using_subcommand move" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r

@@ -1,5 +1,6 @@
 //! Two changes of one text, together: a three-way merge by lines.
 
+use super::checked::peek;
 use std::ops::Range;
 
 use similar::DiffOp;
@@ -163,7 +164,7 @@ fn overlaps(ones: &[Change], others: &[Change], sides: (&[&[u8]], &[&[u8]])) -> 
             } else {
                 (&mut others_left, theirs)
             };
-            *left = left.get(1..).unwrap_or(&[]);
+            *left = peek(left, 1..);
             continue;
         }
         // What touches any change of the group belongs to it.

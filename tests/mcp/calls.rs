@@ -117,7 +117,7 @@ fn bad_arguments_are_such_a_refusal_too() {
     client.refused("read", &json!({ "path": "a.txt", "session": "../x" }), "invalid_request");
     client.refused("read", &json!({ "path": "a.txt", "session": 7 }), "invalid_request");
     client.refused("read", &json!({ "path": "a.txt", "workspace": "/" }), "invalid_request");
-    client.refused("read", &json!({ "path": "a.txt", "sandbox": "x" }), "invalid_request");
+    client.refused("read", &json!({ "path": "a.txt", "sandbox": "x" }), "sandbox_not_found");
 }
 
 #[test]

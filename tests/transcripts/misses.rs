@@ -118,7 +118,7 @@ const DAMAGES: [(&str, Damage); 14] = [
         Some(lines)
     }),
     ("it goes on otherwise", |random, mut lines, others| {
-        for _ in 0..1 + random.below(5) {
+        for _ in 0..=random.below(5) {
             lines.push(invented(random, others));
         }
         Some(lines)
@@ -165,7 +165,7 @@ const DAMAGES: [(&str, Damage); 14] = [
         Some(lines)
     }),
     ("an older version", |random, mut lines, others| {
-        for _ in 0..1 + lines.len() / 3 {
+        for _ in 0..=lines.len() / 3 {
             let at = random.below(lines.len());
             match random.below(3) {
                 0 if lines.len() > 2 => drop(lines.remove(at)),
