@@ -197,6 +197,10 @@ pub fn run(
         done.push(file);
     }
     unread.refuse()?;
+    if changed.is_empty() {
+        // What stood already has left no folder empty, so there is nothing that an undo could take back.
+        return Ok(Response { files: done });
+    }
     let vacates = matches!(patch.format, Format::Git | Format::Unified);
     files.commit(subject(tool, &changed), request.options.change.why.clone(), vacates)?;
     Ok(Response { files: done })
