@@ -39,12 +39,20 @@ pub(in crate::engine) struct Ways {
 impl Change<'_> {
     /// Says which folders are to be there in the end, outermost first, with what they are besides
     /// their names.
-    pub fn set_folders(&mut self, folders: Vec<FolderEntry<WorkspacePath>>) {
-        let stays = |folder: &FolderEntry<WorkspacePath>| {
-            self.is_folder(&folder.path)
-                && self.standing(&folder.path).is_some_and(|real| !self.folders.cleared.contains(&real))
-        };
-        self.folders.wanted = folders.into_iter().filter(|folder| !stays(folder)).collect();
+    ///
+    /// # Errors
+    /// The system's, where it does not tell whether one stands there already.
+    pub fn set_folders(&mut self, folders: Vec<FolderEntry<WorkspacePath>>) -> Result<(), Error> {
+        let mut wanted = Vec::new();
+        for folder in folders {
+            let is_cleared =
+                || self.standing(&folder.path).is_none_or(|real| self.folders.cleared.contains(&real));
+            if !self.is_folder(&folder.path)? || is_cleared() {
+                wanted.push(folder);
+            }
+        }
+        self.folders.wanted = wanted;
+        Ok(())
     }
 
     /// Adds folders that go before something else takes the name of one of them, innermost first.
@@ -53,10 +61,17 @@ impl Change<'_> {
     }
 
     /// Adds folders that go in the end where they are empty, innermost first.
-    pub fn add_vacated(&mut self, folders: Vec<WorkspacePath>) {
-        // One that is gone already must not come back when the change is rolled back.
-        let vacated = folders.into_iter().filter(|folder| self.is_folder(folder)).collect::<Vec<_>>();
-        self.folders.vacated.extend(vacated);
+    ///
+    /// # Errors
+    /// The system's, where it does not tell whether one is there.
+    pub fn add_vacated(&mut self, folders: Vec<WorkspacePath>) -> Result<(), Error> {
+        for folder in folders {
+            // One that is gone already must not come back when the change is rolled back.
+            if self.is_folder(&folder)? {
+                self.folders.vacated.push(folder);
+            }
+        }
+        Ok(())
     }
 
     /// Whether the change makes or removes any.
@@ -75,10 +90,15 @@ impl Change<'_> {
         self.folders.wanted.iter().map(|folder| folder.path.clone()).collect()
     }
 
-    /// Whether a folder stands at a path once everything has moved.
-    fn is_folder(&self, folder: &WorkspacePath) -> bool {
-        self.standing(folder)
-            .is_some_and(|real| fs::open_beneath(self.engine.workspace.root_fd(), &real, IS_FOLDER).is_ok())
+    /// Whether a folder stands at a path once everything has moved. That it cannot be told is no answer:
+    /// an undo would leave it there and call itself done.
+    fn is_folder(&self, folder: &WorkspacePath) -> Result<bool, Error> {
+        let Some(real) = self.standing(folder) else { return Ok(false) };
+        match fs::open_beneath(self.engine.workspace.root_fd(), &real, IS_FOLDER) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => Ok(false),
+            Err(errno) => Err(Error::io("open the folder", self.engine.workspace.shown(folder), errno)),
+        }
     }
 
     /// The folders that the change removes, as they are now: those that go before something else takes

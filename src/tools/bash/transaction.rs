@@ -97,7 +97,7 @@ impl Transaction {
         }
         let mut applying = Applying::new(&mut change, &self.layer);
         applying.plan(&found)?;
-        let times = applying.finish();
+        let times = applying.finish()?;
         for differing in &found {
             must_be_as_it_was(change.workspace(), self.layer.began(), differing)?;
         }
@@ -182,14 +182,14 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
     }
 
     /// Hands over what concerns folders; answers the files whose times are to be set.
-    fn finish(mut self) -> Vec<(WorkspacePath, Stat)> {
+    fn finish(mut self) -> Result<Vec<(WorkspacePath, Stat)>, Error> {
         // Innermost first, as they are removed.
         self.cleared.reverse();
         self.vacated.reverse();
         self.change.add_cleared(self.cleared);
-        self.change.set_folders(self.made);
-        self.change.add_vacated(self.vacated);
-        self.times
+        self.change.set_folders(self.made)?;
+        self.change.add_vacated(self.vacated)?;
+        Ok(self.times)
     }
 
     /// Plans the end of what stands at a path; `is_replaced` where something else takes its place.

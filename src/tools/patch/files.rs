@@ -472,7 +472,7 @@ impl<'e> Files<'e> {
     pub fn commit(mut self, subject: String, why: Option<String>, vacates: bool) -> Result<(), Error> {
         if vacates {
             let folders = self.result.vacated(&self.change.engine().workspace)?;
-            self.change.add_vacated(folders);
+            self.change.add_vacated(folders)?;
         }
         self.change.commit(subject, why)
     }

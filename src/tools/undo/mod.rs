@@ -290,7 +290,7 @@ pub fn plan(
     let mut pieces = outcome.pieces;
     unchanged.into_iter().for_each(|piece| pieces.insert(&piece.real, &piece.at));
     change.move_all(&pieces)?;
-    change.set_folders(outcome.made);
+    change.set_folders(outcome.made)?;
     paths.extend(pieces.iter().map(|piece| if is_state(&piece.at) { piece.real } else { piece.at }));
     for (path, (before, after)) in outcome.modes {
         let stands = || mode_of(change.workspace(), &pieces.standing(&path)?);
@@ -298,7 +298,7 @@ pub fn plan(
             change.set_folder_mode(path, before, after);
         }
     }
-    change.add_vacated(vacated);
+    change.add_vacated(vacated)?;
     Ok(paths)
 }
 
