@@ -249,7 +249,11 @@ fn delete(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
     if path.trim_end_matches('/') == ROOT {
         return Err(Error::invalid(format!("Cannot delete the {ROOT} directory itself")));
     }
-    lbx.call("delete", json!({ "path": real, "recursive": true }))?;
+    let deleted = lbx.call("delete", json!({ "path": real, "recursive": true }))?;
+    if deleted["already_applied"] == true {
+        // To this family a path that is gone is an error, whoever deleted it.
+        return Err(Error::new(ErrorKind::NotFound, format!("no such file or folder: {path}")).at(path));
+    }
     Ok(format!("Successfully deleted {path}").into())
 }
 
