@@ -70,6 +70,9 @@ _lbx() {
             lbx,mcp)
                 cmd="lbx__subcmd__mcp"
                 ;;
+            lbx,mkdir)
+                cmd="lbx__subcmd__mkdir"
+                ;;
             lbx,move)
                 cmd="lbx__subcmd__move"
                 ;;
@@ -134,7 +137,7 @@ _lbx() {
 
     case "${cmd}" in
         lbx)
-            opts="-t -0 -h -V --workspace --session --sandbox --require-snapshot --dialect --set --json --text --null --pretty --exit-status --help --version read write edit patch append prepend insert section grep glob ls bash delete restore move undo redo rewind log diff review blame squash watch snapshot audit session trash gc stats doctor sandbox config apply_patch schema batch mcp"
+            opts="-t -0 -h -V --workspace --session --sandbox --require-snapshot --dialect --set --json --text --null --pretty --exit-status --help --version read write edit patch append prepend insert section grep glob ls bash mkdir delete restore move undo redo rewind log diff review blame squash watch snapshot audit session trash gc stats doctor sandbox config apply_patch schema batch mcp"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1210,7 +1213,7 @@ _lbx() {
             return 0
             ;;
         lbx__subcmd__mcp)
-            opts="-t -0 -h --results --tools --workspace --session --sandbox --require-snapshot --dialect --set --json --text --null --pretty --exit-status --help"
+            opts="-t -0 -h --results --tools --confirm --workspace --session --sandbox --require-snapshot --dialect --set --json --text --null --pretty --exit-status --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1221,6 +1224,48 @@ _lbx() {
                     return 0
                     ;;
                 --tools)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --workspace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dialect)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lbx__subcmd__mkdir)
+            opts="-t -0 -h --dry-run --why --workspace --session --sandbox --require-snapshot --dialect --set --json --text --null --pretty --exit-status --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --why)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -16,8 +16,8 @@ pub struct Progress {
     pub total: Option<u64>,
 }
 
-/// Takes the progress of a long call; called from any thread, at most a few times a second.
-pub type ProgressFn = dyn Fn(Progress) + Send + Sync;
+/// Takes the progress of a long call, with words about it where there are any; called from any thread, at most a few times a second.
+pub type ProgressFn = dyn Fn(Progress, &str) + Send + Sync;
 
 /// Handed to everything that can take long. Clones share the flag.
 #[derive(Clone, Default)]
@@ -80,8 +80,21 @@ impl Control {
     /// Reports how far the work is.
     pub fn report(&self, progress: Progress) {
         if let Some(callback) = &self.progress {
-            callback(progress);
+            callback(progress, "");
         }
+    }
+
+    /// Reports how far the work is, with a line of its output.
+    pub fn report_line(&self, done: u64, line: &str) {
+        if let Some(callback) = &self.progress {
+            callback(Progress { done, total: None }, line);
+        }
+    }
+
+    /// Whether anybody wants to know how far the work is.
+    #[must_use]
+    pub fn is_reported(&self) -> bool {
+        self.progress.is_some()
     }
 }
 

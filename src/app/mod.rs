@@ -1,6 +1,7 @@
 //! What the front ends stand on: the options of a process and a call, and one call of a tool.
 
 pub mod call;
+pub mod consent;
 pub mod options;
 pub mod panics;
 pub mod remote;

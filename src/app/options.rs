@@ -35,6 +35,8 @@ pub struct Settings {
     pub results: Results,
     /// The tools that it has; all where nobody says.
     pub tools: Option<String>,
+    /// Whether a person must agree to each change.
+    pub confirm: bool,
 }
 
 /// Flags that every tool takes.

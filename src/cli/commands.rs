@@ -17,6 +17,8 @@ use crate::tools::{Entry, Stdin, TOOLS, find};
 const RESULTS: &str = "results";
 /// The option of `mcp` for the tools that it serves.
 const SERVED: &str = "tools";
+/// The option of `mcp` that has each change confirmed.
+const CONFIRM: &str = "confirm";
 
 /// What the first word names.
 #[derive(Clone, Copy)]
@@ -203,12 +205,22 @@ fn mcp() -> Command {
                 .value_name("WHICH")
                 .help("Tools to serve: all, core, read-only, or names separated by commas [default: all]"),
         )
+        .arg(
+            Arg::new(CONFIRM)
+                .long(CONFIRM)
+                .action(clap::ArgAction::SetTrue)
+                .help("Show each change to the person at the client, and make it only if they agree (elicitation)"),
+        )
 }
 
 /// What `mcp` was asked for.
 #[must_use]
 pub fn settings(matches: &mut ArgMatches) -> Settings {
-    Settings { results: matches.remove_one(RESULTS).unwrap_or_default(), tools: matches.remove_one(SERVED) }
+    Settings {
+        results: matches.remove_one(RESULTS).unwrap_or_default(),
+        tools: matches.remove_one(SERVED),
+        confirm: matches.get_flag(CONFIRM),
+    }
 }
 
 /// Whether any argument of the tool itself was given.

@@ -35,7 +35,10 @@ pub fn run(
         Ok((said, lbx.outcome))
     });
     match called {
-        Ok((said, outcome)) => print(tool, options, &text_of(&said), &outcome),
+        Ok((said, outcome)) => {
+            let status = print(tool, options, &text_of(&said), &outcome);
+            if status == 0 { u8::from(said.is_error) } else { status }
+        }
         Err(error) if options.json_output || options.pretty => output::refuse(tool.name, options, &error),
         Err(error) => {
             let text = (dialect.error_text)(&Failure { error: &error, request: &request });
@@ -109,8 +112,9 @@ fn request_of(tool: &ForeignTool, words: Vec<String>, options: &Options) -> Resu
 /// What a tool says, with a line for each image: only an MCP client can be shown one.
 fn text_of(said: &Said) -> String {
     let images = said.images.iter().map(|image| format!("[{} image, shown over MCP only]", image.mime));
+    let media = said.media.iter().map(|media| format!("[{} file, shown over MCP only]", media.mime));
     let text = Some(said.text.clone()).filter(|text| !text.is_empty());
-    text.into_iter().chain(images).collect::<Vec<_>>().join("\n")
+    text.into_iter().chain(images).chain(media).collect::<Vec<_>>().join("\n")
 }
 
 /// Prints what the tool says.

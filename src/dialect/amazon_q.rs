@@ -9,12 +9,23 @@ use serde_json::{Value, json};
 
 use super::native::Native;
 use super::render::{flag, list, native_request, number, shown, text, texts};
+use super::shell::ExecuteBash;
 use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{Effect, Image};
 
 /// The dialect.
-pub const Q: Dialect = Dialect { name: "q", tools: &[foreign::<FsRead>(), foreign::<FsWrite>()], error_text };
+pub const Q: Dialect = Dialect {
+    name: "q",
+    is_model_family: true,
+    tools: &[foreign::<FsRead>(), foreign::<FsWrite>(), foreign::<ExecuteBash>()],
+    error_text,
+    differences: &[
+        "create does not overwrite a file that was not read; str_replace and insert need a file that is as it was read.",
+        "No newline is added at the end of a file.",
+        "Commands are confined to the workspace, and run to their end: there are none in the background.",
+    ],
+};
 
 /// Words an error as these tools do.
 fn error_text(failure: &Failure<'_>) -> String {
@@ -94,7 +105,7 @@ impl Foreign for FsRead {
         for operation in &request.operations {
             texts.push(read(lbx, operation, &mut images)?);
         }
-        Ok(Said { text: texts.join("\n\n"), images })
+        Ok(Said { text: texts.join("\n\n"), images, ..Said::default() })
     }
 }
 

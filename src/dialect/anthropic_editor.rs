@@ -14,8 +14,15 @@ use crate::error::{Error, ErrorKind};
 use crate::tools::Effect;
 
 /// The dialect.
-pub const EDITOR: Dialect =
-    Dialect { name: "anthropic-editor", tools: &[foreign::<Editor>(), foreign::<OlderEditor>()], error_text };
+pub const EDITOR: Dialect = Dialect {
+    name: "anthropic-editor",
+    is_model_family: true,
+    tools: &[foreign::<Editor>(), foreign::<OlderEditor>()],
+    error_text,
+    differences: &[
+        "create does not overwrite a file that was not viewed; str_replace and insert need a file that is as it was viewed.",
+    ],
+};
 
 /// Levels of a directory that `view` lists.
 const VIEW_DEPTH: u64 = 2;

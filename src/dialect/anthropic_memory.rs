@@ -15,7 +15,17 @@ use crate::error::{Error, ErrorKind};
 use crate::tools::Effect;
 
 /// The dialect.
-pub const MEMORY: Dialect = Dialect { name: "anthropic-memory", tools: &[foreign::<Memory>()], error_text };
+pub const MEMORY: Dialect = Dialect {
+    name: "anthropic-memory",
+    is_model_family: true,
+    tools: &[foreign::<Memory>()],
+    error_text,
+    differences: &[
+        "/memories is the workspace: --workspace DIR puts it into any folder.",
+        "str_replace and insert need a file that was viewed and has not changed since.",
+        "What delete removes can be restored.",
+    ],
+};
 
 /// Where the paths of this tool begin.
 const ROOT: &str = "/memories";

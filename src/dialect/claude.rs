@@ -13,6 +13,7 @@ use super::native::Native;
 use super::render::{
     counted, flag, list, native_request, number, numbered, shown, shown_lines, shown_path, text, texts,
 };
+use super::shell::Bash;
 use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::tools::Effect;
@@ -20,6 +21,7 @@ use crate::tools::Effect;
 /// The dialect.
 pub const CLAUDE: Dialect = Dialect {
     name: "claude",
+    is_model_family: true,
     tools: &[
         foreign::<Read>(),
         foreign::<Write>(),
@@ -28,8 +30,15 @@ pub const CLAUDE: Dialect = Dialect {
         foreign::<Glob>(),
         foreign::<Grep>(),
         foreign::<Ls>(),
+        foreign::<Bash>(),
     ],
     error_text,
+    differences: &[
+        "A file that others changed since the read is refused by its bytes, not by its time.",
+        "Edit with an empty old_string creates a file and never overwrites one.",
+        "Read does not show PDF files; NotebookEdit is not there: a notebook is edited as JSON text.",
+        "Commands are confined to the workspace, and run to their end: there are none in the background.",
+    ],
 };
 
 /// Paths that `Glob` answers.
@@ -152,7 +161,7 @@ fn image(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
         let message = "This tool cannot read binary files, images excepted";
         return Err(Error::new(ErrorKind::BinaryFile, message).at(path));
     }
-    Ok(Said { text: String::new(), images })
+    Ok(Said { images, ..Said::default() })
 }
 
 /// Writes a file to the local filesystem.

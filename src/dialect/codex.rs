@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::native::Native;
 use super::render::{flag, list, native_request, numbered, shown, shown_lines, shown_path, text, texts};
+use super::shell::{ExecCommand, Shell, ShellCommand};
 use super::{Dialect, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::tools::Effect;
@@ -18,14 +19,23 @@ use crate::tools::Effect;
 /// The dialect.
 pub const CODEX: Dialect = Dialect {
     name: "codex",
+    is_model_family: true,
     tools: &[
         foreign::<ApplyPatch>(),
         foreign::<ReadFile>(),
         foreign::<ListDir>(),
         foreign::<GrepFiles>(),
         foreign::<ViewImage>(),
+        foreign::<Shell>(),
+        foreign::<ShellCommand>(),
+        foreign::<ExecCommand>(),
     ],
     error_text: |failure| failure.native(),
+    differences: &[
+        "A patch applies whole or not at all, never overwrites a file by Add or Move to, and refuses old lines that occur more than once.",
+        "Commands are confined to the workspace, and run to their end: there are none in the background.",
+        "exec_command runs a command to its end: there are no sessions, and no write_stdin.",
+    ],
 };
 
 /// Files that `grep_files` answers at most, whatever is asked.
@@ -262,6 +272,6 @@ impl Foreign for ViewImage {
             return Err(Error::new(ErrorKind::InvalidRequest, format!("{} is not an image", request.path))
                 .at(request.path));
         }
-        Ok(Said { text: "attached local image path".to_owned(), images })
+        Ok(Said { text: "attached local image path".to_owned(), images, ..Said::default() })
     }
 }

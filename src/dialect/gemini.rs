@@ -12,6 +12,7 @@ use super::render::{
     counted, first_replacement, flag, globs, list, native_request, number, shown, shown_lines, shown_path,
     snippet, text, texts,
 };
+use super::shell::RunShellCommand;
 use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
@@ -20,6 +21,7 @@ use crate::tools::Effect;
 /// The dialect.
 pub const GEMINI: Dialect = Dialect {
     name: "gemini",
+    is_model_family: true,
     tools: &[
         foreign::<ReadFile>(),
         foreign::<ReadManyFiles>(),
@@ -29,8 +31,14 @@ pub const GEMINI: Dialect = Dialect {
         foreign::<SearchFileContent>(),
         foreign::<Glob>(),
         foreign::<ListDirectory>(),
+        foreign::<RunShellCommand>(),
     ],
     error_text,
+    differences: &[
+        "A file must have been read in this session, and be unchanged since, before it is edited or overwritten.",
+        "Line endings stay as they are, and old text is never corrected by likeness.",
+        "Commands are confined to the workspace, and run to their end: there are none in the background.",
+    ],
 };
 
 /// Matches that `grep_search` answers where nobody says.
@@ -85,7 +93,7 @@ impl Foreign for ReadFile {
         let data = match lbx.call("read", asked) {
             Err(error) if error.kind() == ErrorKind::BinaryFile => {
                 let images = lbx.image(&request.file_path)?;
-                return if images.is_empty() { Err(error) } else { Ok(Said { text: String::new(), images }) };
+                return if images.is_empty() { Err(error) } else { Ok(Said { images, ..Said::default() }) };
             }
             data => data?,
         };

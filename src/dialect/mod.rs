@@ -9,14 +9,17 @@ mod anthropic_editor;
 mod anthropic_memory;
 mod claude;
 mod codex;
+mod filesystem_texts;
 mod gemini;
+mod mcp_filesystem;
 pub mod native;
 mod opencode;
 mod render;
+mod shell;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::request;
@@ -27,10 +30,14 @@ use native::Native;
 pub struct Dialect {
     /// The value of `--dialect`.
     pub name: &'static str,
+    /// Whether a model family was trained on it: the name of such a tool alone then picks it.
+    pub is_model_family: bool,
     /// Its tools, in the order in which clients see them.
     pub tools: &'static [ForeignTool],
     /// Words an error as the family's own tool does.
     pub error_text: fn(&Failure<'_>) -> String,
+    /// Where it does not do what the family's own tools do, a sentence each.
+    pub differences: &'static [&'static str],
 }
 
 /// Every dialect besides lbx's own.
@@ -41,6 +48,7 @@ pub const DIALECTS: &[Dialect] = &[
     codex::CODEX,
     gemini::GEMINI,
     opencode::OPENCODE,
+    mcp_filesystem::FILESYSTEM,
     amazon_q::Q,
 ];
 
@@ -87,11 +95,40 @@ pub struct Said {
     pub text: String,
     /// Images, each a block of its own over MCP.
     pub images: Vec<Image>,
+    /// Other files, each a block of its own over MCP.
+    pub media: Vec<Media>,
+    /// What an MCP client gets as structured content.
+    pub structured: Option<Value>,
+    /// Whether the tool failed, and the text says how: a command that did not succeed.
+    pub is_error: bool,
 }
 
 impl From<String> for Said {
     fn from(text: String) -> Self {
-        Self { text, images: Vec::new() }
+        Self { text, ..Self::default() }
+    }
+}
+
+/// A file as a whole.
+#[derive(Debug)]
+pub struct Media {
+    /// Its MIME type.
+    pub mime: String,
+    /// Its bytes, encoded.
+    pub base64: String,
+    /// Where it is.
+    pub uri: String,
+}
+
+impl Media {
+    /// The file as a block of MCP: an image, a sound, or a resource.
+    #[must_use]
+    pub fn as_block(&self) -> Value {
+        let Self { mime, base64, uri } = self;
+        match mime.split('/').next() {
+            Some(kind @ ("image" | "audio")) => json!({ "type": kind, "data": base64, "mimeType": mime }),
+            _ => json!({ "type": "resource", "resource": { "uri": uri, "mimeType": mime, "blob": base64 } }),
+        }
     }
 }
 
@@ -158,11 +195,17 @@ pub fn find(name: &str) -> Option<&'static Dialect> {
     DIALECTS.iter().find(|dialect| dialect.name == name)
 }
 
-/// The dialect that alone has a tool of that name, with the tool.
+/// The dialect that alone has a tool of that name, with the tool: among the model families, else among
+/// all.
 #[must_use]
 pub fn owner_of(tool: &str) -> Option<(&'static Dialect, &'static ForeignTool)> {
-    let mut owners = DIALECTS.iter().filter_map(|dialect| Some((dialect, dialect.tool(tool)?)));
-    owners.next().filter(|_| owners.next().is_none())
+    let only = |is_wanted: fn(&Dialect) -> bool| {
+        let dialects = DIALECTS.iter().filter(|dialect| is_wanted(dialect));
+        let mut owners = dialects.filter_map(|dialect| Some((dialect, dialect.tool(tool)?)));
+        owners.next().map(|first| (first, owners.next().is_none()))
+    };
+    let owner = only(|dialect| dialect.is_model_family).or_else(|| only(|_| true));
+    owner.filter(|(_, is_only)| *is_only).map(|(owner, _)| owner)
 }
 
 impl Dialect {

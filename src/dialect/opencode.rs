@@ -15,6 +15,7 @@ use super::native::Native;
 use super::render::{
     counted, flag, globs, list, native_request, number, numbered, shown, shown_path, text, texts,
 };
+use super::shell::OpenCodeBash;
 use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
@@ -23,6 +24,7 @@ use crate::tools::Effect;
 /// The dialect.
 pub const OPENCODE: Dialect = Dialect {
     name: "opencode",
+    is_model_family: true,
     tools: &[
         foreign::<Read>(),
         foreign::<Write>(),
@@ -31,8 +33,14 @@ pub const OPENCODE: Dialect = Dialect {
         foreign::<Grep>(),
         foreign::<Glob>(),
         foreign::<List>(),
+        foreign::<OpenCodeBash>(),
     ],
     error_text,
+    differences: &[
+        "A file must have been read in this session, and be unchanged since, before it is edited or overwritten.",
+        "An empty oldString creates a file and never overwrites one; old text is matched exactly.",
+        "Commands are confined to the workspace, and run to their end: there are none in the background.",
+    ],
 };
 
 /// Paths and matches that `grep`, `glob` and `list` answer.
@@ -109,7 +117,7 @@ impl Foreign for Read {
                 return if images.is_empty() {
                     Err(error)
                 } else {
-                    Ok(Said { text: "Image read successfully".to_owned(), images })
+                    Ok(Said { text: "Image read successfully".to_owned(), images, ..Said::default() })
                 };
             }
             data => data?,

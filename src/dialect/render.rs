@@ -124,3 +124,19 @@ pub fn globs(patterns: &[String]) -> Result<globset::GlobSet, Error> {
     set.build()
         .map_err(|error| Error::invalid(format!("the globs cannot be used together: {}", error.kind())))
 }
+
+/// Globs that match a whole path, seen from a folder; `*` stays within a name.
+///
+/// # Errors
+/// `invalid_request` for a pattern that is not a glob.
+pub fn relative_globs(patterns: impl IntoIterator<Item = String>) -> Result<globset::GlobSet, Error> {
+    let mut set = globset::GlobSetBuilder::new();
+    for pattern in patterns {
+        let glob = globset::GlobBuilder::new(&pattern).literal_separator(true).build();
+        set.add(
+            glob.map_err(|error| Error::invalid(format!("{pattern:?} is not a glob: {}", error.kind())))?,
+        );
+    }
+    set.build()
+        .map_err(|error| Error::invalid(format!("the globs cannot be used together: {}", error.kind())))
+}

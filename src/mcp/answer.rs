@@ -76,14 +76,18 @@ fn text(reply: &dyn Reply, outcome: &Outcome) -> CallToolResult {
 
 /// The result of a model family's tool: its text, its images, and what the call should know besides.
 #[must_use]
-pub fn said(said: Said, outcome: &Outcome) -> CallToolResult {
+pub fn said(said: Said, outcome: &Outcome, results: Results) -> CallToolResult {
     let mut blocks = Vec::new();
-    if !said.text.is_empty() || said.images.is_empty() {
+    if !said.text.is_empty() || said.images.is_empty() && said.media.is_empty() {
         blocks.push(ContentBlock::text(said.text));
     }
+    // Media as a block is always one of MCP's.
+    blocks.extend(said.media.iter().filter_map(|media| serde_json::from_value(media.as_block()).ok()));
     blocks.extend(said.images.into_iter().map(|image| ContentBlock::image(image.base64, image.mime)));
     blocks.extend(warnings(outcome));
-    let result = CallToolResult::success(blocks);
+    let mut result =
+        if said.is_error { CallToolResult::error(blocks) } else { CallToolResult::success(blocks) };
+    result.structured_content = said.structured.filter(|_| results == Results::Json);
     match bytes_of(&result) {
         bytes if bytes <= RESULT_BYTES_MAX => result,
         bytes => refused(&too_large(bytes, outcome), outcome),

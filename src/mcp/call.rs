@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::answer;
 use crate::app::call::{Call, Called};
+use crate::app::consent::{Ask, consent, consent_unseen};
 use crate::app::options::{Options, Results};
 use crate::app::panics::without_panic;
 use crate::app::remote::Remote;
@@ -56,6 +57,8 @@ pub struct ToolCall {
     pub options: Options,
     /// The form of the result.
     pub results: Results,
+    /// Asks a person before each change.
+    pub ask: Option<Arc<Ask>>,
 }
 
 impl ToolCall {
@@ -74,7 +77,7 @@ impl ToolCall {
                 }),
                 () = context.ct.cancelled(), if !control.is_cancelled() => control.cancel(),
                 Ok(()) = news.changed() => {
-                    let now = *news.borrow_and_update();
+                    let now = news.borrow_and_update().clone();
                     teller.tell(now).await;
                 }
             }
@@ -95,19 +98,19 @@ impl ToolCall {
 
     /// The result of a model family's tool.
     fn foreign(self, dialect: &Dialect, tool: &ForeignTool, control: Control) -> CallToolResult {
-        let Self { arguments, root, options, .. } = self;
+        let Self { arguments, root, options, results, ask, .. } = self;
         let request = Value::Object(arguments);
         let mut fields = request.clone();
         let mut outcome = Outcome::default();
         let said = options.with_call_fields_of(&mut fields).and_then(|options| {
             let open = || workspace_of(&options, &root);
-            let mut lbx = Native::new(&open, &options, control);
+            let mut lbx = Native::new(&open, &options, control).asking(ask.as_deref());
             let said = without_panic(|| (tool.run)(&mut lbx, fields));
             outcome = lbx.outcome;
             said
         });
         match said {
-            Ok(said) => answer::said(said, &outcome),
+            Ok(said) => answer::said(said, &outcome, results),
             Err(error) => {
                 let text = (dialect.error_text)(&Failure { error: &error, request: &request });
                 answer::said_error(text, &outcome)
@@ -117,12 +120,18 @@ impl ToolCall {
 
     /// What the call gives.
     fn called(self, tool: &'static Entry, control: Control) -> Result<Called, Error> {
-        let Self { arguments, root, options, results, .. } = self;
+        let Self { arguments, root, options, results, ask, .. } = self;
         let mut request = Value::Object(arguments);
         let options = options.with_call_fields_of(&mut request)?;
         bound_payload(&mut request, results);
         if let Some(remote) = Remote::of(&options)? {
+            if let Some(ask) = ask {
+                consent_unseen(&*ask, tool, &request)?;
+            }
             return Ok(remote.call(tool, &request, &options, &control));
+        }
+        if let Some(ask) = ask {
+            consent(&*ask, workspace_of(&options, &root)?, tool, &request, &options)?;
         }
         let workspace = workspace_of(&options, &root)?;
         let call = Call::within(workspace, tool, &options)?.controlled_by(control);
@@ -154,14 +163,17 @@ fn bound_payload(request: &mut Value, results: Results) {
     }
 }
 
+/// How far a call is, and a line about it.
+type News = (Progress, String);
+
 /// What the call listens to, and where its progress arrives, if the client wants any.
-fn control_for(context: &RequestContext<RoleServer>) -> (Control, watch::Receiver<Progress>) {
-    let (sender, news) = watch::channel(Progress { done: 0, total: None });
+fn control_for(context: &RequestContext<RoleServer>) -> (Control, watch::Receiver<News>) {
+    let (sender, news) = watch::channel((Progress { done: 0, total: None }, String::new()));
     if context.meta.get_progress_token().is_none() {
         return (Control::default(), news);
     }
-    let report = move |now: Progress| {
-        sender.send_replace(now);
+    let report = move |now: Progress, line: &str| {
+        sender.send_replace((now, line.to_owned()));
     };
     (Control::default().reporting_to(Arc::new(report)), news)
 }
@@ -178,7 +190,7 @@ struct Teller<'a> {
 
 impl Teller<'_> {
     /// Tells, where that is news: the numbers must grow, and not too often.
-    async fn tell(&mut self, progress: Progress) {
+    async fn tell(&mut self, (progress, line): News) {
         let Some(token) = self.context.meta.get_progress_token() else {
             return;
         };
@@ -186,15 +198,20 @@ impl Teller<'_> {
             self.done = progress.done;
             self.next = Instant::now() + PROGRESS_INTERVAL;
             // A client that cannot be told has gone, and the transport knows.
-            let _ = self.context.peer.notify_progress(notification(token, progress)).await;
+            let _ = self.context.peer.notify_progress(notification(token, progress, line)).await;
         }
     }
 }
 
 /// How far a call is, for the client.
 #[expect(clippy::cast_precision_loss, reason = "JSON has no other numbers, and no file count is that large")]
-fn notification(token: rmcp::model::ProgressToken, progress: Progress) -> ProgressNotificationParam {
-    let notification = ProgressNotificationParam::new(token, progress.done as f64);
+fn notification(
+    token: rmcp::model::ProgressToken,
+    progress: Progress,
+    line: String,
+) -> ProgressNotificationParam {
+    let mut notification = ProgressNotificationParam::new(token, progress.done as f64);
+    notification.message = Some(line).filter(|line| !line.is_empty());
     match progress.total {
         Some(total) => notification.with_total(total as f64),
         None => notification,

@@ -6,13 +6,18 @@
 
 mod answer;
 mod call;
+mod confirm;
 mod declare;
 mod id;
+mod library;
 mod lines;
+mod logging;
 mod message;
 mod queue;
+mod root;
 mod server;
 mod transport;
+mod uri;
 mod wanted;
 
 use std::sync::Arc;
@@ -20,12 +25,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rmcp::ServiceExt as _;
+use tokio::io::AsyncReadExt as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::options::{Options, Settings};
 use crate::dialect;
 use crate::engine::store::session::SessionId;
 use crate::error::Error;
+use root::Root;
 use server::{Server, ToolSet};
 use transport::{Connection, Stdio};
 use wanted::Wanted;
@@ -49,6 +56,7 @@ pub fn run(options: &Options, settings: &Settings) -> Result<(), Error> {
 /// A server whose workspace and session are fixed, for the whole life of the process.
 fn server(options: &Options, settings: &Settings) -> Result<Server, Error> {
     let workspace = options.open_workspace()?;
+    let is_named = options.workspace.is_some() || options.sandbox.is_some();
     let session = if options.session.is_some() { options.session_id()? } else { own_session()? };
     // Only a call names a session whose history it wants to see alone.
     let session = Some(session.as_str().to_owned());
@@ -57,7 +65,8 @@ fn server(options: &Options, settings: &Settings) -> Result<Server, Error> {
     let dialect = dialect::chosen(options.dialect.as_deref())?;
     let wanted = settings.tools.as_deref().map(|text| Wanted::parse(text, dialect)).transpose()?;
     let tools = ToolSet { dialect, wanted: wanted.unwrap_or_default() };
-    Ok(Server::new(workspace.root().to_owned(), options, settings.results, tools))
+    let root = Root::new(workspace.root().to_owned(), is_named);
+    Ok(Server::new(root, options, settings, tools))
 }
 
 /// A session that no other process has.
@@ -85,6 +94,7 @@ fn serve_on_runtime(server: Server) -> Result<(), Error> {
 async fn serve(server: Server) {
     let (reader, writer) = rmcp::transport::stdio_pipes();
     let closing = CancellationToken::new();
+    close_at_signals(&closing);
     let (outbox, writing) = transport::outbox(writer, closing.clone());
     let is_open = Arc::new(AtomicBool::new(false));
     let connection = Connection { outbox, is_open: is_open.clone(), closing: closing.clone() };
@@ -94,4 +104,22 @@ async fn serve(server: Server) {
         let _ = service.waiting().await;
     }
     let _ = tokio::time::timeout(FLUSH_TIME_MAX, writing).await;
+}
+
+/// Ends the service at SIGTERM and SIGINT as at the end of stdin: calls are cancelled, and what they ran
+/// is ended. Without it the signals end the process at once, which leaves nothing behind either.
+fn close_at_signals(closing: &CancellationToken) {
+    let Ok((sender, mut receiver)) = tokio::net::UnixStream::pair() else { return };
+    let Ok(sender) = sender.into_std() else { return };
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        let Ok(sender) = sender.try_clone() else { return };
+        let _ = signal_hook::low_level::pipe::register(signal, sender);
+    }
+    let closing = closing.clone();
+    tokio::spawn(async move {
+        let mut byte = [0];
+        if receiver.read_exact(&mut byte).await.is_ok() {
+            closing.cancel();
+        }
+    });
 }

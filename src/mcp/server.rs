@@ -1,22 +1,29 @@
 //! What a client may ask: which tools there are, and to call one.
 
-use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, Implementation,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest,
+    CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
+    Tool,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::call::{Target, ToolCall};
+use super::logging::Logging;
 use super::message::Flaw;
+use super::root::Root;
 use super::wanted::Wanted;
-use super::{answer, declare};
-use crate::app::options::{Options, Results};
+use super::{answer, confirm, declare, library};
+use crate::app::options::{Options, Results, Settings};
+use crate::control::Control;
 use crate::dialect::Dialect;
+use crate::dialect::native::Native;
 use crate::engine::Outcome;
+use crate::engine::workspace::Workspace;
 
 /// What a model should know before its first call: what holds for every tool, and is therefore in no
 /// tool's own description.
@@ -77,11 +84,13 @@ impl ToolSet {
 /// Answers one client.
 pub struct Server {
     /// The workspace's root.
-    root: PathBuf,
+    root: Root,
     /// Session and what else the command line fixed.
     options: Options,
-    /// The form of results.
-    results: Results,
+    /// The form of results, and whether changes are confirmed.
+    settings: Settings,
+    /// What the client wants to be told of.
+    logging: Logging,
     /// The tools that it has.
     served: ToolSet,
     /// What `tools/list` answers, made when it is first asked for.
@@ -91,8 +100,9 @@ pub struct Server {
 impl Server {
     /// A server for one workspace.
     #[must_use]
-    pub fn new(root: PathBuf, options: Options, results: Results, served: ToolSet) -> Self {
-        Self { root, options, results, served, tools: OnceLock::new() }
+    pub fn new(root: Root, options: Options, settings: &Settings, served: ToolSet) -> Self {
+        let (settings, logging) = (settings.clone(), Logging::default());
+        Self { root, options, settings, logging, served, tools: OnceLock::new() }
     }
 
     /// The error for a tool that clients do not see.
@@ -102,9 +112,46 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Does something with native calls, on a thread of its own.
+    async fn with_native<T: Send + 'static>(
+        &self,
+        context: &RequestContext<RoleServer>,
+        work: impl FnOnce(&mut Native<'_>) -> T + Send + 'static,
+    ) -> Result<T, ErrorData> {
+        let (root, options) = (self.root.of(context).await, self.options.clone());
+        let control = Control::default();
+        let listening = control.clone();
+        let mut running = tokio::task::spawn_blocking(move || {
+            let open = || Workspace::open(&root);
+            work(&mut Native::new(&open, &options, listening))
+        });
+        let done = tokio::select! {
+            done = &mut running => done,
+            () = context.ct.cancelled() => {
+                control.cancel();
+                running.await
+            }
+        };
+        done.map_err(|lost| ErrorData::internal_error(format!("the request was lost: {lost}"), None))
+    }
+}
+
+/// What the server can do.
+#[expect(deprecated, reason = "the newest revision has no logging; clients of the others have")]
+fn capabilities() -> ServerCapabilities {
+    ServerCapabilities::builder()
+        .enable_logging()
+        .enable_completions()
+        .enable_prompts()
+        .enable_resources()
+        .enable_tools()
+        .build()
+}
+
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        ServerConfig::new(capabilities())
             .with_server_info(Implementation::new("lbx", env!("CARGO_PKG_VERSION")))
             .with_instructions(if self.served.dialect.is_some() {
                 DIALECT_INSTRUCTIONS
@@ -118,7 +165,7 @@ impl ServerHandler for Server {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.tools.get_or_init(|| self.served.listed(self.results));
+        let tools = self.tools.get_or_init(|| self.served.listed(self.settings.results));
         Ok(ListToolsResult::with_all_items(tools.clone()))
     }
 
@@ -134,11 +181,85 @@ impl ServerHandler for Server {
         let call = ToolCall {
             target,
             arguments: request.arguments.unwrap_or_default(),
-            root: self.root.clone(),
+            root: self.root.of(&context).await,
             options: self.options.clone(),
-            results: self.results,
+            results: self.settings.results,
+            ask: self.settings.confirm.then(|| confirm::ask(&context)),
         };
-        Ok(call.run(&context).await.into())
+        let result = call.run(&context).await;
+        self.logging.tell(&context, &request.name, &result).await;
+        Ok(result.into())
+    }
+
+    async fn list_resources(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Ok(ListResourcesResult::with_all_items(library::resources()))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(library::templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let contents = self.with_native(&context, move |lbx| library::read(lbx, &request.uri)).await??;
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(library::prompts()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let prompt = self.with_native(&context, move |lbx| {
+            let from = request.arguments.as_ref().and_then(|given| given.get("from")?.as_str());
+            library::prompt(lbx, &request.name, from)
+        });
+        Ok(prompt.await??.into())
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let argument = request.argument;
+        let found = self
+            .with_native(&context, move |lbx| library::completions(lbx, &argument.name, &argument.value))
+            .await?;
+        Ok(CompleteResult::new(found))
+    }
+
+    #[expect(deprecated, reason = "the newest revision has no logging; clients of the others have")]
+    async fn set_level(
+        &self,
+        request: rmcp::model::SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.logging.set(request.level);
+        Ok(())
+    }
+
+    async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {
+        self.root.forget().await;
     }
 
     /// Takes the requests whose parameters have not the form that their method wants.

@@ -19,6 +19,7 @@ pub mod grep;
 pub mod insert;
 pub mod log;
 pub mod ls;
+pub mod mkdir;
 pub mod r#move;
 pub mod patch;
 pub mod prepend;
@@ -523,6 +524,7 @@ pub const TOOLS: &[Entry] = &[
     entry::<glob::Glob>(),
     entry::<ls::Ls>(),
     entry::<bash::Bash>(),
+    entry::<mkdir::Mkdir>(),
     entry::<delete::Delete>(),
     entry::<restore::Restore>(),
     entry::<r#move::Move>(),

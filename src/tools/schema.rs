@@ -134,7 +134,7 @@ const ELSEWHERE: [(&[&str], &str); 9] = [
     (&["find", "fd"], "`glob` finds files by name, `grep` by content."),
     (&["rg", "ripgrep", "ag", "ack", "search"], "`grep` searches the contents of files."),
     (&["sed", "replace", "substitute"], "`edit` replaces text in files."),
-    (&["mkdir", "touch"], "`write` makes the file and the folders that it needs."),
+    (&["touch"], "`write` makes the file and the folders that it needs."),
     (&["tree"], "`ls` with `recursive` lists folders at every depth."),
 ];
 

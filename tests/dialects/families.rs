@@ -16,6 +16,7 @@ pub fn transcripts() -> Vec<(&'static str, Vec<Step>)> {
         ("gemini", gemini()),
         ("opencode", opencode()),
         ("q", q()),
+        ("mcp-filesystem", filesystem()),
     ]
 }
 
@@ -440,4 +441,147 @@ fn a_change_in_a_dialect_is_a_change_like_any_other() {
     assert_eq!(stale.status(), 6);
     assert!(stale.stderr().contains("File has been modified since read"), "{}", stale.stderr());
     ws.holds("a.txt", "one\ntwo\nfour\n");
+}
+
+fn filesystem() -> Vec<Step> {
+    let edit = |old: &str, new: &str, dry: bool| json!({ "path": "$ROOT/a.txt", "edits": [{ "oldText": old, "newText": new }], "dryRun": dry });
+    vec![
+        step("list_allowed_directories", json!({}), Just("Allowed directories:\n$ROOT")),
+        step("edit_file", edit("two", "2", true), Error("Read")),
+        step("read_text_file", json!({ "path": "$ROOT/a.txt", "head": 2 }), Just("one\ntwo")),
+        step("read_text_file", json!({ "path": "$ROOT/a.txt", "tail": 2 }), Just("three")),
+        step("read_file", json!({ "path": "a.txt" }), Just("one\ntwo\nthree")),
+        step(
+            "read_text_file",
+            json!({ "path": "a.txt", "head": 1, "tail": 1 }),
+            Error("Cannot specify both head and tail"),
+        ),
+        step(
+            "read_text_file",
+            json!({ "path": "none" }),
+            Error("ENOENT: no such file or directory, open '$ROOT/none'"),
+        ),
+        step(
+            "read_text_file",
+            json!({ "path": "/etc/passwd" }),
+            Error("Access denied - path outside allowed directories: /etc/passwd not in $ROOT"),
+        ),
+        step(
+            "read_multiple_files",
+            json!({ "paths": ["empty.txt", "none", "a.txt"] }),
+            With("\n---\nnone: Error - ENOENT: no such file"),
+        ),
+        step(
+            "edit_file",
+            edit("two", "2", true),
+            With(
+                "--- $ROOT/a.txt\toriginal\n+++ $ROOT/a.txt\tmodified\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n```",
+            ),
+        ),
+        step("edit_file", edit("two", "2", false), With("```diff\nIndex: $ROOT/a.txt\n")),
+        step("edit_file", edit("zwei", "2", false), Error("Could not find exact match for edit:\nzwei")),
+        step("write_file", json!({ "path": "twice.txt", "content": "lost\n" }), Error("Read")),
+        step(
+            "write_file",
+            json!({ "path": "new.txt", "content": "new\n" }),
+            Just("Successfully wrote to new.txt"),
+        ),
+        step(
+            "write_file",
+            json!({ "path": "no/new.txt", "content": "" }),
+            Error("ENOENT: no such file or directory, open"),
+        ),
+        step("create_directory", json!({ "path": "d/e" }), Just("Successfully created directory d/e")),
+        step("create_directory", json!({ "path": "d/e" }), Just("Successfully created directory d/e")),
+        step(
+            "create_directory",
+            json!({ "path": "a.txt" }),
+            Error("EEXIST: file already exists, mkdir '$ROOT/a.txt'"),
+        ),
+        step(
+            "move_file",
+            json!({ "source": "new.txt", "destination": "d/e/n.txt" }),
+            Just("Successfully moved new.txt to d/e/n.txt"),
+        ),
+        step(
+            "move_file",
+            json!({ "source": "a.txt", "destination": "twice.txt" }),
+            Error("Destination already exists: $ROOT/twice.txt"),
+        ),
+        step(
+            "move_file",
+            json!({ "source": "none", "destination": "x" }),
+            Error("ENOENT: no such file or directory, rename '$ROOT/none' -> '$ROOT/x'"),
+        ),
+        step("list_directory", json!({ "path": "d" }), Just("[DIR] e")),
+        step(
+            "list_directory_with_sizes",
+            json!({ "path": "d/e" }),
+            With(
+                "[FILE] n.txt                                 4 B\n\nTotal: 1 files, 0 directories\nCombined size: 4 B",
+            ),
+        ),
+        step(
+            "directory_tree",
+            json!({ "path": "d" }),
+            With("\"name\": \"e\",\n    \"type\": \"directory\",\n    \"children\": ["),
+        ),
+        step("search_files", json!({ "path": "$ROOT", "pattern": "**/*.rs" }), Just("$ROOT/src/main.rs")),
+        step(
+            "search_files",
+            json!({ "path": "$ROOT", "pattern": "**/*.rs", "excludePatterns": ["src"] }),
+            Just("No matches found"),
+        ),
+        step(
+            "get_file_info",
+            json!({ "path": "d/e/n.txt" }),
+            With("isDirectory: false\nisFile: true\npermissions: 6"),
+        ),
+        step("read_media_file", json!({ "path": "none" }), Error("ENOENT")),
+    ]
+}
+
+#[test]
+fn a_command_is_answered_in_each_familys_form() {
+    let calls = [
+        ("claude", "Bash", json!({ "command": "echo out; echo err >&2; exit 3" }), "Exit code 3\nout\nerr"),
+        (
+            "claude",
+            "Bash",
+            json!({ "command": "cat a.txt", "description": "Show", "timeout": 5000 }),
+            "one\ntwo\nthree",
+        ),
+        ("codex", "shell", json!({ "command": ["bash", "-lc", "echo out"] }), "Exit code: 0\nWall time: "),
+        ("codex", "shell", json!({ "command": ["echo", "a  b"] }), "Output:\na  b"),
+        ("codex", "shell_command", json!({ "command": "echo out" }), "Output:\nout"),
+        ("codex", "exec_command", json!({ "cmd": "echo out" }), "\"output\":\"out\\n\""),
+        (
+            "gemini",
+            "run_shell_command",
+            json!({ "command": "echo out; exit 2" }),
+            "Output: out\n\nExit Code: 2",
+        ),
+        ("opencode", "bash", json!({ "command": "echo out", "description": "d" }), "out"),
+        ("q", "execute_bash", json!({ "command": "echo out" }), "\"stdout\":\"out\\n\""),
+    ];
+    for (dialect, tool, request, said) in calls {
+        let ws = Workspace::with(FILES);
+        let answer = ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]);
+        let stdout = answer.stdout_text();
+        assert!(stdout.contains(said), "{dialect} {tool}: {stdout:?}");
+    }
+}
+
+#[test]
+fn a_tool_of_one_family_alone_is_found_by_its_name() {
+    let ws = Workspace::with(FILES);
+    for (tool, request, said) in [
+        ("Read", json!({ "file_path": "a.txt" }), "1\tone"),
+        ("search_file_content", json!({ "pattern": "two" }), "Found"),
+        ("list_directory", json!({ "dir_path": "." }), "Directory listing for"),
+        ("list_allowed_directories", json!({}), "Allowed directories:"),
+    ] {
+        let answer = ws.lbx(&[tool, "--json", &request.to_string()]);
+        assert!(answer.stdout_text().contains(said), "{tool}");
+    }
 }

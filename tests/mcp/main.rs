@@ -12,5 +12,6 @@ mod declared;
 mod library;
 mod life;
 mod lines;
+mod offered;
 mod revisions;
 mod schema;

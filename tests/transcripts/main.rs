@@ -22,6 +22,7 @@ mod errors;
 mod gate_lines;
 mod gc;
 mod misses;
+mod mkdir;
 mod names;
 mod patch;
 mod plain_calls;

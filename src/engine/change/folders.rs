@@ -11,7 +11,8 @@ use crate::engine::journal::FolderEntry;
 use crate::engine::journal::steps::Folder;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::error::Error;
+use crate::engine::workspace::resolve::Place;
+use crate::error::{Error, ErrorKind};
 
 /// Flags for finding out whether there is a folder.
 const IS_FOLDER: OFlags = fs::LOOK.union(OFlags::DIRECTORY);
@@ -53,6 +54,24 @@ impl Change<'_> {
         }
         self.folders.wanted = wanted;
         Ok(())
+    }
+
+    /// Plans a folder, with those on the way to it that are missing; answers whether there was none.
+    ///
+    /// # Errors
+    /// `not_a_directory` or `already_exists` where something else is in the way, or the system's.
+    pub fn make_folder(&mut self, place: &Place) -> Result<bool, Error> {
+        if let Some(stat) = place.stat() {
+            if fs::is_folder(stat) {
+                return Ok(false);
+            }
+            let message = format!("{} exists already, and is not a folder", place.shown());
+            return Err(Error::new(ErrorKind::AlreadyExists, message).at(place.shown()));
+        }
+        let (_, missing) = self.folders_to(place.path(), &BTreeSet::new())?;
+        let plain = |path| FolderEntry { path, mode: None, identity: None };
+        self.folders.wanted.extend(missing.into_iter().map(plain));
+        Ok(true)
     }
 
     /// Adds folders that go before something else takes the name of one of them, innermost first.

@@ -190,6 +190,22 @@ impl Change<'_> {
         Ok(Current { place, original: Some(original), bytes: Arc::new(bytes.into()), sha256 })
     }
 
+    /// Looks at where a folder is to be, or is.
+    ///
+    /// # Errors
+    /// `outside_workspace`, `protected_path`, or the system's.
+    pub fn look_at_folder(&self, path: &std::path::Path) -> Result<Place, Error> {
+        let place = self.engine.workspace.resolve(path)?;
+        if place.path().is_root() {
+            return Ok(place);
+        }
+        self.must_be_writable(&place)?;
+        if place.stat().is_none() {
+            must_be_short(place.path().as_path())?;
+        }
+        Ok(place)
+    }
+
     /// Looks at whatever stands at `path` without following it, to move it whole.
     ///
     /// # Errors

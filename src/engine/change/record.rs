@@ -224,6 +224,20 @@ pub fn find(engine: &Engine) -> Result<Option<Store>, Error> {
         .map_err(|error| unreadable(&error))
 }
 
+/// The bytes of a file in a snapshot; `None` where there is no such snapshot, or no such file in it.
+///
+/// # Errors
+/// `io_error` where the snapshots cannot be read.
+pub fn file_at(engine: &Engine, name: &str, path: &std::path::Path) -> Result<Option<Vec<u8>>, Error> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let Some(store) = find(engine)? else { return Ok(None) };
+    let found = store.resolve(name).and_then(|commit| match commit {
+        Some(commit) => store.file_at(&commit, path.as_os_str().as_bytes()),
+        None => Ok(None),
+    });
+    found.map_err(|error| unreadable(&error))
+}
+
 /// The refusal where snapshots cannot be read.
 #[must_use]
 pub fn unreadable(error: &SnapshotError) -> Error {

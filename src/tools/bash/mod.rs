@@ -9,6 +9,7 @@ mod marks;
 mod output;
 mod recording;
 mod request;
+mod told;
 mod transaction;
 
 use std::ffi::OsString;
@@ -210,7 +211,8 @@ fn run_confined(
             Output::Answer => &mut capture,
             Output::Job(job) => *job,
         };
-        match run::run(backend, plan, stdin.map(str::as_bytes), bounds, sink) {
+        let mut sink = told::Told::new(sink, &bounds.control);
+        match run::run(backend, plan, stdin.map(str::as_bytes), bounds, &mut sink) {
             Ok(ran) => {
                 let gaps = backend.gaps();
                 if !gaps.is_empty() {

@@ -1,0 +1,91 @@
+//! A person's consent before a change.
+
+use serde_json::Value;
+
+use super::call::Call;
+use super::options::Options;
+use crate::engine::workspace::Workspace;
+use crate::error::Error;
+use crate::request;
+use crate::tools::{Effect, Entry, Text};
+
+/// Asks the person about a change, which the text describes; an error means no.
+pub type Ask = dyn Fn(&str) -> Result<(), Error> + Send + Sync;
+
+/// Bytes of a description that a person is shown.
+const SHOWN_BYTES_MAX: usize = 16_000;
+
+/// Asks before a change is made, with what it would come to. A call that changes nothing is not asked
+/// about.
+///
+/// # Errors
+/// What the person or the change itself refuses.
+pub fn consent(
+    ask: &Ask,
+    workspace: Workspace,
+    tool: &'static Entry,
+    request: &Value,
+    options: &Options,
+) -> Result<(), Error> {
+    if tool.effect == Effect::Reads {
+        return Ok(());
+    }
+    let schema = (tool.request_schema)();
+    let has = |field: &str| schema.get("properties").and_then(|fields| fields.get(field)).is_some();
+    let mut trial = request.clone();
+    // A command is run even where its changes are dropped afterwards: the person sees it as it is.
+    if !has("dry_run") || has("command") {
+        return consent_unseen(ask, tool, request);
+    }
+    if let Some(fields) = trial.as_object_mut() {
+        let is_trial = |name: &str| request::snake_case(name) == "dry_run";
+        if fields.iter().any(|(name, value)| is_trial(name) && *value == true) {
+            return Ok(());
+        }
+        fields.retain(|name, _| !is_trial(name));
+        fields.insert("dry_run".to_owned(), true.into());
+        for (name, value) in [("diff", Value::from(true)), ("max_bytes", SHOWN_BYTES_MAX.into())] {
+            let is_given = fields.keys().any(|given| request::snake_case(given) == name);
+            if has(name) && !is_given {
+                fields.insert(name.to_owned(), value);
+            }
+        }
+    }
+    let called = Call::within(workspace, tool, options)?.run_with(|engine| (tool.run_json)(engine, trial));
+    let reply = called.answered?;
+    let mut text = Text::of_fields();
+    reply.text(&mut text);
+    let mut shown = String::from_utf8_lossy(&text.out).into_owned();
+    let data = reply.value()?;
+    for part in
+        std::iter::once(&data).chain(data.get("files").and_then(Value::as_array).into_iter().flatten())
+    {
+        let diff = part.get("diff").and_then(Value::as_str).unwrap_or_default();
+        if !shown.contains(diff) {
+            shown.push_str(diff);
+        }
+    }
+    ask(&described(tool, &shown))
+}
+
+/// The same where the change cannot be tried from here: the person sees the request.
+///
+/// # Errors
+/// What the person refuses.
+pub fn consent_unseen(ask: &Ask, tool: &'static Entry, request: &Value) -> Result<(), Error> {
+    match tool.effect {
+        Effect::Reads => Ok(()),
+        Effect::Adds | Effect::Writes => {
+            ask(&described(tool, &serde_json::to_string_pretty(request).unwrap_or_default()))
+        }
+    }
+}
+
+/// What the person is asked.
+fn described(tool: &Entry, change: &str) -> String {
+    let bound = SHOWN_BYTES_MAX.min(change.len());
+    let end = (0..=bound).rev().find(|at| change.is_char_boundary(*at)).unwrap_or(0);
+    let (shown, more) = change.split_at_checked(end).unwrap_or((change, ""));
+    let more = if more.is_empty() { "" } else { "\n…" };
+    format!("Allow lbx to carry out this {} call?\n\n{shown}{more}", tool.name)
+}

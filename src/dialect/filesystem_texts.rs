@@ -1,0 +1,284 @@
+//! Texts of the npm reference server's tools, as JavaScript writes them.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use similar::{ChangeTag, TextDiff};
+
+use super::native::Facts;
+use crate::error::Error;
+use crate::text::escaped;
+
+/// Lines of context round a change in a diff.
+const CONTEXT: usize = 4;
+/// What stands below the name of the file.
+const RULE: &str = "===================================================================";
+
+/// An entry of a directory.
+pub struct Listed {
+    /// Its path, from the directory that was asked for.
+    pub below: PathBuf,
+    /// Whether it is a directory.
+    pub is_folder: bool,
+}
+
+impl Listed {
+    /// What stands before its name in a list.
+    pub fn label(&self) -> &'static str {
+        if self.is_folder { "[DIR]" } else { "[FILE]" }
+    }
+
+    /// Its path, as people see it.
+    pub fn shown(&self) -> String {
+        escaped::name(&self.below.to_string_lossy()).into_owned()
+    }
+}
+
+/// A file or directory in a tree.
+#[derive(Debug, Serialize)]
+pub struct Node {
+    /// Its name.
+    name: String,
+    /// `file` or `directory`.
+    r#type: &'static str,
+    /// What a directory holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    children: Option<Vec<Node>>,
+}
+
+impl Node {
+    /// An empty directory.
+    pub fn folder(name: &str) -> Self {
+        Self { name: name.to_owned(), r#type: "directory", children: Some(Vec::new()) }
+    }
+
+    /// Puts an entry below this one; nothing happens where the directories on the way are missing.
+    pub fn insert(&mut self, entry: &Listed) {
+        let mut node = self;
+        let mut names = entry.below.iter().map(|name| escaped::name(&name.to_string_lossy()).into_owned());
+        let Some(last) = names.next_back() else { return };
+        for name in names {
+            let children = node.children.as_mut();
+            // Entries come in order: the directory of this one is the last of its kind.
+            let Some(child) = children.and_then(|all| all.iter_mut().rev().find(|child| child.name == name))
+            else {
+                return;
+            };
+            node = child;
+        }
+        let Some(children) = &mut node.children else { return };
+        children.push(if entry.is_folder {
+            Self::folder(&last)
+        } else {
+            Self { name: last, r#type: "file", children: None }
+        });
+    }
+
+    /// What it holds, as JSON over several lines.
+    ///
+    /// # Errors
+    /// `internal` where it cannot be JSON.
+    pub fn children_as_json(&self) -> Result<String, Error> {
+        let children = self.children.as_deref().unwrap_or_default();
+        serde_json::to_string_pretty(children)
+            .map_err(|error| Error::internal(format!("the tree is not valid JSON: {error}")))
+    }
+}
+
+/// The first lines of a file, without the newline that ends the last.
+pub fn first_lines(content: &str) -> String {
+    content.strip_suffix('\n').unwrap_or(content).to_owned()
+}
+
+/// The last `count` lines of the end of a file. What follows the last newline counts as a line.
+pub fn last_lines(end: &str, count: u64) -> String {
+    let end = end.replace("\r\n", "\n");
+    let lines: Vec<&str> = end.split('\n').collect();
+    let skipped = lines.len().saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
+    lines.get(skipped..).unwrap_or_default().join("\n")
+}
+
+/// A size with its unit.
+#[expect(clippy::cast_precision_loss, reason = "two decimals are shown")]
+pub fn size_text(bytes: u64) -> String {
+    let units = ["B", "KB", "MB", "GB", "TB"];
+    let step = (bytes.checked_ilog2().unwrap_or(0) / 10).min(4);
+    let unit = usize::try_from(step).ok().and_then(|step| units.get(step)).unwrap_or(&"B");
+    if step == 0 {
+        return format!("{bytes} B");
+    }
+    format!("{:.2} {unit}", bytes as f64 / (1_u64 << (10 * step)) as f64)
+}
+
+/// A key that sorts names nearly as `localeCompare` does: signs, digits, letters; case decides last.
+pub fn collated(name: &str) -> (Vec<(u8, char)>, String) {
+    let class = |character: char| match character {
+        character if character.is_alphabetic() => 2,
+        character if character.is_numeric() => 1,
+        _ => 0,
+    };
+    let lower = name.chars().flat_map(char::to_lowercase);
+    let swapped = name.chars().map(|character| {
+        if character.is_lowercase() { character.to_ascii_uppercase() } else { character.to_ascii_lowercase() }
+    });
+    (lower.map(|character| (class(character), character)).collect(), swapped.collect())
+}
+
+/// The MIME type that the server gives a file of that name.
+pub fn mime_of(path: &str) -> &'static str {
+    let extension = path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    match extension.as_deref().unwrap_or_default() {
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "bmp" => "image/bmp",
+        "svg" => "image/svg+xml",
+        "mp3" => "audio/mpeg",
+        "wav" => "audio/wav",
+        "ogg" => "audio/ogg",
+        "flac" => "audio/flac",
+        _ => "application/octet-stream",
+    }
+}
+
+/// What is known of a file, a line each.
+pub fn file_facts(facts: &Facts) -> String {
+    let lines = [
+        format!("size: {}", facts.size),
+        format!("created: {}", date(facts.created)),
+        format!("modified: {}", date(facts.modified)),
+        format!("accessed: {}", date(facts.accessed)),
+        format!("isDirectory: {}", facts.is_folder),
+        format!("isFile: {}", facts.is_file),
+        format!("permissions: {:03o}", facts.mode & 0o777),
+    ];
+    lines.join("\n")
+}
+
+/// A time as JavaScript writes a date, in UTC.
+fn date(seconds: i64) -> String {
+    let time = Timestamp::from_second(seconds).unwrap_or_default();
+    time.strftime("%a %b %d %Y %H:%M:%S GMT+0000 (Coordinated Universal Time)").to_string()
+}
+
+/// The change of a file as the server shows it: a fenced diff with four lines of context. `diff` is the
+/// native one, from which the new text is told without reading the file again.
+pub fn edit_diff(path: &str, before: &str, diff: &str) -> String {
+    let after = applied(before, diff);
+    let (before, after) = (before.replace("\r\n", "\n"), after.replace("\r\n", "\n"));
+    let mut shown = format!("Index: {path}\n{RULE}\n--- {path}\toriginal\n+++ {path}\tmodified\n");
+    let changes = TextDiff::from_lines(before.as_str(), after.as_str());
+    for group in changes.grouped_ops(CONTEXT) {
+        let mut lines = Vec::new();
+        let (mut old, mut new) = (0, 0);
+        for change in group.iter().flat_map(|op| changes.iter_changes(op)) {
+            let sign = match change.tag() {
+                ChangeTag::Equal => ' ',
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+            };
+            old += usize::from(sign != '+');
+            new += usize::from(sign != '-');
+            let text: &str = change.value();
+            let line = text.strip_suffix('\n');
+            lines.push(format!("{sign}{}\n", line.unwrap_or(text)));
+            if line.is_none() {
+                lines.push("\\ No newline at end of file\n".to_owned());
+            }
+        }
+        let start = |of: Option<usize>, count: usize| of.unwrap_or(0) + usize::from(count > 0);
+        let first = group.first();
+        let old_start = start(first.map(|op| op.old_range().start), old);
+        let new_start = start(first.map(|op| op.new_range().start), new);
+        shown.extend([format!("@@ -{old_start},{old} +{new_start},{new} @@\n")]);
+        shown.extend(lines);
+    }
+    let mut fence = "```".to_owned();
+    while shown.contains(&fence) {
+        fence.push('`');
+    }
+    format!("{fence}diff\n{shown}{fence}\n\n")
+}
+
+/// A text with the hunks of its own unified diff carried out.
+fn applied(before: &str, diff: &str) -> String {
+    let lines: Vec<&str> = before.split_inclusive('\n').collect();
+    let (mut after, mut at) = (String::new(), 0);
+    let (mut is_within, mut sign) = (false, "");
+    for line in diff.split_inclusive('\n') {
+        if let Some(start) = line.strip_prefix("@@ -") {
+            let number = start.split([',', ' ']).next().and_then(|number| number.parse::<usize>().ok());
+            let has_none = start.split(' ').next().is_some_and(|range| range.ends_with(",0"));
+            let start = number.unwrap_or(0).saturating_sub(usize::from(!has_none));
+            after.extend(lines.get(at..start).unwrap_or_default().iter().copied());
+            at = at.max(start);
+            is_within = true;
+            continue;
+        }
+        if !is_within {
+            continue;
+        }
+        let last = std::mem::replace(&mut sign, line.get(..1).unwrap_or_default());
+        match line.split_at_checked(1) {
+            Some((" ", text)) => {
+                after.push_str(text);
+                at += 1;
+            }
+            Some(("-", _)) => at += 1,
+            Some(("+", text)) => after.push_str(text),
+            // The line before has no newline at its end.
+            Some(("\\", _)) => {
+                if last != "-" && after.ends_with('\n') {
+                    after.pop();
+                }
+            }
+            _ => is_within = false,
+        }
+    }
+    after.extend(lines.get(at..).unwrap_or_default().iter().copied());
+    after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_the_server() {
+        let shown: Vec<String> = [0, 1, 1023, 1024, 1536, 1 << 20, 5 << 30].map(size_text).into();
+        assert_eq!(shown, ["0 B", "1 B", "1023 B", "1.00 KB", "1.50 KB", "1.00 MB", "5.00 GB"]);
+    }
+
+    #[test]
+    fn the_ends_of_a_file_are_lines_as_the_server_counts_them() {
+        assert_eq!(first_lines("a\nb\n"), "a\nb");
+        assert_eq!(last_lines("b\nc\n", 2), "c\n");
+        assert_eq!(last_lines("b\r\nc", 2), "b\nc");
+        assert_eq!(last_lines("", 2), "");
+    }
+
+    #[test]
+    fn names_are_sorted_as_people_do() {
+        let mut names = ["b", "A", "a", "_x", "1", "B"];
+        names.sort_by_cached_key(|name| collated(name));
+        assert_eq!(names, ["_x", "1", "a", "A", "b", "B"]);
+    }
+
+    #[test]
+    fn a_diff_is_that_of_the_server() {
+        let native = "--- a/x\n+++ b/x\n@@ -2 +2 @@\n-two\n+2\n";
+        let shown = edit_diff("/x", "one\ntwo\nthree\n", native);
+        assert_eq!(
+            shown,
+            format!(
+                "```diff\nIndex: /x\n{RULE}\n--- /x\toriginal\n+++ /x\tmodified\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n```\n\n"
+            )
+        );
+        let native = "@@ -1 +1 @@\n-one\n\\ No newline at end of file\n+1\n\\ No newline at end of file\n";
+        assert!(edit_diff("/x", "one", native).ends_with(
+            "@@ -1,1 +1,1 @@\n-one\n\\ No newline at end of file\n+1\n\\ No newline at end of file\n```\n\n"
+        ));
+    }
+}

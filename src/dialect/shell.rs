@@ -1,0 +1,388 @@
+//! Shell commands as the families know them, over `bash`, confined in the same way.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::native::Native;
+use super::render::{flag, native_request, number, text};
+use super::{Foreign, Said};
+use crate::error::Error;
+use crate::tools::Effect;
+
+/// What a command came to.
+struct Ran {
+    /// What it wrote to stdout.
+    stdout: String,
+    /// What it wrote to stderr.
+    stderr: String,
+    /// Its exit status.
+    exit_code: i64,
+    /// The signal that ended it.
+    signal: Option<u64>,
+    /// Whether the time limit ended it.
+    timed_out: bool,
+    /// How long it took, in seconds.
+    seconds: f64,
+}
+
+impl Ran {
+    /// Both outputs, stdout first.
+    fn output(&self) -> String {
+        let newline = !self.stdout.is_empty() && !self.stdout.ends_with('\n') && !self.stderr.is_empty();
+        format!("{}{}{}", self.stdout, if newline { "\n" } else { "" }, self.stderr)
+    }
+
+    /// A text about it; it is an error where the command failed.
+    fn said(&self, text: String) -> Said {
+        Said { text, is_error: self.exit_code != 0 || self.timed_out, ..Said::default() }
+    }
+}
+
+/// Runs a command.
+#[expect(clippy::cast_precision_loss, reason = "a tenth of a second is shown")]
+fn run(
+    lbx: &mut Native<'_>,
+    command: &str,
+    folder: Option<&String>,
+    timeout_ms: Option<u64>,
+    why: Option<&String>,
+) -> Result<Ran, Error> {
+    let asked =
+        native_request! { "command": command, "workdir": folder, "timeout_ms": timeout_ms, "why": why };
+    let data = lbx.call("bash", asked)?;
+    Ok(Ran {
+        stdout: text(&data, "stdout").to_owned(),
+        stderr: text(&data, "stderr").to_owned(),
+        exit_code: data.get("exit_code").and_then(Value::as_i64).unwrap_or_default(),
+        signal: data.get("signal").and_then(Value::as_u64),
+        timed_out: flag(&data, "timed_out"),
+        seconds: number(&data, "duration_ms") as f64 / 1000.0,
+    })
+}
+
+/// Refuses a command that is to go on when the call has ended.
+fn must_be_in_front(in_background: Option<bool>, field: &str) -> Result<(), Error> {
+    match in_background {
+        Some(true) => {
+            Err(Error::invalid(format!("{field}: a command runs to its end here; run it without {field}"))
+                .detail("field", field))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Words of a command as one text that a shell splits into the same words.
+fn quoted(words: &[String]) -> String {
+    let plain = |word: &str| {
+        !word.is_empty()
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./=:,@%+".contains(&byte))
+    };
+    let quote = |word: &String| {
+        if plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    };
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+/// Runs a shell command, confined to the workspace.
+///
+/// The working directory is the workspace at the start of each command. There is no network unless the
+/// user allows it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BashRequest {
+    /// The command to run
+    command: String,
+    /// Time limit in milliseconds, at most 600000
+    timeout: Option<u64>,
+    /// What the command does, in a few words
+    description: Option<String>,
+    /// Not available here
+    #[schemars(extend("x-hidden" = true))]
+    run_in_background: Option<bool>,
+    /// Accepted and without effect: every command is confined
+    #[schemars(extend("x-hidden" = true))]
+    #[serde(rename = "dangerouslyDisableSandbox")]
+    _dangerously_disable_sandbox: Option<bool>,
+}
+
+/// `Bash` of the family `claude`.
+pub struct Bash;
+
+impl Foreign for Bash {
+    const NAME: &'static str = "Bash";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = BashRequest;
+
+    fn run(lbx: &mut Native<'_>, request: BashRequest) -> Result<Said, Error> {
+        /// The longest time limit.
+        const TIME_MS_MAX: u64 = 600_000;
+        must_be_in_front(request.run_in_background, "run_in_background")?;
+        let timeout = request.timeout.map(|limit| limit.min(TIME_MS_MAX));
+        let ran = run(lbx, &request.command, None, timeout, request.description.as_ref())?;
+        let output = ran.output();
+        Ok(match ran.exit_code {
+            _ if ran.timed_out => {
+                let limit = timeout.unwrap_or(120_000);
+                ran.said(format!("Command timed out after {limit}ms\n{output}"))
+            }
+            0 => output.into(),
+            code => ran.said(format!("Exit code {code}\n{output}")),
+        })
+    }
+}
+
+/// Runs a command and returns its output, confined to the workspace.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShellRequest {
+    /// The command with its arguments
+    command: Vec<String>,
+    /// The folder to run it in
+    workdir: Option<String>,
+    /// Time limit in milliseconds
+    timeout_ms: Option<u64>,
+    /// Accepted and without effect
+    #[schemars(extend("x-hidden" = true, "x-aliases" = ["with_escalated_permissions"]))]
+    #[serde(rename = "login")]
+    _login: Option<bool>,
+    /// What the command is for
+    #[schemars(extend("x-hidden" = true))]
+    justification: Option<String>,
+}
+
+/// Time limit of the family `codex` where nobody says.
+const CODEX_TIME_MS: u64 = 10_000;
+
+/// What the family `codex` says of a command.
+fn codex_text(ran: &Ran) -> Said {
+    let output = ran.output();
+    let code = if ran.timed_out { 124 } else { ran.exit_code };
+    ran.said(format!("Exit code: {code}\nWall time: {:.1} seconds\nOutput:\n{output}", ran.seconds))
+}
+
+/// `shell` of the family `codex`.
+pub struct Shell;
+
+impl Foreign for Shell {
+    const NAME: &'static str = "shell";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = ShellRequest;
+
+    fn run(lbx: &mut Native<'_>, request: ShellRequest) -> Result<Said, Error> {
+        let command = match request.command.as_slice() {
+            // The confined shell is the one that these words ask for.
+            [shell, flag, script]
+                if ["bash", "sh", "/bin/bash", "/bin/sh"].contains(&shell.as_str())
+                    && ["-c", "-lc"].contains(&flag.as_str()) =>
+            {
+                script.clone()
+            }
+            [] => return Err(Error::invalid("command is empty").detail("field", "command")),
+            words => quoted(words),
+        };
+        let limit = Some(request.timeout_ms.unwrap_or(CODEX_TIME_MS));
+        let ran = run(lbx, &command, request.workdir.as_ref(), limit, request.justification.as_ref())?;
+        Ok(codex_text(&ran))
+    }
+}
+
+/// Runs a shell script and returns its output, confined to the workspace.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShellCommandRequest {
+    /// The script to run
+    command: String,
+    /// The folder to run it in
+    workdir: Option<String>,
+    /// Time limit in milliseconds
+    timeout_ms: Option<u64>,
+    /// Accepted and without effect
+    #[schemars(extend("x-hidden" = true))]
+    #[serde(rename = "login")]
+    _login: Option<bool>,
+}
+
+/// `shell_command` of the family `codex`.
+pub struct ShellCommand;
+
+impl Foreign for ShellCommand {
+    const NAME: &'static str = "shell_command";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = ShellCommandRequest;
+
+    fn run(lbx: &mut Native<'_>, request: ShellCommandRequest) -> Result<Said, Error> {
+        let limit = Some(request.timeout_ms.unwrap_or(CODEX_TIME_MS));
+        let ran = run(lbx, &request.command, request.workdir.as_ref(), limit, None)?;
+        Ok(codex_text(&ran))
+    }
+}
+
+/// Runs a command to its end and returns its output, confined to the workspace.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecCommandRequest {
+    /// The command to run
+    cmd: String,
+    /// The folder to run it in
+    workdir: Option<String>,
+    /// Accepted and without effect
+    #[schemars(extend("x-hidden" = true))]
+    #[serde(rename = "shell")]
+    _shell: Option<String>,
+    /// There is no terminal here
+    #[schemars(extend("x-hidden" = true))]
+    #[serde(rename = "tty")]
+    _tty: Option<bool>,
+    /// Accepted and without effect: the command runs to its end
+    #[schemars(extend("x-hidden" = true))]
+    #[serde(rename = "yield_time_ms")]
+    _yield_time_ms: Option<u64>,
+    /// Accepted and without effect
+    #[schemars(extend("x-hidden" = true))]
+    #[serde(rename = "max_output_tokens")]
+    _max_output_tokens: Option<u64>,
+    /// Accepted and without effect
+    #[schemars(extend("x-hidden" = true))]
+    #[serde(rename = "login")]
+    _login: Option<bool>,
+}
+
+/// `exec_command` of the family `codex`.
+pub struct ExecCommand;
+
+impl Foreign for ExecCommand {
+    const NAME: &'static str = "exec_command";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = ExecCommandRequest;
+
+    fn run(lbx: &mut Native<'_>, request: ExecCommandRequest) -> Result<Said, Error> {
+        let ran = run(lbx, &request.cmd, request.workdir.as_ref(), None, None)?;
+        let said = json!({
+            "wall_time_seconds": ran.seconds, "exit_code": ran.exit_code, "output": ran.output()
+        });
+        Ok(ran.said(said.to_string()))
+    }
+}
+
+/// Runs a shell command as `bash -c`, confined to the workspace.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunShellCommandRequest {
+    /// The command to run
+    command: String,
+    /// What the command does, for the user
+    description: Option<String>,
+    /// The folder to run it in
+    #[schemars(extend("x-aliases" = ["directory"]))]
+    dir_path: Option<String>,
+    /// Not available here
+    #[schemars(extend("x-hidden" = true))]
+    is_background: Option<bool>,
+    /// Accepted and without effect
+    #[schemars(extend("x-hidden" = true))]
+    #[serde(rename = "delay_ms")]
+    _delay_ms: Option<u64>,
+}
+
+/// `run_shell_command` of the family `gemini`.
+pub struct RunShellCommand;
+
+impl Foreign for RunShellCommand {
+    const NAME: &'static str = "run_shell_command";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = RunShellCommandRequest;
+
+    fn run(lbx: &mut Native<'_>, request: RunShellCommandRequest) -> Result<Said, Error> {
+        must_be_in_front(request.is_background, "is_background")?;
+        let RunShellCommandRequest { command, description, dir_path, .. } = request;
+        let ran = run(lbx, &command, dir_path.as_ref(), None, description.as_ref())?;
+        let output = ran.output();
+        let mut lines = vec![format!("Output: {}", if output.is_empty() { "(empty)" } else { &output })];
+        if ran.timed_out {
+            lines.push("Error: the time limit ended the command".to_owned());
+        }
+        lines.push(format!("Exit Code: {}", ran.exit_code));
+        lines.extend(ran.signal.map(|signal| format!("Signal: {signal}")));
+        Ok(lines.join("\n").into())
+    }
+}
+
+/// Runs a shell command, confined to the workspace.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OpenCodeBashRequest {
+    /// The command to run
+    command: String,
+    /// Time limit in milliseconds
+    timeout: Option<u64>,
+    /// The folder to run it in
+    workdir: Option<String>,
+    /// What the command does, in 5 to 10 words
+    description: Option<String>,
+}
+
+/// `bash` of the family `opencode`.
+pub struct OpenCodeBash;
+
+impl Foreign for OpenCodeBash {
+    const NAME: &'static str = "bash";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = OpenCodeBashRequest;
+
+    fn run(lbx: &mut Native<'_>, request: OpenCodeBashRequest) -> Result<Said, Error> {
+        let OpenCodeBashRequest { command, timeout, workdir, description } = request;
+        let ran = run(lbx, &command, workdir.as_ref(), timeout, description.as_ref())?;
+        let output = ran.output();
+        let output = if output.is_empty() { "(no output)".to_owned() } else { output };
+        let note = match ran.exit_code {
+            _ if ran.timed_out => {
+                format!(
+                    "bash tool terminated command after exceeding timeout {} ms",
+                    timeout.unwrap_or(120_000)
+                )
+            }
+            0 => return Ok(output.into()),
+            code => format!("exit code {code}"),
+        };
+        Ok(format!("{output}\n\n<bash_metadata>\n{note}\n</bash_metadata>").into())
+    }
+}
+
+/// Runs a bash command, confined to the workspace.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecuteBashRequest {
+    /// The command to run
+    command: String,
+    /// What the command does
+    summary: Option<String>,
+}
+
+/// `execute_bash` of the family `q`.
+pub struct ExecuteBash;
+
+impl Foreign for ExecuteBash {
+    const NAME: &'static str = "execute_bash";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = ExecuteBashRequest;
+
+    fn run(lbx: &mut Native<'_>, request: ExecuteBashRequest) -> Result<Said, Error> {
+        let ran = run(lbx, &request.command, None, None, request.summary.as_ref())?;
+        let said = json!({
+            "exit_status": ran.exit_code.to_string(), "stdout": ran.stdout, "stderr": ran.stderr
+        });
+        Ok(said.to_string().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words_stay_words() {
+        let words = ["git", "log", "--format=%h", "a b", "it's", ""].map(str::to_owned);
+        assert_eq!(quoted(&words), r"git log --format=%h 'a b' 'it'\''s' ''");
+    }
+}

@@ -1,0 +1,196 @@
+//! What a server offers besides its tools: resources, prompts, and completion of their arguments.
+//!
+//! All of it is made of native calls, so that the gate, the policy and the session are those of the tools.
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rmcp::ErrorData;
+use rmcp::model::{
+    CompletionInfo, GetPromptResult, Prompt, PromptArgument, PromptMessage, Resource, ResourceContents,
+    ResourceTemplate, Role,
+};
+use serde_json::{Value, json};
+
+use super::answer::RESULT_BYTES_MAX;
+use super::uri::{self, FILE, SNAPSHOT};
+use crate::dialect::native::Native;
+use crate::error::{Error, ErrorKind};
+
+/// What this session has read and changed.
+const SESSION: &str = "lbx://session";
+/// The snapshots.
+const LOG: &str = "lbx://log";
+/// Bytes of a file: twice that, escaped, still fits a message.
+const FILE_BYTES_MAX: usize = 1_700_000;
+
+/// The resources that are always there.
+#[must_use]
+pub fn resources() -> Vec<Resource> {
+    vec![
+        Resource::new(SESSION, "session")
+            .with_description("What this session has read, changed and refused")
+            .with_mime_type("application/json"),
+        Resource::new(LOG, "log")
+            .with_description("The newest snapshots: one for each change")
+            .with_mime_type("application/json"),
+    ]
+}
+
+/// Those that take arguments.
+#[must_use]
+pub fn templates() -> Vec<ResourceTemplate> {
+    vec![
+        ResourceTemplate::new(format!("{FILE}{{path}}"), "file")
+            .with_description("A file of the workspace; file:///… names it, too"),
+        ResourceTemplate::new(format!("{SNAPSHOT}{{id}}/{{path}}"), "snapshot")
+            .with_description("A file as it was in a snapshot"),
+    ]
+}
+
+/// The prompts.
+#[must_use]
+pub fn prompts() -> Vec<Prompt> {
+    let from = PromptArgument::new("from")
+        .with_description("Snapshot or commit to compare with; this session's changes without it")
+        .with_required(false);
+    vec![
+        Prompt::new("review", Some("Review what this session changed"), Some(vec![from])),
+        Prompt::new("resume", Some("Continue where this session stopped, in a fresh context"), None),
+    ]
+}
+
+/// What a resource holds.
+///
+/// # Errors
+/// Where there is no such resource, or it cannot be read.
+pub fn read(lbx: &mut Native<'_>, name: &str) -> Result<ResourceContents, ErrorData> {
+    let json =
+        |data: Value| ResourceContents::text(data.to_string(), name).with_mime_type("application/json");
+    match name {
+        SESSION => lbx.call("session", json!({ "action": "status" })).map(json),
+        LOG => lbx.call("log", json!({})).map(json),
+        _ => match (name.strip_prefix(SNAPSHOT), name.strip_prefix(FILE), uri::file_path(name)) {
+            (Some(rest), ..) => in_snapshot(lbx, name, rest),
+            (_, Some(path), _) => file(lbx, name, &uri::decoded(path)),
+            (.., Some(path)) => file(lbx, name, &path.display().to_string()),
+            _ => Err(Error::new(ErrorKind::NotFound, format!("there is no resource {name}"))),
+        },
+    }
+    .map_err(|error| refused(name, &error))
+}
+
+/// A file of the workspace.
+fn file(lbx: &mut Native<'_>, name: &str, path: &str) -> Result<ResourceContents, Error> {
+    let read = lbx.call("read", json!({ "path": path, "limit": 0, "max_bytes": FILE_BYTES_MAX }));
+    match read {
+        Ok(data) if data.get("truncated") == Some(&Value::Bool(true)) => Err(too_large(name)),
+        Ok(data) => {
+            let content = data.get("content").and_then(Value::as_str).unwrap_or_default();
+            Ok(ResourceContents::text(content, name))
+        }
+        Err(error) if error.kind() == ErrorKind::BinaryFile => {
+            let base64 = lbx.base64_of(path)?;
+            if base64.len() > RESULT_BYTES_MAX {
+                return Err(too_large(name));
+            }
+            Ok(ResourceContents::blob(base64, name).with_mime_type("application/octet-stream"))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A file as it was in a snapshot: `rest` is its id and the path.
+fn in_snapshot(lbx: &mut Native<'_>, name: &str, rest: &str) -> Result<ResourceContents, Error> {
+    let missing = || Error::new(ErrorKind::NotFound, format!("there is no resource {name}"));
+    let (id, path) = rest.split_once('/').ok_or_else(missing)?;
+    let (id, path) = (uri::decoded(id), uri::decoded(path));
+    let bytes = lbx.file_in_snapshot(&id, Path::new(&path))?;
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(too_large(name));
+    }
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => ResourceContents::text(text, name),
+        Err(bytes) => ResourceContents::blob(STANDARD.encode(bytes.as_bytes()), name)
+            .with_mime_type("application/octet-stream"),
+    })
+}
+
+/// The refusal of what no message can hold.
+fn too_large(name: &str) -> Error {
+    Error::new(ErrorKind::TooLarge, format!("{name} is too large for a message; read it in parts with read"))
+}
+
+/// An error as the protocol has it.
+fn refused(name: &str, error: &Error) -> ErrorData {
+    let data = Some(json!({ "uri": name, "kind": error.kind().name() }));
+    match error.kind() {
+        ErrorKind::NotFound => ErrorData::resource_not_found(error.message().to_owned(), data),
+        ErrorKind::Internal => ErrorData::internal_error(error.message().to_owned(), data),
+        _ => ErrorData::invalid_params(error.message().to_owned(), data),
+    }
+}
+
+/// The text of a prompt.
+///
+/// # Errors
+/// Where there is no such prompt.
+pub fn prompt(lbx: &mut Native<'_>, name: &str, from: Option<&str>) -> Result<GetPromptResult, ErrorData> {
+    let text = match name {
+        "review" => {
+            let asked = from.map_or_else(|| json!({}), |from| json!({ "from": from }));
+            let data = lbx.call("diff", asked).map_err(|error| refused(name, &error))?;
+            let diff = data.get("diff").and_then(Value::as_str).unwrap_or_default();
+            format!(
+                "Review these changes: look for errors, for what is missing, and for what was not asked for. Name file \
+                 and line of each finding.\n\n```diff\n{diff}```"
+            )
+        }
+        "resume" => {
+            let data =
+                lbx.call("session", json!({ "action": "brief" })).map_err(|error| refused(name, &error))?;
+            let brief = data.get("brief").and_then(Value::as_str).unwrap_or_default();
+            format!("Continue this work. This is what the session has done so far:\n\n{brief}")
+        }
+        _ => return Err(ErrorData::invalid_params(format!("there is no prompt {name:?}"), None)),
+    };
+    Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]))
+}
+
+/// What an argument of a resource may be, where `begun` is what it begins with.
+#[must_use]
+pub fn completions(lbx: &mut Native<'_>, argument: &str, begun: &str) -> CompletionInfo {
+    let mut values = match argument {
+        "path" => paths(lbx, begun),
+        "id" | "from" => snapshots(lbx, begun),
+        _ => Vec::new(),
+    };
+    let total = values.len();
+    values.truncate(CompletionInfo::MAX_VALUES);
+    let mut info = CompletionInfo::new(values).unwrap_or_default();
+    info.total = u32::try_from(total).ok();
+    info.has_more = Some(total > CompletionInfo::MAX_VALUES);
+    info
+}
+
+/// Paths of the workspace that begin so; folders end in a slash.
+fn paths(lbx: &mut Native<'_>, begun: &str) -> Vec<String> {
+    let (folder, name) = begun.rsplit_once('/').map_or((".", begun), |(folder, name)| (folder, name));
+    let asked = json!({ "path": folder, "hidden": name.starts_with('.'), "limit": 0, "max_bytes": 0 });
+    let Ok(data) = lbx.call("ls", asked) else { return Vec::new() };
+    let entries = data.get("entries").and_then(Value::as_array).cloned().unwrap_or_default();
+    let path = |entry: &Value| {
+        let slash = if entry.get("type").is_some_and(|kind| kind == "dir") { "/" } else { "" };
+        entry.get("path").and_then(Value::as_str).map(|path| format!("{path}{slash}"))
+    };
+    entries.iter().filter_map(path).filter(|path| path.starts_with(begun)).collect()
+}
+
+/// Ids of snapshots that begin so, the newest first.
+fn snapshots(lbx: &mut Native<'_>, begun: &str) -> Vec<String> {
+    let Ok(data) = lbx.call("log", json!({ "limit": 1000, "max_bytes": 0 })) else { return Vec::new() };
+    let list = data.get("snapshots").and_then(Value::as_array).cloned().unwrap_or_default();
+    let ids = list.iter().filter_map(|snapshot| snapshot.get("id")?.as_str().map(str::to_owned));
+    ids.filter(|id| id.starts_with(begun)).collect()
+}

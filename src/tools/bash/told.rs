@@ -1,0 +1,54 @@
+//! Tells of each line that a command writes, while it runs.
+
+use crate::control::Control;
+use crate::engine::sandbox::run::{Sink, Stream};
+
+/// Bytes of a line that is told.
+const LINE_BYTES_MAX: usize = 500;
+
+/// Hands output on, and tells of its lines.
+pub struct Told<'a, S: ?Sized> {
+    /// Where the output goes.
+    inner: &'a mut S,
+    /// Who is told.
+    control: &'a Control,
+    /// Lines so far.
+    lines: u64,
+    /// The line that has not ended yet, of each stream.
+    begun: [Vec<u8>; 2],
+}
+
+impl<'a, S: Sink + ?Sized> Told<'a, S> {
+    /// Hands output on to `inner`.
+    pub fn new(inner: &'a mut S, control: &'a Control) -> Self {
+        Self { inner, control, lines: 0, begun: [Vec::new(), Vec::new()] }
+    }
+}
+
+impl<S: Sink + ?Sized> Sink for Told<'_, S> {
+    fn take(&mut self, stream: Stream, bytes: &[u8]) {
+        if self.control.is_reported() {
+            let [stdout, stderr] = &mut self.begun;
+            let begun = match stream {
+                Stream::Stdout => stdout,
+                Stream::Stderr => stderr,
+            };
+            for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+                let line = piece.strip_suffix(b"\n");
+                let room = LINE_BYTES_MAX.saturating_sub(begun.len());
+                let text = line.unwrap_or(piece);
+                begun.extend_from_slice(text.get(..room.min(text.len())).unwrap_or_default());
+                if line.is_some() {
+                    self.lines += 1;
+                    self.control.report_line(self.lines, &String::from_utf8_lossy(begun));
+                    begun.clear();
+                }
+            }
+        }
+        self.inner.take(stream, bytes);
+    }
+
+    fn started(&mut self, backend: &'static str) {
+        self.inner.started(backend);
+    }
+}

@@ -1,0 +1,65 @@
+//! `mkdir`: an empty folder.
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::{ChangeOptions, subject};
+use super::{Effect, Text, Tool};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::text::escaped;
+
+/// Create an empty folder, with the folders on the way to it
+///
+/// A folder that exists is left alone. The other tools create the folders that they need: this one is for
+/// a folder that stays empty for now. Undo removes what it created, as long as it is still empty.
+#[derive(Debug, clap::Args, Deserialize, JsonSchema)]
+pub struct Request {
+    /// Folder to create
+    #[schemars(extend("x-aliases" = ["dir", "directory", "dir_path"]))]
+    pub path: PathBuf,
+    /// Whether to do it, and why.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub options: ChangeOptions,
+}
+
+/// What was created.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Response {
+    /// The folder
+    pub path: String,
+    /// Whether there was no such folder before
+    pub created: bool,
+}
+
+/// The tool.
+pub struct Mkdir;
+
+impl Tool for Mkdir {
+    const NAME: &'static str = "mkdir";
+    const EFFECT: Effect = Effect::Adds;
+    const SERVED: bool = false;
+    type Request = Request;
+    type Response = Response;
+
+    fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let path: &Path = &request.path;
+        let mut change = engine.begin(Self::NAME, &[path], request.options.dry_run)?;
+        let place = change.look_at_folder(path)?;
+        let created = change.make_folder(&place)?;
+        change.commit(subject(Self::NAME, &[place.path().clone()]), request.options.why)?;
+        Ok(Response { path: place.shown().to_owned(), created })
+    }
+
+    fn text(response: &Response, text: &mut Text) {
+        let path = escaped::name(&response.path);
+        text.change(&if response.created {
+            format!("mkdir: {path}")
+        } else {
+            format!("mkdir: {path} exists already")
+        });
+    }
+}

@@ -1,0 +1,234 @@
+//! What a server offers besides its tools, and what it asks its client.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Workspace};
+
+/// Shakes hands as a client that can do this.
+fn greet_with(client: &mut Client, capabilities: &Value) {
+    let info = json!({ "name": "test", "version": "1" });
+    let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info });
+    client.ask("initialize", &hello);
+    client.tell("notifications/initialized", &json!({}));
+}
+
+/// Answers a request of the server.
+#[track_caller]
+fn respond(client: &mut Client, method: &str, result: &Value) -> Value {
+    let asked = client.wait_for(|message| message["method"] == method);
+    client.send(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }).to_string());
+    asked
+}
+
+/// A workspace after an edit, and its server.
+fn edited() -> (Workspace, Client) {
+    let workspace = Workspace::with(&[("a.txt", "one\n"), ("dir/b c.txt", "b\n"), ("dir/bin", "\0\u{1}")]);
+    let mut client = workspace.serve(&[]);
+    client.ok("read", &json!({ "path": "a.txt" }));
+    client.ok("edit", &json!({ "path": "a.txt", "old_string": "one", "new_string": "two" }));
+    (workspace, client)
+}
+
+#[test]
+fn resources_are_listed_and_read() {
+    let (workspace, mut client) = edited();
+    let listed = client.ask("resources/list", &json!({}))["result"]["resources"].clone();
+    let names: Vec<&str> =
+        listed.as_array().unwrap().iter().map(|one| one["uri"].as_str().unwrap()).collect();
+    assert_eq!(names, ["lbx://session", "lbx://log"]);
+    let templates = client.ask("resources/templates/list", &json!({}))["result"]["resourceTemplates"].clone();
+    assert_eq!(templates[0]["uriTemplate"], "lbx://file/{path}");
+    assert_eq!(templates[1]["uriTemplate"], "lbx://snapshot/{id}/{path}");
+    let mut read = |uri: &str| client.ask("resources/read", &json!({ "uri": uri }));
+    let log = read("lbx://log")["result"]["contents"][0]["text"].as_str().unwrap().to_owned();
+    let log: Value = serde_json::from_str(&log).unwrap();
+    let id = log["snapshots"][0]["id"].as_str().unwrap();
+    let session = read("lbx://session")["result"]["contents"][0]["text"].as_str().unwrap().to_owned();
+    assert!(session.contains("a.txt"), "{session}");
+    for uri in ["lbx://file/dir/b%20c.txt", "lbx://file/dir%2Fb%20c.txt"] {
+        assert_eq!(read(uri)["result"]["contents"][0]["text"], "b\n", "{uri}");
+    }
+    let absolute = format!("file://{}", workspace.path("a.txt").display());
+    assert_eq!(read(&absolute)["result"]["contents"][0]["text"], "two\n");
+    assert_eq!(read("lbx://file/dir/bin")["result"]["contents"][0]["blob"], "AAE=");
+    assert_eq!(read(&format!("lbx://snapshot/{id}/a.txt"))["result"]["contents"][0]["text"], "two\n");
+    assert_eq!(read(&format!("lbx://snapshot/{id}~1/a.txt"))["result"]["contents"][0]["text"], "one\n");
+    for uri in [
+        "lbx://file/none",
+        "lbx://nothing",
+        &format!("lbx://snapshot/{id}/none"),
+        "lbx://snapshot/0000/a.txt",
+    ] {
+        assert_eq!(read(uri)["error"]["code"], -32002, "{uri}");
+    }
+    assert_eq!(read("file:///etc/passwd")["error"]["data"]["kind"], "outside_workspace");
+}
+
+#[test]
+fn paths_and_snapshots_are_completed() {
+    let (_workspace, mut client) = edited();
+    let mut complete = |template: &str, name: &str, value: &str| {
+        let params = json!({ "ref": { "type": "ref/resource", "uri": template }, "argument": { "name": name, "value": value } });
+        client.ask("completion/complete", &params)["result"]["completion"].clone()
+    };
+    let file = "lbx://file/{path}";
+    assert_eq!(complete(file, "path", "")["values"], json!(["a.txt", "dir/"]));
+    assert_eq!(complete(file, "path", "dir/b")["values"], json!(["dir/b c.txt", "dir/bin"]));
+    assert_eq!(complete(file, "path", "none/")["values"], json!([]));
+    let ids = complete("lbx://snapshot/{id}/{path}", "id", "")["values"].clone();
+    assert!(ids.as_array().unwrap().len() >= 2, "{ids}");
+}
+
+#[test]
+fn prompts_hold_the_changes_and_the_state_of_the_session() {
+    let (_workspace, mut client) = edited();
+    let listed = client.ask("prompts/list", &json!({}))["result"]["prompts"].clone();
+    assert_eq!((&listed[0]["name"], &listed[1]["name"]), (&json!("review"), &json!("resume")));
+    let mut text = |name: &str| {
+        let prompt = client.ask("prompts/get", &json!({ "name": name }));
+        prompt["result"]["messages"][0]["content"]["text"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(text("review").contains("-one\n+two\n"));
+    assert!(text("resume").contains("a.txt"));
+    assert_eq!(client.ask("prompts/get", &json!({ "name": "none" }))["error"]["code"], -32602);
+}
+
+#[test]
+fn the_clients_root_is_the_workspace_where_none_was_named() {
+    let (started, root) = (Workspace::with(&[("a.txt", "here\n")]), Workspace::with(&[("a.txt", "there\n")]));
+    let other = Workspace::with(&[("a.txt", "elsewhere\n")]);
+    let roots = |workspace: &Workspace| {
+        let folder = workspace.path("");
+        json!({ "roots": [{ "uri": "http://nowhere" }, { "uri": format!("file://{}", folder.display()) }] })
+    };
+    let mut client = started.start(&[]);
+    greet_with(&mut client, &json!({ "roots": { "listChanged": true } }));
+    let id = client.begin_call("read", &json!({ "path": "a.txt" }));
+    respond(&mut client, "roots/list", &roots(&root));
+    assert_eq!(client.answer_to(id)["result"]["structuredContent"]["content"], "there\n");
+    client.tell("notifications/roots/list_changed", &json!({}));
+    let id = client.begin_call("read", &json!({ "path": "a.txt" }));
+    respond(&mut client, "roots/list", &roots(&other));
+    assert_eq!(client.answer_to(id)["result"]["structuredContent"]["content"], "elsewhere\n");
+    // A workspace that the command line names stands.
+    let named = started.path("").display().to_string();
+    let mut client = started.start(&["--workspace", &named]);
+    greet_with(&mut client, &json!({ "roots": {} }));
+    assert_eq!(client.call("read", &json!({ "path": "a.txt" }))["structuredContent"]["content"], "here\n");
+}
+
+#[test]
+fn calls_are_logged_once_the_client_asks_for_it() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let mut client = workspace.serve(&[]);
+    client.ok("read", &json!({ "path": "a.txt" }));
+    client.ask("logging/setLevel", &json!({ "level": "warning" }));
+    client.ok("read", &json!({ "path": "a.txt" }));
+    client.refused("read", &json!({ "path": "none" }), "not_found");
+    let told = client.wait_for(|message| message["method"] == "notifications/message");
+    assert_eq!(told["params"]["level"], "warning");
+    assert_eq!(told["params"]["data"], json!({ "tool": "read", "ok": false }));
+    client.ask("logging/setLevel", &json!({ "level": "debug" }));
+    client.ok("ls", &json!({}));
+    let told = client.wait_for(|message| message["params"]["data"]["ok"] == true);
+    assert_eq!(told["params"]["level"], "debug");
+}
+
+#[test]
+fn a_change_that_the_person_refuses_changes_nothing() {
+    let workspace = Workspace::with(&[("a.txt", "one\n")]);
+    let mut client = workspace.start(&["--confirm"]);
+    greet_with(&mut client, &json!({ "elicitation": {} }));
+    client.call("read", &json!({ "path": "a.txt" }));
+    let edit = json!({ "path": "a.txt", "old_string": "one", "new_string": "two" });
+    for (action, text, is_error) in
+        [("decline", "one\n", true), ("cancel", "one\n", true), ("accept", "two\n", false)]
+    {
+        let id = client.begin_call("edit", &edit);
+        let asked = respond(&mut client, "elicitation/create", &json!({ "action": action }));
+        let message = asked["params"]["message"].as_str().unwrap();
+        assert!(message.contains("-one") && message.contains("+two"), "{message}");
+        let result = client.answer_to(id)["result"].clone();
+        assert_eq!(result["isError"] == true, is_error, "{result}");
+        if is_error {
+            assert!(result["content"][0]["text"].as_str().unwrap().contains("command_denied"), "{result}");
+        }
+        workspace.holds("a.txt", text);
+    }
+    // What would be refused anyway is refused without a question, and a dry run needs none.
+    client.refused("edit", &json!({ "path": "a.txt", "old_string": "none", "new_string": "x" }), "no_match");
+    client.call("write", &json!({ "path": "b.txt", "content": "b\n", "dry_run": true }));
+    let id = client.begin_call("bash", &json!({ "command": "echo x > made" }));
+    let asked = respond(&mut client, "elicitation/create", &json!({ "action": "decline" }));
+    assert!(asked["params"]["message"].as_str().unwrap().contains("echo x > made"));
+    assert_eq!(client.answer_to(id)["result"]["isError"], true);
+    assert!(!workspace.path("made").exists());
+}
+
+#[test]
+fn a_client_that_cannot_ask_changes_nothing_under_confirm() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&["--confirm"]);
+    client.refused("write", &json!({ "path": "a.txt", "content": "a\n" }), "command_denied");
+    assert!(!workspace.path("a.txt").exists());
+    let mut client = workspace.serve(&["--confirm", "--dialect", "claude"]);
+    let refused = client.call("Write", &json!({ "file_path": "a.txt", "content": "a\n" }));
+    assert_eq!(refused["isError"], true, "{refused}");
+    assert!(!workspace.path("a.txt").exists());
+}
+
+#[test]
+fn the_lines_of_a_command_are_told_while_it_runs() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
+    let arguments = json!({ "command": "for i in 1 2 3; do echo line $i; sleep 0.4; done" });
+    let params = json!({ "name": "bash", "arguments": arguments, "_meta": { "progressToken": 7 } });
+    let id = client.begin("tools/call", &params);
+    let told = client.next();
+    assert_eq!(told["method"], "notifications/progress", "{told}");
+    assert!(told["params"]["message"].as_str().unwrap().starts_with("line "), "{told}");
+    assert_eq!(client.answer_to(id)["result"]["isError"], false);
+}
+
+#[test]
+fn a_cancelled_command_and_a_cancelled_search_leave_no_process() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
+    let id =
+        client.begin_call("bash", &json!({ "command": "echo begun > begun; sleep 97.31; echo late > late" }));
+    while !workspace.path("begun").exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    client.tell("notifications/cancelled", &json!({ "requestId": id }));
+    let asleep = || {
+        let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let mut lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+        lines.any(|line| line.starts_with(b"sleep\x0097.31"))
+    };
+    let mut tries = 0;
+    while asleep() && tries < 500 {
+        std::thread::sleep(Duration::from_millis(20));
+        tries += 1;
+    }
+    assert!(!asleep());
+    client.ok("ls", &json!({}));
+    assert!(!workspace.path("late").exists());
+}
+
+#[test]
+fn a_signal_ends_the_server_and_what_it_runs() {
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::INT] {
+        let workspace = Workspace::with(&[]);
+        let mut client = workspace.serve(&[]);
+        client.begin_call("bash", &json!({ "command": "echo begun > begun; sleep 60; echo late > late" }));
+        while !workspace.path("begun").exists() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let process = rustix::process::Pid::from_child(&client.process);
+        rustix::process::kill_process(process, signal).unwrap();
+        assert_eq!(client.ends_within(Duration::from_secs(20)).code(), Some(0), "{signal:?}");
+        assert!(!workspace.path("late").exists());
+    }
+}

@@ -1,0 +1,37 @@
+//! `mkdir`, as callers see it.
+
+use crate::common::Workspace;
+
+#[test]
+fn an_empty_folder_is_made_and_undo_removes_it_again() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let made = ws.lbx(&["mkdir", "x/y/z"]).ok();
+    assert_eq!(made["created"], true);
+    assert!(ws.path("x/y/z").is_dir());
+    assert_eq!(ws.lbx(&["mkdir", "x/y"]).ok()["created"], false);
+    let undone = ws.lbx(&["undo"]).ok();
+    assert_eq!(undone["undone"][0]["tool"], "mkdir");
+    assert!(!ws.path("x").exists());
+    ws.lbx(&["redo"]).ok();
+    assert!(ws.path("x/y/z").is_dir());
+}
+
+#[test]
+fn a_folder_that_has_been_filled_is_not_removed_by_undo() {
+    let ws = Workspace::with(&[]);
+    ws.lbx(&["mkdir", "x"]).ok();
+    ws.write("x/kept.txt", "kept\n");
+    ws.lbx(&["undo"]).ok();
+    ws.holds("x/kept.txt", "kept\n");
+}
+
+#[test]
+fn no_folder_is_made_where_none_may_be() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    ws.lbx(&["mkdir", "a.txt"]).error("already_exists");
+    ws.lbx(&["mkdir", "../outside"]).error("outside_workspace");
+    ws.lbx(&["mkdir", ".git/hooks"]).error("protected_path");
+    let tried = ws.lbx(&["mkdir", "x", "--dry-run"]).ok();
+    assert_eq!(tried["created"], true);
+    assert!(!ws.path("x").exists());
+}
