@@ -49,6 +49,7 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "grep" -d 'Search the conten
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "glob" -d 'Find files by name'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "ls" -d 'List what folders hold'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "bash" -d 'Run a shell command, confined to the workspace'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "mkdir" -d 'Create an empty folder, with the folders on the way to it'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "delete" -d 'Delete files and folders, which can be restored'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "restore" -d 'Bring back what was deleted'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "move" -d 'Move or rename a file or folder'
@@ -394,6 +395,20 @@ complete -c lbx -n "__fish_lbx_using_subcommand bash" -s 0 -l null -d 'End entri
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand bash" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand mkdir" -l why -d 'Why, for whoever reviews it' -r
+complete -c lbx -n "__fish_lbx_using_subcommand mkdir" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand mkdir" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand mkdir" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand mkdir" -l dialect -d 'Tools of a model family instead of lbx\'s own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, q [env: `LBX_DIALECT`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand mkdir" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand mkdir" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand mkdir" -l dry-run -d 'Only answer what it would do'
+complete -c lbx -n "__fish_lbx_using_subcommand mkdir" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand mkdir" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand mkdir" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand mkdir" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand mkdir" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand mkdir" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l expected-sha256 -d 'Fail unless this is the SHA-256 of the file\'s bytes' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand delete" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
@@ -771,6 +786,7 @@ complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l sandbox -d 'Named worksp
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l dialect -d 'Tools of a model family instead of lbx\'s own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, q [env: `LBX_DIALECT`]' -r
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l confirm -d 'Show each change to the person at the client, and make it only if they agree (elicitation)'
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -l require-snapshot -d 'Count a change without a snapshot as failed'
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
 complete -c lbx -n "__fish_lbx_using_subcommand mcp" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'

@@ -260,7 +260,7 @@ fn delete(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
         return Err(Error::invalid(format!("Cannot delete the {ROOT} directory itself")));
     }
     let deleted = lbx.call("delete", json!({ "path": real, "recursive": true }))?;
-    if deleted["already_applied"] == true {
+    if deleted.get("already_applied").is_some() {
         // To this family a path that is gone is an error, whoever deleted it.
         return Err(Error::new(ErrorKind::NotFound, format!("no such file or folder: {path}")).at(path));
     }
