@@ -75,7 +75,8 @@ impl Tool for Insert {
         let content = common::decode(&current)?;
         let shown = current.place().shown().to_owned();
         let total = lines::count(&content.body);
-        let near = (request.line.max(1), (request.line + 1).min(total).max(1));
+        let line = request.line.min(total);
+        let near = (line.max(1), (line + 1).min(total).max(1));
         let seen = file.prove(current, Needs::AnySuchAs(&|| Some(near)))?;
         if request.line > total {
             return Err(Error::invalid(format!(

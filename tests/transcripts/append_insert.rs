@@ -142,3 +142,14 @@ fn an_empty_append_checks_what_was_named_and_prepend_warns_where_it_joins_lines(
     assert_eq!(answer["warnings"], Value::Null, "{answer}");
     ws.lbx(&["prepend", "new.txt", "--content", "no newline"]).ok();
 }
+
+#[test]
+fn a_line_past_the_end_of_an_unread_file_is_answered_with_lines_there_are() {
+    let ws = Workspace::bare(&[("a.txt", "1\n2\n3\n")]);
+    let insert = ["insert", "a.txt", "99999", "--content", "x"];
+    let error = ws.lbx(&insert).error("not_read");
+    let advice = error["suggested_action"].as_str().unwrap();
+    assert!(advice.contains("line 3") && !advice.contains("99999"), "{advice}");
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.lbx(&insert).error("invalid_request");
+}
