@@ -1,6 +1,9 @@
 //! libFuzzer's way into `entry::unified`.
 #![no_main]
 
+#[path = "../../src/buffer.rs"]
+#[allow(dead_code)]
+mod buffer;
 #[path = "../entry.rs"]
 mod entry;
 #[path = "../text.rs"]
