@@ -1,6 +1,6 @@
 //! The two doors to the bytes of a range.
 //!
-//! What is written goes through [`slice`], [`item`] and [`items`]: a wrong offset must not become missing
+//! What is written goes through [`slice()`], [`item`] and [`items`]: a wrong offset must not become missing
 //! bytes, so a range outside its text is a fault of lbx itself, and then nothing is written. What is only
 //! compared, counted or shown may go through [`peek`] and [`peek_str`], for which there is nothing
 //! outside a text. No other code below `text/` takes a part of a text and goes on without it: a test
