@@ -58,6 +58,9 @@ _lbx() {
             lbx,grep)
                 cmd="lbx__subcmd__grep"
                 ;;
+            lbx,init)
+                cmd="lbx__subcmd__init"
+                ;;
             lbx,insert)
                 cmd="lbx__subcmd__insert"
                 ;;
@@ -137,7 +140,7 @@ _lbx() {
 
     case "${cmd}" in
         lbx)
-            opts="-t -0 -h -V --workspace --session --sandbox --require-snapshot --dialect --set --json --text --null --pretty --exit-status --help --version read write edit patch append prepend insert section grep glob ls bash mkdir delete restore move undo redo rewind log diff review blame squash watch snapshot audit session trash gc stats doctor sandbox config apply_patch schema batch mcp"
+            opts="-t -0 -h -V --workspace --session --sandbox --require-snapshot --dialect --set --json --text --null --pretty --exit-status --help --version read write edit patch append prepend insert section grep glob ls bash mkdir delete restore move undo redo rewind log diff review blame squash watch snapshot audit session trash gc stats doctor sandbox config init apply_patch schema batch mcp"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1000,6 +1003,56 @@ _lbx() {
                     return 0
                     ;;
                 --color)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --workspace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sandbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dialect)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        lbx__subcmd__init)
+            opts="-t -0 -h --client --remove --tools --dry-run --why --workspace --session --sandbox --require-snapshot --dialect --set --json --text --null --pretty --exit-status --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --client)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tools)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --why)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -71,6 +71,7 @@ complete -c lbx -n "__fish_lbx_needs_command" -f -a "stats" -d 'Show how often e
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "doctor" -d 'Check the workspace, its state, the snapshots and the machine, and say what to repair'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "sandbox" -d 'Give a workspace a name, which every tool takes as --sandbox'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "config" -d 'Show every setting of the policy and where its value came from'
+complete -c lbx -n "__fish_lbx_needs_command" -f -a "init" -d 'Set up a client to use lbx over MCP in this workspace'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "apply_patch" -d 'Apply a patch as Codex models call it'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "schema" -d 'Show the JSON Schema of a tool\'s request and answer, or of every tool\'s'
 complete -c lbx -n "__fish_lbx_needs_command" -f -a "batch" -d 'Carry out many requests, one JSON object a line on stdin'
@@ -737,6 +738,23 @@ complete -c lbx -n "__fish_lbx_using_subcommand config" -s 0 -l null -d 'End ent
 complete -c lbx -n "__fish_lbx_using_subcommand config" -l pretty -d 'Spread the JSON over lines'
 complete -c lbx -n "__fish_lbx_using_subcommand config" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
 complete -c lbx -n "__fish_lbx_using_subcommand config" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c lbx -n "__fish_lbx_using_subcommand init" -l client -d 'Client: claude-code, codex, gemini, opencode, cursor, vscode, zed or goose' -r
+complete -c lbx -n "__fish_lbx_using_subcommand init" -l tools -d 'Serve only these tools: core, read-only, or names separated by commas' -r
+complete -c lbx -n "__fish_lbx_using_subcommand init" -l why -d 'Why, for whoever reviews it' -r
+complete -c lbx -n "__fish_lbx_using_subcommand init" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F
+complete -c lbx -n "__fish_lbx_using_subcommand init" -l session -d 'Session, whose reads and changes belong together [env: `LBX_SESSION`, `CLAUDE_CODE_SESSION_ID`, `CODEX_THREAD_ID`] [default: default]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand init" -l sandbox -d 'Named workspace [env: `LBX_SANDBOX`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand init" -l dialect -d 'Tools of a model family instead of lbx\'s own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, q [env: `LBX_DIALECT`]' -r
+complete -c lbx -n "__fish_lbx_using_subcommand init" -l set -d 'Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again' -r
+complete -c lbx -n "__fish_lbx_using_subcommand init" -l json -d 'Whole request as JSON: the text itself, - for stdin, or @FILE' -r
+complete -c lbx -n "__fish_lbx_using_subcommand init" -l remove -d 'Remove what init wrote'
+complete -c lbx -n "__fish_lbx_using_subcommand init" -l dry-run -d 'Only answer what it would do'
+complete -c lbx -n "__fish_lbx_using_subcommand init" -l require-snapshot -d 'Count a change without a snapshot as failed'
+complete -c lbx -n "__fish_lbx_using_subcommand init" -s t -l text -d 'Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]'
+complete -c lbx -n "__fish_lbx_using_subcommand init" -s 0 -l null -d 'End entries of a list with NUL instead of a newline, in --text'
+complete -c lbx -n "__fish_lbx_using_subcommand init" -l pretty -d 'Spread the JSON over lines'
+complete -c lbx -n "__fish_lbx_using_subcommand init" -l exit-status -d 'Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs'
+complete -c lbx -n "__fish_lbx_using_subcommand init" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l patch -d 'The patch, from stdin' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l why -d 'Why, for whoever reviews it' -r
 complete -c lbx -n "__fish_lbx_using_subcommand apply_patch" -l workspace -d 'Workspace root [env: `LBX_WORKSPACE`] [default: the nearest folder upwards with .lbx or .git]' -r -F

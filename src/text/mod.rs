@@ -11,6 +11,7 @@ pub mod flexible;
 pub mod git_binary;
 pub mod git_diff;
 mod joined;
+pub mod jsonc;
 pub mod line_diff;
 pub mod line_range;
 pub mod lines;

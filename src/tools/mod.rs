@@ -16,6 +16,7 @@ mod file_change;
 pub mod gc;
 pub mod glob;
 pub mod grep;
+pub mod init;
 pub mod insert;
 pub mod log;
 pub mod ls;
@@ -546,6 +547,7 @@ pub const TOOLS: &[Entry] = &[
     entry::<doctor::Doctor>(),
     entry::<sandbox::Sandbox>(),
     entry::<config::Config>(),
+    entry::<init::Init>(),
     entry::<apply_patch::ApplyPatch>(),
     entry::<schema::Schema>(),
 ];

@@ -21,6 +21,7 @@ mod edit_property;
 mod errors;
 mod gate_lines;
 mod gc;
+mod init;
 mod misses;
 mod mkdir;
 mod names;

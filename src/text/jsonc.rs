@@ -1,0 +1,437 @@
+//! Small changes to JSON with comments, as editors keep their settings in: what is not changed stays byte
+//! for byte, comments and trailing commas included.
+
+use serde_json::Value;
+
+use super::checked::{peek, peek_str};
+
+/// Nesting that is followed.
+const DEPTH_MAX: usize = 128;
+
+/// Why a text could not be changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault(pub String);
+
+/// A member of an object, or an item of a list, by bytes.
+#[derive(Debug, Clone)]
+struct Member {
+    /// The name; empty for an item.
+    name: String,
+    /// Where it begins: its name, or its value.
+    start: usize,
+    /// Where its value begins.
+    value: usize,
+    /// Where its value ends.
+    end: usize,
+    /// Where the comma behind it ends.
+    comma: Option<usize>,
+}
+
+/// An object or a list.
+#[derive(Debug)]
+struct Container {
+    /// Where it begins.
+    start: usize,
+    /// Where its closing bracket stands.
+    close: usize,
+    /// What it holds.
+    members: Vec<Member>,
+}
+
+/// The text with `value` at `path`, where each name leads into an object; objects on the way are made.
+///
+/// # Errors
+/// Where the text is not JSON with comments, or something else than an object is on the way.
+pub fn set(text: &str, path: &[&str], value: &Value) -> Result<String, Fault> {
+    let text = if text.trim().is_empty() { "{}\n" } else { text };
+    let (first, rest) = path.split_first().ok_or_else(|| Fault("no name is given".to_owned()))?;
+    let mut name = *first;
+    let mut rest = rest;
+    let mut inner = top(text)?;
+    loop {
+        let found = inner.members.iter().rev().find(|member| member.name == name).cloned();
+        match (found, rest.split_first()) {
+            (None, _) => {
+                let nested = rest.iter().rev().fold(value.clone(), |value, name| {
+                    Value::Object(std::iter::once(((*name).to_owned(), value)).collect())
+                });
+                return with_member(text, &inner, Some(name), &nested);
+            }
+            (Some(member), None) => {
+                if plain(text, member.value, member.end) == Some(value.clone()) {
+                    return Ok(text.to_owned());
+                }
+                let indent = indent_at(text, member.start);
+                return spliced(text, member.value, member.end, &pretty(value, &indent));
+            }
+            (Some(member), Some((next, after))) => {
+                inner = container_at(text, member.value, b'{')?;
+                (name, rest) = (next, after);
+            }
+        }
+    }
+}
+
+/// The text with `item` added to the list at `path`, unless an item of it holds `sign`.
+///
+/// # Errors
+/// As [`set`], and where something else than a list is there.
+pub fn add_item(text: &str, path: &[&str], sign: &str, item: &Value) -> Result<String, Fault> {
+    match find(text, path)? {
+        None => set(text, path, &Value::Array(vec![item.clone()])),
+        Some(member) => {
+            let list = container_at(text, member.value, b'[')?;
+            let holds =
+                |item: &Member| text.get(item.value..item.end).is_some_and(|item| item.contains(sign));
+            if list.members.iter().any(holds) {
+                return Ok(text.to_owned());
+            }
+            with_member(text, &list, None, item)
+        }
+    }
+}
+
+/// The text without what is at `path`, and without the objects on the way that are empty then.
+///
+/// # Errors
+/// Where the text is not JSON with comments.
+pub fn remove(text: &str, path: &[&str]) -> Result<String, Fault> {
+    if find(text, path)?.is_none() {
+        return Ok(text.to_owned());
+    }
+    let Some((last, parents)) = path.split_last() else { return Ok(text.to_owned()) };
+    let parent = match parents {
+        [] => top(text)?,
+        _ => match find(text, parents)? {
+            Some(member) => container_at(text, member.value, b'{')?,
+            None => return Ok(text.to_owned()),
+        },
+    };
+    if parent.members.len() == 1 && !parents.is_empty() {
+        return remove(text, parents);
+    }
+    let at = parent.members.iter().position(|member| member.name == *last);
+    at.map_or_else(|| Ok(text.to_owned()), |at| without_member(text, &parent, at))
+}
+
+/// The text without the items of the list at `path` that hold `sign`; a list that is empty then goes, too.
+///
+/// # Errors
+/// Where the text is not JSON with comments.
+pub fn remove_items(text: &str, path: &[&str], sign: &str) -> Result<String, Fault> {
+    let mut text = text.to_owned();
+    loop {
+        let Some(member) = find(&text, path)? else { return Ok(text) };
+        let Ok(list) = container_at(&text, member.value, b'[') else { return Ok(text) };
+        let holds = |item: &Member| text.get(item.value..item.end).is_some_and(|item| item.contains(sign));
+        match list.members.iter().position(holds) {
+            None => return Ok(text),
+            Some(_) if list.members.len() == 1 => return remove(&text, path),
+            Some(at) => text = without_member(&text, &list, at)?,
+        }
+    }
+}
+
+/// Whether an object holds nothing, and no comment stands beside it.
+#[must_use]
+pub fn is_empty(text: &str) -> bool {
+    text.chars().filter(|character| !character.is_whitespace()).eq(['{', '}']) || text.trim().is_empty()
+}
+
+/// What stands at a path.
+fn find(text: &str, path: &[&str]) -> Result<Option<Member>, Fault> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let mut inner = top(text)?;
+    for (depth, name) in path.iter().enumerate() {
+        let Some(member) = inner.members.iter().rev().find(|member| member.name == *name).cloned() else {
+            return Ok(None);
+        };
+        if depth + 1 == path.len() {
+            return Ok(Some(member));
+        }
+        inner = container_at(text, member.value, b'{')?;
+    }
+    Ok(None)
+}
+
+/// The object that the whole text is.
+fn top(text: &str) -> Result<Container, Fault> {
+    let mut scanner = Scanner { bytes: text.as_bytes(), at: 0 };
+    if text.starts_with('\u{feff}') {
+        scanner.at = 3;
+    }
+    scanner.skip()?;
+    let found = scanner.container(b'{', 0)?;
+    scanner.skip()?;
+    if scanner.at < scanner.bytes.len() { Err(scanner.fault("more follows the object")) } else { Ok(found) }
+}
+
+/// The object or list that begins there.
+fn container_at(text: &str, at: usize, open: u8) -> Result<Container, Fault> {
+    let mut scanner = Scanner { bytes: text.as_bytes(), at };
+    scanner.container(open, 0)
+}
+
+/// A value as JSON without comments; `None` where it has some.
+fn plain(text: &str, start: usize, end: usize) -> Option<Value> {
+    serde_json::from_str(text.get(start..end)?).ok()
+}
+
+/// A text with a part replaced.
+fn spliced(text: &str, start: usize, end: usize, new: &str) -> Result<String, Fault> {
+    let outside = || Fault("a place outside the text was meant".to_owned());
+    let (before, after) = (text.get(..start).ok_or_else(outside)?, text.get(end..).ok_or_else(outside)?);
+    Ok(format!("{before}{new}{after}"))
+}
+
+/// The blanks at the beginning of the line in which a byte stands.
+fn indent_at(text: &str, at: usize) -> String {
+    let before = peek_str(text, ..at);
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    line.chars().take_while(|character| character.is_whitespace()).collect()
+}
+
+/// A value over several lines, in a line that begins with `indent`.
+fn pretty(value: &Value, indent: &str) -> String {
+    format!("{value:#}").replace('\n', &format!("\n{indent}"))
+}
+
+/// The text with one more member at the end of a container.
+fn with_member(
+    text: &str,
+    container: &Container,
+    name: Option<&str>,
+    value: &Value,
+) -> Result<String, Fault> {
+    let outer = indent_at(text, container.start);
+    let indent = match container.members.last() {
+        Some(last) if text.get(container.start..last.start).is_some_and(|before| before.contains('\n')) => {
+            indent_at(text, last.start)
+        }
+        _ => format!("{outer}  "),
+    };
+    let name = name.map(|name| format!("{}: ", Value::from(name))).unwrap_or_default();
+    // In a file with trailing commas the new last member has one, too.
+    let comma = if container.members.last().is_some_and(|last| last.comma.is_some()) { "," } else { "" };
+    let member = format!("\n{indent}{name}{}{comma}", pretty(value, &indent));
+    let body_end = peek_str(text, ..container.close).trim_end().len();
+    let is_open = text.get(body_end..container.close).is_some_and(|blanks| blanks.contains('\n'));
+    let close = if is_open { String::new() } else { format!("\n{outer}") };
+    let with = spliced(
+        text,
+        body_end,
+        if is_open { body_end } else { container.close },
+        &format!("{member}{close}"),
+    )?;
+    match container.members.last() {
+        Some(last) if last.comma.is_none() => spliced(&with, last.end, last.end, ","),
+        _ => Ok(with),
+    }
+}
+
+/// The text without a member, its comma and its line.
+fn without_member(text: &str, container: &Container, at: usize) -> Result<String, Fault> {
+    let Some(member) = container.members.get(at) else { return Ok(text.to_owned()) };
+    let previous = at.checked_sub(1).and_then(|before| container.members.get(before));
+    let is_last = at + 1 == container.members.len();
+    let end = member.comma.unwrap_or(member.end);
+    // The blanks before it go with it, up to what stands before.
+    let before = peek_str(text, ..member.start).trim_end_matches([' ', '\t', '\r', '\n']).len();
+    let without = spliced(text, before, end, "")?;
+    match previous.and_then(|previous| previous.comma) {
+        // The last one had no comma behind it, and so has the one that is the last now.
+        Some(comma) if is_last && member.comma.is_none() => spliced(&without, comma - 1, comma, ""),
+        _ => Ok(without),
+    }
+}
+
+/// Reads JSON with comments.
+struct Scanner<'t> {
+    /// The text.
+    bytes: &'t [u8],
+    /// The next byte.
+    at: usize,
+}
+
+impl Scanner<'_> {
+    /// The next byte.
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    /// What is wrong, with its line.
+    fn fault(&self, what: &str) -> Fault {
+        let before = peek(self.bytes, ..self.at);
+        Fault(format!("line {}: {what}", 1 + memchr::memchr_iter(b'\n', before).count()))
+    }
+
+    /// Goes past blanks and comments.
+    fn skip(&mut self) -> Result<(), Fault> {
+        loop {
+            match (self.peek(), self.bytes.get(self.at + 1)) {
+                (Some(b' ' | b'\t' | b'\r' | b'\n'), _) => self.at += 1,
+                (Some(b'/'), Some(b'/')) => {
+                    while self.peek().is_some_and(|byte| byte != b'\n') {
+                        self.at += 1;
+                    }
+                }
+                (Some(b'/'), Some(b'*')) => {
+                    let rest = peek(self.bytes, self.at + 2..);
+                    let end = rest.windows(2).position(|pair| pair == b"*/");
+                    self.at += 4 + end.ok_or_else(|| self.fault("a comment does not end"))?;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Goes past a text; answers what it says.
+    fn text(&mut self) -> Result<String, Fault> {
+        let start = self.at;
+        self.at += 1;
+        loop {
+            match self.peek() {
+                Some(b'\\') => self.at += 2,
+                Some(b'"') => break,
+                Some(byte) if byte >= 0x20 => self.at += 1,
+                _ => return Err(self.fault("a text does not end")),
+            }
+        }
+        self.at += 1;
+        let raw = peek(self.bytes, start..self.at);
+        serde_json::from_slice(raw).map_err(|_| self.fault("a text is not valid"))
+    }
+
+    /// Goes past a value.
+    fn value(&mut self, depth: usize) -> Result<(), Fault> {
+        match self.peek() {
+            Some(b'"') => self.text().map(drop),
+            Some(open @ (b'{' | b'[')) => self.container(open, depth + 1).map(drop),
+            _ => {
+                let start = self.at;
+                while self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)) {
+                    self.at += 1;
+                }
+                let word = peek(self.bytes, start..self.at);
+                let is_value = serde_json::from_slice::<Value>(word).is_ok();
+                if is_value { Ok(()) } else { Err(self.fault("a value was expected")) }
+            }
+        }
+    }
+
+    /// Goes past an object or a list.
+    fn container(&mut self, open: u8, depth: usize) -> Result<Container, Fault> {
+        let (what, close) = if open == b'{' { ("an object", b'}') } else { ("a list", b']') };
+        if self.peek() != Some(open) {
+            return Err(self.fault(&format!("{what} was expected")));
+        }
+        if depth > DEPTH_MAX {
+            return Err(self.fault("the nesting is too deep"));
+        }
+        let start = self.at;
+        self.at += 1;
+        let mut members: Vec<Member> = Vec::new();
+        loop {
+            self.skip()?;
+            if self.peek() == Some(close) {
+                let close = self.at;
+                self.at += 1;
+                return Ok(Container { start, close, members });
+            }
+            if members.last().is_some_and(|last| last.comma.is_none()) {
+                return Err(self.fault("a comma was expected"));
+            }
+            members.push(self.member(open, depth)?);
+        }
+    }
+
+    /// Goes past a member or an item, and the comma behind it.
+    fn member(&mut self, open: u8, depth: usize) -> Result<Member, Fault> {
+        let start = self.at;
+        let mut name = String::new();
+        if open == b'{' {
+            if self.peek() != Some(b'"') {
+                return Err(self.fault("a name in quotes was expected"));
+            }
+            name = self.text()?;
+            self.skip()?;
+            if self.peek() != Some(b':') {
+                return Err(self.fault("a colon was expected"));
+            }
+            self.at += 1;
+            self.skip()?;
+        }
+        let value = self.at;
+        self.value(depth)?;
+        let end = self.at;
+        self.skip()?;
+        let comma = (self.peek() == Some(b',')).then(|| {
+            self.at += 1;
+            self.at
+        });
+        if comma.is_none() {
+            self.at = end;
+        }
+        Ok(Member { name, start, value, end, comma })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_set_is_removed_again_and_nothing_else_changes() {
+        let value = json!({ "command": "lbx", "args": ["mcp"] });
+        for text in [
+            "{\n  // mine\n  \"servers\": {\n    \"other\": { \"command\": \"x\" } // stays\n  },\n  \"x\": [1, 2,],\n}\n",
+            "{\n\t\"servers\": {\n\t\t\"other\": {},\n\t},\n}",
+            "{\"a\":1}",
+            "{\n  \"a\": \"/* no comment */\", /* one */\n  \"b\": null\n}\n",
+        ] {
+            let with = set(text, &["servers", "lbx"], &value).unwrap();
+            assert!(with.contains("\"lbx\""), "{with}");
+            assert_eq!(set(&with, &["servers", "lbx"], &value).unwrap(), with);
+            let without = remove(&with, &["servers", "lbx"]).unwrap();
+            let squeezed = |text: &str| text.split_whitespace().collect::<String>();
+            assert_eq!(squeezed(&without), squeezed(text), "{with}");
+        }
+    }
+
+    #[test]
+    fn an_empty_text_becomes_an_object_and_ends_as_one() {
+        let value = json!("v");
+        let with = set("", &["a", "b"], &value).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&with).unwrap(), json!({ "a": { "b": "v" } }));
+        assert!(is_empty(&remove(&with, &["a", "b"]).unwrap()), "{with}");
+    }
+
+    #[test]
+    fn an_item_is_added_once_and_removed_alone() {
+        let item = json!({ "command": "lbx session compact" });
+        let text = "{\n  \"hooks\": { \"Start\": [ { \"command\": \"mine\" } ] }\n}\n";
+        let path = ["hooks", "Start"];
+        let with = add_item(text, &path, "lbx session", &item).unwrap();
+        assert_eq!(add_item(&with, &path, "lbx session", &item).unwrap(), with);
+        let value: Value = serde_json::from_str(&with).unwrap();
+        assert_eq!(value["hooks"]["Start"].as_array().unwrap().len(), 2);
+        let without: Value =
+            serde_json::from_str(&remove_items(&with, &path, "lbx session").unwrap()).unwrap();
+        assert_eq!(without, serde_json::from_str::<Value>(text).unwrap());
+    }
+
+    #[test]
+    fn a_text_that_is_not_json_is_refused_with_its_line() {
+        for (text, line) in
+            [("{\n\"a\" 1}", 2), ("[1]", 1), ("{\"a\": {}\n\"b\": 1}", 2), ("{\"a\": tru}", 1), ("{} x", 1)]
+        {
+            let Fault(fault) = set(text, &["x"], &json!(1)).unwrap_err();
+            assert!(fault.starts_with(&format!("line {line}: ")), "{text}: {fault}");
+        }
+        assert!(set("{\"x\": 1}", &["x", "y"], &json!(1)).is_err());
+    }
+}
