@@ -97,3 +97,10 @@ fn a_file_that_cannot_be_understood_is_not_changed() {
     assert!(ws.lbx(&["init", "--client", "goose"]).ok()["text"].as_str().unwrap().contains("cmd: lbx"));
     assert_eq!(ws.lbx(&["init"]).ok()["clients"].as_array().unwrap().len(), 8);
 }
+
+#[test]
+fn the_diff_of_a_configuration_is_shown_line_by_line() {
+    let ws = Workspace::with(&[]);
+    let text = ws.lbx(&["init", "--client", "claude-code", "--dry-run", "--text"]).stdout_text();
+    assert!(text.lines().any(|line| line == "+  \"mcpServers\": {"), "{text}");
+}

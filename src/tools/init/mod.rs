@@ -100,7 +100,7 @@ impl Tool for Init {
     fn text(response: &Response, text: &mut Text) {
         for changed in &response.files {
             text.change(&format!("init: {}", escaped::name(&changed.path)));
-            text.line(&changed.diff);
+            changed.diff.lines().for_each(|line| text.line(line));
         }
         if let Some(shown) = &response.text {
             text.entry(shown.trim_end());
