@@ -330,7 +330,7 @@ impl Change<'_> {
         }
         let staging = match &prepared.file_system {
             Some(staging) => Arc::clone(staging),
-            None => Arc::new(state.folder(super::stage::FOLDER)?),
+            None => state.folder(super::stage::FOLDER)?,
         };
         let grown = state.take_grown();
         let mut wave: Vec<BorrowedFd<'_>> = files.iter().map(|file| file.as_fd()).collect();
@@ -339,7 +339,7 @@ impl Change<'_> {
             let mut folders: Vec<&OwnedFd> = prepared.backups.iter().map(|backup| &*backup.folder).collect();
             folders.sort_by_key(|folder| folder.as_raw_fd());
             folders.dedup_by_key(|folder| folder.as_raw_fd());
-            let others = [&entry.folder, &staging];
+            let others = [&*entry.folder, &*staging];
             wave.extend(folders.into_iter().chain(others).chain(&grown).map(AsFd::as_fd));
         }
         sync_many(&wave.iter().collect::<Vec<_>>(), prepared.file_system.as_deref()).map_err(io)?;

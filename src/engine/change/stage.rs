@@ -1,5 +1,7 @@
 //! New bytes, written aside with the identity of the file whose place they will take.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -81,6 +83,9 @@ pub struct Stage<'e> {
     pub id: &'e str,
     /// The state folder's part for it, open.
     staging: Arc<OwnedFd>,
+    /// The folders whose files wait with the state, each with whether these replace others: a folder is
+    /// looked at once, not once for each of its files.
+    near: RefCell<BTreeSet<(WorkspacePath, bool)>>,
 }
 
 impl<'e> Stage<'e> {
@@ -89,7 +94,7 @@ impl<'e> Stage<'e> {
     /// # Errors
     /// What the system says.
     pub fn new(workspace: &'e Workspace, state: &'e State, id: &'e str) -> Result<Self, Error> {
-        Ok(Self { workspace, state, id, staging: Arc::new(state.folder(FOLDER)?) })
+        Ok(Self { workspace, state, id, staging: state.folder(FOLDER)?, near: RefCell::default() })
     }
 
     /// An open folder of the file system that the stage is on, from before anything is written there.
@@ -187,12 +192,17 @@ impl<'e> Stage<'e> {
         nearest: &WorkspacePath,
         replaces: bool,
     ) -> Result<(Location, Arc<OwnedFd>), Error> {
+        let asked = (nearest.clone(), replaces);
+        if self.near.borrow().contains(&asked) {
+            return Ok((staging_folder(), Arc::clone(&self.staging)));
+        }
         let target = self.workspace.open_folder(nearest)?;
         let io = |errno: Errno| Error::io("look at", self.workspace.shown(nearest), errno);
         let stat = rustix::fs::fstat(&target).map_err(io)?;
         let gives_identity = !replaces && (fs::mode_of(&stat) & 0o2000 != 0 || has_default_acl(&target));
         let is_near = fs::mount_of(&self.staging).map_err(io)? == fs::mount_of(&target).map_err(io)?;
         if is_near && !gives_identity {
+            self.near.borrow_mut().insert(asked);
             return Ok((staging_folder(), Arc::clone(&self.staging)));
         }
         self.note_beside(&self.staging, nearest)?;

@@ -16,6 +16,7 @@ pub mod steps;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -402,7 +403,7 @@ pub struct PendingEntry {
     /// Its bytes, to be synced.
     pub file: std::fs::File,
     /// The folder it is in.
-    pub folder: OwnedFd,
+    pub folder: Arc<OwnedFd>,
     /// Its name so far.
     temporary: String,
 }

@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
@@ -181,7 +182,7 @@ pub struct Pending {
     /// The log, to be synced.
     pub file: File,
     /// Its folder.
-    folder: OwnedFd,
+    folder: Arc<OwnedFd>,
     /// How long the log was before.
     length: u64,
     /// What its head will say.
@@ -196,7 +197,7 @@ impl Pending {
     pub fn end(self, state: &State, durable: Durable) -> Result<(), Error> {
         let io = |source: std::io::Error| Error::io("write", state.shown(FOLDER), source);
         if durable == Durable::Yes {
-            let folder = (self.length == 0).then_some(&self.folder);
+            let folder = (self.length == 0).then_some(&*self.folder);
             if let Err(source) = sync(&self.file, folder) {
                 // Half a record would look like damage.
                 let _ = rustix::fs::ftruncate(&self.file, self.length);

@@ -97,7 +97,7 @@ impl<'s> Folders<'s> {
         if let Some(opened) = self.opened.get(&name) {
             return Ok(Arc::clone(opened));
         }
-        let opened = Arc::new(self.state.folder(&name)?);
+        let opened = self.state.folder(&name)?;
         self.opened.insert(name, Arc::clone(&opened));
         Ok(opened)
     }

@@ -4,9 +4,11 @@
 //! Nothing else in `.lbx/` is looked at but the policy and the workspace's lock.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -24,6 +26,10 @@ use crate::error::{Error, ErrorKind};
 
 /// The folder at the workspace root.
 pub const STATE_FOLDER: &str = ".lbx";
+/// Most folders that are kept open.
+const OPENED_MAX: usize = 16;
+/// How the names of those begin.
+const KEPT_OPEN: [&str; 4] = ["staging", "journal/", "sessions", "audit"];
 /// The lock that every change in the workspace holds, whoever makes it.
 const WORKSPACE_LOCK: &str = "lock";
 /// The file that tells git what not to see.
@@ -44,6 +50,8 @@ pub struct State {
     lock_wait: Duration,
     /// Folders that got a new one in this call, which is not durable yet.
     grown: RefCell<Vec<OwnedFd>>,
+    /// Folders below it that are open, by path: a call needs some of them again and again.
+    opened: RefCell<BTreeMap<String, Arc<OwnedFd>>>,
 }
 
 impl State {
@@ -96,7 +104,14 @@ impl State {
         };
         let path = WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(id.as_str().as_ref());
         let lock_wait = workspace.lock_wait();
-        Ok(Some(Self { shared, folder, path, lock_wait, grown: RefCell::default() }))
+        Ok(Some(Self {
+            shared,
+            folder,
+            path,
+            lock_wait,
+            grown: RefCell::default(),
+            opened: RefCell::default(),
+        }))
     }
 
     /// Where the id of this account's state comes from, or will come from, and the id itself where it is
@@ -171,12 +186,23 @@ impl State {
     ///
     /// # Errors
     /// What the system says.
-    pub fn find_folder(&self, path: &str) -> Result<Option<OwnedFd>, Error> {
-        let Some(path) = WorkspacePath::new(path.as_ref()) else {
-            return Err(Error::internal(format!("{path} is no folder of the state")));
+    pub fn find_folder(&self, name: &str) -> Result<Option<Arc<OwnedFd>>, Error> {
+        if let Some(known) = self.opened.borrow().get(name) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let Some(path) = WorkspacePath::new(name.as_ref()) else {
+            return Err(Error::internal(format!("{name} is no folder of the state")));
         };
         match fs::open_beneath(self.fd(), &path, fs::FOLDER) {
-            Ok(folder) => Ok(Some(folder)),
+            Ok(folder) => {
+                let folder = Arc::new(folder);
+                let mut opened = self.opened.borrow_mut();
+                // Those that come and go are opened anew.
+                if opened.len() < OPENED_MAX && KEPT_OPEN.iter().any(|kept| name.starts_with(kept)) {
+                    opened.insert(name.to_owned(), Arc::clone(&folder));
+                }
+                Ok(Some(folder))
+            }
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
             Err(errno) => Err(Error::io("open", self.shown(&path.to_string()), errno)),
         }
@@ -187,7 +213,7 @@ impl State {
     ///
     /// # Errors
     /// What the system says.
-    pub fn folder(&self, path: &str) -> Result<OwnedFd, Error> {
+    pub fn folder(&self, path: &str) -> Result<Arc<OwnedFd>, Error> {
         if let Some(folder) = self.find_folder(path)? {
             return Ok(folder);
         }

@@ -144,6 +144,9 @@ pub fn read_at(folder: BorrowedFd<'_>, name: &OsStr, bytes_max: u64) -> io::Resu
 /// seen by reading.
 const ROOM_MAX: u64 = 1 << 20;
 
+/// A file of at most so many bytes is read as large as it was when it was looked at.
+const WHOLE_BYTES: u64 = 64 << 10;
+
 /// Everything in `file`, which is about `expected` bytes long, up to `bytes_max`.
 ///
 /// # Errors
@@ -154,6 +157,13 @@ pub fn read_to_end(file: File, expected: u64, bytes_max: u64) -> io::Result<Vec<
     }
     let room = usize::try_from(expected.min(ROOM_MAX)).unwrap_or(0);
     let mut bytes = Vec::with_capacity(room.saturating_add(1));
+    if expected > 0 && expected <= WHOLE_BYTES {
+        // What came to it since it was looked at is as if it came later.
+        (&file).take(expected).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 == expected {
+            return Ok(bytes);
+        }
+    }
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         return Err(Errno::FBIG.into());

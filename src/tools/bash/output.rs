@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::AtFlags;
 
@@ -20,7 +21,7 @@ const KEPT: usize = 20;
 /// Makes the file when it is needed.
 pub struct OutputFile {
     /// The folder, or why there is none.
-    folder: Result<(OwnedFd, WorkspacePath), String>,
+    folder: Result<(Arc<OwnedFd>, WorkspacePath), String>,
     /// Where paths count from in answers.
     base: WorkspacePath,
 }

@@ -143,7 +143,7 @@ fn unfinished(engine: &mut Engine, state: &State, fix: bool) -> Option<Finding> 
 
 /// Changes that could neither be completed nor taken back.
 fn stuck(state: &State) -> Option<Finding> {
-    let named = |folder| journal::names_in(&folder).map(Some);
+    let named = |folder: std::sync::Arc<_>| journal::names_in(&folder).map(Some);
     let names = match state.find_folder(STUCK_FOLDER).and_then(|folder| folder.map_or(Ok(None), named)) {
         Ok(names) => names.unwrap_or_default(),
         Err(error) => return Some(Finding::of("journal", &error)),

@@ -1,5 +1,6 @@
 //! The snapshot branch: finding it, making sure that it is free, moving it.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -72,14 +73,14 @@ impl Branch {
     /// A symbolic reference is refused: what it points to is not lbx's to move.
     pub fn tip(&self, repo: &Repo) -> Result<Option<ObjectId>, SnapshotError> {
         let found = repo.common().stat(self.loose()).doing(|| self.unreadable())?;
-        match found {
-            Some(stat) if is_symlink(&stat) => return Err(self.refused("is a symbolic link")),
-            Some(stat) if !is_regular(&stat) && !is_folder(&stat) => {
+        match &found {
+            Some(stat) if is_symlink(stat) => return Err(self.refused("is a symbolic link")),
+            Some(stat) if !is_regular(stat) && !is_folder(stat) => {
                 return Err(self.refused("is not a regular file"));
             }
             _ => {}
         }
-        match refs::find(repo, self.name.as_ref()).untold(|| self.unreadable())? {
+        match refs::find_at(repo, self.name.as_ref(), found).untold(|| self.unreadable())? {
             None => Ok(None),
             Some(Target::Id(id)) => Ok(Some(id)),
             Some(Target::Symbolic(_)) => Err(self.refused("is a symbolic reference to another")),
@@ -180,10 +181,17 @@ impl Branch {
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let name = format!("tmp_lbx_ref_{}_{number}", std::process::id());
         let folder = repo.objects_folder();
-        let _ = folder.remove(&name); // of a dead process that had this id
         let content = format!("{to}\n");
-        let file = write_new(folder, &name, &content).doing(|| self.cannot_move())?;
-        Ok(NewValue { to, name, content, file })
+        let file = match write_new(folder, &name, &content) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // Of a dead process that had this id.
+                let _ = folder.remove(&name);
+                write_new(folder, &name, &content)
+            }
+            written => written,
+        };
+        let file = file.doing(|| self.cannot_move())?;
+        Ok(NewValue { to, name, content, file, is_placed: Cell::new(false) })
     }
 
     /// Moves the branch from `from` to a value that is durable; answers the folder that is to be synced,
@@ -355,13 +363,18 @@ pub struct NewValue {
     content: String,
     /// The file, to be synced.
     pub file: File,
+    /// Whether its name is another by now.
+    is_placed: Cell<bool>,
 }
 
 impl NewValue {
     /// Renames it to `name` in `to` unless that exists.
     fn place(&self, repo: &Repo, to: &Held, name: &str) -> io::Result<()> {
         match repo.objects_folder().rename_new(&self.name, to, name) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.is_placed.set(true);
+                Ok(())
+            }
             // Not every file system knows such a rename, and `objects` may lie on another one.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::XDEV) => {
                 write_new(to, name, &self.content)?.sync_all()
@@ -372,7 +385,9 @@ impl NewValue {
 
     /// Removes it, unless it is in place.
     pub fn discard(&self, repo: &Repo) {
-        let _ = repo.objects_folder().remove(&self.name);
+        if !self.is_placed.get() {
+            let _ = repo.objects_folder().remove(&self.name);
+        }
     }
 }
 

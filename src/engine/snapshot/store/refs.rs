@@ -6,9 +6,11 @@
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
 use gix::refs::{FullName, FullNameRef};
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::error::{Doing as _, SnapshotError};
+use super::held::Held;
 use super::repo::Repo;
 
 /// Longest content of a reference, in bytes.
@@ -38,19 +40,40 @@ pub enum Target {
 pub fn find(repo: &Repo, name: &FullNameRef) -> Result<Option<Target>, SnapshotError> {
     let shown = || format!("the reference `{}`", name.as_bstr());
     let text = name.as_bstr().to_str().doing(|| format!("{} cannot be read", shown()))?;
+    match folder_of(repo, text).stat(text) {
+        Ok(found) => find_at(repo, name, found),
+        Err(Errno::NOTDIR) => packed(repo, name),
+        Err(errno) => Err(errno).doing(|| format!("{} is reached through a link", shown())),
+    }
+}
+
+/// The folder that the path of a reference counts from.
+fn folder_of<'r>(repo: &'r Repo, text: &str) -> &'r Held {
     let is_own = !text.starts_with("refs/") || OF_WORKTREE.iter().any(|prefix| text.starts_with(prefix));
-    let folder = if is_own { repo.own() } else { repo.common() };
-    match folder.stat(text) {
+    if is_own { repo.own() } else { repo.common() }
+}
+
+/// What the reference `name` names, where `found` stands at its path.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_at(
+    repo: &Repo,
+    name: &FullNameRef,
+    found: Option<Stat>,
+) -> Result<Option<Target>, SnapshotError> {
+    let shown = || format!("the reference `{}`", name.as_bstr());
+    match &found {
+        None => return packed(repo, name),
         // A folder of that name has others below it.
-        Ok(Some(stat)) if crate::engine::workspace::fs::is_folder(&stat) => return packed(repo, name),
-        Ok(Some(stat)) if !crate::engine::workspace::fs::is_regular(&stat) => {
+        Some(stat) if crate::engine::workspace::fs::is_folder(stat) => return packed(repo, name),
+        Some(stat) if !crate::engine::workspace::fs::is_regular(stat) => {
             return Err(SnapshotError::new(format!("{} is not a regular file of its size", shown())));
         }
-        Ok(Some(_)) => {}
-        Ok(None) | Err(Errno::NOTDIR) => return packed(repo, name),
-        Err(errno) => return Err(errno).doing(|| format!("{} is reached through a link", shown())),
+        Some(_) => {}
     }
-    let bytes = folder
+    let text = name.as_bstr().to_str().doing(|| format!("{} cannot be read", shown()))?;
+    let bytes = folder_of(repo, text)
         .read_regular(text, REF_BYTES_MAX)
         .untold(|| format!("{} is not a regular file of its size", shown()))?;
     match bytes {

@@ -55,7 +55,17 @@ impl Repo {
         let objects_folder = common.folder("objects").doing(doing)?;
         let objects_folder = objects_folder.ok_or_else(|| SnapshotError::new(doing()))?;
         let borrowed = alternates::folders(&objects_folder)?;
-        Ok(Self { gix, own, common, objects_folder, borrowed, checked: RefCell::default() })
+        Ok(Self::with(gix, (own, common), objects_folder, borrowed))
+    }
+
+    /// The same with its folder of objects and those that it borrows from, checked too.
+    pub fn with(
+        gix: gix::Repository,
+        (own, common): (Held, Held),
+        objects_folder: Held,
+        borrowed: Vec<Held>,
+    ) -> Self {
+        Self { gix, own, common, objects_folder, borrowed, checked: RefCell::default() }
     }
 
     /// The same, keeping new objects in memory until they are stored.

@@ -118,12 +118,13 @@ fn open_located(root: &Path, located: &Located) -> Result<Repo, SnapshotError> {
     }
     // What it borrows is looked at before gix follows it.
     let objects = common.folder("objects").doing(|| "the folder of its objects cannot be opened".into())?;
-    alternates::folders(&objects.ok_or_else(|| SnapshotError::new("it has no folder for objects"))?)?;
+    let objects = objects.ok_or_else(|| SnapshotError::new("it has no folder for objects"))?;
+    let borrowed = alternates::folders(&objects)?;
     check_extensions(&common)?;
     let repo = open_path(root, &located.path, Vec::new())?;
     ordinary::check_rules(&repo)?;
     check_partial(&repo)?;
-    Repo::new(repo, own, common)
+    Ok(Repo::with(repo, (own, common), objects, borrowed))
 }
 
 /// Opens a git folder with `root` as its work tree, and with `settings` besides its own.

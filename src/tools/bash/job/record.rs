@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -65,7 +66,7 @@ pub struct Folder {
     /// The job's name.
     pub name: String,
     /// The folder.
-    opened: OwnedFd,
+    opened: Arc<OwnedFd>,
     /// The state that it is in.
     state: State,
 }
