@@ -41,7 +41,9 @@ const LOCK: &str = "lock";
 const FILE_BYTES: u64 = 16 << 20;
 /// Size of a file that is read back: a full one, and the longest record.
 const FILE_BYTES_MAX: u64 = 48 << 20;
-/// How much of the end of the file is read to find the last record; a longer one reads all of it.
+/// How much of the end of the file is read first, to find the last record.
+const NEAR_BYTES: u64 = 4 << 10;
+/// How much is read where that is less than a record; a longer one reads all of it.
 const TAIL_BYTES: u64 = 64 << 10;
 /// How much of the end of the log is looked at for the newest records, in bytes.
 const NEWEST_BYTES: u64 = 256 << 10;
@@ -220,10 +222,10 @@ pub fn begin(state: &State, record: Record) -> Result<Pending, Error> {
     let head = Head::read(&folder);
     let mut file = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
     let mut end = End::of(&file, head.as_ref()).map_err(io)?;
-    if file.metadata().map_err(io)?.len() >= FILE_BYTES {
+    if end.length >= FILE_BYTES {
         set_aside(state, &folder)?;
         file = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
-        (end.start, end.is_cut) = (0, false);
+        (end.start, end.length, end.is_cut) = (0, 0, false);
     }
     if end.hash.is_empty() {
         let older = end_of_older(state, &folder, head.as_ref())?;
@@ -233,7 +235,7 @@ pub fn begin(state: &State, record: Record) -> Result<Pending, Error> {
         // Half a record of a call that died, or of a power failure: it was never part of the log.
         rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&file, end.start))
             .map_err(|errno| io(errno.into()))?;
-        end.is_cut = false;
+        (end.length, end.is_cut) = (end.start, false);
     }
     // Where the end was cut off, the chain goes on from what is missing, and so the gap shows.
     let prev = match &head {
@@ -244,7 +246,7 @@ pub fn begin(state: &State, record: Record) -> Result<Pending, Error> {
     let chained = Chained::new(record, prev)?;
     let line = serde_json::to_string(&chained).map_err(|error| Error::internal(error.to_string()))?;
     let start = if end.is_cut { "\n" } else { "" };
-    let length = file.metadata().map_err(io)?.len();
+    let length = end.length;
     if let Err(source) = file.write_all(format!("{start}{line}\n").as_bytes()) {
         let _ = rustix::fs::ftruncate(&file, length);
         return Err(io(source));
@@ -266,6 +268,8 @@ struct End {
     hash: String,
     /// Where what follows the last line begins.
     start: u64,
+    /// Bytes in the file.
+    length: u64,
     /// Whether half a record follows.
     is_cut: bool,
     /// Whether the record that the head names is there; true without a head.
@@ -276,8 +280,8 @@ impl End {
     /// Finds the end of a file.
     fn of(file: &File, head: Option<&Head>) -> std::io::Result<Self> {
         let size = file.metadata()?.len();
-        let mut end = Self { knows_head: head.is_none(), ..Self::default() };
-        for tail in [TAIL_BYTES, FILE_BYTES_MAX] {
+        let mut end = Self { length: size, knows_head: head.is_none(), ..Self::default() };
+        for tail in [NEAR_BYTES, TAIL_BYTES, FILE_BYTES_MAX] {
             let start = size.saturating_sub(tail);
             let mut bytes = vec![0; usize::try_from(size - start).unwrap_or(0)];
             file.read_exact_at(&mut bytes, start)?;

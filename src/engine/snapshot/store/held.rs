@@ -81,6 +81,20 @@ impl Held {
         Ok(Self { fd, path: self.path.join(name) })
     }
 
+    /// The folder of that one name in it, made unless it is there by now.
+    ///
+    /// # Errors
+    /// As [`Self::folder`].
+    pub fn add_folder(&self, name: &str) -> Result<Self, Errno> {
+        let mode = Mode::from_raw_mode(0o777);
+        match rustix::io::retry_on_intr(|| rustix::fs::mkdirat(&self.fd, name, mode)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        let fd = fs::open_at(self.as_fd(), OsStr::new(name), fs::FOLDER)?;
+        Ok(Self { fd, path: self.path.join(name) })
+    }
+
     /// What stands at `name`, a link itself included; `None` where nothing does.
     ///
     /// # Errors

@@ -252,7 +252,7 @@ impl Writer<'_> {
         let folder = if let Some(folder) = self.folder.folder(name)? {
             folder
         } else {
-            let made = self.folder.make_folder(name)?;
+            let made = self.folder.add_folder(name)?;
             self.made_folder.store(true, Ordering::Relaxed);
             made.share_like(self.folder)?;
             made

@@ -178,17 +178,21 @@ fn used_by_git(workspace: &Workspace) -> Vec<WorkspacePath> {
     } else {
         dot_git
     };
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "git follows the name, and what it leads to is only protected"
-    )]
-    let Ok(folder) = std::fs::canonicalize(folder) else {
+    // A real folder leads nowhere else.
+    let folder = if fs::is_folder(&stat) { Some(folder) } else { led_to(&folder) };
+    let Some(folder) = folder else {
         return Vec::new();
     };
     let common = common_of(&folder);
     let within = |path: PathBuf| WorkspacePath::new(path.strip_prefix(workspace.root()).ok()?);
     // The root itself cannot be one: no path in it could be written, and opening it was refused.
     common.into_iter().chain([folder]).filter_map(within).filter(|path| !path.is_root()).collect()
+}
+
+/// Where a path leads.
+#[expect(clippy::disallowed_methods, reason = "git follows the name, and what it leads to is only protected")]
+fn led_to(path: &Path) -> Option<PathBuf> {
+    std::fs::canonicalize(path).ok()
 }
 
 /// The folder that `commondir` in a git folder names.
