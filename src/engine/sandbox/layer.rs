@@ -5,6 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, Gid, Mode, Stat, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
@@ -47,7 +48,7 @@ pub type Moment = (i64, i64);
 #[derive(Debug)]
 pub struct LayerFolder {
     /// The folder of all layers.
-    layers: OwnedFd,
+    layers: Arc<OwnedFd>,
     /// Its name there.
     name: String,
     /// The folder itself.

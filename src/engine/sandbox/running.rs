@@ -4,6 +4,7 @@
 //! as if that had been there before.
 
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::AtFlags;
 
@@ -19,7 +20,7 @@ const FOLDER: &str = "running";
 #[derive(Debug)]
 pub struct Running {
     /// The folder of all.
-    folder: OwnedFd,
+    folder: Arc<OwnedFd>,
     /// Its name there.
     name: String,
     /// Shows that the call lives.
