@@ -2,7 +2,7 @@
 # What durability costs: changes of each kind on a disk, beside the same in memory (tmpfs), where a
 # sync is nothing. The difference is what the syncs add. Beside them, the least that any program
 # pays for one file that survives a power failure: write aside, sync, rename, sync the folder.
-# Lists what a write over a file syncs, by strace, where that is installed.
+# Counts and lists what a write over a file syncs, by strace, where that is installed.
 #
 # Usage: benches/durability.sh [LBX [RUNS [FOLDER]]]    (default: the release build, 40 runs, /var/tmp)
 set -euo pipefail
@@ -101,10 +101,16 @@ PYTHON
 
 if command -v strace >/dev/null; then
     echo
-    echo "what a write over a file syncs, in order (threads sync together what comes in one step):"
     cd "$on_disk"
-    HOME=$on_disk strace -f -y -qq -e trace=fsync,fdatasync,syncfs,rename,renameat,renameat2 -o "$on_disk.trace" \
-        "$lbx" write d0/f0.txt --content 'last' >/dev/null
+    trace() { HOME=$on_disk strace -f -y -qq -o "$on_disk.trace" "$@" "$lbx" write d0/f0.txt --content "last $RANDOM" >/dev/null; }
+    trace
+    # What is renamed between two syncs parts them into waves.
+    awk '/ (fsync|fdatasync|syncfs)\(/ { syncs++; if (!in_wave) waves++; in_wave = 1 }
+        / rename/ { in_wave = 0 } / clone3?\(/ { threads++ } !/ resumed>/ { calls++ }
+        END { printf "a write over a file: %d syncs in %d waves, %d threads, %d system calls\n", syncs, waves, threads, calls }' \
+        "$on_disk.trace"
+    echo "what it syncs and renames, in order:"
+    trace -e trace=fsync,fdatasync,syncfs,rename,renameat,renameat2
     sed -E "s|$on_disk/?||g; s/^[0-9]+ +/  /; s/ += 0$//" "$on_disk.trace"
     rm -f "$on_disk.trace"
 fi
