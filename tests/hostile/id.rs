@@ -184,3 +184,29 @@ fn a_file_that_holds_no_id_is_named_and_stays() {
     call(&ws, &["append", "a.txt", "--content", "b\n"]).run().ok();
     assert_ne!(states(&ws), [STATE_ID]);
 }
+
+#[test]
+fn a_state_that_another_account_made_is_not_taken() {
+    let ws = without_id(&[("a.txt", "a\n")]);
+    call(&ws, &["append", "a.txt", "--content", "b\n"]).run().ok();
+    let id = states(&ws).remove(0);
+    let folder = format!(".lbx/{id}");
+    if std::os::unix::fs::chown(ws.path(&folder), Some(1234), None).is_err() {
+        eprintln!("skipped: only root may give a folder away");
+        return;
+    }
+    for arguments in [&["append", "a.txt", "--content", "c\n"][..], &["undo"], &["session"]] {
+        let error = call(&ws, arguments).run().error("permission_denied");
+        assert_eq!(error["path"], json!(folder));
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("belongs to the account 1234"), "{message}");
+    }
+    ws.holds("a.txt", "a\nb\n");
+    // Accounts that share a state say so.
+    call(&ws, &["append", "a.txt", "--content", "c\n"]).env(VARIABLE, &id).run().ok();
+    ws.holds("a.txt", "a\nb\nc\n");
+    // Where the file of the id is that account's too, root works for it.
+    std::os::unix::fs::chown(id_file(&ws), Some(1234), None).unwrap();
+    call(&ws, &["undo"]).run().ok();
+    ws.holds("a.txt", "a\nb\n");
+}

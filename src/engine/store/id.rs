@@ -88,6 +88,20 @@ pub struct Identity {
     pub id: StateId,
     /// Where it comes from.
     pub origin: Origin,
+    /// Who wrote the file that it comes from.
+    file_owner: Option<u32>,
+}
+
+impl Identity {
+    /// Whether a folder of this name that belongs to `uid` may be the state: this account's own, or that
+    /// of whoever wrote the id, as where root works in a user's home. An id that the environment names is
+    /// shared on purpose.
+    #[must_use]
+    pub fn may_belong_to(&self, uid: u32) -> bool {
+        self.origin == Origin::Environment
+            || uid == rustix::process::geteuid().as_raw()
+            || self.file_owner == Some(uid)
+    }
 }
 
 /// What the user's state folder says.
@@ -125,7 +139,7 @@ fn choose(root: BorrowedFd<'_>, lbx: Option<BorrowedFd<'_>>) -> Result<Choice, E
     {
         return Ok(Choice::Settled(known.clone()));
     }
-    let derived = derived().map(|id| Identity { id, origin: Origin::Derived });
+    let derived = derived().map(|id| Identity { id, origin: Origin::Derived, file_owner: None });
     if let Some(derived) = derived.as_ref().filter(|derived| exists(derived)) {
         return Ok(Choice::Settled(derived.clone()));
     }
@@ -193,7 +207,7 @@ fn of_environment(text: &OsStr) -> Result<Identity, Error> {
         Error::invalid(format!("{VARIABLE}: expected {DIGITS} hexadecimal digits in lower case"))
             .suggest(format!("Give {VARIABLE} such an id, as `openssl rand -hex 16` makes one, or unset it."))
     })?;
-    Ok(Identity { id, origin: Origin::Environment })
+    Ok(Identity { id, origin: Origin::Environment, file_owner: None })
 }
 
 /// The user's state folder, by the XDG base directory specification, and the folder that must exist
@@ -302,7 +316,8 @@ fn read(folder: &OwnedFd, path: &Path) -> Result<Option<OfUser>, Error> {
     let text = std::str::from_utf8(&bytes).ok();
     let id = text.and_then(|text| StateId::parse(text.strip_suffix('\n').unwrap_or(text)));
     let id = id.ok_or_else(|| no_id(&shown))?;
-    Ok(Some(OfUser::Known(Identity { id, origin: Origin::User(file) })))
+    let file_owner = fs::stat_at(folder.as_fd(), OsStr::new(NAME)).ok().map(|stat| stat.st_uid);
+    Ok(Some(OfUser::Known(Identity { id, origin: Origin::User(file), file_owner })))
 }
 
 /// The refusal of a file that holds no id. It is not replaced: the state that it named would be lost

@@ -66,7 +66,7 @@ impl State {
         let Some(known) = id::find(workspace.root_fd(), shared.as_fd())? else {
             return Ok(None);
         };
-        Self::opened(workspace, shared, &known.id)
+        Self::opened(workspace, shared, &known)
     }
 
     /// Opens the state of this account, and makes it where there is none.
@@ -85,7 +85,7 @@ impl State {
         let new = id::make(workspace.root_fd(), shared.as_fd())?;
         clear_for_folder(shared.as_fd(), OsStr::new(new.id.as_str())).map_err(make)?;
         make_folder(shared.as_fd(), OsStr::new(new.id.as_str()), 0o700).map_err(make)?;
-        let state = Self::opened(workspace, shared, &new.id)?.ok_or_else(missing)?;
+        let state = Self::opened(workspace, shared, &new)?.ok_or_else(missing)?;
         if is_new {
             state.has_grown(workspace.root_fd());
         }
@@ -94,14 +94,23 @@ impl State {
         Ok(state)
     }
 
-    /// Opens the state `id` in the opened `.lbx/`, if it is there.
-    fn opened(workspace: &Workspace, shared: OwnedFd, id: &id::StateId) -> Result<Option<Self>, Error> {
+    /// Opens the state of that name in the opened `.lbx/`, if it is there.
+    ///
+    /// Whoever may write `.lbx/` sees the name and could put a state of their own there: it must belong to
+    /// the account.
+    fn opened(workspace: &Workspace, shared: OwnedFd, known: &id::Identity) -> Result<Option<Self>, Error> {
+        let id = &known.id;
         let folder = match fs::open_at(shared.as_fd(), OsStr::new(id.as_str()), fs::FOLDER) {
             Ok(folder) => folder,
             // Something else in its place is no state; whoever begins one sets it aside.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
             Err(errno) => return Err(Error::io("open", shown(id.as_str()), errno)),
         };
+        let owner =
+            rustix::fs::fstat(&folder).map_err(|errno| Error::io("open", shown(id.as_str()), errno))?.st_uid;
+        if !known.may_belong_to(owner) {
+            return Err(foreign(&shown(id.as_str()), owner));
+        }
         let path = WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(id.as_str().as_ref());
         let lock_wait = workspace.lock_wait();
         Ok(Some(Self {
@@ -331,6 +340,18 @@ fn replace_by_way_of(
         let _ = fs::unlink_at(waiting, aside, AtFlags::empty());
         Error::io(&format!("write {} in", name.to_string_lossy()), STATE_FOLDER, source)
     })
+}
+
+/// The refusal of a state that another account wrote.
+fn foreign(shown: &str, owner: u32) -> Error {
+    Error::new(
+        ErrorKind::PermissionDenied,
+        format!("{shown} belongs to the account {owner}, so lbx does not take it for this account's state"),
+    )
+    .at(shown)
+    .suggest(format!(
+        "Tell the user. Where accounts share a state on purpose, set LBX_STATE_ID for each of them; else rename {shown}, and a new state begins."
+    ))
 }
 
 /// Opens a folder of lbx's own; `None` where there is none yet.
