@@ -578,7 +578,7 @@ const FILES: [(&str, &str); 3] = [
 ];
 
 /// Runs lines of a shell, which finds lbx by its names.
-fn run(ws: &Workspace, script: &str, variables: &[(&str, &str)]) -> Output {
+pub fn run(ws: &Workspace, script: &str, variables: &[(&str, &str)]) -> Output {
     for (key, value) in [("user.name", "A Developer"), ("user.email", "developer@example.com")] {
         ws.git(&["config", key, value]);
     }

@@ -11,6 +11,7 @@
 #[path = "../common/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "each test crate uses a part of it")]
 mod common;
+mod completions;
 mod examples;
 mod pages;
 mod prose;
@@ -19,7 +20,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 
-use clap_complete::Shell;
 use lbx::cli::commands::tree;
 use lbx::error::ErrorKind;
 
@@ -36,10 +36,8 @@ fn generated() -> Files {
     for (name, page) in pages::all() {
         files.insert(Path::new("man").join(name), without_trailing_blanks(&page));
     }
-    for (shell, name) in [(Shell::Bash, "lbx.bash"), (Shell::Zsh, "_lbx"), (Shell::Fish, "lbx.fish")] {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut lbx::cli::commands::tree(), "lbx", &mut script);
-        files.insert(Path::new("completions").join(name), without_trailing_blanks(&script));
+    for (name, script) in completions::all() {
+        files.insert(Path::new("completions").join(name), without_trailing_blanks(script.as_bytes()));
     }
     files
 }

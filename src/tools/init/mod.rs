@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use self::clients::{CLIENTS, Client, Format, HOOK_SIGN};
+pub use self::clients::CLIENTS;
+use self::clients::{Client, Format, HOOK_SIGN};
 use super::common::{ChangeOptions, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
