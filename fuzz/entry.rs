@@ -7,7 +7,7 @@
 #![allow(dead_code)]
 
 use super::patch::{
-    Action, Applied, Before, Body, FilePatch, Options, Patch, PlanOptions, Strip, apply as apply_file,
+    Action, Applied, Before, Body, FilePatch, Patch, PatchOptions, PlanOptions, Strip, apply as apply_file,
     compose, parse, search_replace_blocks,
 };
 
@@ -56,7 +56,7 @@ fn with_head(heads: &[&[u8]], data: &[u8]) {
     let Ok(patch) = parse(&text) else { return };
     check(&patch, &text);
     for (fuzz, strict, reverse) in [(0, false, false), (2, false, true), (0, true, false)] {
-        plan(&patch, Options { fuzz, strict, reverse, bytes_max: None });
+        plan(&patch, PatchOptions { fuzz, strict, reverse, bytes_max: None });
     }
 }
 
@@ -78,7 +78,7 @@ fn check(patch: &Patch<'_>, text: &[u8]) {
 }
 
 /// Composes `patch` on a small tree, and looks at what comes out.
-fn plan(patch: &Patch<'_>, apply: Options) {
+fn plan(patch: &Patch<'_>, apply: PatchOptions) {
     let options =
         PlanOptions { strip: Strip::Auto, target: Some(b"f".to_vec()), apply, ..PlanOptions::default() };
     let old = |bytes: &[u8]| Before { bytes: std::sync::Arc::new(bytes.to_vec().into()), mode: Some(0o644) };
@@ -113,11 +113,13 @@ fn round_trip(before: &[u8], after: &[u8], context: usize) {
     let patch = parse(&text).expect("a diff can be parsed");
     let file = patch.files.first().expect("of one file");
     for (reverse, from, to) in [(false, before, after), (true, after, before)] {
-        let strict = apply_file(file, from, &Options { reverse, strict: true, ..Options::default() });
+        let strict =
+            apply_file(file, from, &PatchOptions { reverse, strict: true, ..PatchOptions::default() });
         let strict = strict.unwrap_or_else(|error| panic!("reverse {reverse}: {error}"));
         assert!(strict.after == to, "strictly, reverse {reverse}");
         for fuzz in [0, 2] {
-            let lenient = apply_file(file, from, &Options { reverse, strict: false, fuzz, bytes_max: None });
+            let lenient =
+                apply_file(file, from, &PatchOptions { reverse, strict: false, fuzz, bytes_max: None });
             assert!(lenient.is_ok_and(|lenient| lenient.after == to), "leniently, reverse {reverse}");
         }
     }
@@ -138,8 +140,9 @@ fn strict_decides(text: &[u8], before: &[u8]) {
             continue;
         }
         for reverse in [false, true] {
-            let run =
-                |strict, fuzz| apply_file(file, before, &Options { reverse, strict, fuzz, bytes_max: None });
+            let run = |strict, fuzz| {
+                apply_file(file, before, &PatchOptions { reverse, strict, fuzz, bytes_max: None })
+            };
             let (strict, lenient, fuzzy) = (run(true, 0), run(false, 0), run(false, 3));
             if let Ok(strict) = &strict {
                 let lenient = lenient.as_ref().expect("what applies strictly applies leniently");

@@ -5,7 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::engine::Outcome;
+use crate::engine::CallNotes;
 use crate::error::{Error, ErrorKind};
 
 /// A refusal as answers show it.
@@ -76,7 +76,7 @@ pub struct Frame<'a> {
     /// The caller's own name for the request, in a batch.
     pub id: Option<&'a Value>,
     /// Warnings and snapshot.
-    pub outcome: &'a Outcome,
+    pub outcome: &'a CallNotes,
     /// Whether to spread it over lines, for people.
     pub pretty: bool,
 }

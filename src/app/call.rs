@@ -8,14 +8,14 @@ use super::remote::Remote;
 use crate::control::Control;
 use crate::engine::policy::Policy;
 use crate::engine::workspace::Workspace;
-use crate::engine::{Engine, Outcome};
+use crate::engine::{CallNotes, Engine};
 use crate::error::Error;
-use crate::tools::{Answered, Effect, Entry};
+use crate::tools::{Answered, Effect, ToolEntry};
 
 /// A call that is about to be made.
 pub struct Call {
     /// The tool.
-    tool: &'static Entry,
+    tool: &'static ToolEntry,
     /// The engine for it.
     engine: Engine,
     /// The request, where it came as JSON.
@@ -27,19 +27,19 @@ pub struct Called {
     /// The answer or the refusal.
     pub answered: Answered,
     /// Warnings and snapshot.
-    pub outcome: Outcome,
+    pub outcome: CallNotes,
 }
 
 impl Called {
     /// A call that was refused before it began.
     #[must_use]
     pub fn refused(error: Error) -> Self {
-        Self { answered: Err(error), outcome: Outcome::default() }
+        Self { answered: Err(error), outcome: CallNotes::default() }
     }
 
     /// A call whose request came as JSON, made.
     #[must_use]
-    pub fn of_json(tool: &'static Entry, mut request: Value, options: &Options) -> Self {
+    pub fn of_json(tool: &'static ToolEntry, mut request: Value, options: &Options) -> Self {
         let called = options.with_fields_of(&mut request).and_then(|options| {
             Ok(match Remote::of(&options)? {
                 Some(remote) => remote.call(tool, &request, &options, &Control::default()),
@@ -55,7 +55,7 @@ impl Call {
     ///
     /// # Errors
     /// Where there is no such workspace, session or sandbox.
-    pub fn new(tool: &'static Entry, options: &Options) -> Result<Self, Error> {
+    pub fn new(tool: &'static ToolEntry, options: &Options) -> Result<Self, Error> {
         Self::within(options.open_workspace()?, tool, options)
     }
 
@@ -63,7 +63,7 @@ impl Call {
     ///
     /// # Errors
     /// Where there is no such session, or the policy is not as it should be.
-    pub fn within(workspace: Workspace, tool: &'static Entry, options: &Options) -> Result<Self, Error> {
+    pub fn within(workspace: Workspace, tool: &'static ToolEntry, options: &Options) -> Result<Self, Error> {
         let loaded = Policy::load(&workspace, &options.policy);
         let mut engine = Engine::new(workspace, options.session_id()?, Control::default());
         match loaded {

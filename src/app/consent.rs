@@ -7,7 +7,7 @@ use super::options::Options;
 use crate::engine::workspace::Workspace;
 use crate::error::Error;
 use crate::request;
-use crate::tools::{Effect, Entry, Text};
+use crate::tools::{Effect, Text, ToolEntry};
 
 /// Asks the person about a change, which the text describes; an error means no.
 pub type Ask = dyn Fn(&str) -> Result<(), Error> + Send + Sync;
@@ -23,7 +23,7 @@ const SHOWN_BYTES_MAX: usize = 16_000;
 pub fn consent(
     ask: &Ask,
     workspace: Workspace,
-    tool: &'static Entry,
+    tool: &'static ToolEntry,
     request: &Value,
     options: &Options,
 ) -> Result<(), Error> {
@@ -72,7 +72,7 @@ pub fn consent(
 ///
 /// # Errors
 /// What the person refuses.
-pub fn consent_unseen(ask: &Ask, tool: &'static Entry, request: &Value) -> Result<(), Error> {
+pub fn consent_unseen(ask: &Ask, tool: &'static ToolEntry, request: &Value) -> Result<(), Error> {
     match tool.effect {
         Effect::Reads => Ok(()),
         Effect::Adds | Effect::Writes => {
@@ -82,7 +82,7 @@ pub fn consent_unseen(ask: &Ask, tool: &'static Entry, request: &Value) -> Resul
 }
 
 /// What the person is asked.
-fn described(tool: &Entry, change: &str) -> String {
+fn described(tool: &ToolEntry, change: &str) -> String {
     let bound = SHOWN_BYTES_MAX.min(change.len());
     let end = (0..=bound).rev().find(|at| change.is_char_boundary(*at)).unwrap_or(0);
     let (shown, more) = change.split_at_checked(end).unwrap_or((change, ""));

@@ -12,7 +12,7 @@ use crate::engine::store::session::SessionId;
 use crate::engine::workspace::Workspace;
 use crate::error::Error;
 use crate::request;
-use crate::tools::Entry;
+use crate::tools::ToolEntry;
 use crate::tools::common_fields::{COMMON_FIELDS, CommonField, Scope};
 
 /// Environment variables that name the session, the first one that is set wins.
@@ -137,7 +137,7 @@ impl Options {
 
     /// The options for a tool, which may have a form of answer of its own.
     #[must_use]
-    pub fn for_tool(&self, tool: &Entry) -> Self {
+    pub fn for_tool(&self, tool: &ToolEntry) -> Self {
         let text = self.text || (tool.text_by_default && !self.json_output && !self.pretty);
         Self { text, ..self.clone() }
     }

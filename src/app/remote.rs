@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 use super::call::Called;
 use super::options::Options;
 use crate::control::Control;
-use crate::engine::Outcome;
+use crate::engine::CallNotes;
 use crate::engine::policy::settings::{SETTINGS, Setting};
 use crate::engine::store::container::{self, NOT_THERE};
 use crate::engine::store::sandboxes::{self, Container, Sandbox};
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
-use crate::tools::{Entry, Reply, Text};
+use crate::tools::{Reply, Text, ToolEntry};
 
 /// Options with a value that are for this side alone.
 const OF_THIS_SIDE: &str = "--sandbox";
@@ -115,14 +115,14 @@ impl Remote {
 
     /// Makes the call of a JSON request, and takes in its answer.
     #[must_use]
-    pub fn call(self, tool: &Entry, request: &Value, options: &Options, control: &Control) -> Called {
+    pub fn call(self, tool: &ToolEntry, request: &Value, options: &Options, control: &Control) -> Called {
         self.answer(tool, request, options, control).unwrap_or_else(Called::refused)
     }
 
     /// The same, with what hinders it.
     fn answer(
         mut self,
-        tool: &Entry,
+        tool: &ToolEntry,
         request: &Value,
         options: &Options,
         control: &Control,
@@ -143,7 +143,7 @@ impl Remote {
     /// Runs lbx inside with a JSON request: its exit status, its stdout and its stderr.
     fn ask(
         &self,
-        tool: &Entry,
+        tool: &ToolEntry,
         request: &Value,
         options: &Options,
         control: &Control,
@@ -220,7 +220,7 @@ fn called(mut answer: Map<String, Value>) -> Called {
     let warnings = answer.remove("warnings").and_then(|value| serde_json::from_value(value).ok());
     let snapshot = answer.remove("snapshot").and_then(|value| value.as_str().map(str::to_owned));
     let dry_run = answer.get("dry_run").and_then(Value::as_bool).unwrap_or(false);
-    let outcome = Outcome { warnings: warnings.unwrap_or_default(), snapshot, dry_run };
+    let outcome = CallNotes { warnings: warnings.unwrap_or_default(), snapshot, dry_run };
     let answered = match (answer.remove("data"), answer.remove("error")) {
         (Some(data), _) => Ok(Box::new(Answer(data)) as Box<dyn Reply>),
         (None, Some(error)) => Err(refusal(&error)),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::output;
 use crate::app::call::Called;
 use crate::app::options::Options;
-use crate::engine::Outcome;
+use crate::engine::CallNotes;
 use crate::envelope::Frame;
 use crate::error::Error;
 use crate::request::{self, REQUEST_BYTES_MAX};
@@ -44,7 +44,7 @@ fn answer_line(line: &[u8], options: &Options) -> u8 {
         },
         Err(error) => ("batch".to_owned(), Called::refused(error)),
     };
-    let outcome: &Outcome = &called.outcome;
+    let outcome: &CallNotes = &called.outcome;
     let frame = Frame { tool: &tool, id: id.as_ref(), outcome, pretty: false };
     match called.answered.and_then(|reply| output::print_reply(reply.as_ref(), &frame)) {
         Ok(printed) => printed,

@@ -11,7 +11,7 @@ use crate::app::options::{Flags, Results, Settings};
 use crate::dialect::{self, Dialect, ForeignTool};
 use crate::error::Error;
 use crate::request;
-use crate::tools::{Entry, Stdin, TOOLS, find};
+use crate::tools::{Stdin, TOOLS, ToolEntry, find};
 
 /// The option of `mcp` for the form of results.
 const RESULTS: &str = "results";
@@ -24,7 +24,7 @@ const CONFIRM: &str = "confirm";
 #[derive(Clone, Copy)]
 pub enum Named {
     /// A tool.
-    Tool(&'static Entry),
+    Tool(&'static ToolEntry),
     /// A tool of a model family.
     Foreign(&'static Dialect, &'static ForeignTool),
     /// `batch`.
@@ -133,7 +133,7 @@ fn root() -> Command {
 ///
 /// Where a tool has a short flag of its own that a global option has too (`grep -t TYPE` as in
 /// rg), the tool's counts, and the option keeps its long name there.
-fn of_tool(tool: &Entry) -> Command {
+fn of_tool(tool: &ToolEntry) -> Command {
     let command = with_ways_of_text(tool, (tool.command)().aliases(tool.aliases));
     let own: Vec<char> = command.get_arguments().filter_map(clap::Arg::get_short).collect();
     let globals = Flags::augment_args(Command::new("lbx"));
@@ -143,7 +143,7 @@ fn of_tool(tool: &Entry) -> Command {
 }
 
 /// A tool whose long text can come in more ways than as the value of its flag, with these told.
-fn with_ways_of_text(tool: &Entry, command: Command) -> Command {
+fn with_ways_of_text(tool: &ToolEntry, command: Command) -> Command {
     let Stdin::Bulk { field, .. } = tool.stdin else { return command };
     let is_shown =
         command.get_arguments().any(|argument| argument.get_id() == field && !argument.is_hide_set());
@@ -157,7 +157,7 @@ fn with_ways_of_text(tool: &Entry, command: Command) -> Command {
 }
 
 /// One tool for parsing: what is missing may still come from stdin.
-fn lenient(tool: &Entry) -> Command {
+fn lenient(tool: &ToolEntry) -> Command {
     of_tool(tool).mut_args(|argument| argument.required(false))
 }
 
@@ -225,7 +225,7 @@ pub fn settings(matches: &mut ArgMatches) -> Settings {
 
 /// Whether any argument of the tool itself was given.
 #[must_use]
-pub fn has_tool_arguments(tool: &Entry, matches: &ArgMatches) -> bool {
+pub fn has_tool_arguments(tool: &ToolEntry, matches: &ArgMatches) -> bool {
     let command = (tool.command)();
     command
         .get_arguments()
@@ -237,7 +237,7 @@ pub fn has_tool_arguments(tool: &Entry, matches: &ArgMatches) -> bool {
 /// # Errors
 /// `invalid_request`.
 pub fn parse_with(
-    tool: &'static Entry,
+    tool: &'static ToolEntry,
     arguments: &[OsString],
     field: &str,
     text: Vec<u8>,

@@ -15,14 +15,14 @@ use crate::app::call::Called;
 use crate::app::options::Options;
 use crate::error::Error;
 use crate::text::escaped;
-use crate::tools::{Entry, Reader, Text};
+use crate::tools::{Reader, Text, ToolEntry};
 
 /// How long it waits between two looks.
 const NAP: Duration = Duration::from_millis(150);
 
 /// Follows a tool until it is interrupted, or nobody reads any more; answers the exit status.
 #[must_use]
-pub fn run(tool: &'static Entry, mut request: Value, options: &Options) -> u8 {
+pub fn run(tool: &'static ToolEntry, mut request: Value, options: &Options) -> u8 {
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         // Best effort: without it the signal ends the process as it ends any other.

@@ -9,7 +9,7 @@ use crate::app::panics::without_panic;
 use crate::control::Control;
 use crate::dialect::native::Native;
 use crate::dialect::{Dialect, Failure, ForeignTool, Said};
-use crate::engine::Outcome;
+use crate::engine::CallNotes;
 use crate::envelope::Frame;
 use crate::error::Error;
 use crate::request;
@@ -118,7 +118,7 @@ fn text_of(said: &Said) -> String {
 }
 
 /// Prints what the tool says.
-fn print(tool: &ForeignTool, options: &Options, text: &str, outcome: &Outcome) -> u8 {
+fn print(tool: &ForeignTool, options: &Options, text: &str, outcome: &CallNotes) -> u8 {
     if options.json_output || options.pretty {
         let frame = Frame { tool: tool.name, id: None, outcome, pretty: options.pretty };
         let mut json = Vec::new();

@@ -28,7 +28,7 @@ use crate::error::Error;
 use crate::request;
 use crate::tools::sandbox::Sandbox;
 use crate::tools::schema::unknown_beside;
-use crate::tools::{Entry, Stdin, Tool as _};
+use crate::tools::{Stdin, Tool as _, ToolEntry};
 use commands::Named;
 use help::Asked;
 use input::Input;
@@ -106,7 +106,7 @@ fn parsed_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> Result
 /// Runs `patch FILE`, where a word too many is all that the parser has against the arguments; `None`
 /// where they are something else.
 fn patch_in_file(
-    tool: &'static Entry,
+    tool: &'static ToolEntry,
     arguments: &[OsString],
     error: &clap::Error,
 ) -> Option<Result<u8, Error>> {
@@ -184,7 +184,7 @@ fn dispatch(
 }
 
 /// Runs one tool and prints its answer.
-fn run_tool(tool: &'static Entry, matches: ArgMatches, arguments: &[OsString], options: &Options) -> u8 {
+fn run_tool(tool: &'static ToolEntry, matches: ArgMatches, arguments: &[OsString], options: &Options) -> u8 {
     let mut options = options.for_tool(tool);
     // Names are kept on this side, and one that is gone hinders nobody from listing the others.
     options.sandbox = options.sandbox.filter(|_| tool.name != Sandbox::NAME);
@@ -218,7 +218,7 @@ enum Source {
 
 /// Finds the request: `--json`, else flags, else stdin.
 fn request_of(
-    tool: &'static Entry,
+    tool: &'static ToolEntry,
     matches: ArgMatches,
     arguments: &[OsString],
     options: &Options,
@@ -240,7 +240,11 @@ fn request_of(
 }
 
 /// A request without any argument: JSON on stdin; for `patch` also the patch itself.
-fn from_stdin(tool: &'static Entry, matches: ArgMatches, arguments: &[OsString]) -> Result<Source, Error> {
+fn from_stdin(
+    tool: &'static ToolEntry,
+    matches: ArgMatches,
+    arguments: &[OsString],
+) -> Result<Source, Error> {
     let text = match input::read_stdin()? {
         // Flags then say which field is missing.
         Input::None => return Ok(Source::Flags(matches)),
@@ -260,7 +264,7 @@ fn from_stdin(tool: &'static Entry, matches: ArgMatches, arguments: &[OsString])
 
 /// A request by flags whose bulk text may be on stdin.
 fn with_bulk(
-    tool: &'static Entry,
+    tool: &'static ToolEntry,
     matches: ArgMatches,
     arguments: &[OsString],
     field: &str,

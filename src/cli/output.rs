@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use super::terminal;
 use crate::app::call::Called;
 use crate::app::options::Options;
-use crate::engine::Outcome;
+use crate::engine::CallNotes;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
@@ -31,7 +31,7 @@ pub fn answer(tool: &str, options: &Options, called: &Called) -> u8 {
 /// Prints a refusal that came before the call; answers the exit status.
 #[must_use]
 pub fn refuse(tool: &str, options: &Options, error: &Error) -> u8 {
-    refuse_with(tool, options, error, &Outcome::default())
+    refuse_with(tool, options, error, &CallNotes::default())
 }
 
 /// Prints bytes on stdout; the exit status is a failure's where they could not be printed.
@@ -88,7 +88,7 @@ pub fn print_line(json: &[u8]) -> u8 {
 }
 
 /// What stands round the answer.
-fn frame<'a>(tool: &'a str, options: &Options, outcome: &'a Outcome) -> Frame<'a> {
+fn frame<'a>(tool: &'a str, options: &Options, outcome: &'a CallNotes) -> Frame<'a> {
     Frame { tool, id: None, outcome, pretty: options.pretty }
 }
 
@@ -104,7 +104,7 @@ pub fn first_of(one: u8, other: u8) -> u8 {
 }
 
 /// Prints the payload alone, and the rest on stderr.
-fn answer_as_text(reply: &dyn Reply, options: &Options, outcome: &Outcome) -> u8 {
+fn answer_as_text(reply: &dyn Reply, options: &Options, outcome: &CallNotes) -> u8 {
     let reader = if options.person { terminal::reader(options) } else { Reader::Program };
     let mut text = Text::new(options.null).of_a_dry_run(outcome.dry_run).for_reader(reader);
     reply.text(&mut text);
@@ -119,7 +119,7 @@ fn answer_as_text(reply: &dyn Reply, options: &Options, outcome: &Outcome) -> u8
 }
 
 /// Prints a refusal; answers its exit status.
-fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &Outcome) -> u8 {
+fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &CallNotes) -> u8 {
     if options.text {
         say(&format!("{}: {}", error.kind(), error.message()));
         match error.suggested_command() {
@@ -136,7 +136,7 @@ fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &Outcome) 
 }
 
 /// Says what the caller should know though the call succeeded.
-pub fn say_warnings(outcome: &Outcome) {
+pub fn say_warnings(outcome: &CallNotes) {
     for warning in &outcome.warnings {
         say(&format!("warning: {warning}"));
     }

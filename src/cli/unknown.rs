@@ -7,7 +7,7 @@ use clap::{Arg, Command};
 use crate::app::options::Flags;
 use crate::error::Error;
 use crate::request;
-use crate::tools::{Entry, Stdin};
+use crate::tools::{Stdin, ToolEntry};
 
 /// Flags of other programs that hands reach for, and what does their work here.
 const ELSEWHERE: [(&str, &str, &str); 16] = [
@@ -31,7 +31,7 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
 
 /// The refusal of arguments that clap does not take: an unknown flag, a word too many, a missing value.
 #[must_use]
-pub fn argument(tool: &Entry, error: &clap::Error) -> Error {
+pub fn argument(tool: &ToolEntry, error: &clap::Error) -> Error {
     if error.kind() != clap::error::ErrorKind::UnknownArgument {
         return without_value(tool, error).unwrap_or_else(|| request::flag_error(error));
     }
@@ -43,7 +43,7 @@ pub fn argument(tool: &Entry, error: &clap::Error) -> Error {
 }
 
 /// The refusal of an argument that has no value, or an empty one; `None` for any other fault.
-fn without_value(tool: &Entry, error: &clap::Error) -> Option<Error> {
+fn without_value(tool: &ToolEntry, error: &clap::Error) -> Option<Error> {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
@@ -79,7 +79,7 @@ fn without_value(tool: &Entry, error: &clap::Error) -> Option<Error> {
 }
 
 /// The refusal of a word more than the tool takes.
-fn word(tool: &Entry, given: &str) -> Error {
+fn word(tool: &ToolEntry, given: &str) -> Error {
     let given = &*request::quoted(given);
     let command = (tool.command)();
     let places: Vec<String> = command.get_positionals().map(shown).collect();
@@ -98,7 +98,7 @@ fn shown(field: &Arg) -> String {
 
 /// The refusal of a flag that the tool does not have.
 #[must_use]
-pub fn flag(tool: &Entry, given: &str) -> Error {
+pub fn flag(tool: &ToolEntry, given: &str) -> Error {
     let text_elsewhere = bulk_advice(tool, given);
     let given = given.split_once('=').map_or(given, |(name, _)| name);
     let given = &*request::quoted(given);
@@ -147,7 +147,7 @@ pub fn kebab(field: &str) -> String {
 }
 
 /// Where a text of several lines belongs that begins like a flag, such as a diff.
-fn bulk_advice(tool: &Entry, given: &str) -> Option<String> {
+fn bulk_advice(tool: &ToolEntry, given: &str) -> Option<String> {
     let Stdin::Bulk { field, .. } = tool.stdin else { return None };
     given.contains('\n').then(|| format!("Give the text on stdin or in --{}.", kebab(field)))
 }

@@ -15,7 +15,7 @@ use super::{input, unknown};
 use crate::app::options::Flags;
 use crate::error::Error;
 use crate::request;
-use crate::tools::{Entry, Stdin};
+use crate::tools::{Stdin, ToolEntry};
 
 /// The option that names a model family.
 pub const DIALECT: &str = "--dialect";
@@ -42,11 +42,11 @@ pub fn tool_index(arguments: &[OsString]) -> Option<usize> {
 ///
 /// # Errors
 /// `invalid_request`: a flag that the tool does not have, or a text in a file that cannot be read.
-pub fn arranged(tool: &Entry, arguments: Vec<OsString>) -> Result<Vec<OsString>, Error> {
+pub fn arranged(tool: &ToolEntry, arguments: Vec<OsString>) -> Result<Vec<OsString>, Error> {
     let Some(index) = tool_index(&arguments) else {
         return Ok(arguments);
     };
-    let (known, mut arguments) = (Known::of(tool), arguments);
+    let (known, mut arguments) = (ToolFlags::of(tool), arguments);
     loop {
         let pass = Pass::over(&known, &arguments, index)?;
         // Other names are looked up only where a flag is not known; what follows one may then be its value.
@@ -63,7 +63,7 @@ pub fn arranged(tool: &Entry, arguments: Vec<OsString>) -> Result<Vec<OsString>,
 }
 
 /// The tool's own flag for another name of a field.
-fn own_name(tool: &Entry, name: &str) -> Result<String, Error> {
+fn own_name(tool: &ToolEntry, name: &str) -> Result<String, Error> {
     let field = request::field_of(name, &(tool.request_schema)())
         .ok_or_else(|| unknown::flag(tool, &format!("--{name}")))?;
     let command = (tool.command)();
@@ -77,7 +77,7 @@ fn own_name(tool: &Entry, name: &str) -> Result<String, Error> {
 }
 
 /// The flags that a tool takes.
-struct Known {
+struct ToolFlags {
     /// Those of its own, then those of every tool.
     flags: Vec<Flag>,
     /// The positional fields, in order, as flags.
@@ -98,9 +98,9 @@ struct Flag {
     is_text: bool,
 }
 
-impl Known {
+impl ToolFlags {
     /// The flags of `tool` and those of every tool.
-    fn of(tool: &Entry) -> Self {
+    fn of(tool: &ToolEntry) -> Self {
         let own = (tool.command)();
         let globals = Flags::augment_args(Command::new("lbx"));
         let flags = own.get_arguments().chain(globals.get_arguments()).filter(|flag| !flag.is_positional());
@@ -163,7 +163,7 @@ struct Pass {
 
 impl Pass {
     /// Goes over all words; those up to the tool's name, at `index`, stay as they are.
-    fn over(known: &Known, arguments: &[OsString], index: usize) -> Result<Self, Error> {
+    fn over(known: &ToolFlags, arguments: &[OsString], index: usize) -> Result<Self, Error> {
         let mut pass = Self::default();
         let mut words = arguments.iter().enumerate().peekable();
         while let Some((at, word)) = words.next() {
@@ -183,7 +183,7 @@ impl Pass {
     /// Takes a word; whether the next one was its value.
     fn take(
         &mut self,
-        known: &Known,
+        known: &ToolFlags,
         at: usize,
         word: &OsString,
         next: Option<&OsStr>,

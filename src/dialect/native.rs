@@ -10,7 +10,7 @@ use crate::app::call::Call;
 use crate::app::consent::{Ask, consent};
 use crate::app::options::Options;
 use crate::control::Control;
-use crate::engine::Outcome;
+use crate::engine::CallNotes;
 use crate::engine::change::record;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
@@ -50,7 +50,7 @@ pub struct Native<'a> {
     /// Cancellation and progress of the foreign call.
     control: Control,
     /// Warnings and the newest snapshot of the native calls so far.
-    pub outcome: Outcome,
+    pub outcome: CallNotes,
     /// Images of the native calls so far.
     images: Vec<Image>,
     /// Asks a person before each change.
@@ -61,7 +61,7 @@ impl<'a> Native<'a> {
     /// Native calls of the options' session.
     #[must_use]
     pub fn new(open: Opener<'a>, options: &'a Options, control: Control) -> Self {
-        Self { open, options, control, outcome: Outcome::default(), images: Vec::new(), ask: None }
+        Self { open, options, control, outcome: CallNotes::default(), images: Vec::new(), ask: None }
     }
 
     /// The same, which ask a person before each change.

@@ -74,7 +74,7 @@ pub struct Engine {
 
 /// What a call leaves beside its answer.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct CallNotes {
     /// What the caller should know though the call succeeded.
     pub warnings: Vec<String>,
     /// The commit that holds what the call changed.
@@ -256,7 +256,7 @@ impl Engine {
     }
 
     /// The call as the audit log has it; `None` where there is nothing to be said, or it was said before.
-    fn record_of(&mut self, tool: &str, refusal: Option<&Error>) -> Option<audit::Record> {
+    fn record_of(&mut self, tool: &str, refusal: Option<&Error>) -> Option<audit::AuditRecord> {
         let is_silent = refusal.is_none() && !self.has_changed();
         if self.dry_run || is_silent || std::mem::replace(&mut self.is_audited, true) {
             return None;
@@ -269,7 +269,7 @@ impl Engine {
         }
         files.truncate(audit::PATHS_MAX);
         let now = jiff::Timestamp::now();
-        Some(audit::Record {
+        Some(audit::AuditRecord {
             time: now.round(jiff::Unit::Millisecond).unwrap_or(now).to_string(),
             session: self.session.to_string(),
             tool: tool.to_owned(),
@@ -316,14 +316,14 @@ impl Engine {
     /// A workspace that cannot be written is still read; the marks are then lost, and a warning
     /// says so.
     #[must_use]
-    pub fn finish(mut self) -> Outcome {
+    pub fn finish(mut self) -> CallNotes {
         match self.save_marks() {
             Ok(warning) => self.warn_if(warning),
             Err(error) => {
                 self.warn(format!("what was read could not be noted for this session: {}", error.message()));
             }
         }
-        Outcome { warnings: self.warnings, snapshot: self.snapshot, dry_run: self.dry_run }
+        CallNotes { warnings: self.warnings, snapshot: self.snapshot, dry_run: self.dry_run }
     }
 
     /// Puts what was seen into the state file, where it is news.

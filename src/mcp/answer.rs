@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::app::call::Called;
 use crate::app::options::Results;
 use crate::dialect::Said;
-use crate::engine::Outcome;
+use crate::engine::CallNotes;
 use crate::envelope::Refusal;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
@@ -35,14 +35,18 @@ pub fn of(called: Called, results: Results) -> CallToolResult {
 /// A refusal: its text is the error as JSON. It has no structured content, which would have to fit
 /// the schema of the tool's answer.
 #[must_use]
-pub fn refused(error: &Error, outcome: &Outcome) -> CallToolResult {
+pub fn refused(error: &Error, outcome: &CallNotes) -> CallToolResult {
     // Text and maps with text keys are always JSON.
     let value = serde_json::to_value(Refusal::from(error)).unwrap_or_default();
     CallToolResult::error(vec![ContentBlock::text(with_outcome(value, outcome).to_string())])
 }
 
 /// The answer in its form, and each image in a block of its own, there alone.
-fn answered(mut reply: Box<dyn Reply>, outcome: &Outcome, results: Results) -> Result<CallToolResult, Error> {
+fn answered(
+    mut reply: Box<dyn Reply>,
+    outcome: &CallNotes,
+    results: Results,
+) -> Result<CallToolResult, Error> {
     let images = reply.take_images();
     let mut result = match results {
         Results::Json => structured(reply.as_ref(), outcome)?,
@@ -53,12 +57,12 @@ fn answered(mut reply: Box<dyn Reply>, outcome: &Outcome, results: Results) -> R
 }
 
 /// The answer's data, with warnings and snapshot beside its fields, structured and as text.
-fn structured(reply: &dyn Reply, outcome: &Outcome) -> Result<CallToolResult, Error> {
+fn structured(reply: &dyn Reply, outcome: &CallNotes) -> Result<CallToolResult, Error> {
     Ok(CallToolResult::structured(with_outcome(reply.value()?, outcome)))
 }
 
 /// The payload as text, and in a block of its own what a person would read on stderr.
-fn text(reply: &dyn Reply, outcome: &Outcome) -> CallToolResult {
+fn text(reply: &dyn Reply, outcome: &CallNotes) -> CallToolResult {
     let mut text = Text::of_fields().of_a_dry_run(outcome.dry_run);
     reply.text(&mut text);
     let mut notes = text.notes;
@@ -76,7 +80,7 @@ fn text(reply: &dyn Reply, outcome: &Outcome) -> CallToolResult {
 
 /// The result of a model family's tool: its text, its images, and what the call should know besides.
 #[must_use]
-pub fn said(said: Said, outcome: &Outcome, results: Results) -> CallToolResult {
+pub fn said(said: Said, outcome: &CallNotes, results: Results) -> CallToolResult {
     let mut blocks = Vec::new();
     if !said.text.is_empty() || said.images.is_empty() && said.media.is_empty() {
         blocks.push(ContentBlock::text(said.text));
@@ -96,18 +100,18 @@ pub fn said(said: Said, outcome: &Outcome, results: Results) -> CallToolResult {
 
 /// The error of a model family's tool.
 #[must_use]
-pub fn said_error(text: String, outcome: &Outcome) -> CallToolResult {
+pub fn said_error(text: String, outcome: &CallNotes) -> CallToolResult {
     CallToolResult::error(std::iter::once(ContentBlock::text(text)).chain(warnings(outcome)).collect())
 }
 
 /// The warnings of a call as a block of their own.
-fn warnings(outcome: &Outcome) -> Option<ContentBlock> {
+fn warnings(outcome: &CallNotes) -> Option<ContentBlock> {
     let lines: Vec<String> = outcome.warnings.iter().map(|warning| format!("warning: {warning}")).collect();
     (!lines.is_empty()).then(|| ContentBlock::text(lines.join("\n")))
 }
 
 /// An object with warnings and snapshot among its fields.
-fn with_outcome(mut value: Value, outcome: &Outcome) -> Value {
+fn with_outcome(mut value: Value, outcome: &CallNotes) -> Value {
     if let Some(object) = value.as_object_mut() {
         if outcome.dry_run {
             object.insert("dry_run".to_owned(), true.into());
@@ -123,7 +127,7 @@ fn with_outcome(mut value: Value, outcome: &Outcome) -> Value {
 }
 
 /// The refusal of an answer that no client would take.
-fn too_large(bytes: usize, outcome: &Outcome) -> Error {
+fn too_large(bytes: usize, outcome: &CallNotes) -> Error {
     let error = Error::new(
         ErrorKind::TooLarge,
         format!("the answer takes {bytes} bytes, and a message may have {RESULT_BYTES_MAX}"),

@@ -19,12 +19,12 @@ use crate::app::remote::Remote;
 use crate::control::{Control, Progress};
 use crate::dialect::native::Native;
 use crate::dialect::{Dialect, Failure, ForeignTool};
-use crate::engine::Outcome;
+use crate::engine::CallNotes;
 use crate::engine::store::sandboxes;
 use crate::engine::workspace::Workspace;
 use crate::error::Error;
 use crate::request;
-use crate::tools::Entry;
+use crate::tools::ToolEntry;
 
 /// Bytes of payload where a request wants no bound or a higher one. A structured answer holds its
 /// payload twice, once escaped twice; source code then stays under the bound of a message.
@@ -39,7 +39,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy)]
 pub enum Target {
     /// A tool of lbx's own.
-    Native(&'static Entry),
+    Native(&'static ToolEntry),
     /// A tool of a model family.
     Foreign(&'static Dialect, &'static ForeignTool),
 }
@@ -73,7 +73,7 @@ impl ToolCall {
             tokio::select! {
                 biased;
                 result = &mut running => return result.unwrap_or_else(|lost| {
-                    answer::refused(&Error::internal(format!("the call was lost: {lost}")), &Outcome::default())
+                    answer::refused(&Error::internal(format!("the call was lost: {lost}")), &CallNotes::default())
                 }),
                 () = context.ct.cancelled(), if !control.is_cancelled() => control.cancel(),
                 Ok(()) = news.changed() => {
@@ -101,7 +101,7 @@ impl ToolCall {
         let Self { arguments, root, options, results, ask, .. } = self;
         let request = Value::Object(arguments);
         let mut fields = request.clone();
-        let mut outcome = Outcome::default();
+        let mut outcome = CallNotes::default();
         let said = options.with_call_fields_of(&mut fields).and_then(|options| {
             let open = || workspace_of(&options, &root);
             let mut lbx = Native::new(&open, &options, control).asking(ask.as_deref());
@@ -119,7 +119,7 @@ impl ToolCall {
     }
 
     /// What the call gives.
-    fn called(self, tool: &'static Entry, control: Control) -> Result<Called, Error> {
+    fn called(self, tool: &'static ToolEntry, control: Control) -> Result<Called, Error> {
         let Self { arguments, root, options, results, ask, .. } = self;
         let mut request = Value::Object(arguments);
         let options = options.with_call_fields_of(&mut request)?;

@@ -9,16 +9,16 @@ use super::wanted::Wanted;
 use crate::app::options::Results;
 use crate::dialect::{Dialect, ForeignTool};
 use crate::request;
-use crate::tools::{self, Effect, Entry, TOOLS};
+use crate::tools::{self, Effect, TOOLS, ToolEntry};
 
 /// The tools that clients may see.
-pub fn served() -> impl Iterator<Item = &'static Entry> {
+pub fn served() -> impl Iterator<Item = &'static ToolEntry> {
     TOOLS.iter().filter(|tool| tool.served)
 }
 
 /// The tool of that name or alias, where clients see it.
 #[must_use]
-pub fn find(name: &str) -> Option<&'static Entry> {
+pub fn find(name: &str) -> Option<&'static ToolEntry> {
     tools::find(name).filter(|tool| tool.served)
 }
 
@@ -44,7 +44,7 @@ fn declare_foreign(tool: &ForeignTool) -> Tool {
 }
 
 /// One tool.
-fn declare(tool: &Entry, results: Results) -> Tool {
+fn declare(tool: &ToolEntry, results: Results) -> Tool {
     // No title: the description begins with it.
     let declared = Tool::new(tool.name, tool.summary(), Arc::new(input_schema(tool)))
         .with_annotations(annotations(tool.effect));
@@ -69,7 +69,7 @@ fn annotations(effect: Effect) -> ToolAnnotations {
 /// The request's schema: the fields that the tool lists. The server checks requests itself, and says
 /// what is wrong: bounds and patterns that a description states are left out, as is what forbids other
 /// names than those listed, since rarer fields and names that models know are taken too.
-fn input_schema(tool: &Entry) -> JsonObject {
+fn input_schema(tool: &ToolEntry) -> JsonObject {
     let mut schema = request::advertised((tool.request_schema)());
     strip(&mut schema, |keyword, value| match keyword {
         "default" => *value == false || *value == 0 || value.as_array().is_some_and(Vec::is_empty),
@@ -120,7 +120,7 @@ fn name_plainly(schema: &mut Value) {
 /// The answer's schema: the names of the fields that are always there, in one of its forms. Clients hand
 /// the list to a model that pays for it, and nobody needs more before the answer is there; `schema` has
 /// it all.
-fn output_schema(tool: &Entry) -> JsonObject {
+fn output_schema(tool: &ToolEntry) -> JsonObject {
     let schema = (tool.response_schema)();
     let forms = schema.get("anyOf").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![schema]);
     let mut fields = Map::new();

@@ -22,7 +22,7 @@ use crate::app::options::{Options, Results, Settings};
 use crate::control::Control;
 use crate::dialect::Dialect;
 use crate::dialect::native::Native;
-use crate::engine::Outcome;
+use crate::engine::CallNotes;
 use crate::engine::workspace::Workspace;
 
 /// What a model should know before its first call: what holds for every tool, and is therefore in no
@@ -176,7 +176,7 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let target = self.served.find(&request.name).ok_or_else(|| self.unknown_tool(&request.name))?;
         if let Some(Flaw(error)) = context.extensions.get() {
-            return Ok(answer::refused(error, &Outcome::default()).into());
+            return Ok(answer::refused(error, &CallNotes::default()).into());
         }
         let call = ToolCall {
             target,

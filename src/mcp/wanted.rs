@@ -3,7 +3,7 @@
 use super::declare;
 use crate::dialect::{Dialect, ForeignTool};
 use crate::error::Error;
-use crate::tools::{Effect, Entry};
+use crate::tools::{Effect, ToolEntry};
 
 /// Which tools a server has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Wanted {
 
     /// Whether the server has this tool.
     #[must_use]
-    pub fn has(&self, tool: &Entry) -> bool {
+    pub fn has(&self, tool: &ToolEntry) -> bool {
         match self {
             Self::All => true,
             Self::Core => tool.core,

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use rustix::io::Errno;
 
 use super::listing;
-use super::walk::Folder;
+use super::walk::WalkFolder;
 use crate::control::Control;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::listing::{Listing, ROOM_BYTES};
@@ -53,7 +53,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     /// Those to be read, with the folder that holds them.
-    wanted: BTreeMap<WorkspacePath, Arc<Folder>>,
+    wanted: BTreeMap<WorkspacePath, Arc<WalkFolder>>,
     /// The one that is being read.
     reading: Option<WorkspacePath>,
     /// Those that were read.
@@ -74,7 +74,7 @@ impl Ahead {
     }
 
     /// Takes note that the walk has entered `parent`, below which lie the folders of these `names`.
-    pub fn enter(&mut self, parent: &Arc<Folder>, names: impl Iterator<Item = WorkspacePath>) {
+    pub fn enter(&mut self, parent: &Arc<WalkFolder>, names: impl Iterator<Item = WorkspacePath>) {
         self.entered += 1;
         if self.entered < ENTERED_MIN {
             return;
@@ -142,7 +142,7 @@ impl Shared {
     }
 
     /// Waits for the next folder to be read; `None` where the walk has ended.
-    fn next(&self) -> Option<(WorkspacePath, Arc<Folder>)> {
+    fn next(&self) -> Option<(WorkspacePath, Arc<WalkFolder>)> {
         let mut state = self.lock();
         while !state.over && (state.wanted.is_empty() || state.ready.len() >= READY_MAX) {
             state.idle = true;

@@ -18,7 +18,7 @@ const LOOK_AHEAD_BYTES: usize = 128;
 
 /// What is wanted of each file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum MatchDetail {
     /// The matching lines.
     Lines,
     /// Whether there is any.
@@ -31,7 +31,7 @@ pub enum Wanted {
 #[derive(Debug, Clone)]
 pub struct Style {
     /// What is wanted of each file.
-    pub wanted: Wanted,
+    pub wanted: MatchDetail,
     /// Each match by itself instead of each line.
     pub only_matching: bool,
     /// Lines that do not match.
@@ -269,16 +269,16 @@ impl Sink for Collector<'_> {
 
     fn matched(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
         match self.style.wanted {
-            Wanted::Presence => {
+            MatchDetail::Presence => {
                 self.count_only(1);
                 return Ok(false);
             }
-            Wanted::Number => {
+            MatchDetail::Number => {
                 let count = self.matches_in(searcher, found)?;
                 self.count_only(count);
                 return Ok(true);
             }
-            Wanted::Lines => {}
+            MatchDetail::Lines => {}
         }
         if (self.only_count)() {
             self.packer.forget_open();

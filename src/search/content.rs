@@ -7,13 +7,13 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use super::collect::{Gathered, Wanted};
+use super::collect::{Gathered, MatchDetail};
 use super::file::{FileSearcher, Listener, Manner};
 use super::notes::Notes;
 use super::ordered::{self, Turn, Work};
 use super::page::Window;
 use super::results::{Results, SearchResult};
-use super::walk::Found;
+use super::walk::WalkEntry;
 use crate::control::{Control, Progress};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
@@ -29,14 +29,14 @@ const REPORT_FILES: u64 = 4096;
 
 /// A file to be searched.
 #[derive(Debug)]
-pub enum Target {
+pub enum FileToSearch {
     /// One that the walk stands at.
-    Found(Found),
+    Found(WalkEntry),
     /// One that the walk has left.
     At(WorkspacePath),
 }
 
-impl Target {
+impl FileToSearch {
     /// Opens it for reading, without ever blocking.
     fn open(&self, workspace: &Workspace) -> Result<OwnedFd, Errno> {
         match self {
@@ -77,7 +77,7 @@ pub struct Search<'w> {
 }
 
 /// What came of one file, or of a part of it.
-pub struct Part {
+pub struct SearchedPart {
     /// The file.
     pub path: WorkspacePath,
     /// What was found in it.
@@ -92,7 +92,7 @@ pub struct Part {
 
 impl Search<'_> {
     /// Searches `files`.
-    pub fn run(&self, mut files: impl Iterator<Item = Target> + Send) -> SearchResult {
+    pub fn run(&self, mut files: impl Iterator<Item = FileToSearch> + Send) -> SearchResult {
         let running = Running {
             search: self,
             only_count: AtomicBool::new(false),
@@ -106,7 +106,7 @@ impl Search<'_> {
                 if self.control.should_stop() {
                     return None;
                 }
-                let batch: Vec<Target> = files.by_ref().take(BATCH_FILES).collect();
+                let batch: Vec<FileToSearch> = files.by_ref().take(BATCH_FILES).collect();
                 (!batch.is_empty()).then_some(batch)
             },
             |parts| {
@@ -136,8 +136,8 @@ struct Running<'s, 'w> {
 }
 
 impl<'s> Work for Running<'s, '_> {
-    type Batch = Vec<Target>;
-    type Done = Vec<Part>;
+    type Batch = Vec<FileToSearch>;
+    type Done = Vec<SearchedPart>;
     type Scratch = FileSearcher<'s>;
 
     fn scratch(&self) -> FileSearcher<'s> {
@@ -147,9 +147,9 @@ impl<'s> Work for Running<'s, '_> {
     fn process(
         &self,
         searcher: &mut FileSearcher<'s>,
-        batch: Vec<Target>,
-        turn: &Turn<'_, Vec<Part>>,
-    ) -> Vec<Part> {
+        batch: Vec<FileToSearch>,
+        turn: &Turn<'_, Vec<SearchedPart>>,
+    ) -> Vec<SearchedPart> {
         let mut parts = Vec::new();
         for target in batch {
             if turn.is_over() || self.search.control.should_stop() {
@@ -170,9 +170,9 @@ impl Running<'_, '_> {
     fn search_one(
         &self,
         searcher: &mut FileSearcher<'_>,
-        target: &Target,
-        turn: &Turn<'_, Vec<Part>>,
-        parts: &mut Vec<Part>,
+        target: &FileToSearch,
+        turn: &Turn<'_, Vec<SearchedPart>>,
+        parts: &mut Vec<SearchedPart>,
     ) {
         let done = self.files.fetch_add(1, Ordering::Relaxed) + 1;
         if done.is_multiple_of(REPORT_FILES) {
@@ -188,7 +188,7 @@ impl Running<'_, '_> {
         let only_count = || self.only_count.load(Ordering::Relaxed);
         let mut hand_over = |gathered: Gathered| {
             let mut ready = std::mem::take(parts);
-            ready.push(Part { path: target.path(), gathered, last: false, count: 0, seen: None });
+            ready.push(SearchedPart { path: target.path(), gathered, last: false, count: 0, seen: None });
             turn.flush(ready)
         };
         let listener =
@@ -196,14 +196,20 @@ impl Running<'_, '_> {
         match searcher.search(fd, target.is_named(), listener) {
             Ok(Some(result)) => {
                 let cut_off = result.binary_at.is_some() && !target.is_named();
-                if result.count == 0 || (cut_off && self.search.manner.style.wanted == Wanted::Number) {
+                if result.count == 0 || (cut_off && self.search.manner.style.wanted == MatchDetail::Number) {
                     return;
                 }
                 if let Some(offset) = result.binary_at {
                     self.note_binary(target, offset);
                 }
                 let (count, seen) = (result.count, result.seen);
-                parts.push(Part { path: target.path(), gathered: result.gathered, last: true, count, seen });
+                parts.push(SearchedPart {
+                    path: target.path(),
+                    gathered: result.gathered,
+                    last: true,
+                    count,
+                    seen,
+                });
             }
             Ok(None) => {}
             Err(_) if should_stop() => {}
@@ -212,13 +218,13 @@ impl Running<'_, '_> {
     }
 
     /// Remarks that a file could not be searched.
-    fn note(&self, target: &Target, reason: &str) {
+    fn note(&self, target: &FileToSearch, reason: &str) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes.push(|| format!("{} was not searched: {reason}", self.search.workspace.shown(&target.path())));
     }
 
     /// Remarks that a file has a NUL byte.
-    fn note_binary(&self, target: &Target, offset: u64) {
+    fn note_binary(&self, target: &FileToSearch, offset: u64) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = || self.search.workspace.shown(&target.path());
         notes.push(|| {

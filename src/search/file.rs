@@ -137,7 +137,7 @@ fn searcher(manner: &Manner, binary: BinaryDetection) -> Searcher {
     SearcherBuilder::new()
         .line_terminator(manner.line_ending)
         .invert_match(manner.style.invert)
-        .line_number(manner.style.wanted == super::collect::Wanted::Lines)
+        .line_number(manner.style.wanted == super::collect::MatchDetail::Lines)
         .multi_line(manner.multiline)
         .before_context(manner.before)
         .after_context(manner.after)

@@ -4,7 +4,7 @@
 //! walk looks at these alone, and at no more than a few thousand of them.
 
 use super::selection::{Selection, Why};
-use super::walk::{Found, LeftOut, Root, Walk};
+use super::walk::{LeftOut, Root, Walk, WalkEntry};
 use crate::control::Control;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
@@ -33,7 +33,10 @@ impl Empty<'_> {
     /// How to see what was left out, where that may explain the empty answer. `count` says how many of
     /// the entries it is given would have been in the answer.
     #[must_use]
-    pub fn advice(&self, mut count: impl FnMut(&mut dyn Iterator<Item = Found>) -> u64) -> Option<String> {
+    pub fn advice(
+        &self,
+        mut count: impl FnMut(&mut dyn Iterator<Item = WalkEntry>) -> u64,
+    ) -> Option<String> {
         let LeftOut { ignored, hidden } = self.left_out;
         let parts = [
             (Why::Ignored, ignored, "file", "hidden by ignore rules (no_ignore shows them)"),
@@ -63,7 +66,7 @@ impl Empty<'_> {
     fn explained_by(
         &self,
         why: Why,
-        count: &mut impl FnMut(&mut dyn Iterator<Item = Found>) -> u64,
+        count: &mut impl FnMut(&mut dyn Iterator<Item = WalkEntry>) -> u64,
     ) -> Explained {
         let selection = Selection { only_left_out: Some(why), ..self.selection.clone() };
         let mut walk = Walk::new(self.workspace, self.roots.clone(), selection, self.control.clone());
@@ -94,6 +97,6 @@ enum Explained {
 
 /// Whether a file is small enough to be searched once more.
 #[must_use]
-pub fn is_small(found: &Found) -> bool {
+pub fn is_small(found: &WalkEntry) -> bool {
     found.stat().is_ok_and(|stat| fs::size_of(&stat) <= FILE_BYTES_MAX)
 }

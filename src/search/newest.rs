@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use rustix::fs::Stat;
 
-use super::walk::{Found, Walk};
+use super::walk::{Walk, WalkEntry};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -29,7 +29,7 @@ pub enum Order {
 pub fn first<T>(
     walk: &mut Walk<'_>,
     order: Order,
-    keep: impl Fn(&Found) -> T,
+    keep: impl Fn(&WalkEntry) -> T,
 ) -> Result<Vec<(WorkspacePath, T)>, Error> {
     let mut entries = Vec::new();
     for found in walk {

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use rustix::fs::Stat;
 
-use super::collect::{Wanted, more_bytes};
-use super::content::{Part, Search};
+use super::collect::{MatchDetail, more_bytes};
+use super::content::{Search, SearchedPart};
 use super::lines::{Count, FileMatches, Marked, Match};
 use super::notes::Notes;
 use super::packed::{Context, Entries, Head, Packer, Piece};
@@ -117,11 +117,11 @@ impl<'s, 'w> Results<'s, 'w> {
     }
 
     /// Takes the next part.
-    pub fn take(&mut self, part: Part) {
+    pub fn take(&mut self, part: SearchedPart) {
         if self.is_full() && !self.search.total {
             return;
         }
-        if self.search.manner.style.wanted != Wanted::Lines {
+        if self.search.manner.style.wanted != MatchDetail::Lines {
             return self.take_file(&part);
         }
         let counted = part.gathered.counted;
@@ -228,7 +228,7 @@ impl<'s, 'w> Results<'s, 'w> {
     }
 
     /// Takes a file with its count.
-    fn take_file(&mut self, part: &Part) {
+    fn take_file(&mut self, part: &SearchedPart) {
         let shown = || self.search.workspace.shown(&part.path);
         let offered = self.files.offer(|| Count { path: shown(), count: part.count });
         if offered == Offered::Left && !self.search.total {
@@ -249,10 +249,10 @@ impl<'s, 'w> Results<'s, 'w> {
         let full = self.is_full();
         let next_offset = self.budget.next_offset().or(self.files.next_offset());
         let matched = match (wanted, next_offset) {
-            (Wanted::Lines, Some(next)) if !self.search.total => next,
-            (Wanted::Lines, _) => self.budget.seen(),
-            (Wanted::Number, _) => self.counted,
-            (Wanted::Presence, _) => self.files_matched,
+            (MatchDetail::Lines, Some(next)) if !self.search.total => next,
+            (MatchDetail::Lines, _) => self.budget.seen(),
+            (MatchDetail::Number, _) => self.counted,
+            (MatchDetail::Presence, _) => self.files_matched,
         };
         let mut outcome = SearchResult {
             matches: self.matches,
@@ -267,7 +267,7 @@ impl<'s, 'w> Results<'s, 'w> {
             notes,
         };
         let files = self.files.into_entries();
-        if wanted == Wanted::Presence {
+        if wanted == MatchDetail::Presence {
             outcome.files = files.into_iter().map(|file| file.path).collect();
         } else {
             outcome.counts = files;

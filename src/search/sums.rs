@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::walk::Found;
+use super::walk::WalkEntry;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -30,14 +30,14 @@ pub struct FolderSum {
 
 /// The files below a folder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct FolderTotals {
     /// How many there are, at every depth.
     pub files: u64,
     /// The bytes of all of them.
     pub bytes: u64,
 }
 
-impl Held {
+impl FolderTotals {
     /// Adds what another holds.
     fn add(&mut self, other: Self) {
         self.files += other.files;
@@ -47,17 +47,17 @@ impl Held {
 
 /// What each folder holds, all those below it included.
 #[derive(Debug, Default)]
-pub struct Below(BTreeMap<PathBuf, Held>);
+pub struct Below(BTreeMap<PathBuf, FolderTotals>);
 
 impl Below {
     /// Sums up `files`, which come folder by folder.
     #[must_use]
-    pub fn of(files: impl Iterator<Item = Found>) -> Self {
+    pub fn of(files: impl Iterator<Item = WalkEntry>) -> Self {
         let mut below = Self::default();
-        let mut at_hand: Option<(WorkspacePath, Held)> = None;
+        let mut at_hand: Option<(WorkspacePath, FolderTotals)> = None;
         for file in files {
             let folder = &file.folder().path;
-            let held = Held { files: 1, bytes: file.stat().as_ref().map_or(0, fs::size_of) };
+            let held = FolderTotals { files: 1, bytes: file.stat().as_ref().map_or(0, fs::size_of) };
             match &mut at_hand {
                 Some((path, sum)) if path.as_bytes() == folder.as_bytes() => sum.add(held),
                 _ => below.add(at_hand.replace((folder.clone(), held))),
@@ -69,12 +69,12 @@ impl Below {
 
     /// What the folder at `path` holds.
     #[must_use]
-    pub fn at(&self, path: &Path) -> Held {
+    pub fn at(&self, path: &Path) -> FolderTotals {
         self.0.get(path).copied().unwrap_or_default()
     }
 
     /// Adds the files directly in one folder to it and to all those above it.
-    fn add(&mut self, folder: Option<(WorkspacePath, Held)>) {
+    fn add(&mut self, folder: Option<(WorkspacePath, FolderTotals)>) {
         let Some((path, held)) = folder else { return };
         for above in Path::new(OsStr::from_bytes(path.as_bytes())).ancestors() {
             match self.0.get_mut(above) {
@@ -106,7 +106,7 @@ pub struct Sums {
 
 impl Sums {
     /// Counts one entry.
-    pub fn add(&mut self, found: &Found) {
+    pub fn add(&mut self, found: &WalkEntry) {
         let folder = &found.folder().path;
         match &mut self.at_hand {
             // By bytes: a comparison by components costs more than all the rest.

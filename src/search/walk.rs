@@ -24,7 +24,7 @@ use super::tracked::Tracked;
 use crate::control::Control;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
-use crate::engine::workspace::listing::{Listed, Listing, ROOM_BYTES};
+use crate::engine::workspace::listing::{ListedName, Listing, ROOM_BYTES};
 use crate::engine::workspace::path::WorkspacePath;
 
 /// Folders kept open at once on the way down; the others are opened anew when needed.
@@ -32,7 +32,7 @@ const FOLDERS_OPEN_MAX: usize = 64;
 
 /// An opened folder of the walk.
 #[derive(Debug)]
-pub struct Folder {
+pub struct WalkFolder {
     /// Its path from the workspace root.
     pub path: WorkspacePath,
     /// The folder itself.
@@ -41,9 +41,9 @@ pub struct Folder {
 
 /// An entry that was found.
 #[derive(Debug)]
-pub struct Found {
+pub struct WalkEntry {
     /// The folder that holds it.
-    folder: Arc<Folder>,
+    folder: Arc<WalkFolder>,
     /// Its name there.
     name: OsString,
     /// What it is.
@@ -52,13 +52,13 @@ pub struct Found {
     pub named: bool,
 }
 
-impl AsFd for Folder {
+impl AsFd for WalkFolder {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
-impl Found {
+impl WalkEntry {
     /// Its path from the workspace root.
     #[must_use]
     pub fn path(&self) -> WorkspacePath {
@@ -67,7 +67,7 @@ impl Found {
 
     /// The folder that holds it.
     #[must_use]
-    pub fn folder(&self) -> &Arc<Folder> {
+    pub fn folder(&self) -> &Arc<WalkFolder> {
         &self.folder
     }
 
@@ -148,7 +148,7 @@ pub struct Walk<'w> {
     /// What could not be read.
     pub notes: Notes,
     /// Called with each ignored folder, where someone wants to know.
-    pub ignored_folders: Option<Vec<Found>>,
+    pub ignored_folders: Option<Vec<WalkEntry>>,
     /// Reads folders beforehand, where that was asked for.
     ahead: Option<Ahead>,
 }
@@ -156,7 +156,7 @@ pub struct Walk<'w> {
 /// A folder on the way.
 struct Frame {
     /// The folder, unless it was closed to spare descriptors.
-    folder: Option<Arc<Folder>>,
+    folder: Option<Arc<WalkFolder>>,
     /// Its names.
     listing: Listing,
     /// The name that comes next.
@@ -264,7 +264,7 @@ impl<'w> Walk<'w> {
     }
 
     /// Starts with the next root: a folder is entered, anything else is found itself.
-    fn start(&mut self, root: &Root) -> Option<Found> {
+    fn start(&mut self, root: &Root) -> Option<WalkEntry> {
         let in_state = root.path.components().any(|name| is_state(name.as_bytes()));
         if root.is_folder {
             let rules = self.rules_above(&root.path);
@@ -293,8 +293,8 @@ impl<'w> Walk<'w> {
         match fs::open_beneath(self.workspace.root_fd(), &parent, fs::FOLDER) {
             Ok(fd) => {
                 let stat = fs::stat_at(fd.as_fd(), name).ok()?;
-                Some(Found {
-                    folder: Arc::new(Folder { path: parent, fd }),
+                Some(WalkEntry {
+                    folder: Arc::new(WalkFolder { path: parent, fd }),
                     name: name.to_owned(),
                     kind: Kind::of(fs::type_of(&stat)),
                     named: true,
@@ -335,7 +335,7 @@ impl<'w> Walk<'w> {
         }
         let path_length = self.path.len();
         self.frames.push(Frame {
-            folder: Some(Arc::new(Folder { path, fd })),
+            folder: Some(Arc::new(WalkFolder { path, fd })),
             listing,
             next: 0,
             rules,
@@ -359,7 +359,7 @@ impl<'w> Walk<'w> {
             return;
         }
         let below = (0..frame.listing.len()).filter_map(|index| frame.listing.get(index)).filter_map(
-            |Listed { name, kind }| {
+            |ListedName { name, kind }| {
                 let kind = Kind::of(kind);
                 let path = folder.path.join(OsStr::from_bytes(name));
                 let is_wanted = kind == Kind::Dir
@@ -382,7 +382,7 @@ impl<'w> Walk<'w> {
     }
 
     /// The folder on top, opened anew where it was closed.
-    fn folder(&mut self) -> Option<Arc<Folder>> {
+    fn folder(&mut self) -> Option<Arc<WalkFolder>> {
         let frame = self.frames.last_mut()?;
         if let Some(folder) = &frame.folder {
             return Some(Arc::clone(folder));
@@ -390,7 +390,7 @@ impl<'w> Walk<'w> {
         let path = WorkspacePath::new(Path::new(OsStr::from_bytes(self.path.get(..frame.path_length)?)))?;
         match fs::open_beneath(self.workspace.root_fd(), &path, fs::FOLDER) {
             Ok(fd) => {
-                let folder = Arc::new(Folder { path, fd });
+                let folder = Arc::new(WalkFolder { path, fd });
                 frame.folder = Some(Arc::clone(&folder));
                 Some(folder)
             }
@@ -409,7 +409,7 @@ impl<'w> Walk<'w> {
             return Some(self.start(&root).map_or(Step::On, Step::Found));
         };
         self.path.truncate(frame.path_length);
-        let Some(Listed { name, kind }) = frame.listing.get(frame.next) else {
+        let Some(ListedName { name, kind }) = frame.listing.get(frame.next) else {
             self.frames.pop();
             return Some(Step::On);
         };
@@ -420,7 +420,7 @@ impl<'w> Walk<'w> {
     }
 
     /// What becomes of the entry whose path stands in the buffer; `None` where it is passed over.
-    fn judge(&mut self, kind: Kind) -> Option<Entry> {
+    fn judge(&mut self, kind: Kind) -> Option<TakenEntry> {
         let naming = if self.named.is_empty() {
             Naming::No
         } else {
@@ -500,13 +500,13 @@ impl<'w> Walk<'w> {
         enter: Enter,
         in_state: bool,
         is_left_out: bool,
-    ) -> Option<Entry> {
+    ) -> Option<TakenEntry> {
         let frame = self.frames.last()?;
         let relative = self.path.get(frame.root_length..)?;
         let glob = self.selection.glob.as_ref();
         let shown = matches!(enter, Enter::All | Enter::OnlyTracked)
             && (is_left_out || self.selection.only_left_out.is_none());
-        let entry = Entry {
+        let entry = TakenEntry {
             kind,
             enter,
             wanted: shown && self.selection.kinds.has(kind) && glob.is_none_or(|glob| glob.matches(relative)),
@@ -523,12 +523,12 @@ impl<'w> Walk<'w> {
     }
 
     /// Enters, finds, or both.
-    fn take(&mut self, entry: Entry) -> Step {
+    fn take(&mut self, entry: TakenEntry) -> Step {
         let (Some(folder), Some(frame)) = (self.folder(), self.frames.last()) else {
             return Step::On;
         };
         let name = OsStr::from_bytes(self.path.get(frame.path_length..).unwrap_or_default());
-        let found = (entry.wanted || entry.enter == Enter::Report).then(|| Found {
+        let found = (entry.wanted || entry.enter == Enter::Report).then(|| WalkEntry {
             folder: Arc::clone(&folder),
             name: name.to_owned(),
             kind: entry.kind,
@@ -547,7 +547,7 @@ impl<'w> Walk<'w> {
     }
 
     /// Enters the folder whose path stands in the buffer, which lies in `parent`.
-    fn enter_below(&mut self, parent: &Folder, entry: Entry) {
+    fn enter_below(&mut self, parent: &WalkFolder, entry: TakenEntry) {
         let Some(frame) = self.frames.last() else { return };
         let name = OsStr::from_bytes(self.path.get(frame.path_length..).unwrap_or_default());
         let root_length = frame.root_length;
@@ -592,9 +592,9 @@ impl<'w> Walk<'w> {
 }
 
 impl Iterator for Walk<'_> {
-    type Item = Found;
+    type Item = WalkEntry;
 
-    fn next(&mut self) -> Option<Found> {
+    fn next(&mut self) -> Option<WalkEntry> {
         loop {
             if let Step::Found(found) = self.step()? {
                 return Some(found);
@@ -606,7 +606,7 @@ impl Iterator for Walk<'_> {
 /// What one step of the walk came to.
 enum Step {
     /// Something was found.
-    Found(Found),
+    Found(WalkEntry),
     /// Nothing yet.
     On,
 }
@@ -627,7 +627,7 @@ enum Enter {
 /// An entry that the walk takes.
 #[derive(Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each is decided by itself")]
-struct Entry {
+struct TakenEntry {
     /// What it is.
     kind: Kind,
     /// How far it is entered, if it is.

@@ -107,7 +107,7 @@ struct Search {
 
 /// How often a line stands in a block of each text, and where last.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct LineOccurrences {
     /// In the old text; 2 stands for more.
     old: u8,
     /// In the new text.
@@ -119,7 +119,7 @@ struct Seen {
 impl Search {
     /// Compares lines of which the first is line `offset` of both texts.
     fn compare(&mut self, old: &[u32], new: &[u32], offset: usize) {
-        let mut seen = vec![Seen::default(); old.len()];
+        let mut seen = vec![LineOccurrences::default(); old.len()];
         let mut open = vec![(0..old.len(), 0..new.len())];
         while let Some((mut old_block, mut new_block)) = open.pop() {
             self.take_ends(old, new, &mut old_block, &mut new_block, offset);
@@ -221,7 +221,7 @@ fn anchors(
     new: &[u32],
     old_block: &Range<usize>,
     new_block: &Range<usize>,
-    seen: &mut [Seen],
+    seen: &mut [LineOccurrences],
 ) -> Vec<(usize, usize)> {
     let lines = |of: &'_ [u32], block: &Range<usize>| -> Vec<(usize, usize)> {
         let lines = peek(of, block.clone()).iter().zip(block.clone());
@@ -248,7 +248,7 @@ fn anchors(
         .collect();
     for (id, _) in old_lines.iter().chain(&new_lines) {
         if let Some(seen) = seen.get_mut(*id) {
-            *seen = Seen::default();
+            *seen = LineOccurrences::default();
         }
     }
     longest_ascending(&pairs)

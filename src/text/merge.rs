@@ -29,14 +29,14 @@ pub enum Alike {
 
 /// One side's change: lines of the base, and the lines that it has in their place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Change {
+struct SideChange {
     /// Lines of the base.
     base: Range<usize>,
     /// Lines of this side.
     new: Range<usize>,
 }
 
-impl Change {
+impl SideChange {
     /// Whether two changes touch: they share lines, or nothing stands between them.
     fn touches(&self, other: &Self) -> bool {
         self.base.start <= other.base.end && other.base.start <= self.base.end
@@ -154,7 +154,7 @@ fn cut(text: String, bytes_max: usize) -> String {
 }
 
 /// Where the changes of two sides overlap.
-fn overlaps(ones: &[Change], others: &[Change], sides: (&[&[u8]], &[&[u8]])) -> Vec<Overlap> {
+fn overlaps(ones: &[SideChange], others: &[SideChange], sides: (&[&[u8]], &[&[u8]])) -> Vec<Overlap> {
     let mut found = Vec::new();
     let (mut ones_left, mut others_left) = (ones, others);
     while let (Some(mine), Some(theirs)) = (ones_left.first(), others_left.first()) {
@@ -168,10 +168,10 @@ fn overlaps(ones: &[Change], others: &[Change], sides: (&[&[u8]], &[&[u8]])) -> 
             continue;
         }
         // What touches any change of the group belongs to it.
-        let mut group = Change { base: theirs.base.clone(), new: 0..0 };
+        let mut group = SideChange { base: theirs.base.clone(), new: 0..0 };
         let (mut mine_count, mut their_count) = (0, 0);
         loop {
-            let joins = |change: &&Change| change.touches(&group);
+            let joins = |change: &&SideChange| change.touches(&group);
             if let Some(next) = ones_left.get(mine_count).filter(joins) {
                 mine_count += 1;
                 group.base = group.base.start.min(next.base.start)..group.base.end.max(next.base.end);
@@ -195,7 +195,7 @@ fn overlaps(ones: &[Change], others: &[Change], sides: (&[&[u8]], &[&[u8]])) -> 
 }
 
 /// The lines that a side has in place of lines of the base, given its changes there.
-fn lines_of(changes: &[Change], base: &Range<usize>) -> Range<usize> {
+fn lines_of(changes: &[SideChange], base: &Range<usize>) -> Range<usize> {
     let (Some(first), Some(last)) = (changes.first(), changes.last()) else { return 0..0 };
     let before = first.base.start - base.start;
     let after = base.end - last.base.end;
@@ -212,13 +212,13 @@ fn push(text: &mut Vec<u8>, lines: &[&[u8]], range: Range<usize>) -> Result<(), 
 }
 
 /// One side's changes in order.
-fn changes(base: &[&[u8]], new: &[&[u8]]) -> Result<Vec<Change>, Conflict> {
+fn changes(base: &[&[u8]], new: &[&[u8]]) -> Result<Vec<SideChange>, Conflict> {
     let LineDiff { ops, is_coarse } = line_diff::diff(base, new);
     if is_coarse {
         return Err(Conflict::TooMuch);
     }
     let changed = ops.iter().filter(|op| !matches!(op, DiffOp::Equal { .. }));
-    Ok(changed.map(|op| Change { base: op.old_range(), new: op.new_range() }).collect())
+    Ok(changed.map(|op| SideChange { base: op.old_range(), new: op.new_range() }).collect())
 }
 
 impl Conflict {

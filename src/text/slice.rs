@@ -22,7 +22,7 @@ const CLIPPED_BYTES_MAX: usize = 2000;
 
 /// Which lines are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct SliceBounds {
     /// The first line, from 0.
     pub offset: u64,
     /// How many lines; `u64::MAX` for all.
@@ -100,7 +100,7 @@ pub struct Slicer {
 impl Slicer {
     /// A slicer for lines that end in `terminator`: LF, or CR for a text that has no LF at all.
     #[must_use]
-    pub fn new(wanted: &[Wanted], terminator: u8) -> Self {
+    pub fn new(wanted: &[SliceBounds], terminator: u8) -> Self {
         let cutters = wanted.iter().map(|&wanted| Cutter::new(wanted, terminator)).collect();
         let endings = Endings::default();
         Self { decoder: None, start: Vec::new(), cutters, terminator, ended: 0, in_line: false, endings }
@@ -273,7 +273,7 @@ impl Utf8Check {
 /// Cuts text into lines and keeps those wanted.
 struct Cutter {
     /// Which lines to keep.
-    wanted: Wanted,
+    wanted: SliceBounds,
     /// The byte that ends a line.
     terminator: u8,
     /// Lines ended so far, up to those wanted.
@@ -308,7 +308,7 @@ struct Cutter {
 
 impl Cutter {
     /// A cutter at the start of the text.
-    fn new(wanted: Wanted, terminator: u8) -> Self {
+    fn new(wanted: SliceBounds, terminator: u8) -> Self {
         Self {
             wanted,
             terminator,
@@ -475,7 +475,7 @@ impl Cutter {
     }
 
     /// The slice, and what was wanted.
-    fn finish(mut self) -> (Slice, Wanted) {
+    fn finish(mut self) -> (Slice, SliceBounds) {
         if !self.stopped && self.line_start < self.kept.len() {
             // The last line may have been waited for.
             if self.clipping.is_none() && self.is_over(true) { self.stop() } else { self.end_line() }
@@ -597,19 +597,19 @@ mod tests {
     use super::*;
 
     /// Slices a text that comes in pieces of `size`.
-    fn slices(text: &[u8], wanted: &[Wanted], size: usize) -> Sliced {
+    fn slices(text: &[u8], wanted: &[SliceBounds], size: usize) -> Sliced {
         let mut slicer = Slicer::new(wanted, b'\n');
         text.chunks(size).for_each(|piece| slicer.push(piece).unwrap());
         slicer.finish().unwrap()
     }
 
     /// The same for one part.
-    fn slice(text: &[u8], wanted: Wanted, size: usize) -> Slice {
+    fn slice(text: &[u8], wanted: SliceBounds, size: usize) -> Slice {
         slices(text, &[wanted], size).parts.pop().unwrap()
     }
 
-    const ALL: Wanted =
-        Wanted { offset: 0, lines_max: u64::MAX, skip_bytes: 0, bytes_max: 0, clips_first: false };
+    const ALL: SliceBounds =
+        SliceBounds { offset: 0, lines_max: u64::MAX, skip_bytes: 0, bytes_max: 0, clips_first: false };
 
     #[test]
     fn slices_are_the_same_in_any_pieces() {
@@ -620,14 +620,14 @@ mod tests {
             let none = slices(text, &[], size);
             assert_eq!((none.total_lines, none.parts.len()), (5, 0));
             assert_eq!((none.encoding, none.line_ending), (Encoding::Utf8, LineEnding::Mixed));
-            let part = slice(text, Wanted { offset: 1, lines_max: 2, ..ALL }, size);
+            let part = slice(text, SliceBounds { offset: 1, lines_max: 2, ..ALL }, size);
             assert_eq!(part.bytes, "twö\r\nthree\n".as_bytes());
-            let cut = slice(text, Wanted { bytes_max: 10, ..ALL }, size);
+            let cut = slice(text, SliceBounds { bytes_max: 10, ..ALL }, size);
             assert_eq!(
                 (cut.bytes.as_slice(), cut.stopped, cut.cut_at),
                 ("one\ntwö\r\n".as_bytes(), true, None)
             );
-            let of = |offset, lines_max| Wanted { offset, lines_max, ..ALL };
+            let of = |offset, lines_max| SliceBounds { offset, lines_max, ..ALL };
             let several = slices(text, &[of(4, 1), of(0, 2), of(1, 1), of(9, 1)], size);
             let parts: Vec<&[u8]> = several.parts.iter().map(|part| part.bytes.as_slice()).collect();
             let wanted = ["five", "one\ntwö\r\n", "twö\r\n", ""];
@@ -640,9 +640,9 @@ mod tests {
     fn a_long_line_is_cut_between_characters_and_goes_on_there() {
         let text = "ääääääää\nb\n".as_bytes();
         for size in 1..=text.len() {
-            let first = slice(text, Wanted { bytes_max: 5, ..ALL }, size);
+            let first = slice(text, SliceBounds { bytes_max: 5, ..ALL }, size);
             assert_eq!((first.bytes.as_slice(), first.cut_at), ("ää".as_bytes(), Some(4)));
-            let next = slice(text, Wanted { bytes_max: 50, skip_bytes: 4, ..ALL }, size);
+            let next = slice(text, SliceBounds { bytes_max: 50, skip_bytes: 4, ..ALL }, size);
             assert_eq!((next.bytes.as_slice(), next.ended_lines), ("ääääää\nb\n".as_bytes(), 2));
         }
     }
@@ -651,7 +651,7 @@ mod tests {
     fn a_very_long_line_among_others_is_clipped_in_any_pieces() {
         let long = "é".repeat(1500);
         let text = format!("a\n{long}\r\nb\r\n{long}");
-        let wanted = Wanted { bytes_max: 800, ..ALL };
+        let wanted = SliceBounds { bytes_max: 800, ..ALL };
         let of = |line| Clipped { line, kept: 100, length: 3000 };
         let start = "é".repeat(50);
         for size in (1..20).chain([2999, 3000, 3001, 3003, 3004, 3005, 10_000]) {
@@ -662,9 +662,9 @@ mod tests {
                 "{size}"
             );
             assert_eq!((cut.clipped, cut.ended_lines, cut.stopped), (vec![of(2), of(4)], 4, false));
-            let first = slice(text.as_bytes(), Wanted { offset: 1, clips_first: true, ..wanted }, size);
+            let first = slice(text.as_bytes(), SliceBounds { offset: 1, clips_first: true, ..wanted }, size);
             assert_eq!((first.clipped, first.cut_at), (vec![of(2), of(4)], None));
-            let fills = slice(text.as_bytes(), Wanted { offset: 1, ..wanted }, size);
+            let fills = slice(text.as_bytes(), SliceBounds { offset: 1, ..wanted }, size);
             assert_eq!((fills.clipped, fills.cut_at, fills.stopped), (vec![], Some(800), true));
             // A line that the next slice holds whole is none of these.
             let long = format!("a\n{}\nb\n", "x".repeat(799));
@@ -681,7 +681,7 @@ mod tests {
         assert_eq!(growth_of(b"\xe2\x82"), 1);
         let text = [0xe9; 4000];
         for size in 1..5 {
-            let cut = slice(&text, Wanted { bytes_max: 3000, ..ALL }, size);
+            let cut = slice(&text, SliceBounds { bytes_max: 3000, ..ALL }, size);
             assert_eq!((cut.bytes.len(), cut.cut_at), (2600, Some(2600)));
         }
     }

@@ -10,7 +10,7 @@ use super::file_change::FileChange;
 use super::write::Response;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::{Change, Current, Known, RECENT};
+use crate::engine::change::{CallerKnowledge, Change, Current, RECENT};
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::content::Content;
@@ -88,7 +88,7 @@ pub fn add(engine: &mut Engine, tool: &'static str, request: &Request, end: End)
         return Ok(Response::already_applied(seen.current()));
     }
     let response = Response::of(seen.current(), &bytes);
-    let diff = file.commit(seen, bytes, None, Known::ChangedLines)?;
+    let diff = file.commit(seen, bytes, None, CallerKnowledge::ChangedLines)?;
     Ok(Response { diff, ..response })
 }
 

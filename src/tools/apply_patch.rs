@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::common::{ChangeOptions, ContentOptions};
-use super::patch::{self, Done, PatchText, Proof, Response};
+use super::patch::{self, FileAction, PatchText, Proof, Response};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::error::Error;
@@ -68,9 +68,9 @@ impl Tool for ApplyPatch {
         text.entry("Success. Updated the following files:");
         for file in &response.files {
             match file.action {
-                Done::Create => text.entry(&format!("A {}", escaped::name(&file.path))),
-                Done::Delete => text.entry(&format!("D {}", escaped::name(&file.path))),
-                Done::Modify | Done::Rename | Done::AlreadyApplied => {
+                FileAction::Create => text.entry(&format!("A {}", escaped::name(&file.path))),
+                FileAction::Delete => text.entry(&format!("D {}", escaped::name(&file.path))),
+                FileAction::Modify | FileAction::Rename | FileAction::AlreadyApplied => {
                     text.entry(&format!("M {}", escaped::name(&file.path)));
                 }
             }

@@ -14,7 +14,7 @@ use crate::engine::change::record;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
 use crate::engine::store::audit;
-use crate::engine::store::audit::{Broken, Record};
+use crate::engine::store::audit::{AuditRecord, Broken};
 use crate::engine::store::state::State;
 use crate::error::{Error, ErrorKind};
 use crate::text::counted::counted;
@@ -86,7 +86,7 @@ impl Tool for Audit {
             Some(path) => Some(engine.workspace.resolve_entry(path)?.path().clone()),
             None => None,
         };
-        let is_of_path = |record: &Record| {
+        let is_of_path = |record: &AuditRecord| {
             path.as_ref().is_none_or(|path| {
                 record.files.iter().any(|file| {
                     std::path::Path::new(&file.path).starts_with(path.as_path()) || path.is_root()
@@ -95,7 +95,7 @@ impl Tool for Audit {
         };
         let named = engine.named_session().cloned();
         let is_of_session =
-            |record: &Record| named.as_ref().is_none_or(|session| session.as_str() == record.session);
+            |record: &AuditRecord| named.as_ref().is_none_or(|session| session.as_str() == record.session);
         let (records, broken) = match State::find(&engine.workspace)? {
             Some(state) => audit::read(&state, |record| is_of_path(record) && is_of_session(record))?,
             None => (Vec::new(), None),
@@ -171,7 +171,7 @@ fn not_whole(broken: &Broken) -> Error {
 }
 
 /// The part of the records that was asked for.
-fn page(policy: &Policy, records: &[Record], request: &Request) -> Response {
+fn page(policy: &Policy, records: &[AuditRecord], request: &Request) -> Response {
     let (offset, bytes_max) = (request.offset.unwrap_or(0), request.max_bytes.unwrap_or(policy.max_bytes()));
     let limit = match request.limit.unwrap_or(policy.size(Key::AuditLimit)) {
         0 => usize::MAX,

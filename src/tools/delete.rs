@@ -9,12 +9,12 @@ use super::common::{ChangeOptions, subject};
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::{Change, RECENT};
-use crate::engine::journal::Entry;
+use crate::engine::journal::JournalEntry;
 use crate::engine::store::session::seconds_now;
 use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::resolve::Place;
+use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::counted::counted;
@@ -148,7 +148,7 @@ impl Tool for Delete {
 }
 
 /// Plans the end of one path.
-fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Deleted, Place), Error> {
+fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Deleted, ResolvedPath), Error> {
     let place = change.look_at_entry(path)?;
     let shown = place.shown().to_owned();
     let Some(stat) = place.stat() else {
@@ -174,7 +174,7 @@ fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Dele
 }
 
 /// The answer to a request that this session has made before, as the change `entry`, and whose result stands.
-fn repeated(change: &mut Change<'_>, request: &Request, entry: &Entry) -> Result<Vec<Deleted>, Error> {
+fn repeated(change: &mut Change<'_>, request: &Request, entry: &JournalEntry) -> Result<Vec<Deleted>, Error> {
     let trash = trash::list_of(change.state())?;
     let answer = |path: &PathBuf| {
         let place = change.look_at_entry(path)?;
@@ -195,7 +195,7 @@ fn repeated(change: &mut Change<'_>, request: &Request, entry: &Entry) -> Result
 }
 
 /// Refuses a path that is another's or lies within another.
-fn must_be_apart(place: &Place, others: &[WorkspacePath]) -> Result<(), Error> {
+fn must_be_apart(place: &ResolvedPath, others: &[WorkspacePath]) -> Result<(), Error> {
     let overlaps = |other: &&WorkspacePath| place.path().is_within(other) || other.is_within(place.path());
     match others.iter().find(overlaps) {
         None => Ok(()),

@@ -16,7 +16,7 @@ use crate::engine::snapshot::{Delta, PathChange, SnapshotError, Store, Version};
 use crate::engine::store::session;
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::resolve::Place;
+use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
 use crate::text::escaped;
 use crate::text::git_diff::{Amount, FileDiff, Side};
@@ -305,7 +305,7 @@ fn by_session(
     engine: &Engine,
     store: &Store,
     request: &Request,
-    places: &[Place],
+    places: &[ResolvedPath],
 ) -> Result<Response, Error> {
     let mut whole = Response { sessions: Some(Vec::new()), ..Response::of(&Span::default(), 0) };
     let mut left = engine.bytes_max(request.max_bytes);
@@ -381,7 +381,7 @@ fn span_of(store: &Store, request: &Request, who: &Who) -> Result<Span, Error> {
 }
 
 /// Whether a path is one of those places or lies below one; where none is named, every path does.
-fn lies_in_any(path: &[u8], places: &[Place]) -> bool {
+fn lies_in_any(path: &[u8], places: &[ResolvedPath]) -> bool {
     places.is_empty() || places.iter().any(|place| lies_in(path, place.path()))
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::common::{ContentOptions, must_exist, subject};
 use crate::engine::Engine;
-use crate::engine::change::{Change, Current, Known, Needs, Seen};
+use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current, Needs};
 use crate::error::Error;
 use crate::sha256::Sha256;
 
@@ -56,12 +56,12 @@ impl<'e, 'r> FileChange<'e, 'r> {
     }
 
     /// The gate.
-    pub fn prove(&mut self, current: Current, needs: Needs<'_>) -> Result<Seen, Error> {
+    pub fn prove(&mut self, current: Current, needs: Needs<'_>) -> Result<CheckedFile, Error> {
         self.change.prove(current, self.expected_sha256, needs)
     }
 
     /// The gate of a change that needs no proof: one that is given is checked all the same.
-    pub fn check(&mut self, current: Current) -> Result<Seen, Error> {
+    pub fn check(&mut self, current: Current) -> Result<CheckedFile, Error> {
         if self.expected_sha256.is_some() {
             return self.prove(current, Needs::Any);
         }
@@ -71,10 +71,10 @@ impl<'e, 'r> FileChange<'e, 'r> {
     /// Puts the new bytes in place of what was seen, and commits; answers the diff where one is wanted.
     pub fn commit(
         mut self,
-        seen: Seen,
+        seen: CheckedFile,
         bytes: Vec<u8>,
         mode: Option<u32>,
-        known: Known,
+        known: CallerKnowledge,
     ) -> Result<Option<String>, Error> {
         let current = seen.current();
         let before = current.exists().then(|| current.bytes());

@@ -12,8 +12,8 @@ use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
 use crate::error::{Error, ErrorKind};
 use crate::search::basic;
-use crate::search::collect::{Style, Wanted};
-use crate::search::content::{Search, Target};
+use crate::search::collect::{MatchDetail, Style};
+use crate::search::content::{FileToSearch, Search};
 use crate::search::file::Manner;
 use crate::search::left_out::{Empty, is_small};
 use crate::search::lines::{Count, Groups, Marked, Matches};
@@ -23,7 +23,7 @@ use crate::search::pattern::{Pattern, Reading, compile};
 use crate::search::results::SearchResult;
 use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
-use crate::search::walk::{Found, Walk};
+use crate::search::walk::{Walk, WalkEntry};
 use crate::search::{globs, newest};
 use crate::text::counted::counted;
 
@@ -323,9 +323,9 @@ impl Tool for Grep {
         let mut outcome = match request.sort {
             Some(Sort::Mtime) => {
                 let files = newest::first(&mut walk, Order::Newest, |_| ())?;
-                search.run(files.into_iter().map(|(path, ())| Target::At(path)))
+                search.run(files.into_iter().map(|(path, ())| FileToSearch::At(path)))
             }
-            Some(Sort::Path) | None => search.run(walk.by_ref().map(Target::Found)),
+            Some(Sort::Path) | None => search.run(walk.by_ref().map(FileToSearch::Found)),
         };
         if !outcome.complete {
             return Err(ran_out(&control, &outcome));
@@ -371,13 +371,13 @@ impl Request {
     }
 
     /// What an answer holds.
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> MatchDetail {
         match self.output_mode.unwrap_or(OutputMode::Content) {
-            _ if self.count || self.count_matches => Wanted::Number,
-            _ if self.files_with_matches || self.quiet => Wanted::Presence,
-            OutputMode::Content => Wanted::Lines,
-            OutputMode::Files | OutputMode::FilesWithMatches => Wanted::Presence,
-            OutputMode::Count | OutputMode::CountMatches => Wanted::Number,
+            _ if self.count || self.count_matches => MatchDetail::Number,
+            _ if self.files_with_matches || self.quiet => MatchDetail::Presence,
+            OutputMode::Content => MatchDetail::Lines,
+            OutputMode::Files | OutputMode::FilesWithMatches => MatchDetail::Presence,
+            OutputMode::Count | OutputMode::CountMatches => MatchDetail::Number,
         }
     }
 
@@ -393,7 +393,7 @@ impl Request {
         let wanted = self.wanted();
         let context = |lines: Option<usize>| {
             let lines = lines.or(self.context).unwrap_or(0).min(CONTEXT_LINES_MAX);
-            if wanted == Wanted::Lines && !self.only_matching { lines } else { 0 }
+            if wanted == MatchDetail::Lines && !self.only_matching { lines } else { 0 }
         };
         Ok(Manner {
             matcher,
@@ -438,7 +438,7 @@ impl Request {
     /// What may explain that nothing was found.
     fn explain(&self, patterns: &[String], manner: &Manner, empty: &Empty<'_>) -> Vec<String> {
         let left_out = empty.advice(|found| {
-            let files: Vec<Found> = found.filter(is_small).collect();
+            let files: Vec<WalkEntry> = found.filter(is_small).collect();
             files_with_matches(manner, empty, files.into_iter())
         });
         left_out.into_iter().chain(self.basic_syntax(patterns, manner, empty)).collect()
@@ -496,10 +496,10 @@ impl Request {
             ..Response::default()
         };
         match self.wanted() {
-            Wanted::Lines if self.group => response.groups = Some(Groups(outcome.matches)),
-            Wanted::Lines => response.matches = Some(Matches(outcome.matches)),
-            Wanted::Presence => response.files = Some(outcome.files),
-            Wanted::Number => response.counts = Some(outcome.counts),
+            MatchDetail::Lines if self.group => response.groups = Some(Groups(outcome.matches)),
+            MatchDetail::Lines => response.matches = Some(Matches(outcome.matches)),
+            MatchDetail::Presence => response.files = Some(outcome.files),
+            MatchDetail::Number => response.counts = Some(outcome.counts),
         }
         for seen in outcome.seen {
             // Where no line was shown, there is nothing to have read.
@@ -513,8 +513,12 @@ impl Request {
 }
 
 /// How many of `files` have a match.
-fn files_with_matches(manner: &Manner, empty: &Empty<'_>, files: impl Iterator<Item = Found> + Send) -> u64 {
-    let style = Style { wanted: Wanted::Presence, ..manner.style.clone() };
+fn files_with_matches(
+    manner: &Manner,
+    empty: &Empty<'_>,
+    files: impl Iterator<Item = WalkEntry> + Send,
+) -> u64 {
+    let style = Style { wanted: MatchDetail::Presence, ..manner.style.clone() };
     let search = Search {
         workspace: empty.workspace,
         manner: Manner { style, before: 0, after: 0, hash: false, ..manner.clone() },
@@ -523,7 +527,7 @@ fn files_with_matches(manner: &Manner, empty: &Empty<'_>, files: impl Iterator<I
         group: false,
         control: empty.control.clone(),
     };
-    search.run(files.map(Target::Found)).files_matched
+    search.run(files.map(FileToSearch::Found)).files_matched
 }
 
 /// The lesser of two bounds, where 0 is none.

@@ -11,7 +11,7 @@ use super::edit::{FileEdited, LineRange, Matched};
 use super::file_change::FileChange;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::{Known, Needs, RECENT};
+use crate::engine::change::{CallerKnowledge, Needs, RECENT};
 use crate::engine::policy::Policy;
 use crate::error::Error;
 use crate::sha256::Sha256;
@@ -93,7 +93,7 @@ impl Tool for Insert {
         let (body, inserted) = inserted(&content, request.line, request.content.as_bytes(), bounds)?;
         let bytes = Content { body, ..content }.encode();
         let sha256 = Sha256::of(&bytes);
-        let diff = file.commit(seen, bytes, None, Known::ChangedLines)?;
+        let diff = file.commit(seen, bytes, None, CallerKnowledge::ChangedLines)?;
         Ok(FileEdited {
             path: shown,
             sha256,

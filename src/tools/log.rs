@@ -76,7 +76,7 @@ pub struct Request {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
     /// The snapshots, newest first
-    pub snapshots: Vec<Entry>,
+    pub snapshots: Vec<LoggedSnapshot>,
     /// Whether there are more
     pub truncated: bool,
     /// The offset at which to go on
@@ -90,7 +90,7 @@ pub struct Response {
 
 /// One snapshot.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Entry {
+pub struct LoggedSnapshot {
     /// The commit
     pub id: String,
     /// The tool that made the change; `external` where it was none of lbx
@@ -185,8 +185,10 @@ impl Tool for Log {
         }
         let bytes_max = engine.bytes_max(request.max_bytes);
         let found = log.snapshots.len();
-        let snapshots =
-            within(log.snapshots.iter().map(|snapshot| Entry::of(snapshot, request.stat)), bytes_max);
+        let snapshots = within(
+            log.snapshots.iter().map(|snapshot| LoggedSnapshot::of(snapshot, request.stat)),
+            bytes_max,
+        );
         let truncated = log.truncated || snapshots.len() < found;
         let next_offset = truncated.then(|| request.offset + snapshots.len());
         Ok(Response { snapshots, truncated, next_offset, graph: request.graph })
@@ -215,7 +217,7 @@ impl Tool for Log {
     }
 }
 
-impl Entry {
+impl LoggedSnapshot {
     /// A snapshot as the answer has it.
     fn of(snapshot: &Snapshot, with_files: bool) -> Self {
         let stat = Stat::of(snapshot);
@@ -312,7 +314,7 @@ struct Columns(Vec<String>);
 
 impl Columns {
     /// What is before the line of a snapshot, and before those that belong to it.
-    fn of(&mut self, entry: &Entry, text: &Text) -> (String, String) {
+    fn of(&mut self, entry: &LoggedSnapshot, text: &Text) -> (String, String) {
         let session = entry.session.clone().unwrap_or_default();
         let known = self.0.iter().position(|other| *other == session);
         let at = known.unwrap_or_else(|| {
@@ -340,7 +342,7 @@ fn limit_of(engine: &Engine) -> usize {
 }
 
 /// The first entries that fit into `bytes_max`, and at least one; 0 is no bound.
-fn within(entries: impl Iterator<Item = Entry>, bytes_max: usize) -> Vec<Entry> {
+fn within(entries: impl Iterator<Item = LoggedSnapshot>, bytes_max: usize) -> Vec<LoggedSnapshot> {
     let mut size = 0;
     let mut fitting = Vec::new();
     for entry in entries {

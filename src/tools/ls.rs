@@ -22,7 +22,7 @@ use crate::search::page::{Page, Window};
 use crate::search::roots::{Beginning, one_or_many, roots};
 use crate::search::selection::{Kinds, Selection};
 use crate::search::sums::{Below, FolderSum, Sums, largest_of};
-use crate::search::walk::{Found, Root, Walk};
+use crate::search::walk::{Root, Walk, WalkEntry};
 use crate::text::counted::counted;
 
 /// Files counted in ignored folders by a listing of one folder: about a millisecond.
@@ -115,7 +115,7 @@ pub enum Sort {
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Response {
     /// The entries, in the order asked for
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ListedEntry>,
     /// How many there are in all
     pub total: u64,
     /// Whether there are more than shown
@@ -133,7 +133,7 @@ pub struct Response {
 
 /// One entry of a folder.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct Entry {
+pub struct ListedEntry {
     /// Its path, ready for the next request
     pub path: String,
     /// What it is
@@ -205,7 +205,7 @@ impl Tool for Ls {
         walk.ignored_folders = Some(Vec::new());
         let mut page = Page::new(request.window(engine.policy()));
         let mut sums = Sums::default();
-        let made = |found: &Found| entry(workspace, found, request.long, below.as_ref());
+        let made = |found: &WalkEntry| entry(workspace, found, request.long, below.as_ref());
         let order = match request.sort {
             None | Some(Sort::Path) => None,
             Some(Sort::Mtime) => Some(Order::Newest),
@@ -291,12 +291,12 @@ fn told(sum: &FolderSum, what: &str) -> String {
 }
 
 /// One entry as answers show it.
-fn entry(workspace: &Workspace, found: &Found, long: bool, below: Option<&Below>) -> Entry {
+fn entry(workspace: &Workspace, found: &WalkEntry, long: bool, below: Option<&Below>) -> ListedEntry {
     let stat: Option<Stat> = if long { found.stat().ok() } else { None };
     let path = found.path();
     let target = if found.kind == Kind::Symlink { found.target() } else { None };
     let held = below.filter(|_| found.kind == Kind::Dir).map(|below| below.at(path.as_path()));
-    Entry {
+    ListedEntry {
         path: workspace.shown(&path),
         kind: found.kind,
         size: stat.as_ref().map(fs::size_of),

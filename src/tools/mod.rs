@@ -410,7 +410,7 @@ impl<T: Tool> Reply for Typed<T> {
 pub type Answered = Result<Box<dyn Reply>, Error>;
 
 /// A tool with its types erased, as the front ends see it.
-pub struct Entry {
+pub struct ToolEntry {
     /// The name.
     pub name: &'static str,
     /// Other names.
@@ -451,7 +451,7 @@ pub struct Entry {
     pub run_json: fn(&mut Engine, Value) -> Answered,
 }
 
-impl Entry {
+impl ToolEntry {
     /// What the tool does, for a person or a model that has only this text.
     #[must_use]
     pub fn description(&self) -> String {
@@ -475,8 +475,8 @@ impl Entry {
 }
 
 /// Erases the types of a tool.
-const fn entry<T: Tool + 'static>() -> Entry {
-    Entry {
+const fn entry<T: Tool + 'static>() -> ToolEntry {
+    ToolEntry {
         name: T::NAME,
         aliases: T::ALIASES,
         listed: T::LISTED,
@@ -512,7 +512,7 @@ fn answer<T: Tool + 'static>(engine: &mut Engine, request: T::Request) -> Answer
 }
 
 /// Every tool, in the order in which help and documentation print them.
-pub const TOOLS: &[Entry] = &[
+pub const TOOLS: &[ToolEntry] = &[
     entry::<read::Read>(),
     entry::<write::Write>(),
     entry::<edit::Edit>(),
@@ -554,7 +554,7 @@ pub const TOOLS: &[Entry] = &[
 
 /// The tool of that name or alias.
 #[must_use]
-pub fn find(name: &str) -> Option<&'static Entry> {
+pub fn find(name: &str) -> Option<&'static ToolEntry> {
     TOOLS
         .iter()
         .find(|tool| tool.name == name)

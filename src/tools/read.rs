@@ -21,14 +21,14 @@ use serde::Deserialize;
 use super::{Effect, Image, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
-use crate::engine::workspace::resolve::Place;
+use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
 use crate::sha256::Sha256;
 use crate::text::content::{self, Content, Encoding};
 use crate::text::counted::counted;
 use crate::text::escaped;
 use crate::text::slice::Sliced;
-pub use answer::{FileRead, Item, Response};
+pub use answer::{FileOrRefusal, FileRead, Response};
 use answer::{RangeRead, TextRead};
 use as_text::{one_as_text, several_as_text};
 use pass::{Pass, first_bytes, slices};
@@ -168,7 +168,7 @@ impl Request {
 
     /// What a path leads to. `a.rs:10-14` is what compilers and searches call lines 10 to 14 of `a.rs`:
     /// where there is no file of that whole name, and the request names no lines, it means them.
-    fn place_of(&self, engine: &Engine, path: &Path) -> Result<(Place, Option<Selection>), Error> {
+    fn place_of(&self, engine: &Engine, path: &Path) -> Result<(ResolvedPath, Option<Selection>), Error> {
         let place = engine.workspace.resolve(path)?;
         let names_lines = self.names_lines() || self.ranges.is_some() || self.cell.is_some();
         if place.stat().is_some() || names_lines || self.column.is_some() {
@@ -209,7 +209,7 @@ fn read(
     }
     let spans = match selection {
         Selection::Cells(cell, skip_bytes) if request.if_sha256.is_none() => {
-            let wanted = notebook::Wanted { cell: *cell, skip_bytes: *skip_bytes, bytes_max };
+            let wanted = notebook::CellRange { cell: *cell, skip_bytes: *skip_bytes, bytes_max };
             return notebook::read(engine, &place, &mut file, &stat, wanted);
         }
         Selection::Cells(..) => Vec::new(),
@@ -230,7 +230,7 @@ fn read(
     }
     if let Selection::Cells(cell, skip_bytes) = selection {
         file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
-        let wanted = notebook::Wanted { cell: *cell, skip_bytes: *skip_bytes, bytes_max };
+        let wanted = notebook::CellRange { cell: *cell, skip_bytes: *skip_bytes, bytes_max };
         return notebook::read(engine, &place, &mut file, &stat, wanted);
     }
     let parts = match selection {
@@ -263,7 +263,7 @@ fn within_ranges(bytes_max: usize, count: usize) -> usize {
 /// The answer with the parts that are shown.
 fn answer(
     engine: &mut Engine,
-    place: &Place,
+    place: &ResolvedPath,
     stat: &Stat,
     request: &Request,
     selection: &Selection,
@@ -337,7 +337,7 @@ fn on_disk(lines: Vec<u8>, text: &Sliced, is_start: bool) -> Vec<u8> {
 }
 
 /// Says what a reader would not see in the text.
-fn warn_of_text(engine: &mut Engine, place: &Place, text: &Sliced, parts: &[Part]) {
+fn warn_of_text(engine: &mut Engine, place: &ResolvedPath, text: &Sliced, parts: &[Part]) {
     let shown = place.shown();
     if text.encoding == Encoding::Bytes {
         engine.warn(format!(

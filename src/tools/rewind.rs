@@ -12,7 +12,7 @@ use crate::engine::change::Change;
 use crate::engine::change::record::{self, unreadable};
 use crate::engine::history::replay::Direction;
 use crate::engine::history::stacks::History;
-use crate::engine::journal::{self, Entry, TakenBack};
+use crate::engine::journal::{self, JournalEntry, TakenBack};
 use crate::engine::snapshot::SessionAt;
 
 use crate::engine::store::session::SessionId;
@@ -109,7 +109,7 @@ fn target(engine: &Engine, name: &str) -> Result<(String, SessionAt), Error> {
 }
 
 /// What a session did since, the newest change first, its undos and redos as changes of their own.
-fn later(change: &mut Change<'_>, at: &SessionAt) -> Result<(History, Vec<Entry>), Error> {
+fn later(change: &mut Change<'_>, at: &SessionAt) -> Result<(History, Vec<JournalEntry>), Error> {
     let nothing = || {
         Error::new(
             ErrorKind::NotFound,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::common_fields::COMMON_FIELDS;
-use super::{Effect, Entry, Stdin, TOOLS, Text, Tool, find};
+use super::{Effect, Stdin, TOOLS, Text, Tool, ToolEntry, find};
 use crate::dialect::{self, ForeignTool};
 use crate::engine::Engine;
 use crate::error::Error;
@@ -62,7 +62,7 @@ impl Tool for Schema {
     type Response = Response;
 
     fn run(_engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let describe = |tool: &Entry| if request.aliases { aliases_of(tool) } else { schemas_of(tool) };
+        let describe = |tool: &ToolEntry| if request.aliases { aliases_of(tool) } else { schemas_of(tool) };
         let Some(name) = &request.tool else {
             return Ok(Response { tools: TOOLS.iter().map(describe).collect() });
         };
@@ -80,7 +80,7 @@ impl Tool for Schema {
 }
 
 /// The schemas of one tool.
-fn schemas_of(tool: &Entry) -> ToolSchema {
+fn schemas_of(tool: &ToolEntry) -> ToolSchema {
     ToolSchema {
         name: tool.name,
         description: Some(tool.description()),
@@ -104,7 +104,7 @@ fn foreign_schema(tool: &ForeignTool) -> ToolSchema {
 }
 
 /// The schema of a request with the fields that every tool takes.
-fn with_common_fields(tool: &Entry, mut schema: Value) -> Value {
+fn with_common_fields(tool: &ToolEntry, mut schema: Value) -> Value {
     if let Some(object) = schema.as_object_mut() {
         let fields = object.entry("properties").or_insert_with(|| Value::Object(Map::new()));
         for field in COMMON_FIELDS.iter().filter(|field| field.is_of(tool.effect)) {
@@ -117,7 +117,7 @@ fn with_common_fields(tool: &Entry, mut schema: Value) -> Value {
 }
 
 /// The other names of one tool and its fields.
-fn aliases_of(tool: &Entry) -> ToolSchema {
+fn aliases_of(tool: &ToolEntry) -> ToolSchema {
     let schema = (tool.request_schema)();
     let fields: Map<String, Value> =
         request::aliases(&schema).map(|(field, names)| (field.to_owned(), names.into())).collect();

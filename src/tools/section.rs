@@ -12,7 +12,7 @@ use super::edit::LineRange;
 use super::file_change::FileChange;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::{Change, Current, Known, LONG_AGO};
+use crate::engine::change::{CallerKnowledge, Change, Current, LONG_AGO};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::Content;
@@ -158,7 +158,7 @@ impl Tool for Section {
         common::must_fit(file.change.policy(), &shown, composed.bytes_with(b""))?;
         let bytes = composed.encode();
         let sha256 = Sha256::of(&bytes);
-        let diff = file.commit(seen, bytes, None, Known::ChangedLines)?;
+        let diff = file.commit(seen, bytes, None, CallerKnowledge::ChangedLines)?;
         Ok(planned.answer(shown, sha256, diff))
     }
 

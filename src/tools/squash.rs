@@ -10,7 +10,7 @@ use super::sessions::{self, Chosen};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record::{self, unreadable};
-use crate::engine::snapshot::squash::{Author, Overlap, Squash as Order, Squashed, Step};
+use crate::engine::snapshot::squash::{Author, Overlap, Squash as Order, SquashCommit, Squashed};
 use crate::engine::snapshot::{PathChange, Store};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -213,7 +213,7 @@ fn order<'a>(
             .map(|step| {
                 let why = step.snapshot.why.map(|why| format!("\n\n{why}")).unwrap_or_default();
                 let changes = step.paths.into_iter().filter(is_wanted).collect();
-                Step { message: format!("{}{why}\n", step.snapshot.subject), changes }
+                SquashCommit { message: format!("{}{why}\n", step.snapshot.subject), changes }
             })
             .collect();
         return Ok(order);
@@ -222,7 +222,7 @@ fn order<'a>(
     let mut changes = changed.map(|changed| changed.paths).unwrap_or_default();
     changes.retain(is_wanted);
     if !request.per_file {
-        order.steps = vec![Step { message, changes }];
+        order.steps = vec![SquashCommit { message, changes }];
         return Ok(order);
     }
     let deltas = store.deltas(&changes).map_err(|error| unreadable(&error))?;
@@ -232,7 +232,7 @@ fn order<'a>(
         let (own, rest) = changes.into_iter().partition(|change| sides.contains(&change.path));
         changes = rest;
         let message = format!("{}: {message}", String::from_utf8_lossy(delta.path()));
-        order.steps.push(Step { message, changes: own });
+        order.steps.push(SquashCommit { message, changes: own });
     }
     Ok(order)
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::store::audit::{self, Record};
+use crate::engine::store::audit::{self, AuditRecord};
 use crate::engine::store::state::State;
 use crate::error::Error;
 use crate::text::counted::counted;
@@ -58,7 +58,7 @@ pub struct Sum {
 
 impl Sum {
     /// Adds one call.
-    fn add(&mut self, record: &Record) {
+    fn add(&mut self, record: &AuditRecord) {
         self.calls += 1;
         if record.outcome == OK {
             self.paths += u64::try_from(record.files.len()).unwrap_or(u64::MAX);
@@ -135,7 +135,7 @@ impl Tool for Stats {
 
 impl Response {
     /// Adds one call.
-    fn add(&mut self, record: &Record) {
+    fn add(&mut self, record: &AuditRecord) {
         self.total.add(record);
         self.by_tool.entry(record.tool.clone()).or_default().add(record);
         self.by_session.entry(record.session.clone()).or_default().add(record);

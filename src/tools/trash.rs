@@ -63,7 +63,7 @@ pub enum Action {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
     /// The entries shown or purged
-    pub entries: Vec<Listed>,
+    pub entries: Vec<TrashItem>,
     /// How many there are, or were purged
     pub total: usize,
     /// Files in all of them; of a purge, those that were removed
@@ -79,7 +79,7 @@ pub struct Response {
 
 /// One entry of the trash.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
+pub struct TrashItem {
     /// Its name; restore takes it
     pub trash_id: String,
     /// Where it was
@@ -158,11 +158,11 @@ fn within<'e>(
     engine: &Engine,
     entries: impl Iterator<Item = &'e TrashEntry>,
     asked: Option<usize>,
-) -> Vec<Listed> {
+) -> Vec<TrashItem> {
     /// Bytes of an entry beside its path and session.
     const SAID_BYTES: usize = 160;
     let bytes_max = asked.unwrap_or(engine.policy().max_bytes());
-    let (mut shown, mut bytes): (Vec<Listed>, usize) = (Vec::new(), 0);
+    let (mut shown, mut bytes): (Vec<TrashItem>, usize) = (Vec::new(), 0);
     for entry in entries {
         let entry = listed(engine, entry);
         bytes += entry.path.len() + entry.session.len() + SAID_BYTES;
@@ -235,8 +235,8 @@ fn sum(entries: &[TrashEntry], of: impl Fn(&TrashEntry) -> u64) -> u64 {
 }
 
 /// One entry as answers show it.
-fn listed(engine: &Engine, entry: &TrashEntry) -> Listed {
-    Listed {
+fn listed(engine: &Engine, entry: &TrashEntry) -> TrashItem {
+    TrashItem {
         trash_id: entry.id.clone(),
         path: engine.workspace.shown(&entry.path),
         r#type: if entry.is_folder { "dir" } else { "file" },

@@ -9,7 +9,7 @@ use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::snapshot::Store;
-use crate::engine::store::audit::{self, Cursor, Record};
+use crate::engine::store::audit::{self, AuditRecord, Cursor};
 use crate::engine::store::state::State;
 use crate::error::Error;
 use crate::text::escaped;
@@ -126,7 +126,7 @@ impl Tool for Watch {
 
 impl Call {
     /// A call as the answer has it; its size is that of its snapshot.
-    fn of(record: Record, store: Option<&Store>) -> Self {
+    fn of(record: AuditRecord, store: Option<&Store>) -> Self {
         let snapshot =
             record.snapshot.as_deref().zip(store).and_then(|(id, store)| store.one(id).ok().flatten());
         let lines = |of: fn(&crate::engine::snapshot::FileStat) -> Option<usize>| {

@@ -10,7 +10,7 @@ use super::common::{ContentOptions, must_fit, must_leave_nothing_out, parse_mode
 use super::file_change::FileChange;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::{Change, Current, Known, Needs, RECENT};
+use crate::engine::change::{CallerKnowledge, Change, Current, Needs, RECENT};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding, View};
@@ -138,7 +138,7 @@ impl Tool for Write {
         let seen = if is_same { file.check(current)? } else { file.prove(current, Needs::All)? };
         warn(&mut file.change, seen.current(), &bytes);
         let response = Response::of(seen.current(), &bytes);
-        let diff = file.commit(seen, bytes, mode, Known::Everything)?;
+        let diff = file.commit(seen, bytes, mode, CallerKnowledge::Everything)?;
         Ok(Response { diff, ..response })
     }
 

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use lbx::tools::{Effect, Entry, TOOLS};
+use lbx::tools::{Effect, TOOLS, ToolEntry};
 use serde_json::{Value, json};
 
 use crate::client::Workspace;
 use crate::schema;
 
 /// The tools that clients see.
-fn served() -> impl Iterator<Item = &'static Entry> {
+fn served() -> impl Iterator<Item = &'static ToolEntry> {
     TOOLS.iter().filter(|tool| tool.served)
 }
 

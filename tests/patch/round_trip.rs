@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lbx::text::git_diff::{FileDiff, Side};
-use lbx::text::patch::{Action, Before, FileOutcome, Look, Options, PlanOptions, compose, is_symlink, parse};
+use lbx::text::patch::{
+    Action, Before, FileOutcome, Look, PatchOptions, PlanOptions, compose, is_symlink, parse,
+};
 
 use crate::common::Workspace;
 
@@ -270,7 +272,7 @@ impl<'t> Described<'t> {
 }
 
 /// What `diff` makes of `tree`; a refusal as text.
-fn applied(diff: &[u8], tree: &Tree, apply: Options) -> Result<Tree, String> {
+fn applied(diff: &[u8], tree: &Tree, apply: PatchOptions) -> Result<Tree, String> {
     let patch = parse(diff).map_err(|error| error.to_string())?;
     let options = PlanOptions { apply, ..PlanOptions::default() };
     let mut read = |path: &[u8], _: Look| -> Result<Option<Before>, ()> {
@@ -320,7 +322,7 @@ fn leads_there_and_back(seed: u64, diff: &[u8], before: &Tree, after: &Tree) {
             if reverse && !is_reversible {
                 continue;
             }
-            let got = applied(diff, from, Options { strict, reverse, ..Options::default() });
+            let got = applied(diff, from, PatchOptions { strict, reverse, ..PatchOptions::default() });
             let wrong = got.as_ref().map_or_else(Clone::clone, |got| differences(got, to));
             assert!(
                 wrong.is_empty(),

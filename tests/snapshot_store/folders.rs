@@ -4,7 +4,7 @@ use std::fs;
 use std::os::fd::AsFd as _;
 use std::time::{Duration, SystemTime};
 
-use lbx::engine::snapshot::{Change, FolderChange, Reason, Recorded};
+use lbx::engine::snapshot::{CommitInfo, FolderChange, Reason, Recorded};
 
 use crate::place::Place;
 
@@ -16,7 +16,7 @@ fn moved(place: &Place, now: &str, before: Option<&str>, after: Option<&str>) ->
         before: before.map(str::as_bytes),
         after: after.map(str::as_bytes),
     };
-    let change = Change {
+    let change = CommitInfo {
         subject: "move: folder".to_owned(),
         why: None,
         session: "tester",

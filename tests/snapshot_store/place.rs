@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
 use lbx::engine::snapshot::{
-    self, BRANCH_DEFAULT, Change, FileChange, FileState, Recorded, SnapshotError, Store,
+    self, BRANCH_DEFAULT, CommitInfo, FileChange, FileState, Recorded, SnapshotError, Store,
 };
 use tempfile::TempDir;
 
@@ -136,7 +136,8 @@ impl Place {
         scan: &snapshot::Scan<'_>,
         control: &lbx::control::Control,
     ) -> Result<Recorded, SnapshotError> {
-        let place = snapshot::Place { root: &self.root, state: &self.root.join(".lbx"), git_dirs: &[] };
+        let place =
+            snapshot::RepositoryPaths { root: &self.root, state: &self.root.join(".lbx"), git_dirs: &[] };
         self.open().scan(&place, scan, control)
     }
 
@@ -216,7 +217,7 @@ impl Place {
 
 /// The snapshots of the workspace `root`.
 pub fn opened(root: &Path, branch: &str) -> Result<Store, SnapshotError> {
-    Store::open(&snapshot::Place { root, state: &root.join(".lbx"), git_dirs: &[] }, branch)
+    Store::open(&snapshot::RepositoryPaths { root, state: &root.join(".lbx"), git_dirs: &[] }, branch)
 }
 
 fn collect(folder: &Path, into: &mut BTreeMap<PathBuf, Vec<u8>>) {
@@ -235,7 +236,7 @@ pub fn record(
     subject: &str,
     files: Vec<FileChange<'_>>,
 ) -> Result<Recorded, SnapshotError> {
-    store.record(&Change {
+    store.record(&CommitInfo {
         subject: subject.to_owned(),
         why: Some("because"),
         session: "tester",

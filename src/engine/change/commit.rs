@@ -12,7 +12,7 @@ use super::marks::Marks;
 use super::moves::ForSnapshot;
 use super::plan::{Intent, NewFile, plan};
 use super::record;
-use super::record::Record;
+use super::record::StandingChange;
 use super::run::Ground;
 use super::stage::{New, Stage, Staged};
 use super::{Change, Current, Planned, across, marks, stage};
@@ -20,7 +20,7 @@ use crate::engine::history::replay::Direction;
 use crate::engine::journal::kept::{self, Kept};
 use crate::engine::journal::recover;
 use crate::engine::journal::steps::Location;
-use crate::engine::journal::{Entry, HELD_FOLDER, PendingEntry, Version};
+use crate::engine::journal::{HELD_FOLDER, JournalEntry, PendingEntry, Version};
 use crate::engine::policy::settings::Key;
 use crate::engine::snapshot::{AllAhead, AtHand, LARGE_BYTES, Published, RULE_FILES, Ready};
 use crate::engine::store::audit::AuditFile;
@@ -207,7 +207,8 @@ impl Change<'_> {
             return None;
         }
         let files = snapshot_files(&self.files, &self.entry, &self.state_path);
-        let record = Record { entry: &self.entry, files, folders: Vec::new(), ahead: AllAhead::default() };
+        let record =
+            StandingChange { entry: &self.entry, files, folders: Vec::new(), ahead: AllAhead::default() };
         record::prepare(self.engine, &record)
     }
 
@@ -448,7 +449,7 @@ impl Change<'_> {
             ForSnapshot::default()
         });
         let files = moved.files_with(snapshot_files(&self.files, &self.entry, &self.state_path));
-        let record = Record { entry: &self.entry, files, folders: moved.folders(), ahead };
+        let record = StandingChange { entry: &self.entry, files, folders: moved.folders(), ahead };
         record::record(self.engine, &record)
     }
 
@@ -470,7 +471,7 @@ impl Change<'_> {
 }
 
 /// What the audit log has of a change.
-pub(in crate::engine) fn audit_files(entry: &Entry) -> Vec<AuditFile> {
+pub(in crate::engine) fn audit_files(entry: &JournalEntry) -> Vec<AuditFile> {
     let sha256 = |version: &Option<Version>| version.as_ref().map(|version| version.sha256);
     let files = entry.files.iter().map(|file| AuditFile {
         path: file.path.to_string(),
@@ -483,12 +484,16 @@ pub(in crate::engine) fn audit_files(entry: &Entry) -> Vec<AuditFile> {
 }
 
 /// Both sides of each file, for the snapshot.
-fn snapshot_files<'a>(files: &'a [Planned], entry: &Entry, state: &WorkspacePath) -> Vec<record::File<'a>> {
+fn snapshot_files<'a>(
+    files: &'a [Planned],
+    entry: &JournalEntry,
+    state: &WorkspacePath,
+) -> Vec<record::RecordedFile<'a>> {
     let modes: BTreeMap<&WorkspacePath, u32> =
         entry.files.iter().filter_map(|file| Some((&file.path, file.after.as_ref()?.mode))).collect();
     let mode = |file: &Planned| modes.get(file.seen.current.place.path()).copied();
     let is_of_workspace = |file: &&Planned| !file.seen.current.place.path().is_within(state);
-    let sides = |file: &'a Planned| record::File {
+    let sides = |file: &'a Planned| record::RecordedFile {
         path: file.seen.current.place.path(),
         before: file.seen.current.mode().map(|mode| (mode, &**file.seen.current.bytes)),
         after: file.after.as_ref().zip(mode(file)).map(|(after, mode)| (mode, &**after.bytes)),

@@ -39,7 +39,7 @@ pub struct Arrived {
 
 /// What a command did.
 #[derive(Debug, Default)]
-pub struct Done {
+pub struct CommandChanges {
     /// Files that it changed, made or removed.
     pub files: Vec<DoneFile>,
     /// Folders that it made.
@@ -57,7 +57,7 @@ pub struct Done {
 /// Files without old bytes that the journal names.
 const LOST_NAMED_MAX: usize = 100;
 
-impl Done {
+impl CommandChanges {
     /// Whether there is nothing to take back.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -99,7 +99,7 @@ impl Change<'_> {
     /// The system's; the files stay as the command left them.
     pub fn record_done(
         mut self,
-        done: Done,
+        done: CommandChanges,
         backups: &Backups<'_>,
         (subject, why): (String, Option<String>),
     ) -> Result<(), Error> {

@@ -11,7 +11,7 @@ use crate::engine::journal::FolderEntry;
 use crate::engine::journal::steps::Folder;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::resolve::Place;
+use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 
 /// Flags for finding out whether there is a folder.
@@ -60,7 +60,7 @@ impl Change<'_> {
     ///
     /// # Errors
     /// `not_a_directory` or `already_exists` where something else is in the way, or the system's.
-    pub fn make_folder(&mut self, place: &Place) -> Result<bool, Error> {
+    pub fn make_folder(&mut self, place: &ResolvedPath) -> Result<bool, Error> {
         if let Some(stat) = place.stat() {
             if fs::is_folder(stat) {
                 return Ok(false);

@@ -8,7 +8,7 @@ use super::marks::body_of;
 use crate::engine::policy::Gate;
 use crate::engine::policy::settings::Key;
 use crate::engine::store::session::Lines;
-use crate::engine::workspace::resolve::Place;
+use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::lines;
@@ -102,14 +102,14 @@ enum Missing {
 }
 
 /// A file that may be changed: it was checked, or needs no check.
-pub struct Seen {
+pub struct CheckedFile {
     /// The file.
     pub(in crate::engine) current: Current,
     /// Whether the caller proved to have seen its bytes.
     pub(in crate::engine) proved: bool,
 }
 
-impl Seen {
+impl CheckedFile {
     /// The file.
     #[must_use]
     pub fn current(&self) -> &Current {
@@ -122,7 +122,7 @@ impl Change<'_> {
     ///
     /// # Errors
     /// `stale_file`, or `invalid_request` for anything but a file.
-    pub fn must_have_sha256(&self, place: &Place, expected: Option<Sha256>) -> Result<(), Error> {
+    pub fn must_have_sha256(&self, place: &ResolvedPath, expected: Option<Sha256>) -> Result<(), Error> {
         let Some(expected) = expected else {
             return Ok(());
         };
@@ -153,15 +153,15 @@ impl Change<'_> {
         current: Current,
         expected: Option<Sha256>,
         needs: Needs<'_>,
-    ) -> Result<Seen, Error> {
+    ) -> Result<CheckedFile, Error> {
         if let Some(expected) = expected {
             if current.exists() && current.sha256 == expected {
-                return Ok(Seen { current, proved: true });
+                return Ok(CheckedFile { current, proved: true });
             }
             return Err(self.stale(&current, expected));
         }
         if !current.exists() {
-            return Ok(Seen { current, proved: true });
+            return Ok(CheckedFile { current, proved: true });
         }
         let intent = needs.intent();
         let mark = self.session.mark(current.place.path());
@@ -173,7 +173,7 @@ impl Change<'_> {
             None => Missing::Read(needs.smallest(&current)),
         };
         if matches!(&missing, Missing::Lines(lines) if lines.is_empty()) {
-            return Ok(Seen { current, proved: true });
+            return Ok(CheckedFile { current, proved: true });
         }
         if self.gate() != Gate::Strict {
             self.let_through(current.place.shown(), &missing, intent);
@@ -195,12 +195,12 @@ impl Change<'_> {
     /// As [`Self::prove`].
     pub fn prove_more(
         &mut self,
-        seen: Seen,
+        seen: CheckedFile,
         expected: Option<Sha256>,
         needs: Needs<'_>,
-    ) -> Result<Seen, Error> {
+    ) -> Result<CheckedFile, Error> {
         let proved = self.prove(seen.current, expected, needs)?;
-        Ok(Seen { proved: proved.proved && seen.proved, ..proved })
+        Ok(CheckedFile { proved: proved.proved && seen.proved, ..proved })
     }
 
     /// The refusal of a file of which too little was read: the lines of `range`, or all; `lines` are
@@ -283,7 +283,7 @@ impl Change<'_> {
     }
 
     /// That a file does not have the bytes of the SHA-256 `expected`: nobody may have read them.
-    fn stale_message(&self, place: &Place, expected: Sha256) -> String {
+    fn stale_message(&self, place: &ResolvedPath, expected: Sha256) -> String {
         let shown = place.shown();
         if self.session.mark(place.path()).is_some_and(|mark| mark.sha256 == expected) {
             format!("{shown} has changed since it was read")

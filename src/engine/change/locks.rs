@@ -17,7 +17,7 @@ use crate::engine::journal::steps::Location;
 use crate::engine::store::lock::{Asked, hold};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::resolve::Place;
+use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 
 /// Tries to lock a file that others replace meanwhile.
@@ -41,7 +41,7 @@ impl Change<'_> {
     ///
     /// # Errors
     /// `lock_timeout`, or the system's.
-    pub(in crate::engine) fn lock_first(&self, place: Place) -> Result<Place, Error> {
+    pub(in crate::engine) fn lock_first(&self, place: ResolvedPath) -> Result<ResolvedPath, Error> {
         let mut first = self.first_lock.borrow_mut();
         if self.dry_run || !matches!(*first, FirstLock::Unasked) {
             return Ok(place);
@@ -57,7 +57,7 @@ impl Change<'_> {
             if now.is_some_and(|(_, now)| fs::is_same_file(&now, &stat)) {
                 *first = FirstLock::Held(stat, held);
                 let now = self.engine.workspace.place_of(place.path())?.stat().copied();
-                return Ok(Place::at(place.path().clone(), place.shown().to_owned(), now));
+                return Ok(ResolvedPath::at(place.path().clone(), place.shown().to_owned(), now));
             }
         }
         Err(Error::io("lock", place.shown(), Errno::AGAIN))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustix::fs::{Access, AtFlags};
 
-use super::gate::Seen;
+use super::gate::CheckedFile;
 use super::stage::Original;
 use super::{Change, FILE_BYTES_MAX};
 use crate::buffer::Buffer;
@@ -14,14 +14,14 @@ use crate::engine::store::trash;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::hashed;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::resolve::{Place, must_be_short, names_a_folder};
+use crate::engine::workspace::resolve::{ResolvedPath, must_be_short, names_a_folder};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
 /// A file as it stands under the lock.
 pub struct Current {
     /// Where it is.
-    pub(in crate::engine) place: Place,
+    pub(in crate::engine) place: ResolvedPath,
     /// Which file it is; `None` where there is none.
     pub(in crate::engine) original: Option<Original>,
     /// Its bytes; none where there is no file.
@@ -33,7 +33,7 @@ pub struct Current {
 impl Current {
     /// Where it is.
     #[must_use]
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &ResolvedPath {
         &self.place
     }
 
@@ -75,8 +75,8 @@ impl Current {
 
     /// Lets a tool go on that needs no proof, because it overwrites nothing.
     #[must_use]
-    pub fn without_proof(self) -> Seen {
-        Seen { current: self, proved: false }
+    pub fn without_proof(self) -> CheckedFile {
+        CheckedFile { current: self, proved: false }
     }
 }
 
@@ -94,7 +94,7 @@ impl Change<'_> {
     ///
     /// # Errors
     /// As [`Self::look_at`].
-    pub fn look_at_place(&self, place: Place) -> Result<Current, Error> {
+    pub fn look_at_place(&self, place: ResolvedPath) -> Result<Current, Error> {
         self.must_be_writable(&place)?;
         let place = self.lock_first(place)?;
         if place.stat().is_none() {
@@ -148,7 +148,7 @@ impl Change<'_> {
     /// # Errors
     /// `protected_path`.
     pub fn nothing_at(&self, path: &WorkspacePath) -> Result<Current, Error> {
-        let place = Place::at(path.clone(), self.engine.workspace.shown(path), None);
+        let place = ResolvedPath::at(path.clone(), self.engine.workspace.shown(path), None);
         // What was deleted may change in the trash: an undo can go past the deletion.
         if !path.is_within(&path_in(self.state.as_ref(), trash::FOLDER)) {
             self.must_be_writable(&place)?;
@@ -157,7 +157,12 @@ impl Change<'_> {
     }
 
     /// Reads the whole of an opened file.
-    fn read_all(&self, place: Place, file: std::fs::File, stat: rustix::fs::Stat) -> Result<Current, Error> {
+    fn read_all(
+        &self,
+        place: ResolvedPath,
+        file: std::fs::File,
+        stat: rustix::fs::Stat,
+    ) -> Result<Current, Error> {
         let (bytes, sha256) = hashed::read(file, fs::size_of(&stat), self.file_bytes_max())
             .map_err(|source| Error::io("read", place.shown(), source))?;
         let original = Original { path: place.path().clone(), stat };
@@ -174,13 +179,13 @@ impl Change<'_> {
     }
 
     /// Looks at a symlink itself.
-    fn look_at_link(&self, place: Place) -> Result<Current, Error> {
+    fn look_at_link(&self, place: ResolvedPath) -> Result<Current, Error> {
         self.must_be_writable(&place)?;
         self.read_link(place)
     }
 
     /// Reads a symlink's target.
-    fn read_link(&self, place: Place) -> Result<Current, Error> {
+    fn read_link(&self, place: ResolvedPath) -> Result<Current, Error> {
         let io = |errno| Error::io("read", place.shown(), errno);
         let link = fs::open_beneath(self.engine.workspace.root_fd(), place.path(), fs::LOOK).map_err(io)?;
         let stat = rustix::fs::fstat(&link).map_err(io)?;
@@ -194,7 +199,7 @@ impl Change<'_> {
     ///
     /// # Errors
     /// `outside_workspace`, `protected_path`, or the system's.
-    pub fn look_at_folder(&self, path: &std::path::Path) -> Result<Place, Error> {
+    pub fn look_at_folder(&self, path: &std::path::Path) -> Result<ResolvedPath, Error> {
         let place = self.engine.workspace.resolve(path)?;
         if place.path().is_root() {
             return Ok(place);
@@ -210,7 +215,7 @@ impl Change<'_> {
     ///
     /// # Errors
     /// `outside_workspace`, `protected_path`, or the system's.
-    pub fn look_at_entry(&self, path: &std::path::Path) -> Result<Place, Error> {
+    pub fn look_at_entry(&self, path: &std::path::Path) -> Result<ResolvedPath, Error> {
         let place = self.engine.workspace.resolve_entry(path)?;
         self.must_be_writable(&place)?;
         if place.stat().is_none() {
@@ -229,7 +234,7 @@ impl Change<'_> {
     }
 
     /// Refuses a place that no tool writes, or that the policy protects.
-    pub(in crate::engine) fn must_be_writable(&self, place: &Place) -> Result<(), Error> {
+    pub(in crate::engine) fn must_be_writable(&self, place: &ResolvedPath) -> Result<(), Error> {
         place.must_be_writable()?;
         self.protection.check(&self.engine.workspace, place.path(), place.shown())?;
         let names = std::iter::once(place.path()).chain(place.aliases());
@@ -260,7 +265,7 @@ impl Change<'_> {
     ///
     /// # Errors
     /// As for reading it.
-    pub fn sha256_at(&self, place: &Place) -> Result<Option<Sha256>, Error> {
+    pub fn sha256_at(&self, place: &ResolvedPath) -> Result<Option<Sha256>, Error> {
         if !place.stat().is_some_and(fs::is_regular) {
             return Ok(None);
         }
@@ -271,7 +276,7 @@ impl Change<'_> {
     }
 
     /// Refuses a file whose permissions do not let this user write it: a rename would go past them.
-    pub(in crate::engine) fn must_be_allowed(&self, place: &Place) -> Result<(), Error> {
+    pub(in crate::engine) fn must_be_allowed(&self, place: &ResolvedPath) -> Result<(), Error> {
         let allowed = rustix::fs::accessat(
             self.engine.workspace.root_fd(),
             place.path().as_path(),
@@ -287,7 +292,7 @@ impl Change<'_> {
 
 /// The refusal of a link that is written with a slash at its end: the caller may mean the link, or the
 /// folder that it leads to.
-fn names_what_a_link_leads_to(place: &Place) -> Error {
+fn names_what_a_link_leads_to(place: &ResolvedPath) -> Error {
     let shown = place.shown();
     Error::invalid(format!(
         "{shown} is a symlink, and with a slash at its end the path means the folder that it leads to"

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::known::{carried_over, still_known};
-use super::{After, Known, Planned};
+use super::{After, CallerKnowledge, Planned};
 use crate::engine::history::replay::Pieces;
 use crate::engine::journal::MoveEntry;
 use crate::engine::store::session::{Lines, Mark, SessionState};
@@ -41,7 +41,7 @@ fn after_changes(files: &[Planned], session: &SessionState) -> Marks {
             // What a path shows that leads through a symlink is another file's.
             Some(after) if after.mode.is_some_and(is_symlink_mode) => forgotten.push(path.clone()),
             // A mark that there is stays, of bytes that the file has no longer.
-            Some(after) if after.known == Known::Nothing => {}
+            Some(after) if after.known == CallerKnowledge::Nothing => {}
             Some(_) if is_state(path) => {}
             Some(after) => marks.extend(mark_after(file, after, session)),
         }
@@ -84,13 +84,13 @@ fn mark_after(file: &Planned, after: &After, session: &SessionState) -> Option<M
         lines,
         ..Mark::of_everything(path.clone(), after.sha256, after.bytes.len() as u64, 0)
     };
-    if let Known::ChangedSince(seen) = &after.known {
+    if let CallerKnowledge::ChangedSince(seen) = &after.known {
         let known = session.mark(old_path).filter(|mark| mark.sha256 == Sha256::of(seen))?;
         let lines = still_known(&known.lines, &body_of(seen), &body_of(old_bytes), &body);
         return Some(mark(lines));
     }
     let is_new = !current.exists() && file.origin.is_none();
-    if after.known == Known::Everything || is_new {
+    if after.known == CallerKnowledge::Everything || is_new {
         return Some(mark(Lines::up_to(lines::count(&body))));
     }
     let is_proved = file.seen.proved && file.origin.is_none();

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::history::replay::Pieces;
 use super::journal::steps::Location;
-use super::journal::{Entry, FolderMode, Version};
+use super::journal::{FolderMode, JournalEntry, Version};
 use super::snapshot::{Before, LARGE_BYTES, Worker};
 use super::store::session;
 use super::store::session::{SessionState, seconds_now};
@@ -49,7 +49,7 @@ use crate::buffer::Buffer;
 use crate::engine::journal::{self, recover};
 use crate::error::Error;
 use crate::sha256::Sha256;
-pub use gate::{Needs, Seen, quoted};
+pub use gate::{CheckedFile, Needs, quoted};
 use identity::Identity;
 use locks::FirstLock;
 pub use look::Current;
@@ -62,7 +62,7 @@ pub const FILE_BYTES_MAX: u64 = 4 << 30;
 
 /// What the caller knows of the new bytes once the change is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Known {
+pub enum CallerKnowledge {
     /// All of them: it gave them.
     Everything,
     /// The changed lines, and what it had been shown of the others.
@@ -76,7 +76,7 @@ pub enum Known {
 /// A file with what it is to become.
 struct Planned {
     /// The file as it stands.
-    seen: Seen,
+    seen: CheckedFile,
     /// Its new bytes; `None` where it is deleted.
     after: Option<After>,
     /// The file that it was before it got this name.
@@ -104,7 +104,7 @@ struct After {
     /// Its permission bits, where they change; or the type bits of a symlink.
     mode: Option<u32>,
     /// What the caller knows of it.
-    known: Known,
+    known: CallerKnowledge,
     /// Owner and attributes, where it comes back and no file has them any more.
     identity: Option<Identity>,
 }
@@ -130,7 +130,7 @@ pub struct Change<'e> {
     /// The session as it was when the lock was taken.
     session: SessionState,
     /// The journal entry to be.
-    entry: Entry,
+    entry: JournalEntry,
     /// The files changed so far.
     files: Vec<Planned>,
     /// What it moves.
@@ -220,7 +220,7 @@ impl Engine {
             Some(state) => journal::next_number(state, self.session().as_str(), known)?,
             None => known + 1,
         };
-        let entry = Entry::new(id, self.session().as_str(), tool, seq, seconds_now());
+        let entry = JournalEntry::new(id, self.session().as_str(), tool, seq, seconds_now());
         let state_path = match &state {
             Some(state) => state.path().clone(),
             None => WorkspacePath::root().join(STATE_FOLDER.as_ref()),
@@ -294,26 +294,32 @@ impl Change<'_> {
     }
 
     /// Plans new bytes for a file; answers their SHA-256.
-    pub fn put(&mut self, seen: Seen, bytes: impl Into<Buffer>, mode: Option<u32>, known: Known) -> Sha256 {
+    pub fn put(
+        &mut self,
+        seen: CheckedFile,
+        bytes: impl Into<Buffer>,
+        mode: Option<u32>,
+        known: CallerKnowledge,
+    ) -> Sha256 {
         self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity: None })
     }
 
     /// Plans that a file becomes what it was in `version`, perhaps with other bytes.
-    pub fn put_version(&mut self, seen: Seen, bytes: Vec<u8>, version: &Version) {
+    pub fn put_version(&mut self, seen: CheckedFile, bytes: Vec<u8>, version: &Version) {
         let (mode, identity) = (Some(version.mode), version.identity.clone());
-        let known = Known::ChangedLines;
+        let known = CallerKnowledge::ChangedLines;
         self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity });
     }
 
     /// Plans what a command made of a file, whose new bytes the caller has not seen.
     pub fn put_unseen(
         &mut self,
-        seen: Seen,
+        seen: CheckedFile,
         bytes: impl Into<Buffer>,
         mode: u32,
         identity: Option<Identity>,
     ) -> Sha256 {
-        let (mode, known) = (Some(mode), Known::Nothing);
+        let (mode, known) = (Some(mode), CallerKnowledge::Nothing);
         self.plan(seen, None, bytes, |bytes, sha256| After { bytes, sha256, mode, known, identity })
     }
 
@@ -324,8 +330,8 @@ impl Change<'_> {
     /// The system's, and `not_found` where there is no source.
     pub fn rename(
         &mut self,
-        source: Seen,
-        target: Seen,
+        source: CheckedFile,
+        target: CheckedFile,
         bytes: Vec<u8>,
         mode: Option<u32>,
     ) -> Result<Sha256, Error> {
@@ -339,7 +345,7 @@ impl Change<'_> {
             bytes: Arc::clone(&current.bytes),
             sha256: current.sha256,
         };
-        let known = Known::ChangedLines;
+        let known = CallerKnowledge::ChangedLines;
         self.remove(source);
         let after = |bytes, sha256| After { bytes, sha256, mode, known, identity: None };
         Ok(self.plan(target, Some(origin), bytes, after))
@@ -348,7 +354,7 @@ impl Change<'_> {
     /// Plans what a file is to become, and answers the SHA-256 of its new bytes.
     fn plan(
         &mut self,
-        seen: Seen,
+        seen: CheckedFile,
         origin: Option<Origin>,
         bytes: impl Into<Buffer>,
         after: impl FnOnce(Arc<Buffer>, Sha256) -> After,
@@ -438,7 +444,7 @@ impl Change<'_> {
         let (old, mut files): (Vec<Planned>, Vec<Planned>) = std::mem::take(&mut self.files)
             .into_iter()
             .partition(|file| file.after.is_none() && put.contains(file.seen.current.place.path()));
-        let mut old: BTreeMap<WorkspacePath, Seen> =
+        let mut old: BTreeMap<WorkspacePath, CheckedFile> =
             old.into_iter().map(|file| (file.seen.current.place.path().clone(), file.seen)).collect();
         if !old.is_empty() {
             for file in files.iter_mut().filter(|file| file.after.is_some()) {
@@ -457,7 +463,7 @@ impl Change<'_> {
     }
 
     /// Plans the end of a file.
-    pub fn remove(&mut self, seen: Seen) {
+    pub fn remove(&mut self, seen: CheckedFile) {
         self.files.push(Planned { seen, after: None, origin: None });
     }
 }

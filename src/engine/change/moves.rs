@@ -13,7 +13,7 @@ use super::Change;
 use super::plan::Move;
 use super::record;
 use crate::engine::history::replay::{Kind, Pieces};
-use crate::engine::journal::Entry;
+use crate::engine::journal::JournalEntry;
 use crate::engine::journal::steps::{Location, Thing};
 use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;
@@ -41,10 +41,12 @@ pub struct Moved {
 
 impl Moved {
     /// Both sides for the snapshot.
-    fn for_snapshot(&self) -> impl Iterator<Item = record::File<'_>> {
+    fn for_snapshot(&self) -> impl Iterator<Item = record::RecordedFile<'_>> {
         let side = Some((self.content.0, self.content.1.as_slice()));
-        let gone = self.before.iter().map(move |path| record::File { path, before: side, after: None });
-        let come = self.after.iter().map(move |path| record::File { path, before: None, after: side });
+        let gone =
+            self.before.iter().map(move |path| record::RecordedFile { path, before: side, after: None });
+        let come =
+            self.after.iter().map(move |path| record::RecordedFile { path, before: None, after: side });
         gone.chain(come)
     }
 }
@@ -91,7 +93,12 @@ impl Change<'_> {
 
     /// Refuses to take what was found at or below `from` to its place at or below `to`, where the policy
     /// protects either place; the trash is lbx's own.
-    fn must_be_free(&self, found: &Found<'_>, from: &WorkspacePath, to: &WorkspacePath) -> Result<(), Error> {
+    fn must_be_free(
+        &self,
+        found: &ExistingEntry<'_>,
+        from: &WorkspacePath,
+        to: &WorkspacePath,
+    ) -> Result<(), Error> {
         let new = found.path.rebased(from, to);
         let is_file = |path: &&WorkspacePath| matches!(self.location(path), Location::File(_));
         [found.path, &new]
@@ -103,7 +110,7 @@ impl Change<'_> {
 }
 
 /// Something that stands at or below a path.
-pub struct Found<'w> {
+pub struct ExistingEntry<'w> {
     /// Its path.
     pub path: &'w WorkspacePath,
     /// What it is.
@@ -116,7 +123,7 @@ pub struct Found<'w> {
     name: &'w OsStr,
 }
 
-impl Found<'_> {
+impl ExistingEntry<'_> {
     /// Mode and bytes of a regular file or symlink.
     fn content(&self) -> std::io::Result<(u32, Vec<u8>)> {
         if fs::is_symlink(self.stat) {
@@ -136,7 +143,7 @@ impl Found<'_> {
 pub fn walk(
     workspace: &Workspace,
     top: &WorkspacePath,
-    visit: &mut dyn FnMut(&Found<'_>) -> Result<(), Error>,
+    visit: &mut dyn FnMut(&ExistingEntry<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let parent = workspace.open_folder(&top.parent().unwrap_or_default())?;
     let mut waiting: Vec<(Rc<OwnedFd>, OsString, WorkspacePath)> =
@@ -152,7 +159,13 @@ pub fn walk(
             let message = format!("{shown} is protected, so the folder that holds it stays where it is");
             return Err(Error::new(ErrorKind::ProtectedPath, message).at(shown));
         }
-        visit(&Found { path: &path, stat: &stat, opened: &opened, folder: folder.as_fd(), name: &name })?;
+        visit(&ExistingEntry {
+            path: &path,
+            stat: &stat,
+            opened: &opened,
+            folder: folder.as_fd(),
+            name: &name,
+        })?;
         if is_folder {
             let inner = Rc::new(fs::open_at(opened.as_fd(), OsStr::new("."), fs::FOLDER).map_err(io)?);
             let names = fs::names_in(&inner).map_err(io)?;
@@ -197,7 +210,7 @@ impl ForSnapshot {
     ///
     /// # Errors
     /// As for reading what was moved.
-    pub fn of(workspace: &Workspace, state: &State, entry: &Entry) -> Result<Self, Error> {
+    pub fn of(workspace: &Workspace, state: &State, entry: &JournalEntry) -> Result<Self, Error> {
         let mut all = Self::default();
         let among_files = |path: &WorkspacePath| among_files(path, state.path());
         let mut targets = Pieces::default();
@@ -220,7 +233,7 @@ impl ForSnapshot {
     fn take_files(
         &mut self,
         (workspace, state): (&Workspace, &State),
-        entry: &Entry,
+        entry: &JournalEntry,
         (from, to): (&WorkspacePath, &WorkspacePath),
         targets: &Pieces,
     ) -> Result<(), Error> {
@@ -247,10 +260,10 @@ impl ForSnapshot {
 
     /// The folders for the snapshot.
     #[must_use]
-    pub fn folders(&self) -> Vec<record::Folder<'_>> {
+    pub fn folders(&self) -> Vec<record::RecordedFolder<'_>> {
         let folder = |known: &'_ MovedFolder| rustix::io::fcntl_dupfd_cloexec(&known.folder, 0).ok();
         let all = self.folders.iter().filter_map(|known| Some((folder(known)?, known)));
-        all.map(|(folder, known)| record::Folder {
+        all.map(|(folder, known)| record::RecordedFolder {
             folder,
             before: known.before.as_ref(),
             after: known.after.as_ref(),
@@ -261,8 +274,8 @@ impl ForSnapshot {
     /// The files for the snapshot with those of `others`, one a path: what one part of a change takes
     /// from a name, another may put there.
     #[must_use]
-    pub fn files_with<'a>(&'a self, others: Vec<record::File<'a>>) -> Vec<record::File<'a>> {
-        let mut by_path: BTreeMap<&WorkspacePath, record::File<'a>> = BTreeMap::new();
+    pub fn files_with<'a>(&'a self, others: Vec<record::RecordedFile<'a>>) -> Vec<record::RecordedFile<'a>> {
+        let mut by_path: BTreeMap<&WorkspacePath, record::RecordedFile<'a>> = BTreeMap::new();
         for file in others.into_iter().chain(self.files.iter().flat_map(Moved::for_snapshot)) {
             match by_path.get_mut(file.path) {
                 Some(known) => {

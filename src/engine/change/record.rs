@@ -4,12 +4,12 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::engine::Engine;
-use crate::engine::journal::Entry;
+use crate::engine::journal::JournalEntry;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
-    AllAhead, AtHand, BASELINE, Bounds, Change, EXTERNAL, FileChange, FileState, FolderChange, LeftOut,
-    Place, Ready, Reason, Recorded, Scan, SnapshotError, Store,
+    AllAhead, AtHand, BASELINE, Bounds, CommitInfo, EXTERNAL, FileChange, FileState, FolderChange, LeftOut,
+    Ready, Reason, Recorded, RepositoryPaths, Scan, SnapshotError, Store,
 };
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::path::WorkspacePath;
@@ -30,7 +30,7 @@ const TYPE_BITS: u32 = 0o170_000;
 const SYMLINK: u32 = 0o120_000;
 
 /// A file on both sides of a change: mode and bytes; of a symlink, its type bits and target.
-pub struct File<'a> {
+pub struct RecordedFile<'a> {
     /// The canonical path.
     pub path: &'a WorkspacePath,
     /// The old side.
@@ -40,7 +40,7 @@ pub struct File<'a> {
 }
 
 /// A folder that a change moved as a whole; see [`FolderChange`].
-pub struct Folder<'a> {
+pub struct RecordedFolder<'a> {
     /// The folder, opened where it stands now.
     pub folder: OwnedFd,
     /// Its path before the change.
@@ -50,13 +50,13 @@ pub struct Folder<'a> {
 }
 
 /// A change that stands.
-pub struct Record<'a> {
+pub struct StandingChange<'a> {
     /// What the journal has of it.
-    pub entry: &'a Entry,
+    pub entry: &'a JournalEntry,
     /// Its files.
-    pub files: Vec<File<'a>>,
+    pub files: Vec<RecordedFile<'a>>,
     /// The folders that it moved, whose files are not among them.
-    pub folders: Vec<Folder<'a>>,
+    pub folders: Vec<RecordedFolder<'a>>,
     /// What is known of their large blobs already.
     pub ahead: AllAhead,
 }
@@ -65,7 +65,7 @@ pub struct Record<'a> {
 ///
 /// # Errors
 /// `snapshot_failed` (applied) where the caller requires a snapshot; else a failure is a warning.
-pub fn record(engine: &mut Engine, record: &Record<'_>) -> Result<(), Error> {
+pub fn record(engine: &mut Engine, record: &StandingChange<'_>) -> Result<(), Error> {
     if !engine.policy().has_snapshots() {
         return if engine.require_snapshot { engine.snapshot_failed(&turned_off(engine)) } else { Ok(()) };
     }
@@ -79,7 +79,7 @@ pub fn record(engine: &mut Engine, record: &Record<'_>) -> Result<(), Error> {
 /// Writes the commit of a change that is about to be made, so that it can be synced together with the
 /// change; `None` where that must wait until the change stands, or fails: [`record`] then says why.
 #[must_use]
-pub fn prepare(engine: &Engine, record: &Record<'_>) -> Option<Ready> {
+pub fn prepare(engine: &Engine, record: &StandingChange<'_>) -> Option<Ready> {
     if !engine.policy().has_snapshots() {
         return None;
     }
@@ -88,7 +88,7 @@ pub fn prepare(engine: &Engine, record: &Record<'_>) -> Option<Ready> {
 
 /// Commits a change that a dead call made, unless that call had come so far itself; answers the
 /// commit that holds it, where there is one.
-pub fn record_late(engine: &mut Engine, record: &Record<'_>) -> Option<String> {
+pub fn record_late(engine: &mut Engine, record: &StandingChange<'_>) -> Option<String> {
     if !engine.policy().has_snapshots() {
         return None;
     }
@@ -109,7 +109,7 @@ pub fn record_late(engine: &mut Engine, record: &Record<'_>) -> Option<String> {
 /// Commits what was uncommitted before the first change of a session, so that the session's own
 /// changes stand apart. What is `at_hand` need not be read again. What hinders it is a warning: no
 /// change waits for it or fails with it.
-pub fn baseline(engine: &mut Engine, entry: &Entry, at_hand: &AtHand) {
+pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
     if !engine.policy().has_snapshots() {
         return;
     }
@@ -287,7 +287,7 @@ fn open(engine: &Engine) -> Result<Store, SnapshotError> {
 /// Does `work` with the places of the snapshots.
 fn with_place<T>(
     engine: &Engine,
-    work: impl FnOnce(&Place<'_>) -> Result<T, SnapshotError>,
+    work: impl FnOnce(&RepositoryPaths<'_>) -> Result<T, SnapshotError>,
 ) -> Result<T, SnapshotError> {
     let root = engine.workspace.root();
     let git_dirs = engine.policy().git_dirs();
@@ -297,7 +297,7 @@ fn with_place<T>(
     });
     // Where there is no state yet, a name that is none's.
     let state = found.map_or_else(|| root.join(STATE_FOLDER).join("none"), |path| root.join(path.as_path()));
-    work(&Place { root, state: &state, git_dirs: &git_dirs })
+    work(&RepositoryPaths { root, state: &state, git_dirs: &git_dirs })
 }
 
 /// Why there are no snapshots.
@@ -317,7 +317,7 @@ fn scan_time(engine: &Engine) -> Duration {
 }
 
 /// What the snapshot takes of a change.
-fn change_of<'a>(record: &'a Record<'_>) -> Change<'a> {
+fn change_of<'a>(record: &'a StandingChange<'_>) -> CommitInfo<'a> {
     let entry = record.entry;
     let state = |side: Option<(u32, &'a [u8])>| {
         side.map(|(mode, bytes)| match mode & TYPE_BITS {
@@ -325,17 +325,17 @@ fn change_of<'a>(record: &'a Record<'_>) -> Change<'a> {
             _ => FileState::Regular { executable: mode & OWNER_MAY_EXECUTE != 0, bytes },
         })
     };
-    let file = |file: &File<'a>| FileChange {
+    let file = |file: &RecordedFile<'a>| FileChange {
         path: file.path.as_bytes(),
         before: state(file.before),
         after: state(file.after),
     };
-    let folder = |folder: &'a Folder<'a>| FolderChange {
+    let folder = |folder: &'a RecordedFolder<'a>| FolderChange {
         folder: folder.folder.as_fd(),
         before: folder.before.map(WorkspacePath::as_bytes),
         after: folder.after.map(WorkspacePath::as_bytes),
     };
-    Change {
+    CommitInfo {
         subject: entry.subject.clone(),
         why: entry.why.as_deref(),
         session: &entry.session,
@@ -352,7 +352,7 @@ fn change_of<'a>(record: &'a Record<'_>) -> Change<'a> {
 ///
 /// # Errors
 /// As [`record`].
-pub fn take(engine: &mut Engine, recorded: Recorded, entry: &Entry) -> Result<(), Error> {
+pub fn take(engine: &mut Engine, recorded: Recorded, entry: &JournalEntry) -> Result<(), Error> {
     for warning in recorded.warnings {
         engine.warn(warning);
     }
@@ -373,7 +373,7 @@ pub fn take(engine: &mut Engine, recorded: Recorded, entry: &Entry) -> Result<()
 }
 
 /// Where the old bytes of a change are, beside the snapshot.
-fn kept(entry: &Entry) -> &'static str {
+fn kept(entry: &JournalEntry) -> &'static str {
     let is_trashed = entry.moves.iter().any(|moved| protect::is_state(&moved.to));
     let is_backed_up = entry.files.iter().any(|file| file.before.is_some());
     match (is_trashed, is_backed_up) {

@@ -4,7 +4,7 @@ use super::Change;
 use super::run::Ground;
 use crate::engine::journal;
 use crate::engine::journal::progress::Observed;
-use crate::engine::journal::{Entry, FileEntry};
+use crate::engine::journal::{FileEntry, JournalEntry};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
@@ -31,7 +31,7 @@ impl Change<'_> {
     ///
     /// # Errors
     /// As [`Self::is_repeated`].
-    pub fn repeated(&mut self, request: Sha256, changes: u64) -> Result<Option<Entry>, Error> {
+    pub fn repeated(&mut self, request: Sha256, changes: u64) -> Result<Option<JournalEntry>, Error> {
         let request = self.digest_here(request);
         self.entry.request = Some(request);
         let Some(state) = &self.state else {
@@ -82,7 +82,7 @@ impl Change<'_> {
     }
 
     /// Whether the result of a change is as it left it, with no `later` change of its paths.
-    fn is_in_place(&self, state: &State, entry: &Entry, later: &[WorkspacePath]) -> bool {
+    fn is_in_place(&self, state: &State, entry: &JournalEntry, later: &[WorkspacePath]) -> bool {
         let workspace = &self.engine.workspace;
         let is_touched =
             |path: &WorkspacePath| later.iter().any(|other| path.is_within(other) || other.is_within(path));
@@ -115,7 +115,7 @@ impl Change<'_> {
 }
 
 /// The paths that a change touched.
-fn paths_of(entry: &Entry) -> impl Iterator<Item = &WorkspacePath> {
+fn paths_of(entry: &JournalEntry) -> impl Iterator<Item = &WorkspacePath> {
     let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
     entry.files.iter().map(|file| &file.path).chain(moved)
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::own;
 use super::own::Own;
-use crate::engine::journal::{Entry, FileEntry, MoveEntry, Version};
+use crate::engine::journal::{FileEntry, JournalEntry, MoveEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 
@@ -39,7 +39,7 @@ pub struct NetChange {
 }
 
 /// What changes, the oldest first, come to; ordered by path.
-pub fn net<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<NetChange> {
+pub fn net<'a>(entries: impl IntoIterator<Item = &'a JournalEntry>) -> Vec<NetChange> {
     let mut ledger = Ledger::default();
     for entry in entries {
         ledger.folders.extend(entry.folders.iter().cloned());
@@ -197,8 +197,8 @@ mod tests {
     }
 
     /// A change in short: `path:before:after`, or `from>to`.
-    fn entry(text: &str) -> Entry {
-        let mut entry = Entry::new("id".to_owned(), "s", "t", 1, 0);
+    fn entry(text: &str) -> JournalEntry {
+        let mut entry = JournalEntry::new("id".to_owned(), "s", "t", 1, 0);
         if let Some((from, to)) = text.split_once('>') {
             entry.moves.push(MoveEntry::new(at(from), at(to)));
         } else {
@@ -211,7 +211,7 @@ mod tests {
 
     /// What changes come to, in short.
     fn net_of(changes: &[&str]) -> Vec<String> {
-        let entries: Vec<Entry> = changes.iter().map(|change| entry(change)).collect();
+        let entries: Vec<JournalEntry> = changes.iter().map(|change| entry(change)).collect();
         let sign = |change: &NetChange| match (&change.before, &change.after, &change.from) {
             (_, _, Some(from)) => format!("R {from} "),
             (Side::Nothing, _, _) => "A ".to_owned(),
@@ -258,7 +258,7 @@ mod tests {
         }
         assert!(is_state(&at(TRASH)));
         // Two files that change places, and change them back.
-        let mut swap = Entry::new("id".to_owned(), "s", "t", 1, 0);
+        let mut swap = JournalEntry::new("id".to_owned(), "s", "t", 1, 0);
         let via = Some(at(".lbx/waiting"));
         swap.moves =
             vec![MoveEntry { via, ..MoveEntry::new(at("a"), at("b")) }, MoveEntry::new(at("b"), at("a"))];

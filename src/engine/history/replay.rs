@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::engine::journal::steps::{Folder, Location, Step};
-use crate::engine::journal::{Entry, FileEntry, FolderEntry, FolderMode, MoveEntry, Version};
+use crate::engine::journal::{FileEntry, FolderEntry, FolderMode, JournalEntry, MoveEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
 
 /// Which way to go.
@@ -231,7 +231,7 @@ impl<'s> Replay<'s> {
     ///
     /// # Errors
     /// Where it does not fit what those before it left.
-    pub fn play(&mut self, entry: &Entry, direction: Direction) -> Result<(), ReplayConflict> {
+    pub fn play(&mut self, entry: &JournalEntry, direction: Direction) -> Result<(), ReplayConflict> {
         if direction == Direction::Undo {
             self.change_modes(entry, direction);
         }
@@ -343,7 +343,7 @@ impl<'s> Replay<'s> {
     }
 
     /// Gives folders other permission bits.
-    fn change_modes(&mut self, entry: &Entry, direction: Direction) {
+    fn change_modes(&mut self, entry: &JournalEntry, direction: Direction) {
         for FolderMode { path, before, after } in &entry.modes {
             let (from, to) = match direction {
                 Direction::Undo => (*after, *before),
@@ -566,23 +566,23 @@ mod tests {
     }
 
     /// A change of bytes.
-    fn file(name: &str, before: &str, after: &str) -> Entry {
-        let mut entry = Entry::new("id".to_owned(), "s", "write", 1, 0);
+    fn file(name: &str, before: &str, after: &str) -> JournalEntry {
+        let mut entry = JournalEntry::new("id".to_owned(), "s", "write", 1, 0);
         let (before, after) = (version(before), version(after));
         entry.files.push(FileEntry { path: path(name), before, after });
         entry
     }
 
     /// A change of a name.
-    fn moved(from: &str, to: &str) -> Entry {
-        let mut entry = Entry::new("id".to_owned(), "s", "move", 1, 0);
+    fn moved(from: &str, to: &str) -> JournalEntry {
+        let mut entry = JournalEntry::new("id".to_owned(), "s", "move", 1, 0);
         entry.moves.push(MoveEntry::new(path(from), path(to)));
         entry
     }
 
     /// What changes come to, as text: `real>at` for what moves, `real>at=` for what is rewritten too,
     /// `-real` for what goes.
-    fn comes_to(standing: &[&str], entries: &[Entry], direction: Direction) -> Vec<String> {
+    fn comes_to(standing: &[&str], entries: &[JournalEntry], direction: Direction) -> Vec<String> {
         let stands = |wanted: &WorkspacePath| {
             let kind = |known: &WorkspacePath| if known == wanted { Kind::Other } else { Kind::Folder };
             standing
@@ -610,7 +610,7 @@ mod tests {
     fn many_changes_come_to_one() {
         /// A name, what stands, the changes, the newest first, as they are taken back, and what they
         /// come to.
-        type Case = (&'static str, &'static [&'static str], Vec<Entry>, &'static [&'static str]);
+        type Case = (&'static str, &'static [&'static str], Vec<JournalEntry>, &'static [&'static str]);
         let cases: &[Case] = &[
             ("edits of one file", &["a"], vec![file("a", "2", "3"), file("a", "1", "2")], &["a>a="]),
             ("a new file, edited", &["a"], vec![file("a", "1", "2"), file("a", "", "1")], &["-a"]),
@@ -668,7 +668,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_named() {
-        let play = |standing: &[&str], entries: &[Entry]| {
+        let play = |standing: &[&str], entries: &[JournalEntry]| {
             let stands = |wanted: &WorkspacePath| {
                 standing.iter().find(|known| path(known) == *wanted).map(|_| Kind::Other)
             };

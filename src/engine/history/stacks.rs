@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::replay::Direction;
 use crate::engine::journal;
-use crate::engine::journal::{Entry, Version};
+use crate::engine::journal::{JournalEntry, Version};
 use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
@@ -13,9 +13,9 @@ use crate::error::Error;
 #[derive(Debug, Default)]
 pub struct History {
     /// Changes that stand, the one made or done again last at the end.
-    done: Vec<Entry>,
+    done: Vec<JournalEntry>,
     /// Changes that are taken back, the one taken back last at the end.
-    undone: Vec<Entry>,
+    undone: Vec<JournalEntry>,
     /// What each undo and redo was about.
     reverts: BTreeMap<u64, Vec<u64>>,
     /// Folders that were made for changes that are taken back, and still stand since others use them.
@@ -40,7 +40,7 @@ impl History {
     }
 
     /// Takes in the next change.
-    fn take(&mut self, entry: Entry) {
+    fn take(&mut self, entry: JournalEntry) {
         for file in &entry.files {
             self.merged.remove(&file.path);
             if entry.merged.contains(&file.path) {
@@ -88,7 +88,12 @@ impl History {
 
     /// The next `steps` changes to go that way, in that order; of those that `wanted` picks.
     #[must_use]
-    pub fn next(&self, direction: Direction, steps: usize, wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+    pub fn next(
+        &self,
+        direction: Direction,
+        steps: usize,
+        wanted: impl Fn(&JournalEntry) -> bool,
+    ) -> Vec<JournalEntry> {
         let stack = match direction {
             Direction::Undo => &self.done,
             Direction::Redo => &self.undone,

@@ -136,7 +136,7 @@ pub struct TakenBack {
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct JournalEntry {
     /// Version of the format.
     version: u32,
     /// Its own name, unique.
@@ -199,7 +199,7 @@ pub struct Entry {
     pub removed: Vec<FolderEntry<WorkspacePath>>,
 }
 
-impl Entry {
+impl JournalEntry {
     /// An entry for a change that is about to begin.
     #[must_use]
     pub fn new(id: String, session: &str, tool: &str, seq: u64, time: u64) -> Self {
@@ -341,7 +341,7 @@ const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-impl Default for Entry {
+impl Default for JournalEntry {
     fn default() -> Self {
         Self::new(String::new(), "", "", 0, 0)
     }
@@ -429,7 +429,7 @@ fn history_name(seq: u64) -> String {
 ///
 /// # Errors
 /// What the system says.
-pub fn done_entry(state: &State, session: &str, seq: u64) -> Result<Option<Entry>, Error> {
+pub fn done_entry(state: &State, session: &str, seq: u64) -> Result<Option<JournalEntry>, Error> {
     let Some(folder) = state.find_folder(&history_folder(session))? else {
         return Ok(None);
     };
@@ -440,21 +440,21 @@ pub fn done_entry(state: &State, session: &str, seq: u64) -> Result<Option<Entry
 ///
 /// # Errors
 /// `io_error` for one of a newer version, or the system's.
-pub fn read_entry(state: &State, folder: &OwnedFd, name: &str) -> Result<Option<Entry>, Error> {
+pub fn read_entry(state: &State, folder: &OwnedFd, name: &str) -> Result<Option<JournalEntry>, Error> {
     match read(state, folder, name)? {
-        Found::Entry(entry) => Ok(Some(*entry)),
-        Found::Newer => Err(Error::new(
+        JournalFile::Entry(entry) => Ok(Some(*entry)),
+        JournalFile::Newer => Err(Error::new(
             ErrorKind::IoError,
             format!("the journal entry {name} was written by a newer lbx: use that one here"),
         )),
-        Found::Damaged => Ok(None),
+        JournalFile::Damaged => Ok(None),
     }
 }
 
 /// A file of the journal.
-pub enum Found {
+pub enum JournalFile {
     /// An entry.
-    Entry(Box<Entry>),
+    Entry(Box<JournalEntry>),
     /// One of a newer version, of which nothing can be said.
     Newer,
     /// None that lbx has written so.
@@ -462,7 +462,7 @@ pub enum Found {
 }
 
 /// Reads a file of the journal.
-fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<Found, Error> {
+fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<JournalFile, Error> {
     /// The one field that every version has.
     #[derive(Deserialize)]
     struct Versioned {
@@ -476,15 +476,15 @@ fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<Found, Error> {
     };
     let version = serde_json::from_slice(&bytes).map(|Versioned { version }| version);
     if version.is_ok_and(|version| version > VERSION) {
-        return Ok(Found::Newer);
+        return Ok(JournalFile::Newer);
     }
-    Ok(match serde_json::from_slice::<Entry>(&bytes) {
+    Ok(match serde_json::from_slice::<JournalEntry>(&bytes) {
         Ok(mut entry) => {
             let steps = std::mem::take(&mut entry.steps);
             entry.set_steps(steps, state.path());
-            Found::Entry(Box::new(entry))
+            JournalFile::Entry(Box::new(entry))
         }
-        Err(_) => Found::Damaged,
+        Err(_) => JournalFile::Damaged,
     })
 }
 
@@ -509,9 +509,9 @@ pub fn history(state: &State, session: &str) -> Result<Vec<u64>, Error> {
 #[derive(Default)]
 pub struct Unfinished {
     /// Their entries, the oldest first.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<JournalEntry>,
     /// Those that are whole and did not get their own names.
-    pub unpublished: Vec<Entry>,
+    pub unpublished: Vec<JournalEntry>,
     /// The names of entries of a newer version.
     pub newer: Vec<String>,
     /// The names of those that are none.
@@ -539,16 +539,16 @@ pub fn open_entries(state: &State) -> Result<Unfinished, Error> {
     for name in names_in(&folder)? {
         if let Some(own) = name.strip_prefix('.') {
             match read(state, &folder, &name)? {
-                Found::Entry(entry) if entry.is_well_formed(own) => open.unpublished.push(*entry),
-                Found::Newer => open.newer.push(name),
-                Found::Entry(_) | Found::Damaged => open.strays.push(name),
+                JournalFile::Entry(entry) if entry.is_well_formed(own) => open.unpublished.push(*entry),
+                JournalFile::Newer => open.newer.push(name),
+                JournalFile::Entry(_) | JournalFile::Damaged => open.strays.push(name),
             }
             continue;
         }
         match read(state, &folder, &name)? {
-            Found::Entry(entry) if entry.is_well_formed(&name) => open.entries.push(*entry),
-            Found::Newer => open.newer.push(name),
-            Found::Entry(_) | Found::Damaged => open.damaged.push(name),
+            JournalFile::Entry(entry) if entry.is_well_formed(&name) => open.entries.push(*entry),
+            JournalFile::Newer => open.newer.push(name),
+            JournalFile::Entry(_) | JournalFile::Damaged => open.damaged.push(name),
         }
     }
     open.entries.sort_by(|one, other| (one.time, &one.id).cmp(&(other.time, &other.id)));

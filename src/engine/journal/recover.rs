@@ -10,14 +10,14 @@ use rustix::io::Errno;
 use super::progress;
 use super::progress::{Observed, Progress, progress};
 use super::steps::{Location, Step};
-use super::{Entry, FileEntry, HELD_FOLDER, OPEN_FOLDER, STUCK_FOLDER, Version};
+use super::{FileEntry, HELD_FOLDER, JournalEntry, OPEN_FOLDER, STUCK_FOLDER, Version};
 use crate::engine::Engine;
 use crate::engine::change::across::remove_tree;
 use crate::engine::change::commit::audit_files;
 use crate::engine::change::moves;
 use crate::engine::change::moves::ForSnapshot;
 use crate::engine::change::record;
-use crate::engine::change::record::Record;
+use crate::engine::change::record::StandingChange;
 use crate::engine::change::run::{Ground, rename_new};
 use crate::engine::change::stage;
 use crate::engine::change::stage::BESIDE_PREFIX;
@@ -75,13 +75,13 @@ fn id_of(name: &str) -> &str {
 
 /// Whether a change whose entry did not get its own name has begun all the same: then it had it, and a
 /// power failure took it.
-fn has_begun(ground: Ground<'_>, entry: &Entry) -> Result<bool, Error> {
+fn has_begun(ground: Ground<'_>, entry: &JournalEntry) -> Result<bool, Error> {
     let found = look(ground, &entry.steps)?;
     Ok(found.forth != Some(0) && found.back != Some(0))
 }
 
 /// Completes one entry, else rolls it back, else puts it aside with a warning.
-fn settle(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Error> {
+fn settle(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<(), Error> {
     let steps = entry.steps.as_slice();
     let look = |engine: &Engine| look(Ground { workspace: &engine.workspace, state }, steps);
     let mut found = look(engine)?;
@@ -188,7 +188,7 @@ fn check_contents(ground: Ground<'_>, steps: &[Step]) -> Result<(), Error> {
 }
 
 /// Carries out the steps of an entry from the one on before which `done` others are done.
-fn go_on(ground: Ground<'_>, entry: &Entry, done: usize) -> Result<(), Error> {
+fn go_on(ground: Ground<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
     let rest = entry.steps.get(done..).unwrap_or_default();
     check_contents(ground, rest)?;
     ground.carry_out_all(&entry.steps, done)?;
@@ -201,7 +201,7 @@ fn go_on(ground: Ground<'_>, entry: &Entry, done: usize) -> Result<(), Error> {
 /// # Errors
 /// The system's, or `internal` where others have changed the files meanwhile; the entry stays open,
 /// for the next call.
-pub fn take_back(ground: Ground<'_>, entry: &Entry) -> Result<(), Error> {
+pub fn take_back(ground: Ground<'_>, entry: &JournalEntry) -> Result<(), Error> {
     match look(ground, &entry.steps)?.back {
         Some(done) => roll_back(ground, entry, done),
         None => Err(Error::internal("the files have changed since")),
@@ -209,7 +209,7 @@ pub fn take_back(ground: Ground<'_>, entry: &Entry) -> Result<(), Error> {
 }
 
 /// Takes back the first `done` steps of an entry, the last one first, and drops it.
-fn roll_back(ground: Ground<'_>, entry: &Entry, done: usize) -> Result<(), Error> {
+fn roll_back(ground: Ground<'_>, entry: &JournalEntry, done: usize) -> Result<(), Error> {
     let steps = entry.steps.get(..done).unwrap_or_default();
     check_contents(ground, steps)?;
     ground.set_modes(&entry.modes, Direction::Undo)?;
@@ -237,7 +237,7 @@ fn roll_back(ground: Ground<'_>, entry: &Entry, done: usize) -> Result<(), Error
 type Sides = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// What follows a completed change: its number in the session, snapshot, history.
-fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Error> {
+fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<(), Error> {
     let numbered = match entry.session.parse() {
         Ok(id) => session::update(state, &id, |session| session.note_change(entry.seq, entry.request)),
         Err(error) => Err(error),
@@ -263,7 +263,7 @@ fn complete(engine: &mut Engine, state: &State, entry: &Entry) -> Result<(), Err
 }
 
 /// Commits a completed change to the snapshots.
-fn snapshot_late(engine: &mut Engine, state: &State, entry: &Entry) -> Option<String> {
+fn snapshot_late(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Option<String> {
     let found = entry
         .files
         .iter()
@@ -282,13 +282,13 @@ fn snapshot_late(engine: &mut Engine, state: &State, entry: &Entry) -> Option<St
         .iter()
         .zip(&sides)
         .filter(|(file, _)| !is_state(&file.path))
-        .map(|(file, (before, after))| record::File {
+        .map(|(file, (before, after))| record::RecordedFile {
             path: &file.path,
             before: side(file.before.as_ref(), before.as_ref()),
             after: side(file.after.as_ref(), after.as_ref()),
         })
         .collect();
-    let record = Record {
+    let record = StandingChange {
         entry,
         files: moved.files_with(files),
         folders: moved.folders(),
@@ -298,11 +298,11 @@ fn snapshot_late(engine: &mut Engine, state: &State, entry: &Entry) -> Option<St
 }
 
 /// Puts a dead call's change into the audit log, unless it lived to do so.
-fn audit_late(engine: &mut Engine, state: &State, entry: &Entry, snapshot: Option<String>) {
+fn audit_late(engine: &mut Engine, state: &State, entry: &JournalEntry, snapshot: Option<String>) {
     let now = jiff::Timestamp::now();
     let mut files = audit_files(entry);
     files.truncate(audit::PATHS_MAX);
-    let record = audit::Record {
+    let record = audit::AuditRecord {
         time: now.round(jiff::Unit::Millisecond).unwrap_or(now).to_string(),
         session: entry.session.clone(),
         tool: entry.tool.clone(),
@@ -356,7 +356,12 @@ fn read(workspace: &Workspace, path: &WorkspacePath, version: &Version) -> Resul
 
 /// Puts an entry aside that is neither to be completed nor rolled back, with everything that waits for
 /// it, and says so: for a person to look at.
-fn set_aside(engine: &mut Engine, state: &State, name: &str, entry: Option<&Entry>) -> Result<(), Error> {
+fn set_aside(
+    engine: &mut Engine,
+    state: &State,
+    name: &str,
+    entry: Option<&JournalEntry>,
+) -> Result<(), Error> {
     entry.into_iter().for_each(|entry| backup::spread(state, &entry.kept));
     let moved = move_aside(&engine.workspace, state, name, entry);
     let place = state.path_of(STUCK_FOLDER);
@@ -397,7 +402,12 @@ fn set_aside(engine: &mut Engine, state: &State, name: &str, entry: Option<&Entr
 const PATHS_NAMED: usize = 5;
 
 /// Moves an entry, and before it all that waits for it, to where nothing is ever removed.
-fn move_aside(workspace: &Workspace, state: &State, name: &str, entry: Option<&Entry>) -> Result<(), Error> {
+fn move_aside(
+    workspace: &Workspace,
+    state: &State,
+    name: &str,
+    entry: Option<&JournalEntry>,
+) -> Result<(), Error> {
     let stuck = state.folder(STUCK_FOLDER)?;
     let io = |errno: Errno| Error::io("put aside", state.shown(STUCK_FOLDER), errno);
     let prefix = format!("{}-", id_of(name));

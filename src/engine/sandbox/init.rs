@@ -19,8 +19,8 @@ use rustix::process::{Signal, WaitOptions, WaitStatus};
 
 use super::landlock::{self, Temporary};
 use super::link::Link;
-use super::mounts::{self, Outcome, doing};
-use super::plan::{Ended, Order, Plan, Report};
+use super::mounts::{self, SetupResult, doing};
+use super::plan::{Ended, Order, Report, SandboxPlan};
 use super::{network, privileges};
 
 /// Time that processes which the command left behind have after TERM.
@@ -61,7 +61,7 @@ impl Kind {
 ///
 /// # Errors
 /// Where the link is none; else errors are told over it.
-pub fn run(kind: Kind) -> Outcome<()> {
+pub fn run(kind: Kind) -> SetupResult<()> {
     let mut link = link_on_stdin()?;
     if kind.has_namespace() {
         let dies_with_parent = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
@@ -80,14 +80,14 @@ pub fn run(kind: Kind) -> Outcome<()> {
 ///
 /// # Errors
 /// Where stdin is no socket.
-pub fn link_on_stdin() -> Outcome<Link> {
+pub fn link_on_stdin() -> SetupResult<Link> {
     let stdin = doing(std::io::stdin().as_fd().try_clone_to_owned(), "there is no link to the call")?;
     doing(rustix::net::sockopt::socket_type(&stdin), "there is no link to the call")?;
     Ok(Link::new(UnixStream::from(stdin)))
 }
 
 /// Confines this process and starts the command.
-fn start(kind: Kind, plan: &Plan, link: &mut Link) -> Outcome<Family> {
+fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family> {
     // The kernel counts processes by user and namespace, and never those of root.
     let mut is_bounded = kind.has_namespace() && !rustix::process::geteuid().is_root();
     if kind == Kind::Namespaces {
@@ -127,7 +127,7 @@ fn start(kind: Kind, plan: &Plan, link: &mut Link) -> Outcome<Family> {
 }
 
 /// Starts the command; answers its process.
-fn start_command(plan: &Plan, temporary: Option<&Temporary>, link: &mut Link) -> Outcome<u32> {
+fn start_command(plan: &SandboxPlan, temporary: Option<&Temporary>, link: &mut Link) -> SetupResult<u32> {
     let stdin = link.take_received().map_or_else(Stdio::null, Stdio::from);
     let mut command = match temporary {
         Some(temporary) => landlock::restricted(plan, temporary)?,
@@ -139,7 +139,7 @@ fn start_command(plan: &Plan, temporary: Option<&Temporary>, link: &mut Link) ->
 }
 
 /// The program of a plan.
-fn program(plan: &Plan) -> Outcome<Command> {
+fn program(plan: &SandboxPlan) -> SetupResult<Command> {
     let (program, arguments) = plan.program.split_first().ok_or("there is no program to run")?;
     let mut command = Command::new(program);
     command.args(arguments).env_clear();
@@ -180,7 +180,7 @@ enum Phase {
 
 impl Family {
     /// Waits until all have ended, and tells how the command did.
-    fn keep(&mut self, link: &mut Link, plan: &Plan) -> Outcome<()> {
+    fn keep(&mut self, link: &mut Link, plan: &SandboxPlan) -> SetupResult<()> {
         let mut phase = Phase::Running;
         while self.take_in() {
             phase = self.advance(phase);

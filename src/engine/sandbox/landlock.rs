@@ -16,8 +16,8 @@ use landlock::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::mounts::{Outcome, doing};
-use super::plan::{Plan, Reach};
+use super::mounts::{SetupResult, doing};
+use super::plan::{Reach, SandboxPlan};
 use super::{Backend, INTERNAL, SELF, part, seccomp};
 
 /// The least that it needs: truncation and moves between folders are told apart.
@@ -97,7 +97,7 @@ impl Temporary {
     /// # Errors
     /// The system's.
     #[expect(clippy::disallowed_methods, reason = "a new folder with a name that nobody knows")]
-    pub fn new() -> Outcome<Self> {
+    pub fn new() -> SetupResult<Self> {
         use std::os::unix::fs::DirBuilderExt as _;
         let path = std::env::temp_dir().join(crate::engine::store::state::unique_name("lbx"));
         let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
@@ -121,7 +121,7 @@ impl Drop for Temporary {
 /// # Errors
 /// The system's.
 #[expect(clippy::disallowed_methods, reason = "a file in the folder that this process has just made")]
-pub fn restricted(plan: &Plan, temporary: &Temporary) -> Outcome<Command> {
+pub fn restricted(plan: &SandboxPlan, temporary: &Temporary) -> SetupResult<Command> {
     let task = Task {
         reach: plan.reach.clone(),
         temporary: temporary.0.clone().into_os_string(),
@@ -141,7 +141,7 @@ pub fn restricted(plan: &Plan, temporary: &Temporary) -> Outcome<Command> {
 /// # Errors
 /// The step that failed; nothing has run then.
 #[expect(clippy::disallowed_methods, reason = "a file in the folder that its parent has made")]
-pub(super) fn run() -> Outcome<()> {
+pub(super) fn run() -> SetupResult<()> {
     let file = std::env::var_os(TASK).ok_or("there is nothing to run")?;
     let task = doing(std::fs::read(&file), "there is nothing to run")?;
     doing(std::fs::remove_file(&file), "the plan cannot be taken")?;
@@ -174,7 +174,7 @@ fn ruleset(network: bool) -> Result<RulesetCreated, landlock::RulesetError> {
 }
 
 /// Restricts this process and all that it starts.
-fn restrict(reach: &Reach, temporary: &Path) -> Outcome<()> {
+fn restrict(reach: &Reach, temporary: &Path) -> SetupResult<()> {
     let mut rules = doing(ruleset(reach.network), "Landlock does not work here")?;
     let (read, all) = (AccessFs::from_read(ABI_MOST), AccessFs::from_all(ABI_MOST));
     for folder in reach.writable_folders() {
@@ -200,7 +200,7 @@ fn restrict(reach: &Reach, temporary: &Path) -> Outcome<()> {
 }
 
 /// Allows access to a path and all below it.
-fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Outcome<RulesetCreated> {
+fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> SetupResult<RulesetCreated> {
     let what = format!("cannot allow {}", path.display());
     let opened = doing(PathFd::new(path), &what)?;
     doing(rules.add_rule(PathBeneath::new(opened, access)), what)
@@ -209,7 +209,7 @@ fn allow(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Outc
 /// The paths that together hold everything but what is hidden: the whole disk, with each folder on the
 /// way to something hidden in its parts.
 #[expect(clippy::disallowed_methods, reason = "names on the way to hidden paths; nothing in them is read")]
-fn readable(hidden: &[&Path]) -> Outcome<Vec<PathBuf>> {
+fn readable(hidden: &[&Path]) -> SetupResult<Vec<PathBuf>> {
     let mut whole = Vec::new();
     let mut parted = vec![(PathBuf::from("/"), 0)];
     let mut looked_at = 0;

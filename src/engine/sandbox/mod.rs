@@ -33,7 +33,7 @@ use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
-use plan::{Limits, Plan, Reach};
+use plan::{Limits, Reach, SandboxPlan};
 
 /// The first word of the arguments with which lbx starts itself. It is no command of its users.
 const INTERNAL: &str = "__sandbox";
@@ -84,7 +84,7 @@ pub fn find(name: &str) -> Option<&'static dyn Backend> {
 /// Why a backend does not work here; `None` where it does. It runs `true` to find out.
 #[must_use]
 pub fn probe(backend: &dyn Backend, reach: Reach) -> Option<String> {
-    let plan = Plan {
+    let plan = SandboxPlan {
         program: vec![OsString::from("true")],
         workdir: reach.root.clone(),
         environment: vec![(OsString::from("PATH"), OsString::from(environment::PATH_DEFAULT))],

@@ -20,7 +20,7 @@ use super::plan::{Hidden, Reach};
 use crate::engine::workspace::fs::{create_at, is_folder, read_at, write_all};
 
 /// What could not be done, for the answer.
-pub type Outcome<T> = Result<T, String>;
+pub type SetupResult<T> = Result<T, String>;
 
 /// Devices that a command has.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -55,7 +55,7 @@ const STATE_FILE_BYTES_MAX: u64 = 1 << 20;
 const OWN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 
 /// Says what failed.
-pub fn doing<T, E: Display>(result: Result<T, E>, what: impl Display) -> Outcome<T> {
+pub fn doing<T, E: Display>(result: Result<T, E>, what: impl Display) -> SetupResult<T> {
     result.map_err(|error| format!("{what}: {error}"))
 }
 
@@ -63,7 +63,7 @@ pub fn doing<T, E: Display>(result: Result<T, E>, what: impl Display) -> Outcome
 ///
 /// # Errors
 /// The step that failed; nothing may run then.
-pub fn confine(reach: &Reach) -> Outcome<()> {
+pub fn confine(reach: &Reach) -> SetupResult<()> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     doing(rustix::mount::mount_change("/", private), "cannot part the mounts")?;
     let writable: Vec<(PathBuf, OwnedFd)> = reach
@@ -74,7 +74,7 @@ pub fn confine(reach: &Reach) -> Outcome<()> {
             }
             _ => Ok((path.clone(), tree(&path)?)),
         })
-        .collect::<Outcome<_>>()?;
+        .collect::<SetupResult<_>>()?;
     let devices: Vec<(&str, OwnedFd)> =
         DEVICES.iter().filter_map(|name| Some((*name, tree(&Path::new("/dev").join(name)).ok()?))).collect();
     mount_proc()?;
@@ -102,7 +102,7 @@ pub fn confine(reach: &Reach) -> Outcome<()> {
 }
 
 /// The mounts at and below a path as a tree of their own, which stays as it is now.
-fn tree(path: &Path) -> Outcome<OwnedFd> {
+fn tree(path: &Path) -> SetupResult<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
@@ -112,7 +112,7 @@ fn tree(path: &Path) -> Outcome<OwnedFd> {
 
 /// Puts a tree at a path, which is made where it is missing.
 #[expect(clippy::disallowed_methods, reason = "a file system of its own, in which no command runs yet")]
-fn attach(tree: &OwnedFd, path: &Path) -> Outcome<()> {
+fn attach(tree: &OwnedFd, path: &Path) -> SetupResult<()> {
     let what = format!("cannot put {} in its place", path.display());
     if rustix::fs::stat(path).is_err() {
         if rustix::fs::fstat(tree).is_ok_and(|stat| is_folder(&stat)) {
@@ -128,7 +128,7 @@ fn attach(tree: &OwnedFd, path: &Path) -> Outcome<()> {
 
 /// A `/proc` of the new PID namespace, in which nothing of the machine can be changed.
 #[expect(clippy::disallowed_methods, reason = "/proc")]
-fn mount_proc() -> Outcome<()> {
+fn mount_proc() -> SetupResult<()> {
     let flags = OWN | MountFlags::NOEXEC;
     doing(rustix::mount::mount("proc", "/proc", "proc", flags, None), "cannot mount a /proc of its own")?;
     for name in PROC_READ_ONLY {
@@ -142,7 +142,7 @@ fn mount_proc() -> Outcome<()> {
 }
 
 /// Makes every mount that a path leads to read-only, save for `/proc` itself.
-fn make_all_read_only() -> Outcome<()> {
+fn make_all_read_only() -> SetupResult<()> {
     for (id, path) in mount_points()? {
         if path.as_os_str() != "/proc" && leads_to(&path, id)? {
             make_read_only(&path)?;
@@ -153,7 +153,7 @@ fn make_all_read_only() -> Outcome<()> {
 
 /// The mounts of this namespace: id and mount point.
 #[expect(clippy::disallowed_methods, reason = "/proc")]
-pub(super) fn mount_points() -> Outcome<Vec<(u64, PathBuf)>> {
+pub(super) fn mount_points() -> SetupResult<Vec<(u64, PathBuf)>> {
     let mounts = doing(fs::read("/proc/self/mountinfo"), "cannot list the mounts")?;
     let parsed = mounts.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(|line| {
         let mut fields = line.split(|&byte| byte == b' ');
@@ -165,7 +165,7 @@ pub(super) fn mount_points() -> Outcome<Vec<(u64, PathBuf)>> {
 }
 
 /// Whether a path leads to that mount, rather than to one on top of it or to nothing.
-fn leads_to(path: &Path, id: u64) -> Outcome<bool> {
+fn leads_to(path: &Path, id: u64) -> SetupResult<bool> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     match rustix::fs::statx(CWD, path, flags, StatxFlags::MNT_ID) {
         Ok(found) => Ok(found.stx_mnt_id == id),
@@ -176,7 +176,7 @@ fn leads_to(path: &Path, id: u64) -> Outcome<bool> {
 }
 
 /// Makes the mount at a path read-only, keeping its other restrictions.
-fn make_read_only(path: &Path) -> Outcome<()> {
+fn make_read_only(path: &Path) -> SetupResult<()> {
     let what = format!("cannot make {} read-only", path.display());
     let flags = restrictions(path).map_err(|errno| format!("{what}: {errno}"))?;
     let flags = flags | OWN | MountFlags::RDONLY | MountFlags::BIND;
@@ -199,7 +199,7 @@ fn restrictions(path: &Path) -> Result<MountFlags, Errno> {
 }
 
 /// An empty file system at a path.
-fn mount_tmpfs(path: &Path, mode: u32) -> Outcome<()> {
+fn mount_tmpfs(path: &Path, mode: u32) -> SetupResult<()> {
     let options = CString::new(format!("mode={mode:o}")).unwrap_or_default();
     let options: &CStr = &options;
     let mounted = rustix::mount::mount("tmpfs", path, "tmpfs", OWN, options);
@@ -208,7 +208,7 @@ fn mount_tmpfs(path: &Path, mode: u32) -> Outcome<()> {
 
 /// Empty folders for temporary files, and in the place of those of the system's services.
 #[expect(clippy::disallowed_methods, reason = "folders of the system, by fixed names")]
-fn mount_temporary() -> Outcome<()> {
+fn mount_temporary() -> SetupResult<()> {
     let is_folder = |path: &&&str| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     for path in TEMPORARY.iter().filter(is_folder) {
         mount_tmpfs(Path::new(path), SHARED_MODE)?;
@@ -221,7 +221,7 @@ fn mount_temporary() -> Outcome<()> {
 
 /// A `/dev` with the devices that every program expects.
 #[expect(clippy::disallowed_methods, reason = "the empty /dev that it has just mounted")]
-fn make_devices(devices: Vec<(&str, OwnedFd)>) -> Outcome<()> {
+fn make_devices(devices: Vec<(&str, OwnedFd)>) -> SetupResult<()> {
     let dev = Path::new("/dev");
     mount_tmpfs(dev, FOLDER_MODE)?;
     for (name, device) in devices {
@@ -246,7 +246,7 @@ fn make_devices(devices: Vec<(&str, OwnedFd)>) -> Outcome<()> {
     clippy::disallowed_methods,
     reason = "a canonical path in a file system of its own, in which no command runs yet"
 )]
-fn hide(hidden: &Hidden) -> Outcome<()> {
+fn hide(hidden: &Hidden) -> SetupResult<()> {
     let path = Path::new(&hidden.path);
     match fs::symlink_metadata(path) {
         // Something above it is hidden, or it is gone.
@@ -264,7 +264,7 @@ fn hide(hidden: &Hidden) -> Outcome<()> {
 }
 
 /// Opens a path below the root, through no link; `None` where it is not there any more.
-fn open_below(root: &OwnedFd, path: &OsStr) -> Outcome<Option<OwnedFd>> {
+fn open_below(root: &OwnedFd, path: &OsStr) -> SetupResult<Option<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     match rustix::fs::openat2(root, path, flags, Mode::empty(), within) {
@@ -280,7 +280,7 @@ fn path_of(opened: &OwnedFd) -> PathBuf {
 }
 
 /// Makes a path below the root read-only.
-fn protect(root: &OwnedFd, path: &OsString) -> Outcome<()> {
+fn protect(root: &OwnedFd, path: &OsString) -> SetupResult<()> {
     let Some(found) = open_below(root, path)? else { return Ok(()) };
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -294,7 +294,7 @@ fn protect(root: &OwnedFd, path: &OsString) -> Outcome<()> {
 }
 
 /// Puts an empty folder in the place of one of lbx's own, with copies of what git may track of it.
-fn veil(root: &OwnedFd, path: &OsString) -> Outcome<()> {
+fn veil(root: &OwnedFd, path: &OsString) -> SetupResult<()> {
     let Some(found) = open_below(root, path)? else { return Ok(()) };
     let shown = STATE_SHOWN.map(|name| (name, small_file(&found, name)));
     mount_tmpfs(&path_of(&found), FOLDER_MODE)?;

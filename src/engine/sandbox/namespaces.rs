@@ -10,7 +10,7 @@ use std::process::Command;
 use nix::sched::{CloneFlags, unshare};
 use rustix::process::Signal;
 
-use super::mounts::{Outcome, doing};
+use super::mounts::{SetupResult, doing};
 use super::plan::{Order, Reach, Report};
 use super::{Backend, SELF, init, part, privileges};
 
@@ -46,7 +46,7 @@ impl Backend for Namespaces {
 ///
 /// # Errors
 /// Where there is no link; else errors are told over it.
-pub(super) fn run() -> Outcome<()> {
+pub(super) fn run() -> SetupResult<()> {
     let mut link = init::link_on_stdin()?;
     // A session of its own: the user's terminal is not the command's.
     let _ = rustix::process::setsid();
@@ -61,7 +61,7 @@ pub(super) fn run() -> Outcome<()> {
 }
 
 /// Gets namespaces of its own, and dies with the call from then on.
-fn part_from_system() -> Outcome<()> {
+fn part_from_system() -> SetupResult<()> {
     let mut flags = CloneFlags::CLONE_NEWUSER
         | CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWPID
@@ -77,7 +77,7 @@ fn part_from_system() -> Outcome<()> {
 }
 
 /// Starts the second process, and waits until the sandbox has ended.
-fn run_second() -> Outcome<()> {
+fn run_second() -> SetupResult<()> {
     privileges::hand_down()?;
     let second = part(SELF, "init").status();
     let status = doing(second, "cannot start the first process of the sandbox")?;
@@ -93,7 +93,7 @@ fn run_second() -> Outcome<()> {
 /// # Errors
 /// What the system says.
 #[expect(clippy::disallowed_methods, reason = "/proc")]
-pub(super) fn map_ids(process: u32) -> Outcome<()> {
+pub(super) fn map_ids(process: u32) -> SetupResult<()> {
     let folder = format!("/proc/{process}");
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let map_all = || {

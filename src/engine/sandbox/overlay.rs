@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use serde::{Deserialize, Serialize};
 
-use super::mounts::{Outcome, doing, mount_points};
+use super::mounts::{SetupResult, doing, mount_points};
 
 /// Where a layer is; both folders are on one file system.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct Layer {
 ///
 /// # Errors
 /// What hinders it.
-pub(super) fn mount(root: &Path, layer: &Layer) -> Outcome<OwnedFd> {
+pub(super) fn mount(root: &Path, layer: &Layer) -> SetupResult<OwnedFd> {
     if let Some(inner) = inner_mount(root)? {
         return Err(format!("{} is a mount point, which a layer does not cover", inner.display()));
     }
@@ -39,20 +39,20 @@ pub(super) fn mount(root: &Path, layer: &Layer) -> Outcome<OwnedFd> {
 }
 
 /// A mount point below a folder, if there is one.
-fn inner_mount(root: &Path) -> Outcome<Option<PathBuf>> {
+fn inner_mount(root: &Path) -> SetupResult<Option<PathBuf>> {
     let mut points = mount_points()?.into_iter().map(|(_, point)| point);
     Ok(points.find(|point| point != root && point.starts_with(root)))
 }
 
 /// Opens a folder so that its path can be given to the kernel without characters that options reserve.
-fn open(folder: &Path) -> Outcome<OwnedFd> {
+fn open(folder: &Path) -> SetupResult<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(folder, flags, Mode::empty());
     doing(opened, format_args!("cannot open {}", folder.display()))
 }
 
 /// Makes the file system of lower, upper and work folder.
-fn create(folders: &[OwnedFd; 3], flags: &[&str]) -> Outcome<OwnedFd> {
+fn create(folders: &[OwnedFd; 3], flags: &[&str]) -> SetupResult<OwnedFd> {
     let what = "overlayfs cannot be mounted in a user namespace here";
     let context = doing(rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC), what)?;
     for (key, folder) in ["lowerdir", "upperdir", "workdir"].into_iter().zip(folders) {

@@ -11,7 +11,7 @@ use super::overlay::Layer;
 
 /// Everything that the first process of a sandbox needs to know.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Plan {
+pub struct SandboxPlan {
     /// The program to run, with its arguments.
     pub program: Vec<OsString>,
     /// The folder that it runs in, absolute.
@@ -66,7 +66,7 @@ pub struct Limits {
     pub file_bytes: u64,
 }
 
-impl Plan {
+impl SandboxPlan {
     /// Time between TERM and KILL.
     #[must_use]
     pub fn grace(&self) -> Duration {
@@ -114,7 +114,7 @@ pub enum Order {
     /// The user ids are there.
     Mapped,
     /// Run this.
-    Run(Box<Plan>),
+    Run(Box<SandboxPlan>),
     /// End everything.
     End,
 }

@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::mounts::{Outcome, doing};
+use super::mounts::{SetupResult, doing};
 use super::plan::Limits;
 
 /// Capabilities there can be.
@@ -28,7 +28,7 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
 ///
 /// # Errors
 /// The step that failed.
-pub fn drop_capabilities() -> Outcome<()> {
+pub fn drop_capabilities() -> SetupResult<()> {
     let is_root = rustix::process::geteuid().is_root();
     let kept = if is_root { KEPT } else { CapabilitySet::empty() };
     let ours = doing(rustix::thread::capabilities(None), "cannot read the capabilities")?;
@@ -53,7 +53,7 @@ pub fn drop_capabilities() -> Outcome<()> {
 ///
 /// # Errors
 /// The step that failed.
-pub fn hand_down() -> Outcome<()> {
+pub fn hand_down() -> SetupResult<()> {
     let ours = doing(rustix::thread::capabilities(None), "cannot read the capabilities")?;
     let sets = CapabilitySets { inheritable: ours.permitted, ..ours };
     doing(rustix::thread::set_capabilities(None, sets), "cannot hand the capabilities down")?;
@@ -68,7 +68,7 @@ pub fn hand_down() -> Outcome<()> {
 ///
 /// # Errors
 /// The step that failed.
-pub fn seal() -> Outcome<()> {
+pub fn seal() -> SetupResult<()> {
     doing(rustix::thread::set_no_new_privs(true), "cannot give up new privileges")?;
     let closed = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     doing(closed, "cannot close this process to others")
@@ -79,7 +79,7 @@ pub fn seal() -> Outcome<()> {
 ///
 /// # Errors
 /// The limit that could not be set.
-pub fn limit(limits: &Limits, counts_processes: bool) -> Outcome<()> {
+pub fn limit(limits: &Limits, counts_processes: bool) -> SetupResult<()> {
     set_limit(Resource::Core, Some(0))?;
     set_limit(Resource::Data, above_zero(limits.memory_bytes))?;
     set_limit(Resource::Fsize, above_zero(limits.file_bytes))?;
@@ -104,7 +104,7 @@ fn above_zero(limit: u64) -> Option<u64> {
 }
 
 /// Lowers a limit; one that is lower already stays.
-fn set_limit(resource: Resource, limit: Option<u64>) -> Outcome<()> {
+fn set_limit(resource: Resource, limit: Option<u64>) -> SetupResult<()> {
     let Some(limit) = limit else { return Ok(()) };
     let most = rustix::process::getrlimit(resource).maximum.map_or(limit, |most| most.min(limit));
     let lowered = Rlimit { current: Some(most), maximum: Some(most) };

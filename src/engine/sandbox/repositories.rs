@@ -25,7 +25,7 @@ const REPOSITORY_MARKS: [&str; 3] = ["HEAD", "objects", "refs"];
 
 /// What was found.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct ProtectedPaths {
     /// Paths relative to the root, ordered.
     pub protected: Vec<PathBuf>,
     /// lbx's own folders likewise: who knows what they hold could make up a state that lbx trusts.
@@ -37,8 +37,8 @@ pub struct Found {
 /// Finds what is protected in a workspace: `.git` and `.lbx` at any depth, folders that git would
 /// take for a repository, those that a file named `.git` leads to, and what the policy protects.
 #[must_use]
-pub fn find(workspace: &Workspace, control: &Control, by_policy: &dyn Fn(&Path) -> bool) -> Found {
-    let mut found = Found::default();
+pub fn find(workspace: &Workspace, control: &Control, by_policy: &dyn Fn(&Path) -> bool) -> ProtectedPaths {
+    let mut found = ProtectedPaths::default();
     let mut folders = vec![PathBuf::new()];
     let deadline = Instant::now() + TIME_MAX;
     let mut looked_at = 0_usize;
@@ -98,7 +98,7 @@ fn kind_of(folder: &OwnedFd, entry: &DirEntry) -> Option<FileType> {
     fs::stat_at(folder.as_fd(), name).ok().map(|stat| fs::type_of(&stat))
 }
 
-impl Found {
+impl ProtectedPaths {
     /// Adds a path with a protected name in an opened folder, and where it leads.
     fn add(&mut self, root: &Path, folder: &OwnedFd, path: PathBuf, kind: FileType) {
         let place = root.join(&path);

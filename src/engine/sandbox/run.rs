@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::link::{Link, read_now};
-use super::plan::{Ended, Order, Plan, Report};
+use super::plan::{Ended, Order, Report, SandboxPlan};
 use super::{Backend, namespaces, with_link};
 use crate::control::Control;
 use crate::engine::workspace::open_files;
@@ -108,7 +108,7 @@ impl From<Error> for Failure {
 /// See [`Failure`]. Whatever it is, no process is left.
 pub fn run(
     backend: &dyn Backend,
-    plan: &Plan,
+    plan: &SandboxPlan,
     stdin: Option<&[u8]>,
     bounds: &Bounds,
     sink: &mut dyn Sink,
@@ -153,7 +153,7 @@ struct Feed<'a> {
 
 impl<'a> Running<'a> {
     /// Starts the process that makes the sandbox.
-    fn start(backend: &dyn Backend, plan: &Plan, stdin: Option<&'a [u8]>) -> Result<Self, Failure> {
+    fn start(backend: &dyn Backend, plan: &SandboxPlan, stdin: Option<&'a [u8]>) -> Result<Self, Failure> {
         let system = |source: io::Error| Failure::Call(Error::io("start", "a sandbox", source));
         let command = backend.command(&plan.reach).map_err(Failure::Backend)?;
         let (ours, theirs) = UnixStream::pair().map_err(system)?;
@@ -182,7 +182,7 @@ impl<'a> Running<'a> {
     fn follow(
         &mut self,
         backend: &'static str,
-        plan: &Plan,
+        plan: &SandboxPlan,
         bounds: &Bounds,
         sink: &mut dyn Sink,
     ) -> Result<Ran, Failure> {
@@ -223,7 +223,7 @@ impl<'a> Running<'a> {
     }
 
     /// Hears what the sandbox says; whether it is over.
-    fn listen(&mut self, plan: &Plan) -> Result<bool, Failure> {
+    fn listen(&mut self, plan: &SandboxPlan) -> Result<bool, Failure> {
         let system = |source: io::Error| Failure::Call(Error::io("talk to", "the sandbox", source));
         while let Some(link) = &mut self.link {
             let Some(report) = link.try_receive::<Report>().map_err(system)? else {
@@ -322,7 +322,12 @@ impl<'a> Running<'a> {
     }
 
     /// Ends what has run for too long or is wanted no more.
-    fn look_at_clock(&mut self, ending: &mut Ending, plan: &Plan, bounds: &Bounds) -> Result<(), Failure> {
+    fn look_at_clock(
+        &mut self,
+        ending: &mut Ending,
+        plan: &SandboxPlan,
+        bounds: &Bounds,
+    ) -> Result<(), Failure> {
         let now = Instant::now();
         let is_wanted = !bounds.control.should_stop();
         let is_stopped = bounds.stop.should_stop();

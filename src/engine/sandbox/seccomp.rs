@@ -8,7 +8,7 @@ use seccompiler::{
     TargetArch,
 };
 
-use super::mounts::{Outcome, doing};
+use super::mounts::{SetupResult, doing};
 
 /// Calls that reach keys of the caller's session, or parts of the kernel that no build needs. Rings
 /// of `io_uring` make other calls without passing this filter.
@@ -31,7 +31,7 @@ const TRACING: [i64; 3] = [libc::SYS_process_vm_readv, libc::SYS_process_vm_writ
 ///
 /// # Errors
 /// Where the kernel takes no filter.
-pub fn filter(is_alone: bool, network: bool) -> Outcome<()> {
+pub fn filter(is_alone: bool, network: bool) -> SetupResult<()> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         ALWAYS.into_iter().map(|call| (call, Vec::new())).collect();
     if !is_alone {

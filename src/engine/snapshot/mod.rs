@@ -23,18 +23,18 @@ use store::branch::{Branch, LogLine, Moved};
 use store::chain::{Chain, Stamp};
 use store::error::Doing as _;
 use store::repo::Repo;
-use store::tree::Edit;
+use store::tree::TreeEdit;
 use store::{objects, pack, repository, tree};
 
 pub use self::scan::{Bounds, Scan};
 pub use ready::{Published, Ready};
 pub use record::ahead::{Ahead, AllAhead, Before, LARGE_BYTES, Worker};
-pub use record::change::{Change, FileChange, FileState, FolderChange, LeftOut, Reason, Recorded};
+pub use record::change::{CommitInfo, FileChange, FileState, FolderChange, LeftOut, Reason, Recorded};
 pub use record::rules::RULE_FILES;
 pub use scan::disk::AtHand;
 pub use store::chain::{BASELINE, EXTERNAL};
 pub use store::error::SnapshotError;
-pub use store::repository::Place;
+pub use store::repository::RepositoryPaths;
 pub use view::blame::{Blame, Origin};
 pub use view::compare::{Changes, PathChange, Version, VersionKind};
 pub use view::delta::Delta;
@@ -77,7 +77,7 @@ impl Store {
     ///
     /// # Errors
     /// Where neither can be opened, or `branch` cannot be a branch's name.
-    pub fn open(place: &Place<'_>, branch: &str) -> Result<Self, SnapshotError> {
+    pub fn open(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
         let mut opened = repository::open(place)?;
         opened.repo.keep_read(READ_CACHE_BYTES);
         Self::of(opened, branch)
@@ -87,7 +87,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn find(place: &Place<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
+    pub fn find(place: &RepositoryPaths<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
         let Some(mut opened) = repository::find(place)? else { return Ok(None) };
         // A snapshot is read again as the parent of the next one, and most of their trees are the same.
         opened.repo.keep_read(READ_CACHE_BYTES);
@@ -134,7 +134,7 @@ impl Store {
     ///
     /// # Errors
     /// Where there can be no snapshot; nothing of the repository has moved then.
-    pub fn record(&mut self, change: &Change<'_>) -> Result<Recorded, SnapshotError> {
+    pub fn record(&mut self, change: &CommitInfo<'_>) -> Result<Recorded, SnapshotError> {
         self.repeatedly(|store| store.attempt(change))
     }
 
@@ -155,7 +155,7 @@ impl Store {
     }
 
     /// Tries once; `None` where the branch was moved by someone else meanwhile.
-    fn attempt(&self, change: &Change<'_>) -> Result<Option<Recorded>, SnapshotError> {
+    fn attempt(&self, change: &CommitInfo<'_>) -> Result<Option<Recorded>, SnapshotError> {
         let made = self.make(change)?;
         let moved = self.publish(made.tip, made.newest, made.seconds, &made.packed)?;
         Ok((moved == Moved::Yes).then_some(made.recorded))
@@ -166,7 +166,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::record`].
-    pub fn prepare(self, change: &Change<'_>) -> Result<Ready, SnapshotError> {
+    pub fn prepare(self, change: &CommitInfo<'_>) -> Result<Ready, SnapshotError> {
         let made = self.make(change)?;
         let written = made.newest.map(|newest| self.write(newest, &made)).transpose()?;
         Ok(Ready { store: self, tip: made.tip, written, recorded: made.recorded })
@@ -184,7 +184,7 @@ impl Store {
     }
 
     /// Makes the commits of a change, in memory.
-    fn make(&self, change: &Change<'_>) -> Result<Made, SnapshotError> {
+    fn make(&self, change: &CommitInfo<'_>) -> Result<Made, SnapshotError> {
         let tip = self.branch.tip(&self.repo)?;
         self.branch.check_free(&self.repo)?;
         self.branch.check_ours(&self.repo, tip)?;
@@ -227,7 +227,7 @@ impl Store {
     }
 
     /// Commits what others changed on the paths of a change.
-    fn commit_external(&self, chain: &mut Chain<'_>, edits: &[Edit<'_>]) -> Result<(), SnapshotError> {
+    fn commit_external(&self, chain: &mut Chain<'_>, edits: &[TreeEdit<'_>]) -> Result<(), SnapshotError> {
         let subject = match edits {
             [] => return Ok(()),
             [edit] => format!("external: {}", edit.path.to_str_lossy()),

@@ -9,7 +9,7 @@ use super::Store;
 use super::record::change::Recorded;
 use super::store::branch::{LogLine, NewValue};
 use super::store::error::{Doing as _, SnapshotError};
-use super::store::held::Held;
+use super::store::held::HeldFolder;
 use super::store::objects::{Aside, Packed};
 use crate::engine::workspace::sync::keeps_order;
 
@@ -105,7 +105,7 @@ pub struct Published {
     /// What it was before.
     ready: Ready,
     /// The folder of the branch, where that moved.
-    branch: Option<Held>,
+    branch: Option<HeldFolder>,
 }
 
 impl Published {

@@ -14,7 +14,7 @@ use super::Store;
 use super::store::branch::{Branch, LogLine, Moved};
 use super::store::chain;
 use super::store::error::{Doing as _, SnapshotError};
-use super::store::tree::{self, Edit, Found};
+use super::store::tree::{self, TreeEdit, TreeItem};
 use super::store::{objects, refs};
 use super::view::compare::{PathChange, Version, VersionKind};
 use crate::text::content::looks_binary;
@@ -42,7 +42,7 @@ pub struct Author {
 
 /// One commit to be made.
 #[derive(Debug, Clone)]
-pub struct Step {
+pub struct SquashCommit {
     /// Its whole message.
     pub message: String,
     /// What it changes.
@@ -59,7 +59,7 @@ pub struct Squash<'a> {
     /// When, in seconds since 1970.
     pub seconds: i64,
     /// The commits, the oldest first.
-    pub steps: Vec<Step>,
+    pub steps: Vec<SquashCommit>,
     /// The message of a merge commit that joins them to the branch; without it they are put on it one
     /// by one.
     pub merge: Option<String>,
@@ -200,10 +200,10 @@ impl Store {
                 To::Found(found) => Some(*found),
                 To::Text(kind, text) => {
                     let id = self.repo.write_blob(text).doing(|| "cannot keep a text".into())?.detach();
-                    Some(Found { kind: *kind, id })
+                    Some(TreeItem { kind: *kind, id })
                 }
             };
-            edits.push(Edit { path: Cow::Borrowed(one.path.as_slice()), to });
+            edits.push(TreeEdit { path: Cow::Borrowed(one.path.as_slice()), to });
         }
         tree::apply(&self.repo, tree, &edits)
     }
@@ -296,7 +296,7 @@ impl Store {
         &self,
         change: &PathChange,
         before: Version,
-        ours: Found,
+        ours: TreeItem,
         after: Version,
     ) -> Result<Result<Option<Placed>, Overlap>, SnapshotError> {
         let path = change.path.clone();
@@ -339,18 +339,18 @@ enum To {
     /// Nothing.
     Nothing,
     /// This, which the repository has.
-    Found(Found),
+    Found(TreeItem),
     /// A file with this text.
     Text(EntryKind, Vec<u8>),
 }
 
 /// A version as a tree has it.
-fn found_of(version: Version) -> Found {
+fn found_of(version: Version) -> TreeItem {
     let kind = match version.kind {
         VersionKind::File => EntryKind::Blob,
         VersionKind::Executable => EntryKind::BlobExecutable,
         VersionKind::Symlink => EntryKind::Link,
         VersionKind::Submodule => EntryKind::Commit,
     };
-    Found { kind, id: version.id }
+    TreeItem { kind, id: version.id }
 }

@@ -65,7 +65,7 @@ pub struct AuditFile {
 
 /// One call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct AuditRecord {
     /// When, RFC 3339 with milliseconds, UTC.
     pub time: String,
     /// Whose call.
@@ -97,7 +97,7 @@ pub struct Record {
 struct Chained {
     /// The call.
     #[serde(flatten)]
-    record: Record,
+    record: AuditRecord,
     /// Hash of the record before; empty in the first.
     prev: String,
     /// Hash of this record and of `prev`.
@@ -106,14 +106,14 @@ struct Chained {
 
 impl Chained {
     /// Chains a record to the one before.
-    fn new(record: Record, prev: String) -> Result<Self, Error> {
+    fn new(record: AuditRecord, prev: String) -> Result<Self, Error> {
         let hash = hash_of(&record, &prev)?;
         Ok(Self { record, prev, hash })
     }
 }
 
 /// The hash of a record after another.
-fn hash_of(record: &Record, prev: &str) -> Result<String, Error> {
+fn hash_of(record: &AuditRecord, prev: &str) -> Result<String, Error> {
     let json = serde_json::to_string(record).map_err(|error| Error::internal(error.to_string()))?;
     Ok(Sha256::of(format!("{prev}\n{json}").as_bytes()).to_hex())
 }
@@ -172,7 +172,7 @@ pub enum Durable {
 ///
 /// # Errors
 /// `lock_timeout`, or the system's; then the log is as it was.
-pub fn append(state: &State, record: Record, durable: Durable) -> Result<(), Error> {
+pub fn append(state: &State, record: AuditRecord, durable: Durable) -> Result<(), Error> {
     begin(state, record)?.end(state, durable)
 }
 
@@ -215,7 +215,7 @@ impl Pending {
 ///
 /// # Errors
 /// As [`append`].
-pub fn begin(state: &State, record: Record) -> Result<Pending, Error> {
+pub fn begin(state: &State, record: AuditRecord) -> Result<Pending, Error> {
     let folder = state.folder(FOLDER)?;
     let lock = state.lock(folder.as_fd(), LOCK, "the audit log")?;
     let io = |source: std::io::Error| Error::io("write", state.shown(FOLDER), source);
@@ -383,8 +383,8 @@ pub struct Broken {
 /// What the system says.
 pub fn read(
     state: &State,
-    mut wanted: impl FnMut(&Record) -> bool,
-) -> Result<(Vec<Record>, Option<Broken>), Error> {
+    mut wanted: impl FnMut(&AuditRecord) -> bool,
+) -> Result<(Vec<AuditRecord>, Option<Broken>), Error> {
     let (mut records, mut broken) = (Vec::new(), None);
     let Some(folder) = state.find_folder(FOLDER)? else {
         return Ok((records, broken));
@@ -441,7 +441,7 @@ pub fn read(
 ///
 /// # Errors
 /// What the system says.
-pub fn newest(state: &State, wanted: impl Fn(&Record) -> bool) -> Result<Vec<Record>, Error> {
+pub fn newest(state: &State, wanted: impl Fn(&AuditRecord) -> bool) -> Result<Vec<AuditRecord>, Error> {
     let io = |source: std::io::Error| Error::io("read", state.shown(FOLDER), source);
     let Some(folder) = state.find_folder(FOLDER)? else {
         return Ok(Vec::new());
@@ -457,7 +457,7 @@ pub fn newest(state: &State, wanted: impl Fn(&Record) -> bool) -> Result<Vec<Rec
     let mut bytes = vec![0; usize::try_from(size - start).unwrap_or(0)];
     file.read_exact_at(&mut bytes, start).map_err(io)?;
     let records = bytes.split(|byte| *byte == b'\n').rev();
-    let records = records.filter_map(|line| serde_json::from_slice::<Record>(line).ok());
+    let records = records.filter_map(|line| serde_json::from_slice::<AuditRecord>(line).ok());
     Ok(records.filter(wanted).collect())
 }
 
@@ -498,7 +498,7 @@ impl std::str::FromStr for Cursor {
 ///
 /// # Errors
 /// What the system says.
-pub fn since(state: &State, cursor: Option<Cursor>) -> Result<(Vec<Record>, Cursor), Error> {
+pub fn since(state: &State, cursor: Option<Cursor>) -> Result<(Vec<AuditRecord>, Cursor), Error> {
     let Some(folder) = state.find_folder(FOLDER)? else {
         return Ok((Vec::new(), cursor.unwrap_or_default()));
     };
@@ -527,7 +527,7 @@ pub fn since(state: &State, cursor: Option<Cursor>) -> Result<(Vec<Record>, Curs
         let fresh = bytes.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or_default();
         let whole = fresh.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let lines = fresh.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n');
-        records.extend(lines.filter_map(|line| serde_json::from_slice::<Record>(line).ok()));
+        records.extend(lines.filter_map(|line| serde_json::from_slice::<AuditRecord>(line).ok()));
         next.offset += whole as u64;
     }
     Ok((records, next))
@@ -553,6 +553,6 @@ fn check(line: &[u8], prev: Option<&str>) -> (Option<Chained>, Result<(), String
 
 /// A record's value for the answer.
 #[must_use]
-pub fn as_value(record: &Record) -> Value {
+pub fn as_value(record: &AuditRecord) -> Value {
     serde_json::to_value(record).unwrap_or_default()
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::state::State;
 use super::{backup, session, trash};
 use crate::engine::journal;
-use crate::engine::journal::{DONE_FOLDER, Entry, STUCK_FOLDER, names_in};
+use crate::engine::journal::{DONE_FOLDER, JournalEntry, STUCK_FOLDER, names_in};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -141,7 +141,7 @@ struct Needed {
 
 impl Needed {
     /// Notes what a change refers to.
-    fn add(&mut self, trash: &WorkspacePath, entry: &Entry) {
+    fn add(&mut self, trash: &WorkspacePath, entry: &JournalEntry) {
         let versions = entry.files.iter().flat_map(|file| [&file.before, &file.after]);
         self.versions.extend(versions.flatten().map(|version| version.sha256.to_hex()));
 

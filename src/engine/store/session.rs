@@ -478,7 +478,7 @@ pub fn update(
 
 /// A session that the workspace knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownSession {
     /// Its name.
     pub id: SessionId,
     /// When its state file was last written, seconds since 1970.
@@ -489,7 +489,7 @@ pub struct Known {
 ///
 /// # Errors
 /// What the system says.
-pub fn list(state: &State) -> Result<Vec<Known>, Error> {
+pub fn list(state: &State) -> Result<Vec<KnownSession>, Error> {
     let Some(folder) = state.find_folder(FOLDER)? else {
         return Ok(Vec::new());
     };
@@ -498,7 +498,7 @@ pub fn list(state: &State) -> Result<Vec<Known>, Error> {
         let id = name.strip_suffix(".json").and_then(|id| id.parse().ok());
         let stat = fs::stat_at(folder.as_fd(), OsStr::new(&name)).ok().filter(fs::is_regular);
         if let (Some(id), Some(stat)) = (id, stat) {
-            known.push(Known { id, time: u64::try_from(stat.st_mtime).unwrap_or(0) });
+            known.push(KnownSession { id, time: u64::try_from(stat.st_mtime).unwrap_or(0) });
         }
     }
     known

@@ -22,14 +22,14 @@ pub struct Listing {
 
 /// One name in a folder.
 #[derive(Debug, Clone, Copy)]
-pub struct Listed<'l> {
+pub struct ListedName<'l> {
     /// The name.
     pub name: &'l [u8],
     /// What stands there; unknown where the system does not tell.
     pub kind: FileType,
 }
 
-impl Listed<'_> {
+impl ListedName<'_> {
     /// Whether it is a folder.
     #[must_use]
     pub fn is_folder(&self) -> bool {
@@ -101,7 +101,7 @@ impl Listing {
     }
 
     /// Puts the names in an order.
-    pub fn sort_by(&mut self, order: impl Fn(Listed<'_>, Listed<'_>) -> Ordering) {
+    pub fn sort_by(&mut self, order: impl Fn(ListedName<'_>, ListedName<'_>) -> Ordering) {
         let names = &self.names;
         self.entries.sort_unstable_by(|one, other| order(listed(names, one), listed(names, other)));
     }
@@ -114,12 +114,12 @@ impl Listing {
 
     /// The entry at `index`; `None` behind the last.
     #[must_use]
-    pub fn get(&self, index: usize) -> Option<Listed<'_>> {
+    pub fn get(&self, index: usize) -> Option<ListedName<'_>> {
         self.entries.get(index).map(|entry| listed(&self.names, entry))
     }
 
     /// All entries, in their order.
-    pub fn iter(&self) -> impl Iterator<Item = Listed<'_>> {
+    pub fn iter(&self) -> impl Iterator<Item = ListedName<'_>> {
         self.entries.iter().map(|entry| listed(&self.names, entry))
     }
 
@@ -137,6 +137,6 @@ impl Listing {
 }
 
 /// An entry with its name.
-fn listed<'l>(names: &'l [u8], (name, kind): &(Range<usize>, FileType)) -> Listed<'l> {
-    Listed { name: names.get(name.clone()).unwrap_or_default(), kind: *kind }
+fn listed<'l>(names: &'l [u8], (name, kind): &(Range<usize>, FileType)) -> ListedName<'l> {
+    ListedName { name: names.get(name.clone()).unwrap_or_default(), kind: *kind }
 }

@@ -25,7 +25,7 @@ use path::WorkspacePath;
 use protect::folders::is_work_tree;
 use protect::protected_component;
 use protect::repository::is_repository;
-use resolve::Place;
+use resolve::ResolvedPath;
 
 /// How long one holder may keep a lock, where nobody says.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -130,7 +130,7 @@ impl Workspace {
     ///
     /// # Errors
     /// `not_found` (with near names), `is_a_directory`, `not_a_regular_file`, or the system's.
-    pub fn open_file(&self, place: &Place) -> Result<(File, Stat), Error> {
+    pub fn open_file(&self, place: &ResolvedPath) -> Result<(File, Stat), Error> {
         let Some(stat) = place.stat() else {
             return Err(self.not_found(place));
         };

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Workspace;
 use super::path::WorkspacePath;
-use super::resolve::Place;
+use super::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 
 /// Near names in an answer.
@@ -17,7 +17,7 @@ const LIKENESS_MIN: f32 = 0.6;
 impl Workspace {
     /// `not_found` for a place where nothing stands, with up to three near paths.
     #[must_use]
-    pub fn not_found(&self, place: &Place) -> Error {
+    pub fn not_found(&self, place: &ResolvedPath) -> Error {
         let near = self.near(place.path());
         let error =
             Error::new(ErrorKind::NotFound, format!("no such file: {}", place.shown())).at(place.shown());

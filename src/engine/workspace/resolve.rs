@@ -32,7 +32,7 @@ const NAME_BYTES_MAX: usize = 255;
 
 /// Where a path leads.
 #[derive(Debug)]
-pub struct Place {
+pub struct ResolvedPath {
     /// The canonical path, links followed.
     path: WorkspacePath,
     /// The path as answers show it.
@@ -45,7 +45,7 @@ pub struct Place {
     aliases: Vec<WorkspacePath>,
 }
 
-impl Place {
+impl ResolvedPath {
     /// A place whose canonical path is known already.
     #[must_use]
     pub fn at(path: WorkspacePath, shown: String, stat: Option<Stat>) -> Self {
@@ -95,7 +95,7 @@ impl Workspace {
     /// # Errors
     /// `invalid_request` for an empty path or one with a NUL, `outside_workspace`,
     /// `not_a_directory` where it goes through a file, or the system's.
-    pub fn resolve(&self, path: &Path) -> Result<Place, Error> {
+    pub fn resolve(&self, path: &Path) -> Result<ResolvedPath, Error> {
         must_be_a_path(path)?;
         let written = path.display().to_string();
         let (canonical, stat, aliases) = self.locate(path).map_err(|errno| path_error(&written, errno))?;
@@ -111,28 +111,28 @@ impl Workspace {
             return Err(Error::new(ErrorKind::NotFound, format!("no such directory: {written}")).at(written));
         }
         let protected = protected_component(path).map(OsStr::to_owned);
-        Ok(Place { path: canonical, shown, stat, protected, aliases })
+        Ok(ResolvedPath { path: canonical, shown, stat, protected, aliases })
     }
 
     /// The very place of a canonical path, whatever is on the way to it now.
     ///
     /// # Errors
     /// The system's, save that a file or symlink on the way counts as nothing there.
-    pub fn place_of(&self, path: &WorkspacePath) -> Result<Place, Error> {
+    pub fn place_of(&self, path: &WorkspacePath) -> Result<ResolvedPath, Error> {
         let shown = self.shown(path);
         let stat = match fs::open_beneath(self.root_fd(), path, fs::LOOK).and_then(rustix::fs::fstat) {
             Ok(stat) => Some(stat),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
             Err(errno) => return Err(path_error(&shown, errno)),
         };
-        Ok(Place::at(path.clone(), shown, stat))
+        Ok(ResolvedPath::at(path.clone(), shown, stat))
     }
 
     /// Where `path` leads, its last component not followed: a symlink is itself.
     ///
     /// # Errors
     /// As [`Self::resolve`].
-    pub fn resolve_entry(&self, path: &Path) -> Result<Place, Error> {
+    pub fn resolve_entry(&self, path: &Path) -> Result<ResolvedPath, Error> {
         must_be_a_path(path)?;
         let Some(name) = path.file_name() else {
             return self.resolve(path);
@@ -160,7 +160,7 @@ impl Workspace {
             .map_or_else(|| self.shown(&canonical), |as_written| self.shown(&as_written));
         let protected = protected_component(path).map(OsStr::to_owned);
         let aliases = folder.aliases.iter().map(|alias| alias.join(name)).collect();
-        Ok(Place { path: canonical, shown, stat, protected, aliases })
+        Ok(ResolvedPath { path: canonical, shown, stat, protected, aliases })
     }
 
     /// The canonical path, what stands there, and the other names by which the way led there.

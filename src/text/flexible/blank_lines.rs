@@ -8,14 +8,14 @@
 use std::ops::Range;
 
 use super::place::{
-    Place, as_given, at, line_before, line_from, lines_like, longest, split, trimmed, trimmed_end,
+    MatchedLines, as_given, at, line_before, line_from, lines_like, longest, split, trimmed, trimmed_end,
     with_ending,
 };
 use super::{PLACES_MAX, Unfit, Work};
 use crate::text::checked::{items, peek, slice};
 
 /// Where `old` stands but for blank lines.
-pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
+pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let (wanted, has_final_break) = split(old);
     let Some(anchor) = longest(&wanted) else {
         return Vec::new();
@@ -24,7 +24,7 @@ pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
         return Vec::new();
     };
     let search = Search { text, wanted: &wanted, anchor, has_final_break, work };
-    let found: Vec<Place> =
+    let found: Vec<MatchedLines> =
         lines_like(text, anchor_line).filter_map(|line| search.place(&line)).take(PLACES_MAX).collect();
     if found.is_empty() && !work.is_done() { without_edges(text, old) } else { found }
 }
@@ -38,7 +38,7 @@ pub fn only_dangles(text: &[u8], old: &[u8]) -> bool {
 }
 
 /// Where `old` stands exactly but for its edges: a line that it begins or ends in may be a part of one.
-fn without_edges(text: &[u8], old: &[u8]) -> Vec<Place> {
+fn without_edges(text: &[u8], old: &[u8]) -> Vec<MatchedLines> {
     let (lines, _) = split(old);
     let Edges { head, tail } = Edges::of(&lines);
     let core = peek(&lines, head..lines.len() - tail).join(&b'\n');
@@ -53,7 +53,7 @@ fn without_edges(text: &[u8], old: &[u8]) -> Vec<Place> {
 }
 
 /// The place of lines that stand in `range`, with nothing for the edges.
-fn place_of(text: &[u8], range: Range<usize>, head: usize, tail: usize) -> Place {
+fn place_of(text: &[u8], range: Range<usize>, head: usize, tail: usize) -> MatchedLines {
     let mut start = range.start;
     let lines = at(text, &range).split_inclusive(|&byte| byte == b'\n').map(|line| {
         let found = start..start + line.len();
@@ -64,7 +64,7 @@ fn place_of(text: &[u8], range: Range<usize>, head: usize, tail: usize) -> Place
     let lines: Vec<Option<Range<usize>>> =
         (0..head).flat_map(|_| none()).chain(lines).chain((0..tail).flat_map(|_| none())).collect();
     let gaps = vec![range.end..range.end; lines.len()];
-    Place { range, lines, gaps }
+    MatchedLines { range, lines, gaps }
 }
 
 /// How many blank lines a text begins and ends with; one that is only the indentation of a line counts.
@@ -90,7 +90,12 @@ impl Edges {
 ///
 /// # Errors
 /// Where the new text takes away blank lines of the edges, and the file has some of them.
-pub fn fitted(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<(Range<usize>, Vec<u8>), Unfit> {
+pub fn fitted(
+    text: &[u8],
+    place: &MatchedLines,
+    old: &[u8],
+    new: &[u8],
+) -> Result<(Range<usize>, Vec<u8>), Unfit> {
     let ((old_lines, old_breaks), (new_lines, new_breaks)) = (split(old), split(new));
     let (old_edges, new_edges) = (Edges::of(&old_lines), Edges::of(&new_lines));
     let is_spread = place.gaps.iter().any(|gap| !gap.is_empty());
@@ -132,7 +137,7 @@ pub fn fitted(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<(Ran
     {
         return Err(Unfit("it removes blank lines of which the file has others than old_string".to_owned()));
     }
-    let place = Place { range: range.clone(), lines, gaps };
+    let place = MatchedLines { range: range.clone(), lines, gaps };
     let mut fitted = Vec::with_capacity(new.len());
     for line in items(&new_lines, 0..new_edges.head.saturating_sub(old_edges.head))? {
         fitted.extend_from_slice(line);
@@ -174,7 +179,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// The place round a line that may be the anchor.
-    fn place(&self, anchor: &Range<usize>) -> Option<Place> {
+    fn place(&self, anchor: &Range<usize>) -> Option<MatchedLines> {
         self.is_same(self.anchor, anchor).then_some(())?;
         let mut above = self.backward(anchor.start)?;
         let mut lines: Vec<Option<Range<usize>>> = vec![None; self.anchor - above.len()];
@@ -190,7 +195,7 @@ impl Search<'_> {
             line.end = line.end.min(range.end);
         }
         gaps.iter_mut().for_each(|gap| gap.end = gap.end.clamp(gap.start, range.end.max(gap.start)));
-        Some(Place { range, lines, gaps })
+        Some(MatchedLines { range, lines, gaps })
     }
 
     /// Whether a line of the file is the one looked for.

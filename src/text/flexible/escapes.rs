@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::letters;
-use super::place::Place;
+use super::place::MatchedLines;
 use super::{PLACES_MAX, Unfit, Work};
 
 /// How a text is escaped.
@@ -20,12 +20,12 @@ enum Way {
 }
 
 /// Where `old` stands once it is read without escapes.
-pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
+pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let Some((_, plain)) = unescaped(text, old) else {
         return letters::places(text, old, work);
     };
     memchr::memmem::find_iter(text, &plain)
-        .map(|start| Place::whole(start..start + plain.len()))
+        .map(|start| MatchedLines::whole(start..start + plain.len()))
         .take(PLACES_MAX)
         .collect()
 }
@@ -34,7 +34,7 @@ pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
 ///
 /// # Errors
 /// Where its escapes may be meant as they stand.
-pub fn new_text(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+pub fn new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     match unescaped(text, old) {
         Some((Way::Whole, plain)) => whole_new(&plain, new),
         Some((Way::Quotes, _)) => Ok(without_quote_escapes(new).into_owned()),

@@ -5,12 +5,12 @@
 //! given without its indentation, or with the right one while the others are shifted.
 
 use super::indents::Mapping;
-use super::place::{NewLine, Place, at, compose, indent, longest, split, trimmed, whole_lines};
+use super::place::{MatchedLines, NewLine, at, compose, indent, longest, split, trimmed, whole_lines};
 use super::{PLACES_MAX, Unfit, Work};
 use crate::text::checked::slice;
 
 /// Where `old` stands, indented otherwise.
-pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
+pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let (wanted, has_final_break) = split(old);
     let Some(anchor) = longest(&wanted) else {
         return Vec::new();
@@ -33,7 +33,7 @@ enum First {
 
 /// The place, where its indentation follows one rule; it begins after the first line's own where
 /// the text looked for does.
-fn fitting(text: &[u8], mut place: Place, wanted: &[&[u8]]) -> Option<Place> {
+fn fitting(text: &[u8], mut place: MatchedLines, wanted: &[&[u8]]) -> Option<MatchedLines> {
     if mapping(text, &place, wanted, 0).is_some() {
         return Some(place);
     }
@@ -51,7 +51,7 @@ fn fitting(text: &[u8], mut place: Place, wanted: &[&[u8]]) -> Option<Place> {
 }
 
 /// How a place that was found follows one rule; there may be two that say the same of its lines.
-fn rules(text: &[u8], place: &Place, wanted: &[&[u8]]) -> Vec<(First, Mapping)> {
+fn rules(text: &[u8], place: &MatchedLines, wanted: &[&[u8]]) -> Vec<(First, Mapping)> {
     let of_others = |first: First| Some((first, mapping(text, place, wanted, 1)?));
     if place.range.start > super::place::line_start(text, place.range.start) {
         return of_others(First::Inside).into_iter().collect();
@@ -68,7 +68,7 @@ fn rules(text: &[u8], place: &Place, wanted: &[&[u8]]) -> Vec<(First, Mapping)> 
 }
 
 /// The rule of the lines from `skipped` on.
-fn mapping(text: &[u8], place: &Place, wanted: &[&[u8]], skipped: usize) -> Option<Mapping> {
+fn mapping(text: &[u8], place: &MatchedLines, wanted: &[&[u8]], skipped: usize) -> Option<Mapping> {
     let found = place.lines.iter().map(|line| line.as_ref().map_or(&b""[..], |line| at(text, line)));
     let pairs: Vec<(&[u8], &[u8])> = wanted
         .iter()
@@ -84,7 +84,7 @@ fn mapping(text: &[u8], place: &Place, wanted: &[&[u8]], skipped: usize) -> Opti
 ///
 /// # Errors
 /// Where a line has one that the rule says nothing of.
-pub fn new_text(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+pub fn new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     let ((wanted, _), (new_lines, _)) = (split(old), split(new));
     let texts: Vec<&[u8]> =
         wanted.iter().chain(&new_lines).copied().filter(|line| !trimmed(line).is_empty()).collect();

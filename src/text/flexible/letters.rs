@@ -5,7 +5,7 @@
 //! texts begin and end with; elsewhere by whether it stands inside a quoted text of its line, and that
 //! only if the text looked for is read so rightly.
 
-use super::place::Place;
+use super::place::MatchedLines;
 use super::{PLACES_MAX, Unfit, Work};
 use crate::text::checked::{items, peek};
 
@@ -62,7 +62,7 @@ fn tokens(text: &[u8]) -> Vec<Token> {
 
 /// Where `old` stands, each of its escapes read as the file has it, and at least one as what it stands
 /// for.
-pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
+pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let tokens = tokens(old);
     let has_any = tokens.iter().any(|token| matches!(token, Token::Escape(escape) if is_layout(*escape)));
     let Some((first, needle)) = longest_plain(&tokens).filter(|_| has_any) else {
@@ -74,7 +74,7 @@ pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
         let (end, readings) = matched(text, before, &tokens, work)?;
         let is_read = tokens.iter().filter_map(escape_of).zip(&readings);
         let mut meant = is_read.filter(|(escape, reading)| is_layout(*escape) && **reading == Reading::Meant);
-        meant.next().map(|_| Place::whole(before..end))
+        meant.next().map(|_| MatchedLines::whole(before..end))
     };
     memchr::memmem::find_iter(text, &needle).filter_map(place).take(PLACES_MAX).collect()
 }
@@ -148,12 +148,12 @@ fn matched(text: &[u8], start: usize, tokens: &[Token], work: &Work) -> Option<(
 ///
 /// # Errors
 /// Where one may be meant as it stands, or not.
-pub fn new_text(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+pub fn new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     let (old, new) = (tokens(old), tokens(new));
     let work = Work::new();
     let readings = matched(text, place.range.start, &old, &work).map(|(_, readings)| readings);
     let readings = readings.ok_or_else(|| Unfit("its escapes cannot be told from text".to_owned()))?;
-    let known = Known::of(&old, &readings);
+    let known = EscapeReadings::of(&old, &readings);
     let head = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
     let most = old.len().min(new.len()) - head;
     let tail =
@@ -195,14 +195,14 @@ pub fn new_text(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<Ve
 }
 
 /// What the text looked for tells of how its writer escaped.
-struct Known {
+struct EscapeReadings {
     /// How each kind of escape is read there, where always in one way.
     readings: Vec<(u8, Option<Reading>)>,
     /// Whether the lexer reads all of its layout rightly.
     is_lexed_rightly: bool,
 }
 
-impl Known {
+impl EscapeReadings {
     /// That of `old`, whose escapes are read so.
     fn of(old: &[Token], readings: &[Reading]) -> Self {
         let guessed = lexed(old);

@@ -5,7 +5,7 @@
 //! What stands after the prefixes must be whole lines of the file. A text of one line alone says
 //! little, so its number must be right too.
 
-use super::place::{NewLine, Place, compose, longest, split, trimmed_end, whole_lines};
+use super::place::{MatchedLines, NewLine, compose, longest, split, trimmed_end, whole_lines};
 use super::{Unfit, Work};
 
 /// What may stand after a number.
@@ -21,13 +21,19 @@ struct Form {
 }
 
 /// Where the lines of the listing `old` stand.
-pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
+pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let (lines, has_final_break) = split(old);
     forms(&lines).into_iter().flat_map(|form| places_of(form, text, &lines, has_final_break, work)).collect()
 }
 
 /// Where the lines stand, read in one form.
-fn places_of(form: Form, text: &[u8], lines: &[&[u8]], has_final_break: bool, work: &Work) -> Vec<Place> {
+fn places_of(
+    form: Form,
+    text: &[u8],
+    lines: &[&[u8]],
+    has_final_break: bool,
+    work: &Work,
+) -> Vec<MatchedLines> {
     let Some(first) = lines.first().and_then(|line| form.read(line)) else {
         return Vec::new();
     };
@@ -48,7 +54,7 @@ fn places_of(form: Form, text: &[u8], lines: &[&[u8]], has_final_break: bool, wo
 ///
 /// # Errors
 /// Where some of its new lines have one and some have none.
-pub fn new_text(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+pub fn new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     let (old_lines, has_final_break) = split(old);
     let used =
         |form: &Form| places_of(*form, text, &old_lines, has_final_break, &Work::new()).contains(place);

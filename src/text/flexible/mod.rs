@@ -113,7 +113,7 @@ impl Tier {
 
 /// What a tier found: at least one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct TierMatch {
     /// The tier.
     pub tier: Tier,
     /// The places, ascending; at most [`PLACES_MAX`].
@@ -126,7 +126,7 @@ pub struct Found {
 ///
 /// The first tier that finds it anywhere answers, with what `new` becomes in the file's own form.
 #[must_use]
-pub fn find(text: &[u8], old: &[u8], new: &[u8], within: &Range<usize>) -> Option<Found> {
+pub fn find(text: &[u8], old: &[u8], new: &[u8], within: &Range<usize>) -> Option<TierMatch> {
     let inside = |place: &Range<usize>| within.start <= place.start && place.end <= within.end;
     let work = Work::new();
     let dangles = blank_lines::only_dangles(text, old);
@@ -156,14 +156,14 @@ pub fn find(text: &[u8], old: &[u8], new: &[u8], within: &Range<usize>) -> Optio
         if is_extra && (new_text.is_err() || ranges.len() > 1) {
             continue;
         }
-        return Some(Found { tier, ranges, new_text });
+        return Some(TierMatch { tier, ranges, new_text });
     }
     None
 }
 
 impl Tier {
     /// Where the tier finds `old`.
-    fn places(self, text: &[u8], old: &[u8], work: &Work) -> Vec<place::Place> {
+    fn places(self, text: &[u8], old: &[u8], work: &Work) -> Vec<place::MatchedLines> {
         match self {
             Self::TrailingWhitespace => trailing_whitespace::places(text, old, work),
             Self::Indentation => indentation::places(text, old, work),
@@ -178,7 +178,7 @@ impl Tier {
     fn fitted(
         self,
         text: &[u8],
-        place: &place::Place,
+        place: &place::MatchedLines,
         old: &[u8],
         new: &[u8],
     ) -> Result<(Range<usize>, Vec<u8>), Unfit> {

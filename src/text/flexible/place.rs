@@ -10,7 +10,7 @@ use crate::text::line_diff;
 
 /// Where a text stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct MatchedLines {
     /// Its bytes.
     pub range: Range<usize>,
     /// For each line of the text looked for, the file's, with its ending where it is inside;
@@ -20,7 +20,7 @@ pub struct Place {
     pub gaps: Vec<Range<usize>>,
 }
 
-impl Place {
+impl MatchedLines {
     /// A place whose lines are those of the text looked for, one for one.
     pub fn of(lines: Vec<Range<usize>>) -> Option<Self> {
         let range = lines.first()?.start..lines.last()?.end;
@@ -144,7 +144,7 @@ pub fn whole_lines(
     has_final_break: bool,
     work: &Work,
     same: impl Fn(&[u8], &[u8]) -> bool,
-) -> Vec<Place> {
+) -> Vec<MatchedLines> {
     let (Some(&anchor_line), Some(before), Some(after)) =
         (wanted.get(anchor), wanted.get(..anchor), wanted.get(anchor + 1..))
     else {
@@ -177,7 +177,7 @@ pub fn whole_lines(
         let with_endings = lines.iter().enumerate().map(|(index, line)| {
             if index < last || has_final_break { with_ending(text, line) } else { line.clone() }
         });
-        (!is_cut_off).then(|| Place::of(with_endings.collect()))?
+        (!is_cut_off).then(|| MatchedLines::of(with_endings.collect()))?
     };
     lines_like(text, anchor_line).filter_map(place).take(PLACES_MAX).collect()
 }
@@ -187,7 +187,7 @@ pub fn whole_lines(
 ///
 /// # Errors
 /// Where the place is none of the text.
-pub fn as_given(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+pub fn as_given(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     compose(text, place, old, new, |line: &NewLine<'_>| Ok(line.text.to_vec()))
 }
 
@@ -198,7 +198,7 @@ pub fn as_given(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<Ve
 /// As `rewrite`.
 pub fn compose(
     text: &[u8],
-    place: &Place,
+    place: &MatchedLines,
     old: &[u8],
     new: &[u8],
     mut rewrite: impl FnMut(&NewLine<'_>) -> Result<Vec<u8>, Unfit>,
@@ -282,7 +282,7 @@ struct Composed<'a> {
     /// The file's text.
     text: &'a [u8],
     /// Where it is changed.
-    place: &'a Place,
+    place: &'a MatchedLines,
     /// Whether the new text has more blank lines than the one looked for.
     brings_blanks: bool,
     /// The new text so far.

@@ -5,11 +5,13 @@
 
 use std::ops::Range;
 
-use super::place::{Place, at, line_before, line_end, line_from, line_start, longest, split, trimmed_end};
+use super::place::{
+    MatchedLines, at, line_before, line_end, line_from, line_start, longest, split, trimmed_end,
+};
 use super::{PLACES_MAX, Work};
 
 /// Where `old` stands but for such blanks.
-pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
+pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let (wanted, has_final_break) = split(old);
     let Some(anchor) = longest(&wanted) else {
         return Vec::new();
@@ -38,7 +40,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// The place round a hit of the anchor's text.
-    fn place(&self, hit: usize, length: usize) -> Option<Place> {
+    fn place(&self, hit: usize, length: usize) -> Option<MatchedLines> {
         let start = line_start(self.text, hit);
         if self.anchor > 0 && hit != start {
             return None;
@@ -65,7 +67,7 @@ impl Search<'_> {
             let end = self.end_of(index, line.start + wanted.len())?;
             lines.push(line.start..end);
         }
-        Place::of(lines)
+        MatchedLines::of(lines)
     }
 
     /// The end of line `index` of the place, whose text ends at `offset`.

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::place::{NewLine, Place, compose};
+use super::place::{MatchedLines, NewLine, compose};
 use super::{PLACES_MAX, Unfit, Work};
 
 /// Where `old` stands but for such characters.
-pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
+pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
     let Some(fragment) = longest_plain(old) else {
         return Vec::new();
     };
@@ -21,7 +21,7 @@ pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
             *at = range.end;
             Some(range)
         });
-        Place::of(ranges.collect())
+        MatchedLines::of(ranges.collect())
     };
     memchr::memmem::find_iter(text, needle).filter_map(place).take(PLACES_MAX).collect()
 }
@@ -31,7 +31,7 @@ pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<Place> {
 ///
 /// # Errors
 /// Where the place is none of the text.
-pub fn new_text(text: &[u8], place: &Place, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
+pub fn new_text(text: &[u8], place: &MatchedLines, old: &[u8], new: &[u8]) -> Result<Vec<u8>, Unfit> {
     compose(text, place, old, new, |line: &NewLine<'_>| Ok(rewritten(line)))
 }
 

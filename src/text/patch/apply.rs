@@ -7,7 +7,7 @@ use super::index::Tier;
 use super::lines::{Line, lines, lines_at_carriage_returns};
 use super::locate::Text;
 use super::model::{Body, FilePatch, Hunk, Operation};
-use super::place::{Options, Place, Placing};
+use super::place::{HunkPlace, PatchOptions, Placing};
 use super::render::{Edit, carries_returns, edits, render};
 use crate::text::checked::Fault;
 
@@ -63,7 +63,7 @@ pub struct HunkReport {
 ///
 /// # Errors
 /// The fate of every hunk, where one has no place.
-pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &Options) -> Result<Applied, Conflict> {
+pub fn apply(file: &FilePatch<'_>, before: &[u8], options: &PatchOptions) -> Result<Applied, Conflict> {
     let reversed;
     let file = if options.reverse {
         reversed = file.reversed().ok_or_else(|| Conflict::whole(file.patch_line, Reason::Irreversible))?;
@@ -103,7 +103,7 @@ fn apply_hunks(
     hunks: &[Hunk<'_>],
     before: &[u8],
     has_lines: bool,
-    options: Options,
+    options: PatchOptions,
 ) -> Result<Applied, Conflict> {
     let apply = |lines, is_new| Applying::new(lines, has_lines, is_new, options).run(hunks);
     let first = apply(lines(before), false);
@@ -144,7 +144,7 @@ struct Applying<'f, 'p> {
     /// Whether the patch is known not to be applied, at least not as a whole.
     is_new: bool,
     /// The leniency allowed.
-    options: Options,
+    options: PatchOptions,
     /// How far the last hunk stood from its stated line.
     drift: i64,
     /// The index after the last line that the hunk before changes.
@@ -155,7 +155,7 @@ struct Applying<'f, 'p> {
 
 impl<'f, 'p> Applying<'f, 'p> {
     /// Begins with a file's lines.
-    fn new(lines: Vec<Line<'f>>, has_lines: bool, is_new: bool, options: Options) -> Self {
+    fn new(lines: Vec<Line<'f>>, has_lines: bool, is_new: bool, options: PatchOptions) -> Self {
         Self {
             text: Text::new(lines),
             has_lines,
@@ -187,7 +187,7 @@ impl<'f, 'p> Applying<'f, 'p> {
     }
 
     /// Places one hunk and notes its changes.
-    fn place(&mut self, hunk: &Hunk<'p>, index: usize, explain: bool) -> Result<Place, Failure> {
+    fn place(&mut self, hunk: &Hunk<'p>, index: usize, explain: bool) -> Result<HunkPlace, Failure> {
         let stated = hunk.old_index();
         let expected = stated.map(|at| to_index(to_offset(at).saturating_add(self.drift)));
         let endings_are_meant = !hunk.is_crlf && (self.carries_returns || self.text.is_mixed());
@@ -245,7 +245,7 @@ impl<'f, 'p> Applying<'f, 'p> {
     ///
     /// # Errors
     /// Where a change lies outside the file, or the result would be too large.
-    fn finish(self, hunks: &[Hunk<'_>], places: &[Place]) -> Result<Applied, Fault> {
+    fn finish(self, hunks: &[Hunk<'_>], places: &[HunkPlace]) -> Result<Applied, Fault> {
         let edits: Vec<_> = self.edits.into_values().collect();
         let (after, changed) = render(&self.text.lines, &edits, hunks.len(), self.options)?;
         let growth = Growth::new(&edits);
@@ -289,7 +289,7 @@ impl Growth {
 }
 
 /// How many lines below the stated index `place` is.
-fn offset(place: &Place, stated: usize) -> i64 {
+fn offset(place: &HunkPlace, stated: usize) -> i64 {
     to_offset(place.start) - to_offset(place.skipped_before) - to_offset(stated)
 }
 
@@ -304,7 +304,7 @@ fn to_index(offset: i64) -> usize {
 }
 
 /// The fates of all hunks.
-fn conflict(hunks: &[Hunk<'_>], places: Vec<Result<Place, Failure>>) -> Conflict {
+fn conflict(hunks: &[Hunk<'_>], places: Vec<Result<HunkPlace, Failure>>) -> Conflict {
     let fates = hunks.iter().zip(places).enumerate().map(|(index, (hunk, place))| HunkFate {
         number: index + 1,
         patch_line: hunk.patch_line,

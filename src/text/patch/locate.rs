@@ -26,7 +26,7 @@ pub struct Text<'f> {
 
 /// The lines to find and where they may stand.
 #[derive(Clone)]
-pub struct Wanted<'w> {
+pub struct LinesSought<'w> {
     /// The lines, without endings.
     pub lines: Vec<&'w [u8]>,
     /// The index where the patch says that they stand.
@@ -78,7 +78,7 @@ impl<'f> Text<'f> {
     }
 
     /// Looks for `wanted` under one tier: at the stated line, else where it is alone.
-    pub fn find(&self, wanted: &Wanted<'_>, tier: Tier) -> Search {
+    pub fn find(&self, wanted: &LinesSought<'_>, tier: Tier) -> Search {
         if tier != Tier::Exact && wanted.lines.iter().all(|line| line.trim_ascii().is_empty()) {
             return Search::Nowhere;
         }

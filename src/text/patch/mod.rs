@@ -11,7 +11,7 @@
 //! Lines are compared without their endings. A hunk goes where its old lines stand byte for byte at
 //! the stated line, corrected by how far the hunk before was off; else where they stand alone in
 //! the file, after the hunk before if that is enough to be alone. Only then, and never under
-//! [`Options::strict`], come the weaker comparisons of [`Tier`], and at last [`Options::fuzz`]; each
+//! [`PatchOptions::strict`], come the weaker comparisons of [`Tier`], and at last [`PatchOptions::fuzz`]; each
 //! again only where the place is the only one or the stated one. Two equal places are a
 //! [`Conflict`] that names both.
 //!
@@ -67,7 +67,7 @@ pub use model::{
     Body, FilePatch, Format, Hunk, HunkLine, Kind, Operation, Patch, Paths, Prefix, Strip, is_symlink,
 };
 pub use parse::{ParseError, parse, parse_within};
-pub use place::Options;
+pub use place::PatchOptions;
 pub use plan::{
     Action, Before, FileOutcome, Look, PlanError, PlanOptions, Reader, Refusal, RefusalReason, Whole, compose,
 };

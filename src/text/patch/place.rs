@@ -4,14 +4,14 @@ use super::anchor;
 use super::conflict::{Failure, Reason};
 use super::index::Tier;
 use super::lines::Ending;
-use super::locate::{Search, Text, Wanted};
+use super::locate::{LinesSought, Search, Text};
 use super::model::{Hunk, HunkLine, Kind};
 use super::nearest::nearest;
 use crate::text::checked::{Fault, must_fit, peek};
 
 /// Where a hunk goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct HunkPlace {
     /// Index of the file's line that its first compared line meets.
     pub start: usize,
     /// How the lines were compared.
@@ -28,7 +28,7 @@ pub struct Place {
 
 /// What the caller allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Options {
+pub struct PatchOptions {
     /// How many context lines at either end of a hunk may be ignored.
     pub fuzz: usize,
     /// Whether counts and stated lines must be right and lines the same byte for byte.
@@ -39,7 +39,7 @@ pub struct Options {
     pub bytes_max: Option<usize>,
 }
 
-impl Options {
+impl PatchOptions {
     /// Checks the size of a file before it is made.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ pub struct Placing<'w, 'f> {
     /// Whether the patch is known not to be applied, at least not as a whole.
     pub is_new: bool,
     /// The leniency allowed.
-    pub options: Options,
+    pub options: PatchOptions,
 }
 
 impl Placing<'_, '_> {
@@ -74,7 +74,7 @@ impl Placing<'_, '_> {
     ///
     /// # Errors
     /// Why it has none.
-    pub fn place(&self) -> Result<Place, Reason> {
+    pub fn place(&self) -> Result<HunkPlace, Reason> {
         if self.options.strict && !self.hunk.counts_match {
             return Err(Reason::Counts);
         }
@@ -127,10 +127,10 @@ impl Placing<'_, '_> {
     }
 
     /// The old lines and where they may stand.
-    fn wanted(&self) -> Result<Wanted<'_>, Reason> {
+    fn wanted(&self) -> Result<LinesSought<'_>, Reason> {
         let windows = anchor::windows(self.text, &self.hunk.anchors, self.after)
             .map_err(|anchor| Reason::AnchorNotFound { anchor: anchor.to_vec() })?;
-        Ok(Wanted {
+        Ok(LinesSought {
             lines: self.hunk.old().map(|line| line.text).collect(),
             expected: self.expected,
             windows,
@@ -144,7 +144,7 @@ impl Placing<'_, '_> {
     }
 
     /// The place at exactly the stated line, of the old side or else of the new one.
-    fn at_stated_line(&self, old: &Wanted<'_>, new: &[&[u8]]) -> Option<Place> {
+    fn at_stated_line(&self, old: &LinesSought<'_>, new: &[&[u8]]) -> Option<HunkPlace> {
         let at = self.expected?;
         let stands = |lines| self.text.stands_at(lines, at, self.hunk.at_end, Tier::Exact);
         if stands(&old.lines) {
@@ -155,7 +155,7 @@ impl Placing<'_, '_> {
     }
 
     /// The place that a search under `tier` finds.
-    fn found(&self, old: &Wanted<'_>, tier: Tier) -> Result<Option<Place>, Reason> {
+    fn found(&self, old: &LinesSought<'_>, tier: Tier) -> Result<Option<HunkPlace>, Reason> {
         match self.text.find(old, tier) {
             Search::Nowhere => Ok(None),
             Search::At(at) => Ok(Some(self.unless_doubled(&old.lines, at, tier))),
@@ -166,12 +166,12 @@ impl Placing<'_, '_> {
     }
 
     /// The place at `at`, or that of the new side where applying would put the same lines there twice.
-    fn unless_doubled(&self, old: &[&[u8]], at: usize, tier: Tier) -> Place {
+    fn unless_doubled(&self, old: &[&[u8]], at: usize, tier: Tier) -> HunkPlace {
         if let Some(done) = self.doubled(at, tier) {
             return self.done_at(done, tier);
         }
         let is_unique = tier == Tier::Exact && self.text.is_unique(old, tier);
-        Place { start: at, tier, skipped_before: 0, skipped_after: 0, is_unique, is_done: false }
+        HunkPlace { start: at, tier, skipped_before: 0, skipped_after: 0, is_unique, is_done: false }
     }
 
     /// Where the result of a pure insertion stands whose context was found at `at`.
@@ -206,10 +206,10 @@ impl Placing<'_, '_> {
     }
 
     /// The place of lines that come without any context.
-    fn place_without_old(&self) -> Result<Place, Reason> {
+    fn place_without_old(&self) -> Result<HunkPlace, Reason> {
         let (new, end) = (self.new_lines(), self.text.lines.len());
         let stands = |at| self.text.stands_at(&new, at, false, Tier::Exact) && self.ends_as_added(at);
-        let fresh = |start| Place {
+        let fresh = |start| HunkPlace {
             start,
             tier: Tier::Exact,
             skipped_before: 0,
@@ -249,7 +249,7 @@ impl Placing<'_, '_> {
     }
 
     /// The place without some context lines at either end, the fewest first.
-    fn with_fuzz(&self, old: &Wanted<'_>) -> Result<Option<Place>, Reason> {
+    fn with_fuzz(&self, old: &LinesSought<'_>) -> Result<Option<HunkPlace>, Reason> {
         let context = |line: &&HunkLine<'_>| line.kind == Kind::Context;
         let before = self.hunk.lines.iter().take_while(context).count();
         let after = self.hunk.lines.iter().rev().take_while(context).count();
@@ -261,11 +261,11 @@ impl Placing<'_, '_> {
                 return Ok(None);
             }
             let expected = old.expected.map(|at| at.saturating_add(before));
-            let rest = Wanted { lines, expected, ..old.clone() };
+            let rest = LinesSought { lines, expected, ..old.clone() };
             for tier in Tier::ALL {
                 if let Some(place) = self.found(&rest, tier)?.filter(|place| !place.is_done) {
                     let skipped =
-                        Place { skipped_before: before, skipped_after: after, is_unique: false, ..place };
+                        HunkPlace { skipped_before: before, skipped_after: after, is_unique: false, ..place };
                     return Ok(Some(skipped));
                 }
             }
@@ -275,11 +275,11 @@ impl Placing<'_, '_> {
 
     /// The place of the new side of a hunk that adds lines, wherever that is in the file, where it is
     /// known to be the hunk's own.
-    fn done(&self, new: &[&[u8]], tier: Tier) -> Option<Place> {
+    fn done(&self, new: &[&[u8]], tier: Tier) -> Option<HunkPlace> {
         if !self.adds_lines() {
             return None;
         }
-        let wanted = Wanted {
+        let wanted = LinesSought {
             lines: new.to_vec(),
             expected: self.expected,
             windows: vec![vec![0..self.text.lines.len()]],
@@ -301,9 +301,9 @@ impl Placing<'_, '_> {
     }
 
     /// The place of the new side at `at`.
-    fn done_at(&self, at: usize, tier: Tier) -> Place {
+    fn done_at(&self, at: usize, tier: Tier) -> HunkPlace {
         let is_unique = tier == Tier::Exact && self.text.is_unique(&self.new_lines(), tier);
-        Place { start: at, tier, skipped_before: 0, skipped_after: 0, is_unique, is_done: true }
+        HunkPlace { start: at, tier, skipped_before: 0, skipped_after: 0, is_unique, is_done: true }
     }
 
     /// Whether the new side at `at` means that the hunk is applied: what it changes is between its own

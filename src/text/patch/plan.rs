@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::apply::HunkReport;
 use super::conflict::Conflict;
 use super::model::{Format, Operation, Patch, Strip, is_symlink};
-use super::place::Options;
+use super::place::PatchOptions;
 use super::steps::{normal, steps};
 use super::tree::{Stop, Tree};
 use crate::buffer::Buffer;
@@ -45,7 +45,7 @@ pub struct PlanOptions {
     /// The one file meant: the others are left out, and a change without a name gets this one.
     pub target: Option<Vec<u8>>,
     /// How hunks are placed.
-    pub apply: Options,
+    pub apply: PatchOptions,
     /// Paths at which nothing is because the caller itself removed or moved what was there.
     pub removed: BTreeSet<Vec<u8>>,
 }

@@ -3,7 +3,7 @@
 use super::lines::{Ending, Line};
 use super::locate::Text;
 use super::model::{Hunk, HunkLine, Kind};
-use super::place::{Options, Place};
+use super::place::{HunkPlace, PatchOptions};
 use crate::text::checked::{Fault, items};
 
 /// Lines to put in the place of others.
@@ -49,7 +49,7 @@ pub fn edits<'a>(
     text: &Text<'_>,
     hunk: &Hunk<'a>,
     index: usize,
-    place: &Place,
+    place: &HunkPlace,
     endings_are_meant: bool,
 ) -> Result<Vec<Edit<'a>>, Fault> {
     let end = hunk.lines.len().saturating_sub(place.skipped_after);
@@ -89,7 +89,7 @@ pub fn render(
     lines: &[Line<'_>],
     edits: &[Edit<'_>],
     hunks: usize,
-    options: Options,
+    options: PatchOptions,
 ) -> Result<(Vec<u8>, Vec<bool>), Fault> {
     let mut size = Size(0);
     write(lines, edits, hunks, &mut size)?;

@@ -7,7 +7,7 @@ use super::model::{FilePatch, Operation, Patch};
 use super::plan::{PlanOptions, Refusal, RefusalReason};
 
 /// One file's change with its paths settled.
-pub(super) struct Step<'a> {
+pub(super) struct PatchStep<'a> {
     /// The change, already turned round where the patch is to be undone.
     pub(super) file: FilePatch<'a>,
     /// The path before.
@@ -16,7 +16,7 @@ pub(super) struct Step<'a> {
     pub(super) new: Option<Vec<u8>>,
 }
 
-impl Step<'_> {
+impl PatchStep<'_> {
     /// The paths at which a symlink is looked at itself.
     pub(super) fn looked_at_themselves(&self) -> impl Iterator<Item = &Vec<u8>> {
         let is_whole = matches!(self.file.operation, Operation::Delete | Operation::Rename | Operation::Copy);
@@ -40,7 +40,7 @@ impl Step<'_> {
 }
 
 /// Settles direction and paths of every change.
-pub(super) fn steps<'a>(patch: &Patch<'a>, options: &PlanOptions) -> (Vec<Step<'a>>, Vec<Refusal>) {
+pub(super) fn steps<'a>(patch: &Patch<'a>, options: &PlanOptions) -> (Vec<PatchStep<'a>>, Vec<Refusal>) {
     let mut steps = Vec::with_capacity(patch.files.len());
     let mut refusals = Vec::new();
     for file in &patch.files {
@@ -59,7 +59,7 @@ pub(super) fn steps<'a>(patch: &Patch<'a>, options: &PlanOptions) -> (Vec<Step<'
 }
 
 /// Settles direction and paths of one change.
-fn step<'a>(file: &FilePatch<'a>, options: &PlanOptions) -> Result<Step<'a>, Refusal> {
+fn step<'a>(file: &FilePatch<'a>, options: &PlanOptions) -> Result<PatchStep<'a>, Refusal> {
     let refusal = |reason| Refusal {
         path: file.new_path.clone().or_else(|| file.old_path.clone()).unwrap_or_default(),
         patch_line: file.patch_line,
@@ -82,11 +82,11 @@ fn step<'a>(file: &FilePatch<'a>, options: &PlanOptions) -> Result<Step<'a>, Ref
     if turned.operation == Operation::Rename && old == new {
         turned.operation = Operation::Modify;
     }
-    Ok(Step { file: turned, old, new })
+    Ok(PatchStep { file: turned, old, new })
 }
 
 /// Keeps the changes of `target`, or gives its name to the only file of the patch.
-fn keep_target(steps: &mut Vec<Step<'_>>, target: &[u8], refusals: &mut Vec<Refusal>) {
+fn keep_target(steps: &mut Vec<PatchStep<'_>>, target: &[u8], refusals: &mut Vec<Refusal>) {
     if steps.iter().any(|step| step.touches(target)) {
         steps.retain(|step| step.touches(target));
         return;

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::apply::{Applied, HunkReport, apply};
 use super::conflict::{Conflict, Reason};
 use super::model::{Body, FilePatch, Hunk, Operation, SYMLINK_MODE, is_symlink};
-use super::place::Options;
+use super::place::PatchOptions;
 use super::plan::{Action, Before, FileOutcome, Look, PlanOptions, Reader, RefusalReason};
-use super::steps::Step;
+use super::steps::PatchStep;
 use crate::text::checked::Fault;
 
 /// The byte-order mark of UTF-8.
@@ -23,7 +23,7 @@ pub(super) enum Stop<E> {
 
 /// A file as the patch has made it so far.
 #[derive(Debug, Clone)]
-struct Entry {
+struct PatchedFile {
     /// Its bytes; `None` where it is gone.
     bytes: Option<Vec<u8>>,
     /// The mode that it shall get, where stated.
@@ -51,7 +51,7 @@ fn must_be_of_type(file: &FilePatch<'_>, is_symlink: bool) -> Result<(), Refusal
 }
 
 /// What a step leaves at a path.
-struct Change {
+struct StepResult {
     /// The bytes; `None` where the file goes away.
     bytes: Option<Vec<u8>>,
     /// The mode that it shall get, where stated.
@@ -64,7 +64,7 @@ struct Change {
     exact_and_unique: bool,
 }
 
-impl Change {
+impl StepResult {
     /// A file that appears or goes away without hunks.
     fn plain(bytes: Option<Vec<u8>>, mode: Option<u32>) -> Self {
         let is_symlink = mode.is_some_and(is_symlink);
@@ -85,11 +85,11 @@ pub(super) struct Tree<'r, E> {
     /// Paths that a commit of git renames away or deletes, so that others may come there.
     leaving: BTreeSet<Vec<u8>>,
     /// What the commits before this one have made at the paths that it touches, in a git patch.
-    earlier: BTreeMap<Vec<u8>, Entry>,
+    earlier: BTreeMap<Vec<u8>, PatchedFile>,
     /// The paths that this commit has touched so far.
     touched: BTreeSet<Vec<u8>>,
     /// How hunks are placed; never in reverse, since the steps are turned round themselves.
-    options: Options,
+    options: PatchOptions,
     /// Paths at which nothing is because the caller itself removed or moved what was there.
     removed: &'r BTreeSet<Vec<u8>>,
     /// Paths at which a symlink is looked at itself.
@@ -99,7 +99,7 @@ pub(super) struct Tree<'r, E> {
     /// What `read` gave.
     originals: BTreeMap<Vec<u8>, Option<Before>>,
     /// What the patch has made so far.
-    entries: BTreeMap<Vec<u8>, Entry>,
+    entries: BTreeMap<Vec<u8>, PatchedFile>,
     /// The paths in the order in which they were first touched.
     order: Vec<Vec<u8>>,
 }
@@ -108,7 +108,7 @@ impl<'r, E> Tree<'r, E> {
     /// A tree that nothing has happened to.
     pub(super) fn new(
         is_git: bool,
-        steps: &[Step<'_>],
+        steps: &[PatchStep<'_>],
         options: &'r PlanOptions,
         read: &'r mut Reader<'r, E>,
     ) -> Self {
@@ -117,8 +117,8 @@ impl<'r, E> Tree<'r, E> {
             leaving: BTreeSet::new(),
             earlier: BTreeMap::new(),
             touched: BTreeSet::new(),
-            themselves: steps.iter().flat_map(Step::looked_at_themselves).cloned().collect(),
-            options: Options { reverse: false, ..options.apply },
+            themselves: steps.iter().flat_map(PatchStep::looked_at_themselves).cloned().collect(),
+            options: PatchOptions { reverse: false, ..options.apply },
             removed: &options.removed,
             read,
             originals: BTreeMap::new(),
@@ -128,12 +128,13 @@ impl<'r, E> Tree<'r, E> {
     }
 
     /// Begins with the steps of a commit.
-    pub(super) fn begin(&mut self, steps: &[Step<'_>]) {
+    pub(super) fn begin(&mut self, steps: &[PatchStep<'_>]) {
         self.touched.clear();
         if !self.is_git {
             return;
         }
-        let leaves = |step: &&Step<'_>| matches!(step.file.operation, Operation::Rename | Operation::Delete);
+        let leaves =
+            |step: &&PatchStep<'_>| matches!(step.file.operation, Operation::Rename | Operation::Delete);
         self.leaving = steps.iter().filter(leaves).filter_map(|step| step.old.clone()).collect();
         let paths = steps.iter().flat_map(|step| [&step.old, &step.new]).flatten();
         let made = paths.filter_map(|path| Some((path.clone(), self.entries.get(path)?.clone())));
@@ -141,7 +142,7 @@ impl<'r, E> Tree<'r, E> {
     }
 
     /// Takes one step.
-    pub(super) fn take(&mut self, step: &Step<'_>) -> Result<(), Stop<E>> {
+    pub(super) fn take(&mut self, step: &PatchStep<'_>) -> Result<(), Stop<E>> {
         for path in [&step.old, &step.new].into_iter().flatten() {
             self.load(path).map_err(Stop::Read)?;
         }
@@ -176,7 +177,7 @@ impl<'r, E> Tree<'r, E> {
     }
 
     /// What the patch has made of a path that a rename, copy or deletion starts from.
-    fn source_entry(&self, path: &[u8]) -> Option<&Entry> {
+    fn source_entry(&self, path: &[u8]) -> Option<&PatchedFile> {
         if self.is_git { self.earlier.get(path) } else { self.entries.get(path) }
     }
 
@@ -212,12 +213,12 @@ impl<'r, E> Tree<'r, E> {
     }
 
     /// Puts what a step leaves at `path`.
-    fn put(&mut self, path: &[u8], change: Change) {
+    fn put(&mut self, path: &[u8], change: StepResult) {
         self.touched.insert(path.to_vec());
         if !self.entries.contains_key(path) {
             self.order.push(path.to_vec());
         }
-        let entry = self.entries.entry(path.to_vec()).or_insert(Entry {
+        let entry = self.entries.entry(path.to_vec()).or_insert(PatchedFile {
             bytes: None,
             mode: None,
             is_symlink: false,
@@ -259,7 +260,7 @@ impl<'r, E> Tree<'r, E> {
             Some(_) => file.new_mode.filter(|mode| is_symlink(*mode)),
             None => file.new_mode,
         };
-        self.put(path, Change::plain(Some(bytes), mode));
+        self.put(path, StepResult::plain(Some(bytes), mode));
         Ok(())
     }
 
@@ -276,7 +277,7 @@ impl<'r, E> Tree<'r, E> {
             None if starts_empty => self.apply(file, b"")?,
             None => return Err(RefusalReason::NotFound),
         };
-        self.put(path, Change::applied(applied, file.new_mode, is_symlink));
+        self.put(path, StepResult::applied(applied, file.new_mode, is_symlink));
         Ok(())
     }
 
@@ -296,9 +297,9 @@ impl<'r, E> Tree<'r, E> {
                 if file.body != Body::Unseen {
                     must_be_of_type(file, is_symlink)?;
                 }
-                Change { bytes: None, ..Change::applied(self.apply(file, bytes)?, None, false) }
+                StepResult { bytes: None, ..StepResult::applied(self.apply(file, bytes)?, None, false) }
             }
-            None if self.is_removed(path) => Change::plain(None, None),
+            None if self.is_removed(path) => StepResult::plain(None, None),
             None => return Err(RefusalReason::NotFound),
         };
         if !has_come {
@@ -324,9 +325,9 @@ impl<'r, E> Tree<'r, E> {
         let mode = file.new_mode.or_else(|| self.mode_of(old));
         let earlier = self.source_entry(old).cloned();
         if is_move && !(self.is_git && self.touched.contains(old)) {
-            self.put(old, Change::plain(None, None));
+            self.put(old, StepResult::plain(None, None));
         }
-        self.put(new, Change::applied(applied, mode, is_symlink));
+        self.put(new, StepResult::applied(applied, mode, is_symlink));
         if let Some(entry) = self.entries.get_mut(new).filter(|_| !is_there) {
             let from = Some((old.to_vec(), is_move));
             entry.from = earlier.as_ref().and_then(|earlier| earlier.from.clone()).or(from);
@@ -356,7 +357,7 @@ impl<'r, E> Tree<'r, E> {
         if !applied.already_applied {
             return Err(RefusalReason::AlreadyExists);
         }
-        self.put(new, Change::applied(applied, file.new_mode, self.is_symlink(new)));
+        self.put(new, StepResult::applied(applied, file.new_mode, self.is_symlink(new)));
         Ok(())
     }
 
@@ -413,7 +414,7 @@ impl<'r, E> Tree<'r, E> {
     }
 
     /// What has become of one path.
-    fn outcome(&self, path: Vec<u8>, entry: Entry) -> FileOutcome {
+    fn outcome(&self, path: Vec<u8>, entry: PatchedFile) -> FileOutcome {
         let before = self.originals.get(&path).cloned().flatten();
         // A file that the patch itself made is no source.
         let from = entry.from.and_then(|(from, is_move)| {

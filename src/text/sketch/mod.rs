@@ -65,7 +65,7 @@ pub struct Which {
 
 /// One change that a sketch makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct SketchChange {
     /// The bytes of the text that are replaced: whole lines.
     pub range: Range<usize>,
     /// What stands there then.
@@ -85,7 +85,7 @@ pub fn changes(
     sketch: &[u8],
     within: &Range<usize>,
     first_line: usize,
-) -> Result<Vec<Change>, Refusal> {
+) -> Result<Vec<SketchChange>, Refusal> {
     let region = slice(text, within.clone())?;
     let file: Vec<&[u8]> = region.split_inclusive(|&byte| byte == b'\n').collect();
     let parts = parts::parts(sketch, &file)?;
@@ -106,7 +106,7 @@ pub fn changes(
             let number = |index: usize| span.start + index + first_line;
             let left_out =
                 change.left_out.into_iter().map(|(first, last)| (number(first), number(last))).collect();
-            changes.push(Change { range: start..end, new: change.new, left_out });
+            changes.push(SketchChange { range: start..end, new: change.new, left_out });
         }
     }
     Ok(changes)

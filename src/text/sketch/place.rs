@@ -38,7 +38,7 @@ pub struct Core {
 }
 
 /// What is known of a part.
-enum Known {
+enum PartState {
     /// Where its core is.
     Core(Core),
     /// All of it stands in the file, in several places: it changes nothing, wherever it is.
@@ -159,17 +159,17 @@ impl<'a> Index<'a> {
 pub fn placed<'a>(parts: &'a [Part<'a>], file: &'a [&'a [u8]]) -> Result<Vec<Option<Range<usize>>>, Refusal> {
     let index = Index::new(parts, file);
     let all = 0..file.len();
-    let mut known: Vec<Known> =
-        parts.iter().map(|part| index.core(part, &all).map_or(Known::Nothing, Known::Core)).collect();
+    let mut known: Vec<PartState> =
+        parts.iter().map(|part| index.core(part, &all).map_or(PartState::Nothing, PartState::Core)).collect();
     for at in 0..parts.len() {
         let Some(part) = parts.get(at) else { continue };
-        if !matches!(known.get(at), Some(Known::Nothing)) {
+        if !matches!(known.get(at), Some(PartState::Nothing)) {
             continue;
         }
         let window = window(&known, at, file.len());
         let found = match index.core(part, &window) {
-            Some(core) => Known::Core(core),
-            None if index.has_whole(part, &window) => Known::Unchanged,
+            Some(core) => PartState::Core(core),
+            None if index.has_whole(part, &window) => PartState::Unchanged,
             None if index.is_exhausted() => return Err(too_alike(part)),
             None => return Err(without_place(&index, part, &window)),
         };
@@ -183,14 +183,14 @@ pub fn placed<'a>(parts: &'a [Part<'a>], file: &'a [&'a [u8]]) -> Result<Vec<Opt
     let mut spans = Vec::with_capacity(parts.len());
     let mut from = 0;
     for (at, part) in parts.iter().enumerate() {
-        let Some(Known::Core(core)) = known.get(at) else {
+        let Some(PartState::Core(core)) = known.get(at) else {
             spans.push(None);
             continue;
         };
         if core.file.0 < from || core.file.1 < core.file.0 {
             return Err(out_of_order(part, core));
         }
-        let until = known.iter().skip(at + 1).find_map(Known::first_line).unwrap_or(file.len());
+        let until = known.iter().skip(at + 1).find_map(PartState::first_line).unwrap_or(file.len());
         let span = edges::span(&index, part, *core, &(from..until))?;
         must_stay_in_its_block(&index, part, &span)?;
         from = span.end;
@@ -199,7 +199,7 @@ pub fn placed<'a>(parts: &'a [Part<'a>], file: &'a [&'a [u8]]) -> Result<Vec<Opt
     Ok(spans)
 }
 
-impl Known {
+impl PartState {
     /// The first line of the file that is known to be the part's.
     fn first_line(&self) -> Option<usize> {
         match self {
@@ -218,9 +218,9 @@ impl Known {
 }
 
 /// The lines of the file between the parts before and after one.
-fn window(known: &[Known], at: usize, lines: usize) -> Range<usize> {
-    let before = known.iter().take(at).rev().find_map(Known::last_line).map_or(0, |last| last + 1);
-    let after = known.iter().skip(at + 1).find_map(Known::first_line).unwrap_or(lines);
+fn window(known: &[PartState], at: usize, lines: usize) -> Range<usize> {
+    let before = known.iter().take(at).rev().find_map(PartState::last_line).map_or(0, |last| last + 1);
+    let after = known.iter().skip(at + 1).find_map(PartState::first_line).unwrap_or(lines);
     before..after.max(before)
 }
 

@@ -24,13 +24,13 @@ const SUBJECT_CHARACTERS_MAX: usize = 100;
 /// The work tree as it was before a command.
 pub struct Before {
     /// What is known of it; `None` where it could not be scanned.
-    known: Option<Known>,
+    known: Option<ScannedTree>,
     /// Shows others that a command is changing the files.
     running: Running,
 }
 
 /// A work tree that was scanned.
-struct Known {
+struct ScannedTree {
     /// Repositories within it.
     nested: BTreeSet<String>,
     /// The newest snapshot.
@@ -76,7 +76,7 @@ impl Before {
         let known = match scanned {
             Ok(recorded) => {
                 let tip = tip(engine)?;
-                Some(Known { nested: nested_in(&recorded), tip, heads, survey: None })
+                Some(ScannedTree { nested: nested_in(&recorded), tip, heads, survey: None })
             }
             Err(error) if engine.require_snapshot => return Err(error),
             Err(error) => {
@@ -116,7 +116,7 @@ impl Before {
     }
 }
 
-impl Known {
+impl ScannedTree {
     /// Records what is different now, as the command's.
     fn compare(&self, engine: &mut Engine, command: &str, why: Option<&str>) -> Result<Difference, Error> {
         let later = self

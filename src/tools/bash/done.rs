@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::answer::{Action, Changed};
 use super::changes::{Difference, LISTED_MAX};
 use crate::engine::change::Change;
-use crate::engine::change::done::{Arrived, Backups, Done, DoneFile};
+use crate::engine::change::done::{Arrived, Backups, CommandChanges, DoneFile};
 use crate::engine::change::record;
 use crate::engine::history::replay::same;
 use crate::engine::journal::steps::Thing as Marked;
-use crate::engine::journal::{self, DONE_FOLDER, Entry, FolderEntry, FolderMode, Version};
+use crate::engine::journal::{self, DONE_FOLDER, FolderEntry, FolderMode, JournalEntry, Version};
 use crate::engine::sandbox::survey::{Survey, Thing, Touched};
 use crate::engine::snapshot::Store;
 use crate::engine::store::state::State;
@@ -36,7 +36,7 @@ impl Heads {
     }
 
     /// The changes made since, the oldest of each session first.
-    fn since(&self, state: &State) -> Result<Vec<Entry>, Error> {
+    fn since(&self, state: &State) -> Result<Vec<JournalEntry>, Error> {
         let mut entries = Vec::new();
         for session in sessions(state)? {
             let known = self.0.get(&session).copied().unwrap_or(0);
@@ -107,7 +107,7 @@ struct Theirs {
 
 impl Theirs {
     /// What changes come to.
-    fn of(entries: Vec<Entry>) -> Self {
+    fn of(entries: Vec<JournalEntry>) -> Self {
         let mut theirs = Self::default();
         for entry in entries {
             theirs.moved.extend(entry.moves.into_iter().flat_map(|moved| [moved.from, moved.to]));
@@ -153,7 +153,7 @@ struct Collector<'a, 's, 'e> {
     /// Old bytes.
     backups: Backups<'s>,
     /// What is to be recorded.
-    done: Done,
+    done: CommandChanges,
     /// Folders that came.
     made: BTreeMap<WorkspacePath, FolderSeen>,
     /// Folders that went.
@@ -172,7 +172,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             sides,
             theirs: Theirs::of(sides.heads.since(state)?),
             backups: Backups::new(state),
-            done: Done::default(),
+            done: CommandChanges::default(),
             made: BTreeMap::new(),
             removed: BTreeMap::new(),
             list: BTreeMap::new(),
@@ -389,7 +389,7 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     }
 
     /// All of it, and what the answer lists.
-    fn finish(mut self) -> (Done, Backups<'s>, Vec<Changed>) {
+    fn finish(mut self) -> (CommandChanges, Backups<'s>, Vec<Changed>) {
         let (made, removed) = (kept(&self.made), kept(&self.removed));
         let is_in_other = |path: &WorkspacePath| {
             let parent = path.parent().unwrap_or_default();

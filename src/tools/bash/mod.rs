@@ -27,7 +27,7 @@ use super::{Effect, Text, Tool};
 use crate::control::Control;
 use crate::engine::Engine;
 use crate::engine::sandbox::capture::{self, Capture};
-use crate::engine::sandbox::plan::{Ended, Plan};
+use crate::engine::sandbox::plan::{Ended, SandboxPlan};
 use crate::engine::sandbox::{self, BACKENDS, Backend, layer, run};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
@@ -110,7 +110,7 @@ impl Bash {
         let mut prepared = limits::prepare(engine, request)?;
         prepared.reach.layer = recording.layer();
         recording.survey(engine, &prepared.reach);
-        let plan = Plan {
+        let plan = SandboxPlan {
             program,
             workdir: workdir(engine, request.workdir.as_deref())?,
             environment: prepared.environment,
@@ -193,7 +193,7 @@ struct Confined {
 /// Runs a plan by the first backend that works and is allowed.
 fn run_confined(
     engine: &mut Engine,
-    plan: &Plan,
+    plan: &SandboxPlan,
     stdin: Option<&str>,
     bounds: &run::Bounds,
     (shown_max, output): (usize, &mut Output<'_>),

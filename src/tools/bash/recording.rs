@@ -15,12 +15,12 @@ pub enum Recording {
     /// The command changes the files themselves.
     Files(Box<Before>),
     /// It changes a layer.
-    Layer(Box<Transaction>, Outcome),
+    Layer(Box<Transaction>, LayerFate),
 }
 
 /// What becomes of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum LayerFate {
     /// It is shown and thrown away.
     Shown,
     /// It becomes a change.
@@ -49,9 +49,9 @@ impl Recording {
         }
         engine.set_dry_run(request.dry_run);
         let outcome = match request.on_failure {
-            _ if request.dry_run => Outcome::Shown,
-            Some(OnFailure::Discard) => Outcome::AppliedOnSuccess,
-            Some(OnFailure::Keep) | None => Outcome::Applied,
+            _ if request.dry_run => LayerFate::Shown,
+            Some(OnFailure::Discard) => LayerFate::AppliedOnSuccess,
+            Some(OnFailure::Keep) | None => LayerFate::Applied,
         };
         Ok(Self::Layer(Box::new(Transaction::begin(engine)?), outcome))
     }
@@ -87,8 +87,8 @@ impl Recording {
             // What was cancelled may have changed files all the same.
             (Self::Files(before), _) => (before.compare(engine, command, why)?, false),
             (Self::Layer(..), None) => (Difference::default(), true),
-            (Self::Layer(transaction, Outcome::Applied), Some(_))
-            | (Self::Layer(transaction, Outcome::AppliedOnSuccess), Some(true)) => {
+            (Self::Layer(transaction, LayerFate::Applied), Some(_))
+            | (Self::Layer(transaction, LayerFate::AppliedOnSuccess), Some(true)) => {
                 (transaction.apply(engine, command, why)?, false)
             }
             (Self::Layer(transaction, _), Some(_)) => (transaction.look(engine)?, true),

@@ -6,14 +6,14 @@ use super::Request;
 use crate::engine::Engine;
 use crate::engine::change::record::unreadable;
 use crate::engine::snapshot::{Query, Store};
-use crate::engine::workspace::resolve::Place;
+use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
 use crate::tools::log::{commit, no_snapshot};
 
 /// What a word in the path's place names.
 pub enum Named {
     /// A path at which something is, or was once.
-    Path(Place),
+    Path(ResolvedPath),
     /// Snapshots.
     Revisions(Revisions),
 }
@@ -43,7 +43,11 @@ pub fn named(engine: &Engine, store: &Store, path: &Path) -> Result<Named, Error
 ///
 /// # Errors
 /// `not_found` for what is neither path nor revision, `invalid_request` for revisions too many.
-pub fn settled(engine: &Engine, store: &Store, mut request: Request) -> Result<(Request, Vec<Place>), Error> {
+pub fn settled(
+    engine: &Engine,
+    store: &Store,
+    mut request: Request,
+) -> Result<(Request, Vec<ResolvedPath>), Error> {
     let words = request.path.take().into_iter().chain(std::mem::take(&mut request.paths));
     let is_settled = request.of.is_some() || request.from.is_some() || request.to.is_some();
     let (mut places, mut revisions) = (Vec::new(), Vec::new());
@@ -81,14 +85,19 @@ pub fn settled(engine: &Engine, store: &Store, mut request: Request) -> Result<(
 ///
 /// # Errors
 /// `not_found` with near names.
-pub fn must_be_there(engine: &Engine, store: Option<&Store>, path: &Path) -> Result<Place, Error> {
+pub fn must_be_there(engine: &Engine, store: Option<&Store>, path: &Path) -> Result<ResolvedPath, Error> {
     let place = engine.workspace.resolve(path)?;
     is_known(engine, store, &place, path)?;
     Ok(place)
 }
 
 /// Refuses a place at which nothing is and never was.
-fn is_known(engine: &Engine, store: Option<&Store>, place: &Place, written: &Path) -> Result<(), Error> {
+fn is_known(
+    engine: &Engine,
+    store: Option<&Store>,
+    place: &ResolvedPath,
+    written: &Path,
+) -> Result<(), Error> {
     if place.stat().is_some() {
         return Ok(());
     }

@@ -215,7 +215,7 @@ fn session(engine: &Engine, state: &State) -> Finding {
 /// Whether the audit log is whole.
 fn audit_log(state: &State) -> Finding {
     let mut records = 0_usize;
-    let count = |_: &audit::Record| {
+    let count = |_: &audit::AuditRecord| {
         records += 1;
         false
     };

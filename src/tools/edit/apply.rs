@@ -4,10 +4,10 @@ use std::ops::{Deref, Range};
 use std::time::Duration;
 
 use super::answer::Matched;
-use super::find::{self, Found, Searched};
+use super::find::{self, MatchedPlaces, Searched};
 use super::many;
 use super::miss::{Miss, Shas, Why};
-use super::step::{Step, Wanted, What};
+use super::step::{EditStep, TextToReplace, What};
 use crate::buffer::Buffer;
 use crate::control::Control;
 use crate::sha256::Sha256;
@@ -81,7 +81,7 @@ pub struct Edited<'a> {
 /// none counts.
 pub fn apply<'a>(
     file: &'a View<'_>,
-    steps: &'a [Step],
+    steps: &'a [EditStep],
     bytes_max: usize,
 ) -> Result<Edited<'a>, Box<Miss<'a>>> {
     let edited = applied(file, steps, bytes_max)?;
@@ -90,7 +90,11 @@ pub fn apply<'a>(
 }
 
 /// The same, of whatever size.
-fn applied<'a>(file: &'a View<'_>, steps: &'a [Step], bytes_max: usize) -> Result<Edited<'a>, Box<Miss<'a>>> {
+fn applied<'a>(
+    file: &'a View<'_>,
+    steps: &'a [EditStep],
+    bytes_max: usize,
+) -> Result<Edited<'a>, Box<Miss<'a>>> {
     let original = file.body.as_ref();
     let missed = |step, why| Miss::of(step, Body::Borrowed(original), why);
     let mut scopes = Vec::with_capacity(steps.len());
@@ -177,7 +181,7 @@ pub enum Replacement {
 /// Carries out one edit within a range of the text.
 pub fn replacement<'a>(
     body: &[u8],
-    step: &'a Step,
+    step: &'a EditStep,
     scope: &Range<usize>,
     touched: &[Range<usize>],
     bytes_max: usize,
@@ -200,7 +204,7 @@ pub fn replacement<'a>(
 /// Replaces a text.
 fn of_text<'a>(
     body: &[u8],
-    wanted: &'a Wanted,
+    wanted: &'a TextToReplace,
     scope: &Range<usize>,
     bytes_max: usize,
 ) -> Result<Replacement, Why<'a>> {
@@ -210,13 +214,13 @@ fn of_text<'a>(
     let needle = replace::flat_needle(wanted.old.as_bytes(), body);
     let apart = || replace::apart(text.each(&needle, wanted.word));
     let places: Vec<Range<usize>> = match found {
-        Found::Places(places) => places,
-        Found::All(count) if count <= PLACES_MAX => apart().collect(),
-        Found::All(_) => {
+        MatchedPlaces::Places(places) => places,
+        MatchedPlaces::All(count) if count <= PLACES_MAX => apart().collect(),
+        MatchedPlaces::All(_) => {
             let replaced = replace::replace_all(body, apart, new, PLACES_LISTED, bytes_max)?;
             return Ok(Replacement::All(replaced));
         }
-        Found::Fitted(tier, place, new) => {
+        MatchedPlaces::Fitted(tier, place, new) => {
             return Ok(changed(body, tier.into(), vec![place], &[&new], bytes_max)?);
         }
     };
@@ -227,7 +231,7 @@ fn of_text<'a>(
 /// Brings lines into the form of a sketch.
 fn of_sketch<'a>(
     body: &[u8],
-    step: &'a Step,
+    step: &'a EditStep,
     sketch: &str,
     scope: &Range<usize>,
     bytes_max: usize,
@@ -293,7 +297,7 @@ fn changed(
 }
 
 /// The bytes to which an edit is narrowed; all of them where it names no lines.
-fn scope<'a>(body: &[u8], step: &'a Step) -> Result<Range<usize>, Why<'a>> {
+fn scope<'a>(body: &[u8], step: &'a EditStep) -> Result<Range<usize>, Why<'a>> {
     let Some(span) = step.lines else { return Ok(0..body.len()) };
     match line_range::bytes_of(body, span) {
         None => Err(Why::PastEnd("start_line", span.first)),
@@ -305,8 +309,8 @@ fn scope<'a>(body: &[u8], step: &'a Step) -> Result<Range<usize>, Why<'a>> {
 }
 
 /// Refuses edits whose line ranges overlap.
-fn must_be_apart<'a>(steps: &'a [Step], scopes: &[Range<usize>]) -> Result<(), (&'a Step, Why<'a>)> {
-    let mut ranges: Vec<(&Range<usize>, &Step)> =
+fn must_be_apart<'a>(steps: &'a [EditStep], scopes: &[Range<usize>]) -> Result<(), (&'a EditStep, Why<'a>)> {
+    let mut ranges: Vec<(&Range<usize>, &EditStep)> =
         scopes.iter().zip(steps).filter(|(_, step)| matches!(step.what, What::Lines { .. })).collect();
     ranges.sort_by_key(|(scope, _)| scope.start);
     for pair in ranges.windows(2) {
@@ -321,7 +325,7 @@ fn must_be_apart<'a>(steps: &'a [Step], scopes: &[Range<usize>]) -> Result<(), (
 }
 
 /// Checks the SHA-256 of the lines that an edit names.
-fn guard<'a>(file: &View<'_>, step: &'a Step, scope: &Range<usize>) -> Result<(), Why<'a>> {
+fn guard<'a>(file: &View<'_>, step: &'a EditStep, scope: &Range<usize>) -> Result<(), Why<'a>> {
     let Some(expected) = step.range_sha256 else { return Ok(()) };
     let actual = Sha256::of(&file.on_disk(scope));
     if actual == expected {
@@ -346,7 +350,7 @@ fn moved(ranges: &[Range<usize>], places: &[Range<usize>], replaced: &Replaced) 
 }
 
 /// The lines whose reading would do to know what the edits change: those of the first place of each.
-pub fn lines_needed(body: &[u8], steps: &[Step]) -> Option<(u64, u64)> {
+pub fn lines_needed(body: &[u8], steps: &[EditStep]) -> Option<(u64, u64)> {
     let mut ranges = Vec::new();
     for step in steps {
         match (&step.what, step.lines) {
@@ -364,7 +368,7 @@ pub fn lines_needed(body: &[u8], steps: &[Step]) -> Option<(u64, u64)> {
 }
 
 /// Where a text stands first.
-fn first_place(body: &[u8], wanted: &Wanted, lines: Option<LineSpan>) -> Option<Range<usize>> {
+fn first_place(body: &[u8], wanted: &TextToReplace, lines: Option<LineSpan>) -> Option<Range<usize>> {
     let within = match lines {
         None => 0..body.len(),
         Some(lines) => line_range::bytes_of(body, lines)?,

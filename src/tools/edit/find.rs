@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::step::{Count, Wanted};
+use super::step::{Count, TextToReplace};
 use crate::text::flexible::{self, Tier, Unfit};
 use crate::text::replace::{self, Flat};
 
 /// What was found of an edit's old text.
-pub enum Found {
+pub enum MatchedPlaces {
     /// The places to replace.
     Places(Vec<Range<usize>>),
     /// All places, none overlapping another, of which there are so many.
@@ -68,7 +68,7 @@ impl Tally {
 }
 
 /// Looks for an edit's old text within a range of the file's text.
-pub fn find(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Result<Found, Missed> {
+pub fn find(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Result<MatchedPlaces, Missed> {
     let text = Searched::of(body, within);
     let needle = replace::flat_needle(wanted.old.as_bytes(), body);
     let tally = Tally::of(text.each(&needle, wanted.word));
@@ -77,11 +77,11 @@ pub fn find(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Result<Found
     }
     match wanted.count {
         _ if tally.all == 0 => Err(nowhere(body, wanted, within)),
-        Count::Exactly(expected) if expected == tally.apart => Ok(Found::All(tally.apart)),
-        Count::All => Ok(Found::All(tally.apart)),
-        Count::One if tally.all == 1 => Ok(Found::Places(tally.first)),
+        Count::Exactly(expected) if expected == tally.apart => Ok(MatchedPlaces::All(tally.apart)),
+        Count::All => Ok(MatchedPlaces::All(tally.apart)),
+        Count::One if tally.all == 1 => Ok(MatchedPlaces::Places(tally.first)),
         Count::Nth(number) => match replace::apart(text.each(&needle, wanted.word)).nth(number - 1) {
-            Some(place) => Ok(Found::Places(Vec::from([place]))),
+            Some(place) => Ok(MatchedPlaces::Places(Vec::from([place]))),
             None => Err(Missed::TooFew(tally)),
         },
         Count::One | Count::Exactly(_) => Err(Missed::TooMany(None, tally)),
@@ -89,7 +89,7 @@ pub fn find(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Result<Found
 }
 
 /// The miss of a text that is nowhere within a range.
-fn nowhere(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Missed {
+fn nowhere(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Missed {
     let all = 0..body.len();
     Missed::Nowhere(if *within == all { Vec::new() } else { exact(body, &wanted.old, wanted.word, &all) })
 }
@@ -126,7 +126,7 @@ impl<'a> Searched<'a> {
 ///
 /// Whatever the request says of several places, a tier must leave one alone: nobody has seen the
 /// others, so that nobody can have meant them.
-fn flexibly(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Result<Found, Missed> {
+fn flexibly(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Result<MatchedPlaces, Missed> {
     let Some(found) = by_tier(body, &wanted.old, &wanted.new, within) else {
         return Err(nowhere(body, wanted, within));
     };
@@ -152,14 +152,14 @@ fn flexibly(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Result<Found
             if replaced.is_ok_and(|replaced| *replaced.body == *body) {
                 Err(nowhere(body, wanted, within))
             } else {
-                Ok(Found::Fitted(found.tier, only.clone(), new))
+                Ok(MatchedPlaces::Fitted(found.tier, only.clone(), new))
             }
         }
     }
 }
 
 /// The places at which the new text stands, exactly or as the edit may match.
-pub fn new_text(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Vec<Range<usize>> {
+pub fn new_text(body: &[u8], wanted: &TextToReplace, within: &Range<usize>) -> Vec<Range<usize>> {
     let places = exact(body, &wanted.new, wanted.word, within);
     if !places.is_empty() || !wanted.flexible || wanted.word || wanted.new.trim().is_empty() {
         return places;
@@ -168,7 +168,7 @@ pub fn new_text(body: &[u8], wanted: &Wanted, within: &Range<usize>) -> Vec<Rang
 }
 
 /// What the first tier that finds the old text finds; its places are those of the file's own bytes.
-pub fn by_tier(body: &[u8], old: &str, new: &str, within: &Range<usize>) -> Option<flexible::Found> {
+pub fn by_tier(body: &[u8], old: &str, new: &str, within: &Range<usize>) -> Option<flexible::TierMatch> {
     let flat = Flat::of(body);
     let old = replace::flat_needle(old.as_bytes(), body);
     let new = replace::flat_needle(new.as_bytes(), body);

@@ -11,7 +11,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use super::answer::Matched;
 use super::apply::{self, Body, Edited};
 use super::miss::Miss;
-use super::step::{Count, Step, What};
+use super::step::{Count, EditStep, What};
 use crate::text::checked::Fault;
 use crate::text::lines::LineEnding;
 use crate::text::pieces::Pieces;
@@ -35,7 +35,7 @@ const REPLACED_MAX: usize = 1000;
 /// The refusal of the first edit that is refused.
 pub fn apply<'a>(
     body: &[u8],
-    steps: &'a [Step],
+    steps: &'a [EditStep],
     scopes: &[Range<usize>],
     bytes_max: usize,
 ) -> Result<Option<Edited<'static>>, Box<Miss<'a>>> {
@@ -77,7 +77,7 @@ pub fn apply<'a>(
 
 /// The text with LF alone, where all its lines end alike and the edits bring no other ending, and
 /// whether its own are CR LF.
-fn flattened<'b>(body: &'b [u8], steps: &[Step]) -> Option<(Flat<'b>, bool)> {
+fn flattened<'b>(body: &'b [u8], steps: &[EditStep]) -> Option<(Flat<'b>, bool)> {
     let style = LineEnding::of(body);
     let has_lone_return = |text: &str| text.replace("\r\n", "\n").contains('\r');
     let texts = || {
@@ -96,7 +96,7 @@ fn flattened<'b>(body: &'b [u8], steps: &[Step]) -> Option<(Flat<'b>, bool)> {
 }
 
 /// The old and the new text of each edit, with LF alone; `None` where one is no plain edit.
-fn texts(steps: &[Step]) -> Option<Vec<(Option<String>, String)>> {
+fn texts(steps: &[EditStep]) -> Option<Vec<(Option<String>, String)>> {
     let flat = |text: &str| text.replace("\r\n", "\n");
     steps
         .iter()
@@ -163,7 +163,7 @@ impl<'a> List<'a> {
     fn take<'s>(
         &mut self,
         index: usize,
-        step: &'s Step,
+        step: &'s EditStep,
         bytes_max: usize,
     ) -> Result<Option<()>, Box<Miss<'s>>> {
         let scope = self.scopes.get(index).cloned().unwrap_or(0..self.pieces.len());
@@ -215,7 +215,7 @@ impl<'a> List<'a> {
     /// Refuses an edit that cannot be done one by one either.
     fn must_apply<'s>(
         &self,
-        step: &'s Step,
+        step: &'s EditStep,
         scope: &Range<usize>,
         bytes_max: usize,
     ) -> Result<(), Box<Miss<'s>>> {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::apply::{Body, PLACES_MAX};
 use super::find::Missed;
-use super::step::{Named, Step, Wanted};
+use super::step::{EditStep, Named, TextToReplace};
 use super::words::{self, Text};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
@@ -31,7 +31,7 @@ pub struct Miss<'a> {
 #[derive(Debug)]
 pub enum Why<'a> {
     /// Its old text does not name what to replace, within these bytes.
-    Text(&'a Wanted, Missed, Range<usize>),
+    Text(&'a TextToReplace, Missed, Range<usize>),
     /// Its sketch has no one meaning.
     Sketch(Refusal),
     /// The line that this field names is not in the text.
@@ -74,7 +74,7 @@ impl From<Fault> for Box<Miss<'_>> {
 
 impl<'a> Miss<'a> {
     /// That of an edit.
-    pub fn of(step: &Step, body: Body<'a>, why: Why<'a>) -> Box<Self> {
+    pub fn of(step: &EditStep, body: Body<'a>, why: Why<'a>) -> Box<Self> {
         Box::new(Self { named: step.named, lines: step.lines, body, why })
     }
 

@@ -17,7 +17,7 @@ use super::common::{self, Unread, subject, unsupported_encoding};
 use super::{Effect, Stdin, Text, Tool};
 use crate::buffer::Buffer;
 use crate::engine::Engine;
-use crate::engine::change::{Change, Current, Known, Needs, Seen};
+use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current, Needs};
 use crate::engine::policy::Gate;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -25,8 +25,8 @@ use crate::sha256::Sha256;
 use crate::text::content::View;
 pub use answer::{FileEdited, LineRange, Matched, Response};
 use apply::Edited;
-pub use request::{Item, Match, Request};
-use step::Step;
+pub use request::{EditItem, Match, Request};
+use step::EditStep;
 
 /// The tool.
 pub struct Edit;
@@ -88,7 +88,7 @@ impl Tool for Edit {
 }
 
 /// By what a repeated request is known.
-fn digest(paths: &[&PathBuf], steps: &[Step], request: &Request) -> Sha256 {
+fn digest(paths: &[&PathBuf], steps: &[EditStep], request: &Request) -> Sha256 {
     let proof = (request.expected_sha256, request.rebase);
     Sha256::of(format!("edit {paths:?} {steps:?} {proof:?}").as_bytes())
 }
@@ -107,7 +107,7 @@ fn repeated(change: &mut Change<'_>, paths: &[&PathBuf], is_single: bool) -> Res
 fn edit_file(
     change: &mut Change<'_>,
     path: &Path,
-    steps: &[Step],
+    steps: &[EditStep],
     request: &Request,
 ) -> Result<(FileEdited, Option<WorkspacePath>), Error> {
     let current = change.look_at(path)?;
@@ -120,14 +120,14 @@ fn edit_file(
         must_leave_nothing_out(&file, steps, &shown)?;
     }
     let plan = gate(change, current, &file, steps, request)?;
-    let Plan { seen, answer, bytes, rebased, base, left_out } = plan;
+    let PlannedEdit { seen, answer, bytes, rebased, base, left_out } = plan;
     let Some(bytes) = bytes else {
         return Ok((answer, None));
     };
     let wanted = request.options.diff_wanted(change.engine().policy());
     let diff = wanted.of(&shown, Some(seen.current().bytes()), Some(&bytes));
     let path = seen.current().place().path().clone();
-    let known = base.map_or(Known::ChangedLines, Known::ChangedSince);
+    let known = base.map_or(CallerKnowledge::ChangedLines, CallerKnowledge::ChangedSince);
     let sha256 = change.put(seen, bytes, None, known);
     if rebased {
         change.engine().warn(format!("{shown} had changed since it was read, but not where it was edited"));
@@ -140,7 +140,7 @@ fn edit_file(
 }
 
 /// Refuses a new text with a line that only says that something is left out.
-fn must_leave_nothing_out(file: &View<'_>, steps: &[Step], shown: &str) -> Result<(), Error> {
+fn must_leave_nothing_out(file: &View<'_>, steps: &[EditStep], shown: &str) -> Result<(), Error> {
     for step in steps {
         if let Some(new) = step.new_text() {
             common::must_leave_nothing_out(new.as_bytes(), &file.body, "new_string", shown)
@@ -151,9 +151,9 @@ fn must_leave_nothing_out(file: &View<'_>, steps: &[Step], shown: &str) -> Resul
 }
 
 /// What the edits make of one file that may be changed.
-struct Plan {
+struct PlannedEdit {
     /// The file.
-    seen: Seen,
+    seen: CheckedFile,
     /// The answer, but for what is known only once the bytes are.
     answer: FileEdited,
     /// Its new bytes; `None` where they are the old ones.
@@ -166,17 +166,17 @@ struct Plan {
     left_out: Vec<(usize, usize)>,
 }
 
-impl Plan {
+impl PlannedEdit {
     /// The plan that comes of edits, whose file is that of `seen`.
-    fn of(seen: Seen, outcome: Outcome, shown: &str) -> Self {
-        let Outcome { mut answer, bytes, left_out } = outcome;
+    fn of(seen: CheckedFile, outcome: ComputedEdit, shown: &str) -> Self {
+        let ComputedEdit { mut answer, bytes, left_out } = outcome;
         shown.clone_into(&mut answer.path);
         Self { seen, answer, bytes, rebased: false, base: None, left_out }
     }
 }
 
 /// What edits make of a text.
-struct Outcome {
+struct ComputedEdit {
     /// The answer, with the old SHA-256.
     answer: FileEdited,
     /// The file's new bytes; `None` where they are the old ones.
@@ -185,7 +185,7 @@ struct Outcome {
     left_out: Vec<(usize, usize)>,
 }
 
-impl Outcome {
+impl ComputedEdit {
     /// What the edited text of a file comes to.
     fn of(file: &View<'_>, edited: Edited<'_>, current: &Current) -> Self {
         let answer = FileEdited::of(current.place().shown(), current.sha256(), &edited, None);
@@ -200,9 +200,9 @@ fn gate(
     change: &mut Change<'_>,
     current: Current,
     file: &View<'_>,
-    steps: &[Step],
+    steps: &[EditStep],
     request: &Request,
-) -> Result<Plan, Error> {
+) -> Result<PlannedEdit, Error> {
     let shown = current.place().shown().to_owned();
     let seen_sha256 =
         request.expected_sha256.or_else(|| change.mark(current.place().path()).map(|mark| mark.sha256));
@@ -216,9 +216,9 @@ fn gate(
         });
         match rebased {
             Ok((edited, base)) if request.rebase => {
-                let outcome = Outcome::of(file, edited, &current);
-                let plan = Plan::of(current.without_proof(), outcome, &shown);
-                return Ok(Plan { rebased: true, base: Some(base), ..plan });
+                let outcome = ComputedEdit::of(file, edited, &current);
+                let plan = PlannedEdit::of(current.without_proof(), outcome, &shown);
+                return Ok(PlannedEdit { rebased: true, base: Some(base), ..plan });
             }
             Ok(_) => {
                 let error = current_stale(change, &current, request).detail("rebase", true);
@@ -244,8 +244,8 @@ fn gate(
     } else {
         change.prove_more(seen, request.expected_sha256, Needs::Lines(&edited.removed))?
     };
-    let outcome = Outcome::of(file, edited, seen.current());
-    Ok(Plan::of(seen, outcome, &shown))
+    let outcome = ComputedEdit::of(file, edited, seen.current());
+    Ok(PlannedEdit::of(seen, outcome, &shown))
 }
 
 /// The refusal of a stale file.

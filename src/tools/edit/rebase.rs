@@ -1,7 +1,7 @@
 //! An edit of a file that has changed since it was read, elsewhere.
 
 use super::apply::{self, Body, Edited};
-use super::step::Step;
+use super::step::EditStep;
 use crate::engine::change::{Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
@@ -22,7 +22,7 @@ pub fn rebase(
     change: &Change<'_>,
     current: &Current,
     file: &View<'_>,
-    steps: &[Step],
+    steps: &[EditStep],
     seen: Option<Sha256>,
 ) -> Result<(Edited<'static>, Vec<u8>), Error> {
     let shown = current.place().shown();

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::step::{Count, Named, Step};
+use super::step::{Count, EditStep, Named};
 use crate::engine::policy::Matching;
 use crate::error::Error;
 use crate::sha256::Sha256;
@@ -74,7 +74,7 @@ pub struct Request {
     pub r#match: Option<Match>,
     /// Several edits in order, each on the result of the one before; instead of `old_string`
     #[arg(skip)]
-    pub edits: Option<Vec<Item>>,
+    pub edits: Option<Vec<EditItem>>,
     /// The new text, with a line such as `// ... existing code ...` for all that stays between two
     /// parts; instead of `old_string`
     #[arg(
@@ -110,7 +110,7 @@ pub struct Request {
 /// One of several edits.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Item {
+pub struct EditItem {
     /// Text to find
     #[schemars(extend("x-aliases" = ["old_str", "old_text", "before", "search"]))]
     pub old_string: Option<String>,
@@ -159,11 +159,11 @@ impl Request {
     ///
     /// # Errors
     /// `invalid_request`.
-    pub fn steps(&self, default: Matching) -> Result<Vec<Step>, Error> {
+    pub fn steps(&self, default: Matching) -> Result<Vec<EditStep>, Error> {
         if let Some(sketch) = self.sketch()? {
             return self
                 .must_be_a_sketch_alone()
-                .and_then(|()| Ok(vec![Step::of_sketch(&self.item(), sketch)?]));
+                .and_then(|()| Ok(vec![EditStep::of_sketch(&self.item(), sketch)?]));
         }
         let is_single = self.old_string.is_some() || self.new_string.is_some();
         let has_blocks = self.blocks.is_some() && !self.takes_lines_from_stdin();
@@ -189,7 +189,7 @@ impl Request {
         items
             .into_iter()
             .zip(1..)
-            .map(|(item, number)| Step::new(item, is_list.then_some((number, total)), flexible))
+            .map(|(item, number)| EditStep::new(item, is_list.then_some((number, total)), flexible))
             .collect()
     }
 
@@ -248,8 +248,8 @@ impl Request {
     }
 
     /// The fields that say where and how, without the texts.
-    fn item(&self) -> Item {
-        Item {
+    fn item(&self) -> EditItem {
+        EditItem {
             old_string: None,
             new_string: String::new(),
             word: self.word,
@@ -264,7 +264,7 @@ impl Request {
     }
 
     /// The edit that the request's own fields describe.
-    fn single(&self) -> Result<Item, Error> {
+    fn single(&self) -> Result<EditItem, Error> {
         let missing = |field: &str| {
             Error::invalid(format!("field `{field}` is missing (or give several edits as `edits`)"))
                 .detail("field", field)
@@ -277,7 +277,7 @@ impl Request {
             return Err(missing("old_string"));
         }
         let from_stdin = || self.blocks.clone().filter(|_| self.takes_lines_from_stdin());
-        Ok(Item {
+        Ok(EditItem {
             old_string: self.old_string.clone(),
             new_string: self.new_string.clone().or_else(from_stdin).ok_or_else(|| missing("new_string"))?,
             ..self.item()
@@ -285,14 +285,14 @@ impl Request {
     }
 
     /// The edits in SEARCH/REPLACE blocks.
-    fn items_of(&self, blocks: &str) -> Result<Vec<Item>, Error> {
+    fn items_of(&self, blocks: &str) -> Result<Vec<EditItem>, Error> {
         let blocks = patch::search_replace_blocks(blocks.as_bytes()).map_err(|error| {
             Error::invalid(format!("stdin, line {}: {}", error.line, error.message)).suggest(
                 "Send blocks of <<<<<<< SEARCH, =======, >>>>>>> REPLACE, or give --old-string and --new-string.",
             )
         })?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        let items = blocks.into_iter().map(|block| Item {
+        let items = blocks.into_iter().map(|block| EditItem {
             old_string: Some(text(block.search)),
             new_string: text(block.replace),
             ..self.item()
@@ -320,7 +320,7 @@ impl Request {
     }
 }
 
-impl Item {
+impl EditItem {
     /// The lines to which it is narrowed.
     ///
     /// # Errors

@@ -1,13 +1,13 @@
 //! One edit of a request, checked.
 
-use super::request::Item;
+use super::request::EditItem;
 use crate::error::{Error, ErrorKind};
 use crate::text::line_range::LineSpan;
 use crate::text::replace;
 
 /// One edit, checked.
 #[derive(Debug)]
-pub struct Step {
+pub struct EditStep {
     /// What it looks for and what comes there.
     pub what: What,
     /// Lines of the file, as it was before the call, to which it is narrowed.
@@ -22,7 +22,7 @@ pub struct Step {
 #[derive(Debug)]
 pub enum What {
     /// Replaces a text.
-    Text(Wanted),
+    Text(TextToReplace),
     /// Replaces the lines it is narrowed to.
     Lines {
         /// The new lines.
@@ -37,7 +37,7 @@ pub enum What {
 
 /// A text to be replaced.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct TextToReplace {
     /// The text.
     pub old: String,
     /// What comes in its place.
@@ -63,12 +63,12 @@ pub enum Count {
     Nth(usize),
 }
 
-impl Step {
+impl EditStep {
     /// Checks an edit; `flexible` is how it matches where it does not say.
     ///
     /// # Errors
     /// `invalid_request` where there is nothing to find or to change, or where fields contradict.
-    pub fn new(item: Item, number: Option<(usize, usize)>, flexible: bool) -> Result<Self, Error> {
+    pub fn new(item: EditItem, number: Option<(usize, usize)>, flexible: bool) -> Result<Self, Error> {
         let named = Named(number);
         let lines = item.lines(named)?;
         let count = item.count(named)?;
@@ -94,14 +94,14 @@ impl Step {
         };
         let flexible = item.r#match.map_or(flexible, |how| how == super::request::Match::Flexible);
         named.must_change(&old, &item.new_string)?;
-        Ok(step(What::Text(Wanted { old, new: item.new_string, word: item.word, count, flexible })))
+        Ok(step(What::Text(TextToReplace { old, new: item.new_string, word: item.word, count, flexible })))
     }
 
     /// A sketch of all the file, or of some of its lines.
     ///
     /// # Errors
     /// `invalid_request` for lines that there cannot be.
-    pub fn of_sketch(item: &Item, sketch: String) -> Result<Self, Error> {
+    pub fn of_sketch(item: &EditItem, sketch: String) -> Result<Self, Error> {
         let lines = item.lines(Named(None))?;
         if item.range_sha256.is_some() && lines.is_none() {
             return Err(Named(None).invalid(

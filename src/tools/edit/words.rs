@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::find::{self, Missed, Tally};
 use super::miss::Shas;
-use super::step::{Count, Named, Wanted};
+use super::step::{Count, Named, TextToReplace};
 use crate::error::{Error, ErrorKind};
 use crate::text::flexible::{self, Tier};
 use crate::text::line_range::LineSpan;
@@ -39,7 +39,7 @@ pub struct Text<'t> {
     /// The edit.
     pub named: Named,
     /// What was looked for.
-    pub wanted: &'t Wanted,
+    pub wanted: &'t TextToReplace,
     /// The lines to which the edit is narrowed.
     pub lines: Option<LineSpan>,
     /// The file's path, as it is shown.
@@ -211,7 +211,7 @@ impl Text<'_> {
 
 /// Where the new text stands, which may mean that the edit was made before; the hint is for a text
 /// that is in one place and hardly there by chance.
-fn new_text_at(body: &[u8], wanted: &Wanted) -> Option<(Option<String>, Vec<Value>)> {
+fn new_text_at(body: &[u8], wanted: &TextToReplace) -> Option<(Option<String>, Vec<Value>)> {
     if wanted.new.trim().is_empty() {
         return None;
     }
@@ -255,7 +255,7 @@ struct WouldMatch {
 }
 
 /// Looks for what `match: "flexible"` would find.
-fn would_match(body: &[u8], wanted: &Wanted, scope: &Range<usize>) -> Option<WouldMatch> {
+fn would_match(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Option<WouldMatch> {
     if wanted.flexible || wanted.word {
         return None;
     }
@@ -279,7 +279,7 @@ fn would_match(body: &[u8], wanted: &Wanted, scope: &Range<usize>) -> Option<Wou
 }
 
 /// The line at which a text stands but for the case of its letters.
-fn but_for_case(body: &[u8], wanted: &Wanted, scope: &Range<usize>) -> Option<u64> {
+fn but_for_case(body: &[u8], wanted: &TextToReplace, scope: &Range<usize>) -> Option<u64> {
     let folded = body.to_ascii_lowercase();
     let places = find::exact(&folded, &wanted.old.to_ascii_lowercase(), wanted.word, scope);
     replace::line_ranges(body, places.get(..1)?, 1).first().map(|lines| lines.0)

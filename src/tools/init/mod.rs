@@ -14,7 +14,7 @@ use self::clients::{Client, Format, HOOK_SIGN};
 use super::common::{ChangeOptions, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::{Change, Known};
+use crate::engine::change::{CallerKnowledge, Change};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::text::{diff, escaped, jsonc};
@@ -227,7 +227,7 @@ fn change_file<'e>(
     if is_gone {
         change.remove(seen);
     } else {
-        change.put(seen, after.into_bytes(), None, Known::ChangedLines);
+        change.put(seen, after.into_bytes(), None, CallerKnowledge::ChangedLines);
     }
     Ok(Some(Changed { path: shown, diff }))
 }

@@ -6,14 +6,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::tree::{Outcome, emptied};
-use super::{Done, FilePatched, HunkDone, Proof, answer};
-use crate::engine::change::{Change, Current, Known, Needs, Seen};
+use super::tree::{ResultingTree, emptied};
+use super::{FileAction, FilePatched, HunkDone, Proof, answer};
+use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current, Needs};
 use crate::engine::policy::Policy;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::resolve::Place;
+use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding};
@@ -36,7 +36,7 @@ pub struct Files<'e> {
     /// The paths at which the patch makes or removes a whole file.
     whole: Whole,
     /// What the patch leaves.
-    result: Outcome,
+    result: ResultingTree,
     /// What the caller expects, by path as given; `None` where there must be no file.
     stated: Option<BTreeMap<String, Option<Sha256>>>,
     /// The same by canonical path, once the files are known.
@@ -56,7 +56,7 @@ impl<'e> Files<'e> {
             known: BTreeMap::new(),
             found: BTreeMap::new(),
             whole,
-            result: Outcome::default(),
+            result: ResultingTree::default(),
             stated,
             expected: None,
         })
@@ -296,7 +296,7 @@ impl<'e> Files<'e> {
         proof: Proof,
         exact_and_unique: bool,
         needs: Needs<'_>,
-    ) -> Result<Seen, Error> {
+    ) -> Result<CheckedFile, Error> {
         let expected = self.expected.as_ref().map(|expected| expected.get(current.place().path()).copied());
         let shown = current.place().shown().to_owned();
         match expected {
@@ -351,7 +351,7 @@ impl<'e> Files<'e> {
     fn already_applied(&mut self, outcome: &FileOutcome) -> Result<FilePatched, Error> {
         let current = self.take(&outcome.path)?;
         let sha256 = current.exists().then(|| current.sha256());
-        Ok(patched(outcome, Done::AlreadyApplied, current.place().shown(), None, sha256, None))
+        Ok(patched(outcome, FileAction::AlreadyApplied, current.place().shown(), None, sha256, None))
     }
 
     /// Plans the end of a file.
@@ -369,7 +369,7 @@ impl<'e> Files<'e> {
         let shown = seen.current().place().shown().to_owned();
         let diff = wanted.of(&shown, Some(seen.current().bytes()), None);
         self.change.remove(seen);
-        Ok(patched(outcome, Done::Delete, &shown, None, None, diff))
+        Ok(patched(outcome, FileAction::Delete, &shown, None, None, diff))
     }
 
     /// Plans a file's new content.
@@ -392,9 +392,9 @@ impl<'e> Files<'e> {
         } else {
             mode.filter(|mode| mode & 0o111 != 0 || is_symlink(*mode))
         };
-        let known = if exists { Known::ChangedLines } else { Known::Everything };
+        let known = if exists { CallerKnowledge::ChangedLines } else { CallerKnowledge::Everything };
         let sha256 = self.change.put(seen, bytes, mode, known);
-        let done = if exists { Done::Modify } else { Done::Create };
+        let done = if exists { FileAction::Modify } else { FileAction::Create };
         let from = match &outcome.from {
             Some(from) => Some(self.shown(from)?),
             None => None,
@@ -430,7 +430,7 @@ impl<'e> Files<'e> {
         let diff = wanted.of(&new, Some(source.current().bytes()), Some(&bytes));
         let mode = mode.map(|mode| with_execute_bits(source.current().mode(), mode));
         let sha256 = self.change.rename(source, target, bytes, mode)?;
-        Ok(patched(outcome, Done::Rename, &new, Some(old), Some(sha256), diff))
+        Ok(patched(outcome, FileAction::Rename, &new, Some(old), Some(sha256), diff))
     }
 
     /// A path of the patch as answers show it.
@@ -445,7 +445,7 @@ impl<'e> Files<'e> {
     /// # Errors
     /// `not_a_directory`, `outside_workspace`, or `patch_invalid` for a target that is none.
     pub fn check_result(&mut self, outcomes: &[FileOutcome]) -> Result<(), Error> {
-        let mut result = Outcome::default();
+        let mut result = ResultingTree::default();
         for outcome in outcomes {
             let path = self.canonical(&outcome.path)?;
             if let Some(from) = &outcome.from
@@ -479,7 +479,7 @@ impl<'e> Files<'e> {
 }
 
 /// Where a path of a patch leads: from the current folder, else from the root where only that exists.
-fn locate(workspace: &Workspace, path: &[u8], look: Look) -> Result<(PathBuf, Place), Error> {
+fn locate(workspace: &Workspace, path: &[u8], look: Look) -> Result<(PathBuf, ResolvedPath), Error> {
     let written = PathBuf::from(OsStr::from_bytes(path));
     let resolve = |path: &Path| match look {
         Look::Through => workspace.resolve(path),
@@ -562,7 +562,7 @@ fn with_execute_bits(old: Option<u32>, asked: u32) -> u32 {
 /// The answer for one file.
 fn patched(
     outcome: &FileOutcome,
-    action: Done,
+    action: FileAction,
     shown: &str,
     from: Option<String>,
     sha256: Option<Sha256>,
@@ -573,7 +573,7 @@ fn patched(
         offset: hunk.offset,
         fuzz: hunk.fuzz,
         tier: (hunk.tier.name() != "exact").then(|| hunk.tier.name()),
-        already_applied: hunk.already_applied && action != Done::AlreadyApplied,
+        already_applied: hunk.already_applied && action != FileAction::AlreadyApplied,
     };
     FilePatched {
         path: shown.to_owned(),

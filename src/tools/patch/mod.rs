@@ -40,7 +40,7 @@ pub struct FilePatched {
     /// The file
     pub path: String,
     /// What happened to it
-    pub action: Done,
+    pub action: FileAction,
     /// Where a renamed or copied file came from
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
@@ -59,7 +59,7 @@ pub struct FilePatched {
 /// What happened to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Done {
+pub enum FileAction {
     /// It is new.
     Create,
     /// Its content or mode changed.
@@ -128,11 +128,11 @@ impl Tool for Patch {
 impl std::fmt::Display for FilePatched {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let what = match self.action {
-            Done::Create => "created",
-            Done::Modify => "modified",
-            Done::Delete => "deleted",
-            Done::Rename => "renamed",
-            Done::AlreadyApplied => "already applied",
+            FileAction::Create => "created",
+            FileAction::Modify => "modified",
+            FileAction::Delete => "deleted",
+            FileAction::Rename => "renamed",
+            FileAction::AlreadyApplied => "already applied",
         };
         let path = escaped::name(&self.path);
         match &self.from {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::error::Error;
 use crate::sha256::Sha256;
-use crate::text::patch::{Options, PlanOptions, Strip};
+use crate::text::patch::{PatchOptions, PlanOptions, Strip};
 use crate::tools::common::ContentOptions;
 
 /// Apply a patch to several files, all or none
@@ -78,7 +78,7 @@ impl Request {
             path => path.as_ref().map(|path| path.as_os_str().as_bytes().to_vec()),
         };
         let strip = self.strip.map_or(Strip::Auto, |count| count.0);
-        let apply = Options {
+        let apply = PatchOptions {
             fuzz: self.fuzz,
             strict: self.strict,
             reverse: self.reverse,

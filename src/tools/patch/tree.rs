@@ -17,7 +17,7 @@ const TARGET_BYTES_MAX: usize = 4095;
 
 /// What a patch leaves at the paths that it touches, all canonical.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct ResultingTree {
     /// Files.
     pub files: BTreeSet<WorkspacePath>,
     /// Symlinks, with their targets.
@@ -26,7 +26,7 @@ pub struct Outcome {
     pub gone: BTreeSet<WorkspacePath>,
 }
 
-impl Outcome {
+impl ResultingTree {
     /// Checks that no file is a folder too, and that no symlink leads out.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::notebook::NotebookRead;
 use super::shown::Part;
 use crate::engine::workspace::fs;
-use crate::engine::workspace::resolve::Place;
+use crate::engine::workspace::resolve::ResolvedPath;
 use crate::sha256::Sha256;
 use crate::text::content::Encoding;
 use crate::text::lines::LineEnding;
@@ -23,7 +23,7 @@ pub enum Response {
     /// Of several, in the order asked for.
     Several {
         /// One answer a file.
-        files: Vec<Item>,
+        files: Vec<FileOrRefusal>,
         /// How many paths at the end of the list were not read, because the answer is full.
         #[serde(skip_serializing_if = "is_zero")]
         not_read: usize,
@@ -39,7 +39,7 @@ const fn is_zero(count: &usize) -> bool {
 /// One of several files.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Item {
+pub enum FileOrRefusal {
     /// It was read.
     Read(Box<FileRead>),
     /// It was not.
@@ -169,8 +169,8 @@ impl Response {
             Self::One(read) => vec![read.as_mut()],
             Self::Several { files, .. } => {
                 let reads = files.iter_mut().filter_map(|file| match file {
-                    Item::Read(read) => Some(read.as_mut()),
-                    Item::Refused { .. } => None,
+                    FileOrRefusal::Read(read) => Some(read.as_mut()),
+                    FileOrRefusal::Refused { .. } => None,
                 });
                 reads.collect()
             }
@@ -181,7 +181,7 @@ impl Response {
 impl FileRead {
     /// The answer for a file of which nothing is shown yet.
     #[must_use]
-    pub fn new(place: &Place, sha256: Sha256, size: u64, stat: &Stat) -> Self {
+    pub fn new(place: &ResolvedPath, sha256: Sha256, size: u64, stat: &Stat) -> Self {
         Self {
             path: place.shown().to_owned(),
             content: None,

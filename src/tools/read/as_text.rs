@@ -1,6 +1,6 @@
 //! What was read, as text.
 
-use super::answer::{ClippedLine, FileRead, Item, TextRead};
+use super::answer::{ClippedLine, FileOrRefusal, FileRead, TextRead};
 use crate::text::counted::counted;
 use crate::text::escaped;
 use crate::tools::Text;
@@ -63,9 +63,9 @@ pub fn notes_of_part(part: &TextRead, named: &str, text: &mut Text) {
 }
 
 /// One of several files under its name.
-pub fn several_as_text(item: &Item, text: &mut Text) {
+pub fn several_as_text(item: &FileOrRefusal, text: &mut Text) {
     match item {
-        Item::Read(read) => {
+        FileOrRefusal::Read(read) => {
             let path = escaped::name(&read.path);
             text.line(&format!("==> {path} <=="));
             one_as_text(read, &format!("{path}: "), text);
@@ -73,7 +73,7 @@ pub fn several_as_text(item: &Item, text: &mut Text) {
                 text.out.push(b'\n');
             }
         }
-        Item::Refused { path, error } => {
+        FileOrRefusal::Refused { path, error } => {
             let of = |field: &str| {
                 error.get(field).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
             };

@@ -11,7 +11,7 @@ use super::pass::for_each_piece;
 use super::{Image, Request};
 use crate::engine::Engine;
 use crate::engine::workspace::fs;
-use crate::engine::workspace::resolve::Place;
+use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Hasher;
 use crate::text::content;
@@ -55,7 +55,7 @@ struct Binary {
 /// Reads a file that is no text.
 pub fn read(
     engine: &mut Engine,
-    place: &Place,
+    place: &ResolvedPath,
     mut file: File,
     stat: &Stat,
     start: &[u8],

@@ -11,7 +11,7 @@ use super::answer::FileRead;
 use super::pass::for_each_piece;
 use super::shown::Used;
 use crate::engine::Engine;
-use crate::engine::workspace::resolve::Place;
+use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::UTF8_BOM;
@@ -57,7 +57,7 @@ pub struct NotebookRead {
 
 /// What of a notebook is wanted.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
+pub struct CellRange {
     /// One cell, from 1; else all of them.
     pub cell: Option<usize>,
     /// Bytes to leave out at the start of the first one's source.
@@ -75,10 +75,10 @@ pub struct Wanted {
 /// `invalid_request` for what is no notebook, or where there is no such cell.
 pub fn read(
     engine: &mut Engine,
-    place: &Place,
+    place: &ResolvedPath,
     file: &mut File,
     stat: &Stat,
-    wanted: Wanted,
+    wanted: CellRange,
 ) -> Result<FileRead, Error> {
     let shown = place.shown();
     let mut bytes = Vec::new();
@@ -127,8 +127,8 @@ fn cells_of(notebook: &Value) -> Option<Vec<&Value>> {
 }
 
 /// The cells from `first` to `last` as far as the bound goes; a first one that is longer is cut.
-fn shown_cells(all: &[&Value], first: usize, last: usize, wanted: Wanted) -> NotebookRead {
-    let Wanted { skip_bytes, bytes_max, .. } = wanted;
+fn shown_cells(all: &[&Value], first: usize, last: usize, wanted: CellRange) -> NotebookRead {
+    let CellRange { skip_bytes, bytes_max, .. } = wanted;
     let (mut cells, mut used) = (Vec::new(), Used::default());
     let mut next =
         NotebookRead { cells: Vec::new(), total_cells: all.len(), next_cell: None, next_column: None };

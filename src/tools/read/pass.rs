@@ -7,11 +7,11 @@ use super::wanted::{Extent, Span};
 use crate::control::Progress;
 use crate::engine::Engine;
 use crate::engine::workspace::fs;
-use crate::engine::workspace::resolve::Place;
+use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::{Hasher, Sha256};
 use crate::text::content::BINARY_CHECK_BYTES;
-use crate::text::slice::{Sliced, Slicer, Wanted};
+use crate::text::slice::{SliceBounds, Sliced, Slicer};
 use crate::tools::common::unsupported_encoding;
 
 /// How often a file that changes meanwhile is read anew.
@@ -38,7 +38,7 @@ pub struct Pass {
     /// The lines wanted.
     pub sliced: Sliced,
     /// Which these are.
-    pub wanted: Vec<Wanted>,
+    pub wanted: Vec<SliceBounds>,
 }
 
 /// Reads a whole file: its SHA-256, and the lines wanted, both of the same bytes.
@@ -48,7 +48,7 @@ pub struct Pass {
 pub fn slices(
     engine: &Engine,
     file: &mut File,
-    place: &Place,
+    place: &ResolvedPath,
     spans: &[Span],
     extent: Extent,
 ) -> Result<Pass, Error> {
@@ -81,8 +81,8 @@ pub fn slices(
 pub fn one_pass(
     engine: &Engine,
     file: &mut File,
-    place: &Place,
-    wanted: Vec<Wanted>,
+    place: &ResolvedPath,
+    wanted: Vec<SliceBounds>,
     terminator: u8,
 ) -> Result<Pass, Error> {
     let (mut slicer, mut hasher, mut size) = (Slicer::new(&wanted, terminator), Hasher::default(), 0);
@@ -106,7 +106,7 @@ pub fn one_pass(
 pub fn for_each_piece(
     engine: &Engine,
     file: &mut File,
-    place: &Place,
+    place: &ResolvedPath,
     mut take: impl FnMut(&[u8]),
 ) -> Result<(), Error> {
     let mut buffer = vec![0; PIECE_BYTES];

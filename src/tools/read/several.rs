@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::answer::{Item, Response};
+use super::answer::{FileOrRefusal, Response};
 use super::wanted::Selection;
 use super::{Request, read};
 use crate::engine::Engine;
@@ -46,7 +46,7 @@ pub fn read_several(
         match read(engine, path, request, selection, room.share_of(number)) {
             Ok(read) => {
                 room.take(read.payload_bytes());
-                files.push(Item::Read(Box::new(read)));
+                files.push(FileOrRefusal::Read(Box::new(read)));
             }
             Err(error) => {
                 let item = refused(path, &error);
@@ -60,7 +60,7 @@ pub fn read_several(
     }
     let not_read = paths.len() - files.len();
     match first_error {
-        Some(error) if files.iter().all(|file| matches!(file, Item::Refused { .. })) => {
+        Some(error) if files.iter().all(|file| matches!(file, FileOrRefusal::Refused { .. })) => {
             Err(none_read(error, files, not_read))
         }
         _ => Ok(Response::Several { files, not_read }),
@@ -73,13 +73,13 @@ fn said(path: &Path) -> usize {
 }
 
 /// A file that could not be read.
-fn refused(path: &Path, error: &Error) -> Item {
+fn refused(path: &Path, error: &Error) -> FileOrRefusal {
     let error = serde_json::to_value(Refusal::from(error)).unwrap_or_default();
-    Item::Refused { path: path.display().to_string(), error }
+    FileOrRefusal::Refused { path: path.display().to_string(), error }
 }
 
 /// The refusal of a request of which no file could be read.
-fn none_read(first: Error, files: Vec<Item>, not_read: usize) -> Error {
+fn none_read(first: Error, files: Vec<FileOrRefusal>, not_read: usize) -> Error {
     if files.len() + not_read == 1 {
         return first;
     }

@@ -9,7 +9,7 @@ use super::Request;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
 use crate::error::Error;
-use crate::text::slice::Wanted;
+use crate::text::slice::SliceBounds;
 
 /// Ranges in one request.
 const RANGES_MAX: usize = 100;
@@ -49,7 +49,7 @@ impl Span {
     ///
     /// # Errors
     /// `invalid_request` where they end before they begin.
-    pub fn resolve(&self, total: u64, extent: Extent) -> Result<Wanted, Error> {
+    pub fn resolve(&self, total: u64, extent: Extent) -> Result<SliceBounds, Error> {
         let from_start = |line: i64| match u64::try_from(line) {
             Ok(line) => line,
             Err(_) => (total + 1).saturating_sub(line.unsigned_abs()),
@@ -68,7 +68,7 @@ impl Span {
         let Extent { skip_bytes, bytes_max, has_others } = extent;
         let is_last = self.is_relative() && offset + 1 >= total;
         let clips_first = self.clips_first && skip_bytes == 0 && (has_others || (lines_max > 1 && !is_last));
-        Ok(Wanted { offset, lines_max, skip_bytes, bytes_max, clips_first })
+        Ok(SliceBounds { offset, lines_max, skip_bytes, bytes_max, clips_first })
     }
 }
 

@@ -1,10 +1,10 @@
 //! One change as a review tells it: its files, their diffs, and the commands that take them back.
 
-use super::{Change, File};
+use super::{File, ReviewedChange};
 use crate::engine::Engine;
 use crate::engine::change::quoted;
 use crate::engine::change::record::unreadable;
-use crate::engine::journal::{Entry, FileEntry, Version};
+use crate::engine::journal::{FileEntry, JournalEntry, Version};
 use crate::engine::snapshot::{Delta, SessionStep, Store};
 use crate::engine::store::state::State;
 use crate::error::Error;
@@ -41,9 +41,9 @@ pub struct Bytes<'a> {
 pub fn of_step(
     bytes: &Bytes<'_>,
     step: &SessionStep,
-    entry: Option<&Entry>,
+    entry: Option<&JournalEntry>,
     diffs: bool,
-) -> Result<Change, Error> {
+) -> Result<ReviewedChange, Error> {
     let snapshot = &step.snapshot;
     let is_own = !snapshot.session.is_empty();
     let undo = entry.filter(|_| is_own).map(|entry| command(&snapshot.session, entry.seq));
@@ -53,7 +53,7 @@ pub fn of_step(
         bytes.engine.control.check()?;
         files.push(of_delta(bytes, delta, entry, undo.as_deref(), diffs)?);
     }
-    Ok(Change {
+    Ok(ReviewedChange {
         by: if is_own { "session" } else { "developer" },
         seq: Some(snapshot.seq).filter(|seq| is_own && *seq > 0),
         tool: snapshot.tool.clone(),
@@ -70,7 +70,7 @@ pub fn of_step(
 }
 
 /// A change that only the journal has, as of files that git ignores.
-pub fn of_entry(bytes: &Bytes<'_>, entry: &Entry, diffs: bool) -> Change {
+pub fn of_entry(bytes: &Bytes<'_>, entry: &JournalEntry, diffs: bool) -> ReviewedChange {
     let undo = command(&entry.session, entry.seq);
     let files = entry.files.iter().map(|file| of_file(bytes, file, &undo, diffs));
     let moves = entry.moves.iter().map(|moved| File {
@@ -83,7 +83,7 @@ pub fn of_entry(bytes: &Bytes<'_>, entry: &Entry, diffs: bool) -> Change {
         by_hunk: false,
         diff: None,
     });
-    Change {
+    ReviewedChange {
         by: "session",
         seq: Some(entry.seq),
         tool: entry.tool.clone(),
@@ -108,7 +108,7 @@ fn command(session: &str, seq: u64) -> String {
 fn of_delta(
     bytes: &Bytes<'_>,
     delta: &Delta,
-    entry: Option<&Entry>,
+    entry: Option<&JournalEntry>,
     undo: Option<&str>,
     diffs: bool,
 ) -> Result<File, Error> {
@@ -241,7 +241,7 @@ impl Bytes<'_> {
 }
 
 /// About how many bytes a change takes in an answer.
-pub fn size_bytes(change: &Change) -> usize {
+pub fn size_bytes(change: &ReviewedChange) -> usize {
     let texts = [Some(&change.subject), change.why.as_ref(), change.undo.as_ref()];
     let of_file = |file: &File| {
         let texts = [Some(&file.path), file.from.as_ref(), file.undo.as_ref(), file.diff.as_ref()];
@@ -253,7 +253,7 @@ pub fn size_bytes(change: &Change) -> usize {
 }
 
 /// Cuts the diffs of a change so that it takes about `bytes_max` bytes; answers whether any was cut.
-pub fn cut(change: &mut Change, bytes_max: usize) -> bool {
+pub fn cut(change: &mut ReviewedChange, bytes_max: usize) -> bool {
     let mut excess = size_bytes(change).saturating_sub(bytes_max);
     let is_cut = excess > 0;
     for diff in change.files.iter_mut().rev().filter_map(|file| file.diff.as_mut()) {

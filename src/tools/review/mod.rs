@@ -56,7 +56,7 @@ pub struct Response {
     /// The numbers
     pub totals: Totals,
     /// The changes, the oldest first
-    pub changes: Vec<Change>,
+    pub changes: Vec<ReviewedChange>,
     /// Calls that were refused, the oldest first
     pub refused: Vec<Refused>,
     /// Files that it read and never changed
@@ -92,7 +92,7 @@ pub struct Totals {
 
 /// One change.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct Change {
+pub struct ReviewedChange {
     /// `session`, or `developer` for what was changed without lbx
     pub by: &'static str,
     /// Its number in the session

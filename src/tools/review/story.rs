@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::changes::{self, Bytes};
-use super::{Change, Refused, Response, Totals};
+use super::{Refused, Response, ReviewedChange, Totals};
 use crate::engine::Engine;
 use crate::engine::change::record::unreadable;
 use crate::engine::history::replay::Direction;
-use crate::engine::journal::{self, Entry};
+use crate::engine::journal::{self, JournalEntry};
 use crate::engine::snapshot::{SessionStep, Store};
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::State;
@@ -30,9 +30,9 @@ pub struct Story<'a> {
     /// Its snapshots and the developer's, the oldest first.
     steps: Vec<SessionStep>,
     /// Its changes that no snapshot has, by their number.
-    unseen: Vec<Entry>,
+    unseen: Vec<JournalEntry>,
     /// Its changes in the journal.
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, JournalEntry>,
     /// What was taken back.
     taken_back: TakenBack,
     /// What was refused.
@@ -108,22 +108,22 @@ impl<'a> Story<'a> {
     }
 
     /// The changes in the order in which they are told.
-    fn order(&self) -> Vec<Item<'_>> {
-        let mut items: Vec<Item<'_>> = self.steps.iter().map(Item::Step).collect();
+    fn order(&self) -> Vec<StoryItem<'_>> {
+        let mut items: Vec<StoryItem<'_>> = self.steps.iter().map(StoryItem::Step).collect();
         for entry in &self.unseen {
             // After the one before it in the session.
             let before = items.iter().rposition(|item| (1..entry.seq).contains(&item.seq()));
-            items.insert(before.map_or(0, |at| at + 1), Item::Unseen(entry));
+            items.insert(before.map_or(0, |at| at + 1), StoryItem::Unseen(entry));
         }
         items
     }
 
     /// One change.
-    fn change(&self, item: &Item<'_>, diffs: bool) -> Result<Change, Error> {
+    fn change(&self, item: &StoryItem<'_>, diffs: bool) -> Result<ReviewedChange, Error> {
         let entry = self.entries.get(&item.seq());
         let mut change = match item {
-            Item::Step(step) => changes::of_step(&self.bytes, step, entry, diffs)?,
-            Item::Unseen(entry) => changes::of_entry(&self.bytes, entry, diffs),
+            StoryItem::Step(step) => changes::of_step(&self.bytes, step, entry, diffs)?,
+            StoryItem::Unseen(entry) => changes::of_entry(&self.bytes, entry, diffs),
         };
         if let Some((whole, parts)) = change.seq.and_then(|seq| self.taken_back.get(&seq)) {
             change.undone_by = *whole;
@@ -159,14 +159,14 @@ impl<'a> Story<'a> {
 }
 
 /// A change to be told.
-enum Item<'a> {
+enum StoryItem<'a> {
     /// One that a snapshot has.
     Step(&'a SessionStep),
     /// One that only the journal has.
-    Unseen(&'a Entry),
+    Unseen(&'a JournalEntry),
 }
 
-impl Item<'_> {
+impl StoryItem<'_> {
     /// Its number in the session; 0 where it has none.
     fn seq(&self) -> u64 {
         match self {
@@ -177,9 +177,9 @@ impl Item<'_> {
 }
 
 /// What became of the changes of a session: which one took each back, and which took a part of it.
-fn taken_back<'a>(entries: impl Iterator<Item = &'a Entry>) -> TakenBack {
+fn taken_back<'a>(entries: impl Iterator<Item = &'a JournalEntry>) -> TakenBack {
     let mut taken = TakenBack::new();
-    let mut parts: BTreeMap<u64, &Entry> = BTreeMap::new();
+    let mut parts: BTreeMap<u64, &JournalEntry> = BTreeMap::new();
     let mut reverts: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for entry in entries {
         if entry.takes_back.is_some() {
@@ -210,7 +210,7 @@ fn taken_back<'a>(entries: impl Iterator<Item = &'a Entry>) -> TakenBack {
 }
 
 /// Notes what a change takes back of earlier ones.
-fn note_part(taken: &mut TakenBack, entry: &Entry) {
+fn note_part(taken: &mut TakenBack, entry: &JournalEntry) {
     let Some(part) = &entry.takes_back else { return };
     if entry.tool != Direction::Undo.name() {
         for seq in part.seq + 1..entry.seq {
@@ -236,7 +236,7 @@ fn only_read(
     state: &State,
     chosen: &Chosen,
     steps: &[SessionStep],
-    entries: &BTreeMap<u64, Entry>,
+    entries: &BTreeMap<u64, JournalEntry>,
 ) -> Vec<String> {
     let Some(known) = chosen.session.parse::<SessionId>().ok().and_then(|id| session::peek(state, &id))
     else {

@@ -1,6 +1,6 @@
 //! The story of a session, for a terminal.
 
-use super::{Change, File, Response};
+use super::{File, Response, ReviewedChange};
 use crate::text::counted::counted;
 use crate::text::escaped;
 use crate::tools::{Paint, Text};
@@ -54,7 +54,7 @@ fn head(response: &Response, text: &mut Text) {
 }
 
 /// One change.
-fn tell_change(change: &Change, session: &str, text: &mut Text) {
+fn tell_change(change: &ReviewedChange, session: &str, text: &mut Text) {
     let id: String = change.snapshot.iter().flat_map(|id| id.chars()).take(ID_DIGITS).collect();
     let number = change.seq.map_or_else(|| "-".to_owned(), |seq| seq.to_string());
     let who = if change.by == "session" { session } else { change.by };

@@ -1,7 +1,7 @@
 //! The status in words: one paragraph and a list, for a context that knows nothing.
 
 use super::Refused;
-use super::items::{Item, Items, State};
+use super::items::{Items, PathStatus, ReadState};
 use crate::engine::Engine;
 use crate::text::counted::counted;
 
@@ -10,7 +10,7 @@ use crate::text::counted::counted;
 pub fn within(
     engine: &Engine,
     items: &Items,
-    page: &[Item],
+    page: &[PathStatus],
     refused: Option<&Refused>,
     offset: usize,
     bytes_max: usize,
@@ -31,10 +31,16 @@ pub fn within(
 }
 
 /// The words for a page of items, of which `left` more are not shown.
-fn text(engine: &Engine, items: &Items, page: &[Item], refused: Option<&Refused>, left: usize) -> String {
+fn text(
+    engine: &Engine,
+    items: &Items,
+    page: &[PathStatus],
+    refused: Option<&Refused>,
+    left: usize,
+) -> String {
     let mut lines = vec![paragraph(engine, items)];
-    let is_changed = |item: &&Item| item.change.is_some();
-    let is = |state: State| move |item: &&Item| item.change.is_none() && item.state == state;
+    let is_changed = |item: &&PathStatus| item.change.is_some();
+    let is = |state: ReadState| move |item: &&PathStatus| item.change.is_none() && item.state == state;
     section(
         &mut lines,
         "Changed since the session began, net (lines added and removed):",
@@ -44,20 +50,20 @@ fn text(engine: &Engine, items: &Items, page: &[Item], refused: Option<&Refused>
     section(
         &mut lines,
         "Read, and unchanged since (lines, where not all were shown):",
-        page.iter().filter(is(State::Fresh)),
+        page.iter().filter(is(ReadState::Fresh)),
         false,
     );
     section(
         &mut lines,
         "Read, and changed by someone else since; read again before any change:",
-        page.iter().filter(is(State::Stale)),
+        page.iter().filter(is(ReadState::Stale)),
         false,
     );
-    section(&mut lines, "Read, and gone:", page.iter().filter(is(State::Gone)), false);
+    section(&mut lines, "Read, and gone:", page.iter().filter(is(ReadState::Gone)), false);
     section(
         &mut lines,
         "Read before the context was compacted; read again before any change:",
-        page.iter().filter(is(State::Compacted)),
+        page.iter().filter(is(ReadState::Compacted)),
         false,
     );
     if let Some(refused) = refused {
@@ -89,11 +95,16 @@ fn paragraph(engine: &Engine, items: &Items) -> String {
 
 /// Adds a heading with its items, where there are any; with their states where these are not the
 /// heading's.
-fn section<'a>(lines: &mut Vec<String>, heading: &str, items: impl Iterator<Item = &'a Item>, mixed: bool) {
+fn section<'a>(
+    lines: &mut Vec<String>,
+    heading: &str,
+    items: impl Iterator<Item = &'a PathStatus>,
+    mixed: bool,
+) {
     let listed: Vec<String> = items
         .map(|item| match item.state {
-            State::Stale if mixed => format!("- {item} (changed by someone else since: read again)"),
-            State::Gone if mixed => format!("- {item} (no longer there)"),
+            ReadState::Stale if mixed => format!("- {item} (changed by someone else since: read again)"),
+            ReadState::Gone if mixed => format!("- {item} (no longer there)"),
             _ => format!("- {item}"),
         })
         .collect();

@@ -1,6 +1,6 @@
 //! Many paths in few bytes: what lies in one folder stands in braces behind it.
 
-use super::items::Item;
+use super::items::PathStatus;
 use crate::text::escaped;
 
 /// What stands between two entries in braces; a list of lines holds commas without a blank.
@@ -9,7 +9,7 @@ const SEPARATOR: &str = ", ";
 /// The entries by folder, such as `src/a/{x.rs:1-10, y.rs +1 -1}`; in the order of the items, which is
 /// that of their paths. A name with a brace or a comma in it would be misread: then each is named whole.
 #[must_use]
-pub fn entries(items: &[&Item]) -> Vec<String> {
+pub fn entries(items: &[&PathStatus]) -> Vec<String> {
     if items.iter().any(|item| item.path.contains(['{', '}', ',']) || item.path.contains(escaped::is_active))
     {
         return items.iter().map(ToString::to_string).collect();
@@ -47,7 +47,7 @@ fn level(paths: &[&Parts<'_>], depth: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::items::State;
+    use super::super::items::ReadState;
     use super::*;
 
     /// Items of these paths, with lines after a colon.
@@ -55,15 +55,15 @@ mod tests {
         let item = |entry: &&str| {
             let (path, lines) =
                 entry.split_once(':').map_or((*entry, None), |(path, lines)| (path, Some(lines)));
-            Item {
+            PathStatus {
                 path: path.into(),
                 is_utf8: true,
-                state: State::Fresh,
+                state: ReadState::Fresh,
                 lines: lines.map(Into::into),
                 change: None,
             }
         };
-        let items: Vec<Item> = paths.iter().map(item).collect();
+        let items: Vec<PathStatus> = paths.iter().map(item).collect();
         entries(&items.iter().collect::<Vec<_>>())
     }
 

@@ -10,7 +10,7 @@ use crate::engine::history::account;
 use crate::engine::history::account::{NetChange, Side};
 use crate::engine::history::own::Before;
 use crate::engine::journal;
-use crate::engine::journal::{Entry, Version};
+use crate::engine::journal::{JournalEntry, Version};
 use crate::engine::store::audit;
 use crate::engine::store::session::{Mark, SessionState};
 use crate::engine::store::state::State as Lbx;
@@ -35,7 +35,7 @@ const REFUSED_NAMED: usize = 2;
 
 /// How what a session has seen of a file stands to the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum ReadState {
     /// It is as it was seen.
     Fresh,
     /// It is not.
@@ -48,7 +48,7 @@ pub enum State {
     Unread,
 }
 
-impl State {
+impl ReadState {
     /// Every state, in the order in which a status lists them.
     pub const ALL: [Self; 5] = [Self::Fresh, Self::Stale, Self::Gone, Self::Compacted, Self::Unread];
 
@@ -66,13 +66,13 @@ impl State {
 
 /// One path as answers show it.
 #[derive(Debug)]
-pub struct Item {
+pub struct PathStatus {
     /// The path from where the caller is.
     pub path: String,
     /// Whether that is the whole truth.
     pub is_utf8: bool,
     /// How what was seen stands to what is.
-    pub state: State,
+    pub state: ReadState,
     /// The lines that were seen, where not all were.
     pub lines: Option<String>,
     /// What became of it.
@@ -88,7 +88,7 @@ pub struct Changed {
     pub what: Option<String>,
 }
 
-impl Item {
+impl PathStatus {
     /// What is said of the path: the lines that were seen, and what became of it.
     pub fn suffix(&self) -> String {
         let lines = self.lines.as_ref().map(|lines| format!(":{lines}")).unwrap_or_default();
@@ -107,7 +107,7 @@ impl Item {
     }
 }
 
-impl fmt::Display for Item {
+impl fmt::Display for PathStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&escaped::name(&self.path))?;
         f.write_str(&self.suffix())
@@ -121,7 +121,7 @@ pub struct Items {
     /// Its name.
     name: String,
     /// Its changes, the oldest first.
-    entries: Vec<Entry>,
+    entries: Vec<JournalEntry>,
     /// What these come to, by path.
     net: BTreeMap<WorkspacePath, NetChange>,
     /// All paths, in order.
@@ -184,7 +184,7 @@ impl Items {
     ///
     /// # Errors
     /// `timeout` where the caller has lost its patience.
-    pub fn page(&self, engine: &Engine, offset: usize, bytes_max: usize) -> Result<Vec<Item>, Error> {
+    pub fn page(&self, engine: &Engine, offset: usize, bytes_max: usize) -> Result<Vec<PathStatus>, Error> {
         let state = if self.has_state { Lbx::find(&engine.workspace)? } else { None };
         let mut look = Look { engine, state, bytes: 0 };
         let (mut items, mut bytes) = (Vec::new(), 0_usize);
@@ -205,14 +205,14 @@ impl Items {
     }
 
     /// One path.
-    fn item(&self, look: &mut Look<'_>, path: &WorkspacePath) -> Item {
+    fn item(&self, look: &mut Look<'_>, path: &WorkspacePath) -> PathStatus {
         let mark = self.session.mark(path);
         let (state, lines) = match mark {
             Some(mark) => look.at_mark(mark),
-            None if self.session.was_compacted(path) => (State::Compacted, None),
-            None => (State::Unread, None),
+            None if self.session.was_compacted(path) => (ReadState::Compacted, None),
+            None => (ReadState::Unread, None),
         };
-        Item {
+        PathStatus {
             path: look.engine.workspace.shown(path),
             is_utf8: path.as_path().to_str().is_some(),
             state,
@@ -230,11 +230,11 @@ impl Items {
             return Ok(None);
         };
         let since = self.session.after().map(|ended| time_text(ended.time)).unwrap_or_default();
-        let is_wanted = |record: &audit::Record| {
+        let is_wanted = |record: &audit::AuditRecord| {
             record.session == self.name && record.outcome != "ok" && record.time > since
         };
         let records = audit::newest(state, is_wanted)?;
-        let line = |record: &audit::Record| {
+        let line = |record: &audit::AuditRecord| {
             let path = record
                 .files
                 .first()
@@ -259,31 +259,31 @@ struct Look<'a> {
 
 impl Look<'_> {
     /// How a mark stands to its file, and the lines that were seen where not all were.
-    fn at_mark(&mut self, mark: &Mark) -> (State, Option<String>) {
+    fn at_mark(&mut self, mark: &Mark) -> (ReadState, Option<String>) {
         let shown = self.engine.workspace.shown(&mark.path);
         let ranges = Some(ranges(mark)).filter(|ranges| !ranges.is_empty());
         let (file, stat) = match self.engine.workspace.open_regular(&mark.path, &shown) {
             Ok(opened) => opened,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return (State::Gone, None);
+                return (ReadState::Gone, None);
             }
-            Err(_) => return (State::Stale, None),
+            Err(_) => return (ReadState::Stale, None),
         };
         // A file of another size cannot have the same bytes.
         if fs::size_of(&stat) != mark.size && mark.size > 0 {
-            return (State::Stale, None);
+            return (ReadState::Stale, None);
         }
         self.bytes = self.bytes.saturating_add(fs::size_of(&stat));
         if fs::size_of(&stat) > COUNTED_BYTES_MAX {
             let is_same = hash(file).is_some_and(|sha256| sha256 == mark.sha256);
-            return if is_same { (State::Fresh, ranges) } else { (State::Stale, None) };
+            return if is_same { (ReadState::Fresh, ranges) } else { (ReadState::Stale, None) };
         }
         match fs::read_to_end(file, fs::size_of(&stat), COUNTED_BYTES_MAX) {
             Ok(bytes) if Sha256::of(&bytes) == mark.sha256 => {
                 let is_whole = mark.lines.cover(lines::count(&body_of(bytes)));
-                (State::Fresh, ranges.filter(|_| !is_whole))
+                (ReadState::Fresh, ranges.filter(|_| !is_whole))
             }
-            _ => (State::Stale, None),
+            _ => (ReadState::Stale, None),
         }
     }
 

@@ -21,7 +21,7 @@ use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 use crate::text::counted::counted;
-use items::{Item, Items, State as ItemState};
+use items::{Items, PathStatus, ReadState as ItemState};
 
 /// Tell what this session has seen and changed, or let it forget
 ///
@@ -115,7 +115,7 @@ pub struct Response {
     pub refused: Option<Refused>,
     /// Every session, the one used last first
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sessions: Option<Vec<Listed>>,
+    pub sessions: Option<Vec<ListedSession>>,
     /// What now counts as unread, or would
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forgotten: Option<usize>,
@@ -147,7 +147,7 @@ pub struct Refused {
 
 /// One session of the workspace.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
+pub struct ListedSession {
     /// Its name
     pub session: String,
     /// When it was last used, RFC 3339
@@ -247,7 +247,7 @@ impl Request {
 
 impl Response {
     /// Puts items into the lists of their states, in the form that `entries` gives them.
-    fn list(&mut self, items: &[Item], entries: fn(&[&Item]) -> Vec<String>) {
+    fn list(&mut self, items: &[PathStatus], entries: fn(&[&PathStatus]) -> Vec<String>) {
         for state in ItemState::ALL {
             let list = match state {
                 ItemState::Fresh => &mut self.fresh,
@@ -278,7 +278,7 @@ impl Response {
     }
 }
 
-impl Listed {
+impl ListedSession {
     /// One line for a person.
     fn line(&self) -> String {
         let counts = match (self.read, self.changes) {
@@ -385,7 +385,7 @@ fn list(
         }
         let changes =
             |session: &SessionState| session.seq.saturating_sub(session.after().map_or(0, |ended| ended.seq));
-        let listed = Listed {
+        let listed = ListedSession {
             session: known.id.to_string(),
             time: time_text(known.time),
             read: found.as_ref().map(|session| session.marks().len()),

@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::engine::change::{Change, moves};
 use crate::engine::history::replay::{Direction, Replay, ReplayConflict};
 use crate::engine::history::stacks::History;
-use crate::engine::journal::Entry;
+use crate::engine::journal::JournalEntry;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::engine::workspace::{Workspace, fs};
@@ -172,7 +172,7 @@ fn entries(
     steps: usize,
     direction: Direction,
     path: Option<&WorkspacePath>,
-) -> Result<(History, Vec<Entry>), Error> {
+) -> Result<(History, Vec<JournalEntry>), Error> {
     let session = change.engine().session().as_str().to_owned();
     let history = match change.state() {
         Some(state) => History::load(state, &session)?,
@@ -199,7 +199,7 @@ fn entries(
 }
 
 /// Whether a change touches a path or anything below it.
-fn touches(entry: &Entry, path: &WorkspacePath) -> bool {
+fn touches(entry: &JournalEntry, path: &WorkspacePath) -> bool {
     let files = entry.files.iter().map(|file| &file.path);
     let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
     files
@@ -209,14 +209,14 @@ fn touches(entry: &Entry, path: &WorkspacePath) -> bool {
 }
 
 /// The folders that a change makes, removes or gives other permission bits.
-fn folders_of(entry: &Entry) -> impl Iterator<Item = &WorkspacePath> {
+fn folders_of(entry: &JournalEntry) -> impl Iterator<Item = &WorkspacePath> {
     let removed = entry.removed.iter().map(|folder| &folder.path);
     let modes = entry.modes.iter().map(|folder| &folder.path);
     entry.folders.iter().chain(removed).chain(modes).filter(|path| !is_state(path))
 }
 
 /// Says which files a command changed whose old bytes were not at hand.
-fn warn_of_lost(engine: &mut Engine, entries: &[Entry]) {
+fn warn_of_lost(engine: &mut Engine, entries: &[JournalEntry]) {
     /// Files named.
     const NAMED: usize = 3;
     let total: usize = entries.iter().map(|entry| entry.lost_total).sum();
@@ -230,7 +230,7 @@ fn warn_of_lost(engine: &mut Engine, entries: &[Entry]) {
 }
 
 /// A change as answers show it.
-pub fn listed(engine: &Engine, entry: &Entry) -> Undone {
+pub fn listed(engine: &Engine, entry: &JournalEntry) -> Undone {
     let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]).filter(|path| !is_state(path));
     let files = entry.files.iter().map(|file| &file.path);
     let mut paths: Vec<String> = files.chain(moved).map(|path| engine.workspace.shown(path)).collect();
@@ -254,7 +254,7 @@ pub fn listed(engine: &Engine, entry: &Entry) -> Undone {
 pub fn plan(
     change: &mut Change<'_>,
     history: &History,
-    entries: &[Entry],
+    entries: &[JournalEntry],
     direction: Direction,
     manner: &Manner,
 ) -> Result<Vec<WorkspacePath>, Error> {

@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::engine::change::Change;
 use crate::engine::history::replay::Direction;
 use crate::engine::history::stacks::History;
-use crate::engine::journal::{self, Entry, FileEntry, TakenBack, Version};
+use crate::engine::journal::{self, FileEntry, JournalEntry, TakenBack, Version};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -56,7 +56,7 @@ pub fn run(engine: &mut Engine, request: &Request, seq: u64) -> Result<Response,
 
 /// The change `seq` of the caller's session, with its files under the names that later changes of the
 /// session gave them.
-fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, Entry), Error> {
+fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), Error> {
     let session = change.engine().session().as_str().to_owned();
     let Some(state) = change.state() else {
         return Err(no_change(&session, seq, None));
@@ -86,7 +86,7 @@ fn no_change(session: &str, seq: u64, newest: Option<u64>) -> Error {
 }
 
 /// Gives what a change is about the names that `later` gave it.
-fn follow(entry: &mut Entry, later: &Entry) {
+fn follow(entry: &mut JournalEntry, later: &JournalEntry) {
     let to_waiting = later.moves.iter().map(|moved| (&moved.from, moved.via.as_ref().unwrap_or(&moved.to)));
     let from_waiting = later.moves.iter().filter_map(|moved| Some((moved.via.as_ref()?, &moved.to)));
     for (from, to) in to_waiting.chain(from_waiting) {
@@ -106,7 +106,7 @@ fn follow(entry: &mut Entry, later: &Entry) {
 }
 
 /// Leaves of a change only what concerns a path.
-fn only(change: &mut Change<'_>, entry: &mut Entry, path: &WorkspacePath) -> Result<(), Error> {
+fn only(change: &mut Change<'_>, entry: &mut JournalEntry, path: &WorkspacePath) -> Result<(), Error> {
     if !touches(entry, path) {
         let paths = listed(change.engine(), entry);
         let paths = if paths.paths.is_empty() { vec![paths.path] } else { paths.paths };
@@ -126,7 +126,7 @@ fn only(change: &mut Change<'_>, entry: &mut Entry, path: &WorkspacePath) -> Res
 /// Leaves of a change to one file only one hunk.
 fn only_hunk(
     change: &mut Change<'_>,
-    entry: &mut Entry,
+    entry: &mut JournalEntry,
     number: usize,
     manner: &mut Manner,
 ) -> Result<(), Error> {

@@ -9,7 +9,7 @@ use crate::text::visible::short_path;
 
 /// One change that a tool made, to become one commit.
 #[derive(Debug, Clone)]
-pub struct Change<'a> {
+pub struct CommitInfo<'a> {
     /// First line of the message, such as `write: src/main.rs`.
     pub subject: String,
     /// Why the caller made the change; the body of the message.

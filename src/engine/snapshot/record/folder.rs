@@ -10,10 +10,10 @@ use rustix::io::Errno;
 use super::change::{FileState, FolderChange, LeftOut, Reason, is_too_deep};
 use super::prepare::{Preparer, is_name};
 use super::rules::RULE_FILES;
-use crate::engine::snapshot::scan::disk::{AtHand, Folder, OnDisk, Root};
+use crate::engine::snapshot::scan::disk::{AtHand, OnDisk, Root, ScannedFolder};
 use crate::engine::snapshot::scan::untracked::may_enter;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
-use crate::engine::snapshot::store::tree::{Edit, Found, Lookup};
+use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem};
 use crate::engine::workspace::listing::Listing;
 
 /// Most files of one folder that enter; what is beyond enters with the next full scan.
@@ -98,7 +98,7 @@ impl Taker<'_, '_, '_, '_> {
     fn ends(&mut self) -> Result<(), SnapshotError> {
         if let Some(before) = self.names.before {
             let path = Cow::Owned(before.to_vec());
-            self.preparer.done.change.push(Edit { path, to: None });
+            self.preparer.done.change.push(TreeEdit { path, to: None });
         }
         if let Some(after) = self.names.after {
             let found = self.preparer.look_up(after)?;
@@ -179,7 +179,7 @@ impl Taker<'_, '_, '_, '_> {
     fn learn_rules(
         &mut self,
         below: &BString,
-        folder: &Folder,
+        folder: &ScannedFolder,
         listing: &Listing,
     ) -> Result<bool, SnapshotError> {
         for name in RULE_FILES {
@@ -305,8 +305,8 @@ impl Taker<'_, '_, '_, '_> {
         if known != Some(id) && side.found.entry().is_none_or(|found| found.id != id) {
             self.preparer.keep(&side.path, id, &bytes)?;
         }
-        let to = Some(Found { kind, id });
-        self.preparer.done.change.push(Edit { path: Cow::Owned(side.path), to });
+        let to = Some(TreeItem { kind, id });
+        self.preparer.done.change.push(TreeEdit { path: Cow::Owned(side.path), to });
         Ok(())
     }
 

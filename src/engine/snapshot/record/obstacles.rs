@@ -5,7 +5,7 @@ use gix::bstr::ByteSlice as _;
 use super::change::Reason;
 use super::rules::{RULE_FILES, joined};
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
-use crate::engine::snapshot::store::held::Held;
+use crate::engine::snapshot::store::held::HeldFolder;
 use crate::engine::snapshot::store::trail::{Trails, next_end};
 use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, size_of};
 use crate::engine::workspace::rule_bounds;
@@ -14,14 +14,14 @@ use crate::engine::workspace::rule_bounds;
 #[derive(Debug)]
 pub struct Obstacles {
     /// The work tree.
-    root: Held,
+    root: HeldFolder,
     /// What was found on the way to the last paths.
-    seen: Trails<Seen>,
+    seen: Trails<FolderFinding>,
 }
 
 /// What was found of one folder, and of those on the way to it.
 #[derive(Debug, Clone)]
-enum Seen {
+enum FolderFinding {
     /// The rule files that count in it have so many bytes.
     Rules(u64),
     /// Nothing in it can be judged.
@@ -31,7 +31,8 @@ enum Seen {
 impl Obstacles {
     /// Nothing is known of the work tree yet.
     pub fn new(work_tree: &std::path::Path) -> Result<Self, SnapshotError> {
-        let root = Held::open(work_tree).doing(|| format!("`{}` cannot be read", work_tree.display()))?;
+        let root =
+            HeldFolder::open(work_tree).doing(|| format!("`{}` cannot be read", work_tree.display()))?;
         Ok(Self { root, seen: Trails::default() })
     }
 
@@ -43,8 +44,8 @@ impl Obstacles {
         let trail = self.seen.to(path);
         loop {
             let above = match trail.steps().last() {
-                Some((_, Seen::Barred(reason))) => return Some(reason.clone()),
-                Some((_, Seen::Rules(bytes))) => *bytes,
+                Some((_, FolderFinding::Barred(reason))) => return Some(reason.clone()),
+                Some((_, FolderFinding::Rules(bytes))) => *bytes,
                 None => 0,
             };
             let end = next_end(path, trail.last())?;
@@ -55,26 +56,26 @@ impl Obstacles {
 }
 
 /// Looks at one folder below those whose rule files have `above` bytes.
-fn look(root: &Held, folder: &[u8], above: u64) -> Seen {
+fn look(root: &HeldFolder, folder: &[u8], above: u64) -> FolderFinding {
     let path = gix::path::from_byte_slice(folder).unwrap_or(std::path::Path::new("."));
     // What is not there, or is no folder of its own, has no rules.
     let seen = match root.folder(path) {
         Ok(Some(opened)) => seen_in(&opened, folder),
-        Ok(None) | Err(_) => Seen::Rules(0),
+        Ok(None) | Err(_) => FolderFinding::Rules(0),
     };
     match seen {
-        Seen::Rules(bytes) if above + bytes > rule_bounds::PATH_BYTES_MAX => {
-            Seen::Barred(Reason::Rules(joined(folder, b".gitignore").to_string()))
+        FolderFinding::Rules(bytes) if above + bytes > rule_bounds::PATH_BYTES_MAX => {
+            FolderFinding::Barred(Reason::Rules(joined(folder, b".gitignore").to_string()))
         }
-        Seen::Rules(bytes) => Seen::Rules(above + bytes),
-        Seen::Barred(reason) => Seen::Barred(reason),
+        FolderFinding::Rules(bytes) => FolderFinding::Rules(above + bytes),
+        FolderFinding::Barred(reason) => FolderFinding::Barred(reason),
     }
 }
 
 /// What an opened folder, `folder` from the root, has in the way.
-fn seen_in(opened: &Held, folder: &[u8]) -> Seen {
+fn seen_in(opened: &HeldFolder, folder: &[u8]) -> FolderFinding {
     if !folder.is_empty() && opened.stat(".git").ok().flatten().is_some() {
-        return Seen::Barred(Reason::NestedRepository(folder.to_str_lossy().into_owned()));
+        return FolderFinding::Barred(Reason::NestedRepository(folder.to_str_lossy().into_owned()));
     }
     let mut bytes = 0;
     for name in RULE_FILES {
@@ -83,9 +84,9 @@ fn seen_in(opened: &Held, folder: &[u8]) -> Seen {
             continue;
         }
         if !is_regular(&stat) || !rule_bounds::fits(opened, name, size_of(&stat)) {
-            return Seen::Barred(Reason::Rules(joined(folder, name).to_string()));
+            return FolderFinding::Barred(Reason::Rules(joined(folder, name).to_string()));
         }
         bytes += size_of(&stat);
     }
-    Seen::Rules(bytes)
+    FolderFinding::Rules(bytes)
 }

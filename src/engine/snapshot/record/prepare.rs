@@ -21,7 +21,7 @@ use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::objects;
 use crate::engine::snapshot::store::objects::{Packed, blob_compressed};
 use crate::engine::snapshot::store::repo::Repo;
-use crate::engine::snapshot::store::tree::{Edit, Found, Lookup};
+use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem};
 use crate::engine::snapshot::store::trees::Trees;
 
 /// What the names of a snapshot are held to. Device names of Windows are none of git's business.
@@ -35,9 +35,9 @@ const KEPT_BYTES_MAX: usize = 8 * 1024 * 1024;
 #[derive(Default)]
 pub struct Prepared<'a> {
     /// Brings the newest tree to what was there just before the change.
-    pub external: Vec<Edit<'a>>,
+    pub external: Vec<TreeEdit<'a>>,
     /// Then brings it to what is there now.
-    pub change: Vec<Edit<'a>>,
+    pub change: Vec<TreeEdit<'a>>,
     /// What does not enter.
     pub left_out: Vec<LeftOut>,
     /// What a person should know.
@@ -107,7 +107,7 @@ pub fn scanner<'r, 'p>(
 /// What a scan makes of a file.
 pub enum Scanned {
     /// This is there, or nothing.
-    Is(Option<Found>),
+    Is(Option<TreeItem>),
     /// What is known is there.
     IsKnown,
     /// It does not enter.
@@ -165,7 +165,7 @@ impl<'a> Preparer<'_, 'a> {
             self.note_external(file.path, found, before);
         }
         let to = file.after.map(|state| self.entry(file.path, state, found, true)).transpose()?;
-        self.done.change.push(Edit { path: Cow::Borrowed(file.path), to });
+        self.done.change.push(TreeEdit { path: Cow::Borrowed(file.path), to });
         Ok(None)
     }
 
@@ -175,7 +175,7 @@ impl<'a> Preparer<'_, 'a> {
         &mut self,
         path: &[u8],
         on_disk: Option<&OnDisk>,
-        known: Option<Found>,
+        known: Option<TreeItem>,
         bytes_left: &mut u64,
     ) -> Result<Scanned, SnapshotError> {
         let state = match on_disk {
@@ -205,7 +205,7 @@ impl<'a> Preparer<'_, 'a> {
         } else {
             (self.hash(path, &bytes)?, None)
         };
-        if known == Some(Found { kind, id }) {
+        if known == Some(TreeItem { kind, id }) {
             return Ok(Scanned::IsKnown);
         }
         let Some(left) = bytes_left.checked_sub(size_bytes(state)) else {
@@ -217,7 +217,7 @@ impl<'a> Preparer<'_, 'a> {
             None if is_large && self.branch_has(path, id)? => {}
             None => self.keep(path, id, &bytes)?,
         }
-        Ok(Scanned::Is(Some(Found { kind, id })))
+        Ok(Scanned::Is(Some(TreeItem { kind, id })))
     }
 
     /// Whether the branch has that blob at `path`, as after a change that the scan's index has not seen.
@@ -227,7 +227,7 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// Whether a file is what is known, without any conversion.
-    fn is_as_it_is(&self, state: FileState<'_>, known: Found) -> bool {
+    fn is_as_it_is(&self, state: FileState<'_>, known: TreeItem) -> bool {
         let (kind, bytes) = match state {
             FileState::Symlink { target } => (EntryKind::Link, target),
             FileState::Regular { executable, bytes } => (self.kind(executable, Some(known)), bytes),
@@ -254,7 +254,7 @@ impl<'a> Preparer<'_, 'a> {
         after: Option<(u64, bool)>,
         found: Lookup,
     ) -> Result<Option<Reason>, SnapshotError> {
-        if let Lookup::Blocked(end, Found { kind: EntryKind::Commit, .. }) = found {
+        if let Lookup::Blocked(end, TreeItem { kind: EntryKind::Commit, .. }) = found {
             let at = path.get(..end).unwrap_or(path).to_str_lossy().into_owned();
             return Ok(Some(Reason::NestedRepository(at)));
         }
@@ -307,18 +307,18 @@ impl<'a> Preparer<'_, 'a> {
         state: FileState<'_>,
         found: Lookup,
         wanted: bool,
-    ) -> Result<Found, SnapshotError> {
+    ) -> Result<TreeItem, SnapshotError> {
         let (kind, bytes) = self.stored_form(path, state, found, wanted)?;
         if let Cow::Borrowed(bytes) = bytes
             && let Some(id) = self.known_ahead(path, bytes, found, wanted)
         {
-            return Ok(Found { kind, id });
+            return Ok(TreeItem { kind, id });
         }
         let id = self.hash(path, &bytes)?;
         if wanted || found.entry().is_none_or(|found| found.id != id) {
             self.keep(path, id, &bytes)?;
         }
-        Ok(Found { kind, id })
+        Ok(TreeItem { kind, id })
     }
 
     /// The blob of one side of a file, where it was worked out ahead; the new side is kept. The old
@@ -412,7 +412,7 @@ impl<'a> Preparer<'_, 'a> {
     }
 
     /// The kind of a regular file; where the file system's bits do not count, as it is stored.
-    fn kind(&self, executable: bool, stored: Option<Found>) -> EntryKind {
+    fn kind(&self, executable: bool, stored: Option<TreeItem>) -> EntryKind {
         match (self.modes, executable, stored) {
             (true, true, _) => EntryKind::BlobExecutable,
             (true, false, _) | (false, _, None) => EntryKind::Blob,
@@ -425,13 +425,13 @@ impl<'a> Preparer<'_, 'a> {
         &mut self,
         path: impl Into<Cow<'a, [u8]>>,
         found: Lookup,
-        before: Option<Found>,
+        before: Option<TreeItem>,
     ) {
         let path = path.into();
         if let Lookup::Blocked(end, _) = found {
             let way = path.get(..end).unwrap_or(&path);
             if !self.paths.contains(way) {
-                self.done.external.push(Edit { path: Cow::Owned(way.to_vec()), to: None });
+                self.done.external.push(TreeEdit { path: Cow::Owned(way.to_vec()), to: None });
             }
         }
         if found.entry() == before {
@@ -441,7 +441,7 @@ impl<'a> Preparer<'_, 'a> {
         if is_tree && before.is_none() && self.has_files_below(&path) {
             return; // the change itself empties the folder
         }
-        self.done.external.push(Edit { path, to: before });
+        self.done.external.push(TreeEdit { path, to: before });
     }
 
     /// Whether the change touches files below `path`.

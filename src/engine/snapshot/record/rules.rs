@@ -19,7 +19,7 @@ use gix::worktree::stack::state::{attributes, ignore};
 use super::change::Reason;
 use super::obstacles::Obstacles;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
-use crate::engine::snapshot::store::held::Held;
+use crate::engine::snapshot::store::held::HeldFolder;
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::trail::{Trails, next_end};
 use crate::engine::snapshot::store::tree::Lookup;
@@ -261,7 +261,8 @@ fn committed_rules<'p>(
 ) -> Result<State, SnapshotError> {
     let mut index = State::new(repo.object_hash());
     let work_tree = repo.workdir().unwrap_or(Path::new("."));
-    let work_tree = Held::open(work_tree).doing(|| format!("`{}` cannot be read", work_tree.display()))?;
+    let work_tree =
+        HeldFolder::open(work_tree).doing(|| format!("`{}` cannot be read", work_tree.display()))?;
     let on_the_way: BTreeSet<&[u8]> = paths.flat_map(folders).collect();
     let mut trees = Trees::of(root);
     let is_sparse = repo.config_snapshot().boolean("core.sparseCheckout").unwrap_or(false);

@@ -16,7 +16,7 @@ use crate::buffer::Buffer;
 use crate::engine::snapshot::record::change::FileState;
 use crate::engine::snapshot::record::rules::RULE_FILES;
 use crate::engine::workspace::fs::{is_unchanged, size_of};
-use crate::engine::workspace::listing::{Listed, Listing, ROOM_BYTES};
+use crate::engine::workspace::listing::{ListedName, Listing, ROOM_BYTES};
 use crate::engine::workspace::rule_bounds;
 
 /// A file as it was read.
@@ -59,9 +59,9 @@ pub struct Looked {
 
 /// Files whose bytes the caller has: by path from the root, with what the file system said of each
 /// when it was read.
-pub type AtHand = BTreeMap<Vec<u8>, Held>;
+pub type AtHand = BTreeMap<Vec<u8>, HeldFile>;
 /// What the file system said of a file, and its bytes.
-type Held = (rustix::fs::Stat, Arc<Buffer>);
+type HeldFile = (rustix::fs::Stat, Arc<Buffer>);
 
 /// The workspace, held open.
 pub struct Root {
@@ -118,7 +118,7 @@ impl Root {
     }
 
     /// Reads a regular file, whatever has become of it since it was looked at.
-    fn read_file(&self, folder: &OwnedFd, name: &[u8], at_hand: Option<&Held>) -> Result<Looked, Errno> {
+    fn read_file(&self, folder: &OwnedFd, name: &[u8], at_hand: Option<&HeldFile>) -> Result<Looked, Errno> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(folder, name, flags, Mode::empty())?);
         let stat = rustix::fs::fstat(&file)?;
@@ -145,8 +145,8 @@ impl Root {
     ///
     /// # Errors
     /// What the system says; `ELOOP` or `ENOTDIR` where a link is on the way.
-    pub fn folder(&self, path: &[u8]) -> Result<Folder, Errno> {
-        Ok(Folder(self.opened(path)?))
+    pub fn folder(&self, path: &[u8]) -> Result<ScannedFolder, Errno> {
+        Ok(ScannedFolder(self.opened(path)?))
     }
 
     /// [`folder`](Self::folder), to work in.
@@ -171,9 +171,9 @@ impl Root {
 }
 
 /// A folder of the workspace, held open.
-pub struct Folder(OwnedFd);
+pub struct ScannedFolder(OwnedFd);
 
-impl Folder {
+impl ScannedFolder {
     /// What is in it, but for git's own folder, in the order of [`in_order`]; and whether that is there.
     ///
     /// # Errors
@@ -195,7 +195,7 @@ impl Folder {
     }
 }
 
-impl Folder {
+impl ScannedFolder {
     /// The bytes of the rule file `name` in it; `None` where it is no regular file, has too many
     /// rules, or cannot be read.
     pub fn rules(&self, name: &[u8]) -> Option<Vec<u8>> {
@@ -205,7 +205,7 @@ impl Folder {
     /// The name of a file for rules in it that cannot be read, since it is no file, or holds more than
     /// is read.
     pub fn odd_rules<'l>(&self, listing: &'l Listing) -> Option<&'l [u8]> {
-        let is_odd = |it: &Listed<'_>| match it.kind {
+        let is_odd = |it: &ListedName<'_>| match it.kind {
             FileType::Symlink | FileType::Directory => false,
             FileType::RegularFile => {
                 self.stat(it.name).is_ok_and(|stat| !rule_bounds::fits(&self.0, it.name, size_of(&stat)))

@@ -20,12 +20,12 @@ use super::record::prepare::Scanned;
 use super::record::rules::Rules;
 use super::store::chain::{Chain, Stamp};
 use super::store::error::{Doing as _, SnapshotError};
-use super::store::held::Held;
+use super::store::held::HeldFolder;
 use super::store::objects::Packed;
 use super::store::tree;
-use super::store::tree::{Edit, Found};
+use super::store::tree::{TreeEdit, TreeItem};
 use super::view::compare;
-use super::{Moved, PathChange, Place, Store, seconds};
+use super::{Moved, PathChange, RepositoryPaths, Store, seconds};
 use crate::control::Control;
 use crate::text::counted::counted;
 use disk::{AtHand, Root};
@@ -91,7 +91,7 @@ impl Store {
     /// `control` says to stop, or where there can be no snapshot.
     pub fn scan(
         &mut self,
-        place: &Place<'_>,
+        place: &RepositoryPaths<'_>,
         scan: &Scan<'_>,
         control: &Control,
     ) -> Result<Recorded, SnapshotError> {
@@ -104,7 +104,7 @@ impl Store {
     fn attempt_scan(
         &self,
         root: &Path,
-        place: &Place<'_>,
+        place: &RepositoryPaths<'_>,
         scan: &Scan<'_>,
         control: &Control,
     ) -> Result<Option<Recorded>, SnapshotError> {
@@ -123,8 +123,8 @@ impl Store {
         let found = self.look(&work, &chain, &index, clock)?;
         let mut taken = self.take_in(&work, &chain, &mut index, found)?;
         let is_news = taken.is_news || !index.is_settled(clock);
-        let edits: Vec<Edit<'_>> =
-            taken.edits.iter().map(|(path, to)| Edit { path: Cow::Borrowed(path), to: *to }).collect();
+        let edits: Vec<TreeEdit<'_>> =
+            taken.edits.iter().map(|(path, to)| TreeEdit { path: Cow::Borrowed(path), to: *to }).collect();
         let seen_tree = tree::apply(&self.repo, index.tree, &edits)?;
         let tree = self.keep_unjudged(root, &chain, index.tree, seen_tree, &taken.unreadable)?;
         let count = compare::trees(&self.repo, chain.tree(), tree, PATHS_MAX)?.paths;
@@ -178,7 +178,7 @@ impl Store {
         looked: Looked,
     ) -> Result<Taken, SnapshotError> {
         let new = looked.untracked.files.into_iter().map(|path| (path, None));
-        let mut files: Vec<(BString, Option<Found>)> =
+        let mut files: Vec<(BString, Option<TreeItem>)> =
             looked.doubtful.into_iter().map(|(path, known)| (path, Some(known))).chain(new).collect();
         files.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let mut preparer = prepare::scanner(
@@ -243,7 +243,7 @@ impl Store {
             self.file_bytes_max,
         )?;
         let mut edits = Vec::new();
-        let root = Held::open(root).doing(|| format!("`{}` cannot be read", root.display()))?;
+        let root = HeldFolder::open(root).doing(|| format!("`{}` cannot be read", root.display()))?;
         for change in there {
             let path = change.path.as_slice();
             let stays = if unreadable.holds(path) {
@@ -255,7 +255,7 @@ impl Store {
             };
             if stays {
                 let to = tree::look_up(&self.repo, chain.tree(), path)?.entry();
-                edits.push(Edit { path: Cow::Borrowed(path), to });
+                edits.push(TreeEdit { path: Cow::Borrowed(path), to });
             }
         }
         if edits.is_empty() { Ok(seen) } else { tree::apply(&self.repo, seen, &edits) }
@@ -277,7 +277,7 @@ struct Work<'a> {
 /// What may differ.
 struct Looked {
     /// Files that the index has, with what it says of them.
-    doubtful: Vec<(BString, Found)>,
+    doubtful: Vec<(BString, TreeItem)>,
     /// Files that it does not have.
     untracked: Untracked,
 }
@@ -286,7 +286,7 @@ struct Looked {
 #[derive(Default)]
 struct Taken {
     /// The paths with what is there now.
-    edits: Vec<(BString, Option<Found>)>,
+    edits: Vec<(BString, Option<TreeItem>)>,
     /// Whether the index knows more than before.
     is_news: bool,
     /// What stays out.
@@ -325,7 +325,7 @@ fn check_count(count: usize, bounds: Bounds) -> Result<(), SnapshotError> {
 }
 
 /// The size of what is at a path, links not followed; `None` where nothing is.
-fn size_of(root: &Held, path: &[u8]) -> Option<u64> {
+fn size_of(root: &HeldFolder, path: &[u8]) -> Option<u64> {
     let found = root.stat(gix::path::from_byte_slice(path).ok()?);
     found.ok().flatten().map(|stat| crate::engine::workspace::fs::size_of(&stat))
 }

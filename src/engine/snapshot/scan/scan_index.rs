@@ -15,11 +15,11 @@ use gix::objs::tree::EntryKind;
 use super::racy::Clock;
 use crate::control::Control;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
-use crate::engine::snapshot::store::held::Held;
+use crate::engine::snapshot::store::held::HeldFolder;
 use crate::engine::snapshot::store::repo::Repo;
-use crate::engine::snapshot::store::repository::Place;
+use crate::engine::snapshot::store::repository::RepositoryPaths;
 use crate::engine::snapshot::store::tree;
-use crate::engine::snapshot::store::tree::Found;
+use crate::engine::snapshot::store::tree::TreeItem;
 use crate::engine::snapshot::view::compare;
 
 /// Folder of the index, in the state folder.
@@ -45,11 +45,11 @@ pub struct ScanIndex {
     /// The tree whose entries it has.
     pub tree: ObjectId,
     /// The folder that it lies in.
-    folder: Held,
+    folder: HeldFolder,
     /// Paths whose entries go at the next [`save`](Self::save).
     removed: BTreeSet<BString>,
     /// Entries that come then.
-    added: Vec<(BString, Found, Stat)>,
+    added: Vec<(BString, TreeItem, Stat)>,
     /// Whether it was read from its file.
     is_stored: bool,
 }
@@ -58,7 +58,7 @@ impl ScanIndex {
     /// The index of the last scan, else one of `tree` that knows what the user's own index knows.
     pub fn load(
         repo: &Repo,
-        place: &Place<'_>,
+        place: &RepositoryPaths<'_>,
         tree: ObjectId,
         control: &Control,
     ) -> Result<Self, SnapshotError> {
@@ -88,7 +88,7 @@ impl ScanIndex {
     }
 
     /// An index that nothing has been noted in yet.
-    fn of(file: File, tree: ObjectId, folder: Held, is_stored: bool) -> Self {
+    fn of(file: File, tree: ObjectId, folder: HeldFolder, is_stored: bool) -> Self {
         Self { file, tree, folder, removed: BTreeSet::new(), added: Vec::new(), is_stored }
     }
 
@@ -106,14 +106,14 @@ impl ScanIndex {
     }
 
     /// What it has at a place.
-    pub fn found(&self, at: usize) -> Option<(BString, Found)> {
+    pub fn found(&self, at: usize) -> Option<(BString, TreeItem)> {
         let entry = self.file.entries().get(at)?;
         let kind = entry.mode.to_tree_entry_mode()?.kind();
-        Some((entry.path(&self.file).to_owned(), Found { kind, id: entry.id }))
+        Some((entry.path(&self.file).to_owned(), TreeItem { kind, id: entry.id }))
     }
 
     /// Notes that `path` is `found` now, and that the file system says `stat` of it.
-    pub fn put(&mut self, path: &BStr, found: Option<Found>, stat: Option<Stat>) {
+    pub fn put(&mut self, path: &BStr, found: Option<TreeItem>, stat: Option<Stat>) {
         let at = self.file.entry_index_by_path(path);
         let (Some(found), Some(stat)) = (found, stat) else {
             self.removed.insert(path.to_owned());
@@ -177,9 +177,9 @@ impl ScanIndex {
 }
 
 /// The folder of the index, made where it is missing.
-fn folder(place: &Place<'_>) -> Result<Held, SnapshotError> {
+fn folder(place: &RepositoryPaths<'_>) -> Result<HeldFolder, SnapshotError> {
     let doing = || format!("`{}` is not a folder of its own", place.state.join(FOLDER).display());
-    let root = Held::open(place.root).doing(|| format!("`{}` cannot be read", place.root.display()))?;
+    let root = HeldFolder::open(place.root).doing(|| format!("`{}` cannot be read", place.root.display()))?;
     let below = place.state.strip_prefix(place.root).doing(doing)?;
     let state = root.folder(below).doing(doing)?.ok_or_else(|| SnapshotError::new(doing()))?;
     state.make_folder(FOLDER).doing(doing)
@@ -223,7 +223,7 @@ fn of_tree(repo: &Repo, root: ObjectId, control: &Control) -> Result<File, Snaps
 }
 
 /// The stored index, where there is one that can be read and whose tree is still there.
-fn last(repo: &Repo, folder: &Held) -> Option<(File, ObjectId)> {
+fn last(repo: &Repo, folder: &HeldFolder) -> Option<(File, ObjectId)> {
     let names = folder.names().ok()?;
     let (name, tree) = names.iter().take(NAMES_MAX).find_map(|name| Some((name, hex_of(name.to_str()?)?)))?;
     let _there = repo.find_tree(tree).ok()?;
@@ -233,7 +233,7 @@ fn last(repo: &Repo, folder: &Held) -> Option<(File, ObjectId)> {
 /// The index in the regular file `name`, where it can be read and every path in it is one.
 ///
 /// gix opens an index by its path; the one given here leads to the very file that was looked at.
-fn stored(folder: &Held, name: impl AsRef<Path>, hash: gix::hash::Kind) -> Option<File> {
+fn stored(folder: &HeldFolder, name: impl AsRef<Path>, hash: gix::hash::Kind) -> Option<File> {
     let opened = folder.open_regular(name, INDEX_BYTES_MAX).ok()??;
     let path = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
     let options = decode::Options {

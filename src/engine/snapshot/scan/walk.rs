@@ -15,10 +15,10 @@ use gix::index::entry::{Flags, Mode};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::disk::{Folder, Root, in_order};
+use super::disk::{Root, ScannedFolder, in_order};
 use super::racy::Clock;
 use crate::control::Control;
-use crate::engine::workspace::listing::Listed;
+use crate::engine::workspace::listing::ListedName;
 
 /// Most threads that walk at once; beyond, the kernel's own locks are what is waited for.
 const THREADS_MAX: usize = 8;
@@ -228,8 +228,9 @@ impl Walker<'_> {
         }
         let mut listed = listing.iter().peekable();
         for child in self.children(&job) {
-            let is_before =
-                |it: &Listed<'_>| in_order(it.name, it.is_folder(), child.name, child.is_folder()).is_lt();
+            let is_before = |it: &ListedName<'_>| {
+                in_order(it.name, it.is_folder(), child.name, child.is_folder()).is_lt()
+            };
             while let Some(stranger) = listed.next_if(is_before) {
                 note(&job.path, stranger, seen);
             }
@@ -251,7 +252,13 @@ impl Walker<'_> {
     }
 
     /// Looks at a file that the index has at `at`.
-    fn file(&self, folder: &Folder, name: &[u8], at: usize, seen: &mut WalkFindings) -> io::Result<()> {
+    fn file(
+        &self,
+        folder: &ScannedFolder,
+        name: &[u8],
+        at: usize,
+        seen: &mut WalkFindings,
+    ) -> io::Result<()> {
         let Some(entry) = self.index.entries().get(at) else { return Ok(()) };
         let is_same = match folder.stat(name) {
             Ok(stat) => self.clock.is_same(entry, &stat),
@@ -306,7 +313,7 @@ impl Walker<'_> {
 }
 
 /// Notes something that the index does not have.
-fn note(folder: &BString, listed: Listed<'_>, seen: &mut WalkFindings) {
+fn note(folder: &BString, listed: ListedName<'_>, seen: &mut WalkFindings) {
     let path = || BString::from([&folder[..], listed.name].concat());
     match listed.kind {
         FileType::RegularFile | FileType::Symlink => seen.files.push(path()),

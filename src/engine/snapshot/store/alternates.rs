@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::{Doing as _, SnapshotError};
-use super::held::Held;
+use super::held::HeldFolder;
 use super::ordinary;
 
 /// Longest list of such folders, in bytes.
@@ -20,9 +20,9 @@ const LIST: &str = "info/alternates";
 /// # Errors
 /// Where a list is not a regular file, or there are too many folders. One that is missing is skipped,
 /// as git does.
-pub fn folders(objects: &Held) -> Result<Vec<Held>, SnapshotError> {
+pub fn folders(objects: &HeldFolder) -> Result<Vec<HeldFolder>, SnapshotError> {
     ordinary::check_packs(objects)?;
-    let mut found: Vec<Held> = Vec::new();
+    let mut found: Vec<HeldFolder> = Vec::new();
     let mut waiting = named_by(objects, 0)?;
     while let Some((path, depth)) = waiting.pop() {
         // Where the name leads; that is then opened through no link.
@@ -34,7 +34,7 @@ pub fn folders(objects: &Held) -> Result<Vec<Held>, SnapshotError> {
         if depth > DEPTH_MAX || found.len() >= FOLDERS_MAX {
             return Err(SnapshotError::new("the repository borrows objects from too many others"));
         }
-        let Ok(folder) = Held::open(&path) else { continue };
+        let Ok(folder) = HeldFolder::open(&path) else { continue };
         ordinary::check_packs(&folder)?;
         waiting.extend(named_by(&folder, depth)?);
         found.push(folder);
@@ -43,7 +43,7 @@ pub fn folders(objects: &Held) -> Result<Vec<Held>, SnapshotError> {
 }
 
 /// The folders that a folder's list names, each one deeper than it.
-fn named_by(folder: &Held, depth: usize) -> Result<Vec<(PathBuf, usize)>, SnapshotError> {
+fn named_by(folder: &HeldFolder, depth: usize) -> Result<Vec<(PathBuf, usize)>, SnapshotError> {
     let shown = || format!("`{}` is not a regular file of its size", folder.path().join(LIST).display());
     let Some(list) = folder.read(LIST, LIST_BYTES_MAX).untold(shown)? else { return Ok(Vec::new()) };
     let parsed = gix::odb::alternate::parse(&list)

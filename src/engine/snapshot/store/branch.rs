@@ -14,9 +14,9 @@ use gix::refs::FullName;
 use rustix::io::Errno;
 
 use super::error::{Doing as _, SnapshotError};
-use super::held::Held;
+use super::held::HeldFolder;
 use super::refs;
-use super::refs::{REF_BYTES_MAX, Target};
+use super::refs::{REF_BYTES_MAX, RefTarget};
 use super::repo::Repo;
 use crate::engine::snapshot::BRANCH_DEFAULT;
 use crate::engine::snapshot::record::message;
@@ -82,8 +82,8 @@ impl Branch {
         }
         match refs::find_at(repo, self.name.as_ref(), found).untold(|| self.unreadable())? {
             None => Ok(None),
-            Some(Target::Id(id)) => Ok(Some(id)),
-            Some(Target::Symbolic(_)) => Err(self.refused("is a symbolic reference to another")),
+            Some(RefTarget::Id(id)) => Ok(Some(id)),
+            Some(RefTarget::Symbolic(_)) => Err(self.refused("is a symbolic reference to another")),
         }
     }
 
@@ -108,7 +108,7 @@ impl Branch {
     }
 
     /// Whether the HEAD in `folder` is on this branch.
-    fn is_head_of(&self, folder: &Held) -> bool {
+    fn is_head_of(&self, folder: &HeldFolder) -> bool {
         let content = folder.read("HEAD", REF_BYTES_MAX).ok().flatten().unwrap_or_default();
         content.strip_prefix(b"ref:").is_some_and(|rest| rest.trim() == self.name.as_bstr().as_bytes())
     }
@@ -202,7 +202,7 @@ impl Branch {
         from: Option<ObjectId>,
         value: &NewValue,
         log: &LogLine,
-    ) -> Result<Option<Held>, SnapshotError> {
+    ) -> Result<Option<HeldFolder>, SnapshotError> {
         let path = self.loose();
         let parent = Path::new(&path).parent().unwrap_or(Path::new("refs/heads"));
         let doing =
@@ -239,7 +239,12 @@ impl Branch {
     }
 
     /// Takes the lock with a value in it; waits a second for another holder.
-    fn lock<'f>(&self, repo: &Repo, folder: &'f Held, value: &NewValue) -> Result<Lock<'f>, SnapshotError> {
+    fn lock<'f>(
+        &self,
+        repo: &Repo,
+        folder: &'f HeldFolder,
+        value: &NewValue,
+    ) -> Result<Lock<'f>, SnapshotError> {
         let name = format!("{}.lock", self.last_name());
         let shown = folder.path().join(&name).display().to_string();
         let doing = || format!("cannot lock the snapshot branch by `{shown}`");
@@ -294,9 +299,9 @@ impl Branch {
 }
 
 /// Whether there is any file in the folder `name` or below it.
-fn has_files(common: &Held, name: &str) -> Result<bool, SnapshotError> {
+fn has_files(common: &HeldFolder, name: &str) -> Result<bool, SnapshotError> {
     let doing = || "the references cannot be read".into();
-    let mut waiting: Vec<Held> = match common.folder(name) {
+    let mut waiting: Vec<HeldFolder> = match common.folder(name) {
         Ok(folder) => folder.into_iter().collect(),
         Err(Errno::NOTDIR) => Vec::new(),
         Err(errno) => return Err(errno).doing(doing),
@@ -329,7 +334,7 @@ pub struct LogLine {
 /// A held lock; dropping it lets go of it.
 struct Lock<'f> {
     /// The folder of the reference.
-    folder: &'f Held,
+    folder: &'f HeldFolder,
     /// The name of the lock.
     name: String,
     /// Whether it is still there, and not the reference already.
@@ -345,7 +350,7 @@ impl Drop for Lock<'_> {
 }
 
 /// Whether a lock holds the id of a snapshot: no git program ever writes one.
-fn is_ours(repo: &Repo, folder: &Held, name: &str) -> bool {
+fn is_ours(repo: &Repo, folder: &HeldFolder, name: &str) -> bool {
     let Ok(Some(content)) = folder.read(name, LOCK_BYTES_MAX) else { return false };
     let id = ObjectId::from_hex(content.trim()).ok();
     let commit = id.and_then(|id| repo.find_commit(id).ok());
@@ -369,7 +374,7 @@ pub struct NewValue {
 
 impl NewValue {
     /// Renames it to `name` in `to` unless that exists.
-    fn place(&self, repo: &Repo, to: &Held, name: &str) -> io::Result<()> {
+    fn place(&self, repo: &Repo, to: &HeldFolder, name: &str) -> io::Result<()> {
         match repo.objects_folder().rename_new(&self.name, to, name) {
             Ok(()) => {
                 self.is_placed.set(true);
@@ -392,7 +397,7 @@ impl NewValue {
 }
 
 /// Writes a file that must not exist yet.
-fn write_new(folder: &Held, name: &str, content: &str) -> io::Result<File> {
+fn write_new(folder: &HeldFolder, name: &str, content: &str) -> io::Result<File> {
     let mut file = folder.create(name, 0o666)?;
     file.write_all(content.as_bytes())?;
     Ok(file)

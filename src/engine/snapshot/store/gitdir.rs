@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use gix::bstr::ByteSlice as _;
 use gix::config::Source;
 
-use super::held::Held;
+use super::held::HeldFolder;
 use super::ordinary::CONFIG_BYTES_MAX;
 
 /// Longest `.git` file and the like that is read, in bytes.
@@ -47,7 +47,7 @@ pub struct Located {
 /// # Errors
 /// Where the file system fails.
 pub fn locate(root: &Path, allowed: &[PathBuf]) -> io::Result<GitDir> {
-    let folder = Held::open(root)?;
+    let folder = HeldFolder::open(root)?;
     let Some(stat) = folder.stat(".git")? else { return Ok(GitDir::Absent) };
     let path = root.join(".git");
     if crate::engine::workspace::fs::is_folder(&stat) {
@@ -72,7 +72,7 @@ pub fn locate(root: &Path, allowed: &[PathBuf]) -> io::Result<GitDir> {
 }
 
 /// A real folder `.git`: it must be the whole repository.
-fn own_folder(root: &Held, path: PathBuf) -> GitDir {
+fn own_folder(root: &HeldFolder, path: PathBuf) -> GitDir {
     if root.stat(".git/commondir").is_ok_and(|stat| stat.is_some()) {
         return GitDir::Odd("`.git` takes its objects from another folder".into());
     }
@@ -84,7 +84,7 @@ fn linked_pointer(root: &Path, file: &Path, allowed: &[PathBuf]) -> io::Result<G
     let (Some(parent), Some(name)) = (file.parent(), file.file_name()) else {
         return Ok(GitDir::Odd("`.git` is a link to nothing".into()));
     };
-    let pointer = Held::open(parent).ok().and_then(|folder| read_pointer(&folder, name, b"gitdir:"));
+    let pointer = HeldFolder::open(parent).ok().and_then(|folder| read_pointer(&folder, name, b"gitdir:"));
     match pointer.and_then(|pointer| leads_to(&parent.join(pointer)).ok()) {
         Some((path, true)) => folder_elsewhere(root, path, allowed),
         _ => Ok(GitDir::Odd("`.git` is neither a folder nor a pointer to one".into())),
@@ -93,7 +93,7 @@ fn linked_pointer(root: &Path, file: &Path, allowed: &[PathBuf]) -> io::Result<G
 
 /// A git folder outside `root/.git`: it must point back to `root`, or the user must have named it.
 fn folder_elsewhere(root: &Path, path: PathBuf, allowed: &[PathBuf]) -> io::Result<GitDir> {
-    let folder = Held::open(&path)?;
+    let folder = HeldFolder::open(&path)?;
     if folder.stat("commondir")?.is_some() {
         return Ok(linked_worktree(root, path, &folder));
     }
@@ -108,7 +108,7 @@ fn folder_elsewhere(root: &Path, path: PathBuf, allowed: &[PathBuf]) -> io::Resu
 }
 
 /// The work tree that a git folder's own configuration names.
-fn work_tree(folder: &Held) -> Option<PathBuf> {
+fn work_tree(folder: &HeldFolder) -> Option<PathBuf> {
     let bytes = folder.read("config", CONFIG_BYTES_MAX).ok()??;
     let metadata = gix::config::file::Metadata::from(Source::Local);
     let config = gix::config::File::from_bytes_no_includes(
@@ -121,7 +121,7 @@ fn work_tree(folder: &Held) -> Option<PathBuf> {
 }
 
 /// The git folder of a linked worktree: it must lie in its repository and point back to `root`.
-fn linked_worktree(root: &Path, path: PathBuf, folder: &Held) -> GitDir {
+fn linked_worktree(root: &Path, path: PathBuf, folder: &HeldFolder) -> GitDir {
     let common = read_pointer(folder, "commondir", b"").map(|common| path.join(common));
     let back = read_pointer(folder, "gitdir", b"").map(|back| path.join(back));
     let common = common.and_then(|common| Some(leads_to(&common).ok()?.0));
@@ -152,7 +152,7 @@ fn leads_to(name: &Path) -> io::Result<(PathBuf, bool)> {
 }
 
 /// The path in a one-line file, after `prefix`; `None` where it is not such a file.
-fn read_pointer(folder: &Held, name: impl AsRef<Path>, prefix: &[u8]) -> Option<PathBuf> {
+fn read_pointer(folder: &HeldFolder, name: impl AsRef<Path>, prefix: &[u8]) -> Option<PathBuf> {
     let bytes = folder.read(name, POINTER_BYTES_MAX).ok()??;
     let line = bytes.strip_prefix(prefix)?.trim_start_with(|c| c == ' ');
     let line = line.trim_end_with(|c| c == '\n' || c == '\r');

@@ -18,20 +18,20 @@ use crate::engine::workspace::path::WorkspacePath;
 
 /// An opened folder.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldFolder {
     /// The folder.
     fd: OwnedFd,
     /// What it is called in messages; never opened.
     path: PathBuf,
 }
 
-impl AsFd for Held {
+impl AsFd for HeldFolder {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
-impl Held {
+impl HeldFolder {
     /// Opens the folder at a canonical path.
     ///
     /// # Errors
@@ -295,7 +295,7 @@ mod tests {
         std::fs::write(root.join("real/file"), "12345").unwrap();
         symlink(&outside, root.join("link")).unwrap();
         symlink(outside.join("file"), root.join("real/linked")).unwrap();
-        let held = Held::open(&root).unwrap();
+        let held = HeldFolder::open(&root).unwrap();
         assert!(held.folder("real/deep").unwrap().is_some() && held.folder("none").unwrap().is_none());
         for name in ["link", "link/deep", "real/file"] {
             assert!(held.folder(name).is_err(), "{name}");

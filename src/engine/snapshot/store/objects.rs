@@ -15,7 +15,7 @@ use gix::zlib::{Compression, stream::deflate};
 use rustix::io::Errno;
 
 use super::error::{Doing as _, SnapshotError};
-use super::held::Held;
+use super::held::HeldFolder;
 use super::repo::Repo;
 use crate::engine::workspace::fs::write_all;
 use crate::engine::workspace::sync::{SYNC_EACH_MAX, sync_all};
@@ -87,7 +87,7 @@ pub fn write_aside(repo: &Repo, packed: &[Packed]) -> Result<Aside, SnapshotErro
 }
 
 /// Writes the objects of `memory` and of `packed` below `folder`.
-fn written(folder: Held, memory: &Storage, packed: &[Packed], level: Compression) -> io::Result<Aside> {
+fn written(folder: HeldFolder, memory: &Storage, packed: &[Packed], level: Compression) -> io::Result<Aside> {
     let plain = memory.iter().map(|(id, (kind, bytes))| (id, Form::Plain(*kind, bytes.as_slice())));
     let packed = packed.iter().map(|object| (&object.id, Form::Packed(&object.bytes)));
     let objects: Vec<Object<'_>> = plain.chain(packed).collect();
@@ -116,7 +116,7 @@ fn written(folder: Held, memory: &Storage, packed: &[Packed], level: Compression
 #[derive(Debug)]
 pub struct Aside {
     /// The folder `objects`.
-    objects: Held,
+    objects: HeldFolder,
     /// Whether their files are open, to be synced one by one.
     keeps_files: bool,
     /// The folders they are in, by name.
@@ -157,8 +157,8 @@ impl Aside {
     }
 
     /// Whether they are on the file system of a folder.
-    pub fn is_on_file_system_of(&self, folder: &Held) -> bool {
-        let device = |folder: &Held| rustix::fs::fstat(folder).map(|stat| stat.st_dev);
+    pub fn is_on_file_system_of(&self, folder: &HeldFolder) -> bool {
+        let device = |folder: &HeldFolder| rustix::fs::fstat(folder).map(|stat| stat.st_dev);
         matches!((device(&self.objects), device(folder)), (Ok(one), Ok(other)) if one == other)
     }
 
@@ -184,12 +184,12 @@ impl Drop for Aside {
 }
 
 /// The folders of objects that were opened, by their names.
-type Folders = BTreeMap<String, Arc<Held>>;
+type Folders = BTreeMap<String, Arc<HeldFolder>>;
 
 /// Writes loose objects.
 struct Writer<'a> {
     /// The folder `objects`.
-    folder: &'a Held,
+    folder: &'a HeldFolder,
     /// How hard to compress.
     level: Compression,
     /// Whether each file stays open, to be synced.
@@ -204,7 +204,7 @@ struct Writer<'a> {
 #[derive(Debug)]
 struct Waiting {
     /// The folder that it is in.
-    folder: Arc<Held>,
+    folder: Arc<HeldFolder>,
     /// Its name now.
     name: String,
     /// The name that it gets.
@@ -244,7 +244,7 @@ impl Writer<'_> {
     }
 
     /// The opened folder of the objects whose ids begin with `name`, made where it is missing.
-    fn fan_out(&self, name: &str) -> Result<Arc<Held>, Errno> {
+    fn fan_out(&self, name: &str) -> Result<Arc<HeldFolder>, Errno> {
         let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(folder) = folders.get(name) {
             return Ok(Arc::clone(folder));
@@ -269,7 +269,7 @@ impl Writer<'_> {
 }
 
 /// Writes a new file.
-fn write_file(folder: &Held, name: &str, bytes: &[u8]) -> io::Result<File> {
+fn write_file(folder: &HeldFolder, name: &str, bytes: &[u8]) -> io::Result<File> {
     let file = match folder.create(name, 0o444) {
         Err(Errno::EXIST) => {
             // Of a dead process that had this id.

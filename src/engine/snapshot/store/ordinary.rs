@@ -16,7 +16,7 @@ use gix::config::{File, Source};
 use rustix::fs::{AtFlags, CWD, OFlags, Stat};
 
 use super::error::{Doing as _, SnapshotError};
-use super::held::Held;
+use super::held::HeldFolder;
 use super::refs::REF_BYTES_MAX;
 use crate::engine::workspace::fs::{READ, is_folder, is_regular, open_at, read_to_end, size_of};
 use crate::engine::workspace::rule_bounds;
@@ -55,7 +55,7 @@ const PACKS_MAX: usize = 100_000;
 ///
 /// # Errors
 /// Names what that is.
-pub fn check_folder(folder: &Held) -> Result<(), SnapshotError> {
+pub fn check_folder(folder: &HeldFolder) -> Result<(), SnapshotError> {
     for name in FOLDERS {
         let found = folder.stat(name).untold(|| refusal(folder, name, "a folder of its own"))?;
         // Where references are stored otherwise, a file keeps old programs off; its format tells more.
@@ -82,7 +82,7 @@ pub fn check_folder(folder: &Held) -> Result<(), SnapshotError> {
 ///
 /// # Errors
 /// Where something else is there, or more than rules may be.
-pub fn rules(folder: &Held, name: &str) -> Result<Option<Vec<u8>>, SnapshotError> {
+pub fn rules(folder: &HeldFolder, name: &str) -> Result<Option<Vec<u8>>, SnapshotError> {
     let what = "a regular file of as many rules as are read";
     let rules = folder.read(name, rule_bounds::FILE_BYTES_MAX).untold(|| refusal(folder, name, what))?;
     match rules {
@@ -96,7 +96,7 @@ pub fn rules(folder: &Held, name: &str) -> Result<Option<Vec<u8>>, SnapshotError
 ///
 /// # Errors
 /// Names what is none.
-pub fn check_packs(objects: &Held) -> Result<(), SnapshotError> {
+pub fn check_packs(objects: &HeldFolder) -> Result<(), SnapshotError> {
     let Some(packs) = objects.folder("pack").untold(|| refusal(objects, "pack", "a folder of its own"))?
     else {
         return Ok(());
@@ -222,12 +222,12 @@ fn is_odd(path: &Path) -> bool {
 }
 
 /// The refusal of something that is not what git has there.
-fn refused(folder: &Held, name: &str, what: &str) -> SnapshotError {
+fn refused(folder: &HeldFolder, name: &str, what: &str) -> SnapshotError {
     SnapshotError::new(refusal(folder, name, what))
 }
 
 /// The same in words.
-fn refusal(folder: &Held, name: &str, what: &str) -> String {
+fn refusal(folder: &HeldFolder, name: &str, what: &str) -> String {
     format!("`{}` is not {what}", folder.path().join(name).display())
 }
 

@@ -16,7 +16,7 @@ use gix::objs::Kind;
 use gix::zlib::{Compression, stream::deflate};
 
 use super::error::{Doing as _, SnapshotError};
-use super::held::Held;
+use super::held::HeldFolder;
 use super::repo::Repo;
 use crate::engine::workspace::fs::{is_regular, size_of};
 
@@ -78,7 +78,7 @@ pub fn tidy(repo: &Repo, amount: Amount) -> Result<usize, SnapshotError> {
 }
 
 /// An object as a pack holds it.
-struct Entry {
+struct PackedObject {
     /// Its id.
     id: ObjectId,
     /// Header and compressed content.
@@ -90,7 +90,7 @@ struct Packer<'a> {
     /// The repository.
     repo: &'a Repo,
     /// Its folder of packs.
-    packs: Held,
+    packs: HeldFolder,
 }
 
 impl Packer<'_> {
@@ -100,7 +100,7 @@ impl Packer<'_> {
     }
 
     /// The folder of the loose objects whose ids begin with `first`.
-    fn loose_folder(&self, first: u8) -> Option<Held> {
+    fn loose_folder(&self, first: u8) -> Option<HeldFolder> {
         self.repo.objects_folder().folder(format!("{first:02x}")).ok().flatten()
     }
 
@@ -130,7 +130,7 @@ impl Packer<'_> {
             if is_whole {
                 bytes += object.data.len();
                 let packed = entry(object.kind, &object.data, self.repo.loose_compression());
-                entries.push(Entry { id, bytes: packed.doing(|| format!("cannot pack {id}"))? });
+                entries.push(PackedObject { id, bytes: packed.doing(|| format!("cannot pack {id}"))? });
                 packed_ids.push(id);
             }
         }
@@ -194,7 +194,7 @@ impl Packer<'_> {
     }
 
     /// Writes a pack and its index, and returns its name when both are durable.
-    fn write(&self, entries: &mut [Entry]) -> Result<OsString, SnapshotError> {
+    fn write(&self, entries: &mut [PackedObject]) -> Result<OsString, SnapshotError> {
         let doing = || format!("cannot write a pack in `{}`", self.packs.path().display());
         self.clear()?;
         entries.sort_by_key(|entry| entry.id);
@@ -238,7 +238,7 @@ struct Pack {
 ///
 /// # Source
 /// gitformat-pack(5), version 2.
-fn pack(entries: &[Entry], hash: gix::hash::Kind) -> io::Result<Pack> {
+fn pack(entries: &[PackedObject], hash: gix::hash::Kind) -> io::Result<Pack> {
     let mut bytes = b"PACK\0\0\0\x02".to_vec();
     bytes.extend_from_slice(&number(entries.len())?);
     let mut offsets = Vec::with_capacity(entries.len());
@@ -256,7 +256,12 @@ fn pack(entries: &[Entry], hash: gix::hash::Kind) -> io::Result<Pack> {
 ///
 /// # Source
 /// gitformat-pack(5), version 2 of the index.
-fn index(entries: &[Entry], pack: &[u8], offsets: &[u32], hash: gix::hash::Kind) -> io::Result<Vec<u8>> {
+fn index(
+    entries: &[PackedObject],
+    pack: &[u8],
+    offsets: &[u32],
+    hash: gix::hash::Kind,
+) -> io::Result<Vec<u8>> {
     let mut bytes = b"\xfftOc\0\0\0\x02".to_vec();
     for first in 0..=u8::MAX {
         let count = entries.partition_point(|entry| entry.id.first_byte() <= first);
@@ -272,7 +277,7 @@ fn index(entries: &[Entry], pack: &[u8], offsets: &[u32], hash: gix::hash::Kind)
 }
 
 /// The entries of a pack on disk; `None` where not all are whole objects, or it is damaged.
-fn whole_entries(packs: &Held, name: &OsStr, hash: gix::hash::Kind) -> Option<Vec<Entry>> {
+fn whole_entries(packs: &HeldFolder, name: &OsStr, hash: gix::hash::Kind) -> Option<Vec<PackedObject>> {
     let read = |name: &OsStr| packs.read(name, PACK_BYTES_MAX).ok().flatten();
     let (pack, index) = (read(name)?, read(&index_of(name))?);
     let length = hash.len_in_bytes();
@@ -294,7 +299,7 @@ fn whole_entries(packs: &Held, name: &OsStr, hash: gix::hash::Kind) -> Option<Ve
         let next = starts.range(start + 1..).next()?;
         let bytes = content.get(*start..*next)?.to_vec();
         let is_whole = WHOLE.contains(&(bytes.first()? >> 4 & 7));
-        is_whole.then(|| Some(Entry { id: ObjectId::try_from(id).ok()?, bytes }))?
+        is_whole.then(|| Some(PackedObject { id: ObjectId::try_from(id).ok()?, bytes }))?
     };
     ids.chunks_exact(length).zip(&offsets).map(entry).collect()
 }

@@ -12,10 +12,10 @@ use rustix::io::Errno;
 
 use super::error::{Doing as _, SnapshotError};
 use super::gitdir::Located;
-use super::held::Held;
+use super::held::HeldFolder;
 use super::ordinary;
 use super::ordinary::{CONFIG_BYTES_MAX, RULES};
-use super::repository::Place;
+use super::repository::RepositoryPaths;
 
 /// Settings of a repository that count though it cannot be used itself.
 const SETTINGS: [&str; 5] =
@@ -45,7 +45,7 @@ const LEADING_ELSEWHERE: [&str; 6] = [
 ///
 /// # Errors
 /// Where the file system fails, or a link stands where a folder should be.
-pub fn repository(place: &Place<'_>) -> Result<Held, SnapshotError> {
+pub fn repository(place: &RepositoryPaths<'_>) -> Result<HeldFolder, SnapshotError> {
     let doing =
         || "cannot make the private snapshot repository: `repo.git` is not a folder of its own".into();
     let state = state(place)?.ok_or_else(|| SnapshotError::new("there is no folder for lbx's own files"))?;
@@ -76,7 +76,7 @@ pub fn repository(place: &Place<'_>) -> Result<Held, SnapshotError> {
 ///
 /// # Errors
 /// Where a link stands where a folder should be.
-pub fn find(place: &Place<'_>) -> Result<Option<Held>, SnapshotError> {
+pub fn find(place: &RepositoryPaths<'_>) -> Result<Option<HeldFolder>, SnapshotError> {
     let Some(state) = state(place)? else { return Ok(None) };
     let doing = || "the private snapshot repository is not a folder of its own".into();
     let Some(folder) = state.folder(FOLDER).doing(doing)? else { return Ok(None) };
@@ -85,15 +85,15 @@ pub fn find(place: &Place<'_>) -> Result<Option<Held>, SnapshotError> {
 }
 
 /// The state folder, reached from the workspace through no link.
-fn state(place: &Place<'_>) -> Result<Option<Held>, SnapshotError> {
+fn state(place: &RepositoryPaths<'_>) -> Result<Option<HeldFolder>, SnapshotError> {
     let doing = || format!("`{}` is not a folder of its own", place.state.display());
-    let root = Held::open(place.root).doing(|| format!("`{}` cannot be read", place.root.display()))?;
+    let root = HeldFolder::open(place.root).doing(|| format!("`{}` cannot be read", place.root.display()))?;
     let below = place.state.strip_prefix(place.root).doing(doing)?;
     root.folder(below).doing(doing)
 }
 
 /// Whether a file of the private repository has what lbx wrote.
-fn is_as_written(folder: &Held, name: &str, wanted: &str) -> bool {
+fn is_as_written(folder: &HeldFolder, name: &str, wanted: &str) -> bool {
     let read = folder.read(name, wanted.len() as u64);
     read.is_ok_and(|read| read.is_some_and(|read| read == wanted.as_bytes()))
 }
@@ -102,7 +102,7 @@ fn is_as_written(folder: &Held, name: &str, wanted: &str) -> bool {
 ///
 /// # Errors
 /// Names what that is.
-pub fn check(folder: &Held) -> Result<(), SnapshotError> {
+pub fn check(folder: &HeldFolder) -> Result<(), SnapshotError> {
     for name in LEADING_ELSEWHERE {
         let shown = || format!("`{}` should not be there", folder.path().join(name).display());
         if folder.stat(name).doing(shown)?.is_some() {
@@ -118,9 +118,9 @@ pub fn check(folder: &Held) -> Result<(), SnapshotError> {
 /// # Errors
 /// Where the rules are there and cannot be read: what they ignore may be secrets, which must not
 /// enter the private repository either.
-pub fn adopt_rules(own: &Held, unusable: &Located) -> Result<Vec<BString>, SnapshotError> {
+pub fn adopt_rules(own: &HeldFolder, unusable: &Located) -> Result<Vec<BString>, SnapshotError> {
     let path = unusable.common.as_ref().unwrap_or(&unusable.path);
-    let folder = Held::open(path).doing(|| format!("`{}` cannot be read", path.display()))?;
+    let folder = HeldFolder::open(path).doing(|| format!("`{}` cannot be read", path.display()))?;
     for name in RULES {
         let rules = ordinary::rules(&folder, name)?.unwrap_or_default();
         if ordinary::rules(own, name).ok().flatten().unwrap_or_default() != rules {
@@ -148,7 +148,7 @@ pub fn adopt_rules(own: &Held, unusable: &Located) -> Result<Vec<BString>, Snaps
 }
 
 /// Writes a file of the private repository whole or not at all; whatever stands in its place goes.
-fn write(own: &Held, name: &str, bytes: &[u8]) -> Result<(), SnapshotError> {
+fn write(own: &HeldFolder, name: &str, bytes: &[u8]) -> Result<(), SnapshotError> {
     let doing = || format!("cannot write `{}`", own.path().join(name).display());
     let path = Path::new(name);
     let (parent, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());

@@ -10,7 +10,7 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::error::{Doing as _, SnapshotError};
-use super::held::Held;
+use super::held::HeldFolder;
 use super::repo::Repo;
 
 /// Longest content of a reference, in bytes.
@@ -26,7 +26,7 @@ const OF_WORKTREE: [&str; 3] = ["refs/bisect/", "refs/worktree/", "refs/rewritte
 
 /// What a reference names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum RefTarget {
     /// An object.
     Id(ObjectId),
     /// Another reference.
@@ -37,7 +37,7 @@ pub enum Target {
 ///
 /// # Errors
 /// Where it is no reference, or cannot be read.
-pub fn find(repo: &Repo, name: &FullNameRef) -> Result<Option<Target>, SnapshotError> {
+pub fn find(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, SnapshotError> {
     let shown = || format!("the reference `{}`", name.as_bstr());
     let text = name.as_bstr().to_str().doing(|| format!("{} cannot be read", shown()))?;
     match folder_of(repo, text).stat(text) {
@@ -48,7 +48,7 @@ pub fn find(repo: &Repo, name: &FullNameRef) -> Result<Option<Target>, SnapshotE
 }
 
 /// The folder that the path of a reference counts from.
-fn folder_of<'r>(repo: &'r Repo, text: &str) -> &'r Held {
+fn folder_of<'r>(repo: &'r Repo, text: &str) -> &'r HeldFolder {
     let is_own = !text.starts_with("refs/") || OF_WORKTREE.iter().any(|prefix| text.starts_with(prefix));
     if is_own { repo.own() } else { repo.common() }
 }
@@ -61,7 +61,7 @@ pub fn find_at(
     repo: &Repo,
     name: &FullNameRef,
     found: Option<Stat>,
-) -> Result<Option<Target>, SnapshotError> {
+) -> Result<Option<RefTarget>, SnapshotError> {
     let shown = || format!("the reference `{}`", name.as_bstr());
     match &found {
         None => return packed(repo, name),
@@ -85,20 +85,20 @@ pub fn find_at(
 }
 
 /// The reference among the packed ones.
-fn packed(repo: &Repo, name: &FullNameRef) -> Result<Option<Target>, SnapshotError> {
+fn packed(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, SnapshotError> {
     let doing = || "`packed-refs` is not of git's form".into();
     let Some(packed) = repo.refs.cached_packed_buffer().untold(doing)? else { return Ok(None) };
     let found = packed.try_find(name).untold(doing)?;
-    Ok(found.map(|found| Target::Id(found.target())))
+    Ok(found.map(|found| RefTarget::Id(found.target())))
 }
 
 /// What a reference says.
-fn target(repo: &Repo, bytes: &[u8]) -> Option<Target> {
+fn target(repo: &Repo, bytes: &[u8]) -> Option<RefTarget> {
     if let Some(name) = bytes.strip_prefix(b"ref:") {
-        return FullName::try_from(name.trim().as_bstr()).ok().map(Target::Symbolic);
+        return FullName::try_from(name.trim().as_bstr()).ok().map(RefTarget::Symbolic);
     }
     let id = bytes.split(u8::is_ascii_whitespace).next()?;
-    ObjectId::from_hex(id).ok().filter(|id| id.kind() == repo.object_hash()).map(Target::Id)
+    ObjectId::from_hex(id).ok().filter(|id| id.kind() == repo.object_hash()).map(RefTarget::Id)
 }
 
 /// The object that a reference leads to; `None` where there is no such reference, or it leads to none.
@@ -110,8 +110,8 @@ pub fn resolve(repo: &Repo, name: &FullNameRef) -> Result<Option<ObjectId>, Snap
     for _ in 0..SYMBOLIC_MAX {
         match find(repo, name.as_ref())? {
             None => return Ok(None),
-            Some(Target::Id(id)) => return Ok(Some(id)),
-            Some(Target::Symbolic(next)) => name = next,
+            Some(RefTarget::Id(id)) => return Ok(Some(id)),
+            Some(RefTarget::Symbolic(next)) => name = next,
         }
     }
     Err(SnapshotError::new("a reference leads from one to the next without an end"))

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, FileType};
 
 use super::alternates;
 use super::error::{Doing as _, SnapshotError};
-use super::held::Held;
+use super::held::HeldFolder;
 
 /// Largest object that is unpacked, in bytes. A few kilobytes of zeros can say that they are many
 /// gigabytes.
@@ -29,13 +29,13 @@ pub struct Repo {
     /// What gix knows of it.
     gix: gix::Repository,
     /// The folder that holds `HEAD`.
-    own: Held,
+    own: HeldFolder,
     /// The folder of the whole repository; the same, save in a linked worktree.
-    common: Held,
+    common: HeldFolder,
     /// Its objects.
-    objects_folder: Held,
+    objects_folder: HeldFolder,
     /// The folders of objects that it borrows from others.
-    borrowed: Vec<Held>,
+    borrowed: Vec<HeldFolder>,
     /// Objects whose files were looked at: the same trees are read for each of many files.
     checked: RefCell<HashSet<ObjectId>>,
 }
@@ -50,7 +50,7 @@ impl Deref for Repo {
 
 impl Repo {
     /// The repository `gix` whose folders have been checked.
-    pub fn new(gix: gix::Repository, own: Held, common: Held) -> Result<Self, SnapshotError> {
+    pub fn new(gix: gix::Repository, own: HeldFolder, common: HeldFolder) -> Result<Self, SnapshotError> {
         let doing = || format!("`{}` is not a folder of its own", common.path().join("objects").display());
         let objects_folder = common.folder("objects").doing(doing)?;
         let objects_folder = objects_folder.ok_or_else(|| SnapshotError::new(doing()))?;
@@ -61,9 +61,9 @@ impl Repo {
     /// The same with its folder of objects and those that it borrows from, checked too.
     pub fn with(
         gix: gix::Repository,
-        (own, common): (Held, Held),
-        objects_folder: Held,
-        borrowed: Vec<Held>,
+        (own, common): (HeldFolder, HeldFolder),
+        objects_folder: HeldFolder,
+        borrowed: Vec<HeldFolder>,
     ) -> Self {
         Self { gix, own, common, objects_folder, borrowed, checked: RefCell::default() }
     }
@@ -79,17 +79,17 @@ impl Repo {
     }
 
     /// The folder that holds `HEAD`.
-    pub fn own(&self) -> &Held {
+    pub fn own(&self) -> &HeldFolder {
         &self.own
     }
 
     /// The folder of the whole repository.
-    pub fn common(&self) -> &Held {
+    pub fn common(&self) -> &HeldFolder {
         &self.common
     }
 
     /// The folder of its objects.
-    pub fn objects_folder(&self) -> &Held {
+    pub fn objects_folder(&self) -> &HeldFolder {
         &self.objects_folder
     }
 

@@ -10,7 +10,7 @@ use gix::sec::{Permission, Trust};
 use super::error::{Doing as _, SnapshotError};
 use super::gitdir;
 use super::gitdir::{GitDir, Located};
-use super::held::Held;
+use super::held::HeldFolder;
 use super::ordinary::CONFIG_BYTES_MAX;
 use super::repo::{OBJECT_BYTES_MAX, Repo};
 use super::{alternates, ordinary, private};
@@ -37,7 +37,7 @@ const EXTENSIONS_KNOWN: [&str; 10] = [
 
 /// Where the snapshots of a workspace are.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct RepositoryPaths<'a> {
     /// The workspace, a canonical absolute path.
     pub root: &'a Path,
     /// The folder for lbx's own files, below it.
@@ -60,20 +60,20 @@ pub struct Opened {
 }
 
 /// Opens the workspace's repository where gix can use it, else the private one.
-pub fn open(place: &Place<'_>) -> Result<Opened, SnapshotError> {
+pub fn open(place: &RepositoryPaths<'_>) -> Result<Opened, SnapshotError> {
     open_with(place, || private::repository(place).map(Some))?
         .ok_or_else(|| SnapshotError::new("there is no private snapshot repository"))
 }
 
 /// The same without making anything; `None` where there is no repository at all.
-pub fn find(place: &Place<'_>) -> Result<Option<Opened>, SnapshotError> {
+pub fn find(place: &RepositoryPaths<'_>) -> Result<Option<Opened>, SnapshotError> {
     open_with(place, || private::find(place))
 }
 
 /// Opens the workspace's repository where gix can use it, else the one that `private` gives.
 fn open_with(
-    place: &Place<'_>,
-    private: impl FnOnce() -> Result<Option<Held>, SnapshotError>,
+    place: &RepositoryPaths<'_>,
+    private: impl FnOnce() -> Result<Option<HeldFolder>, SnapshotError>,
 ) -> Result<Option<Opened>, SnapshotError> {
     let root = place.root;
     let found = gitdir::locate(root, place.git_dirs)
@@ -109,7 +109,8 @@ fn open_with(
 
 /// Opens a repository that was found, and refuses what gix cannot serve.
 fn open_located(root: &Path, located: &Located) -> Result<Repo, SnapshotError> {
-    let opened = |path: &Path| Held::open(path).doing(|| format!("`{}` cannot be opened", path.display()));
+    let opened =
+        |path: &Path| HeldFolder::open(path).doing(|| format!("`{}` cannot be opened", path.display()));
     let own = opened(&located.path)?;
     let common = opened(located.common.as_deref().unwrap_or(&located.path))?;
     ordinary::check_folder(&own)?;
@@ -163,7 +164,7 @@ fn options() -> Options {
 /// Refuses a reference storage, a format or an extension that gix would misread.
 ///
 /// Read from the file itself and before gix opens the repository, so that the refusal has lbx's words.
-fn check_extensions(common: &Held) -> Result<(), SnapshotError> {
+fn check_extensions(common: &HeldFolder) -> Result<(), SnapshotError> {
     let read = common.read("config", CONFIG_BYTES_MAX);
     let bytes = read.doing(|| "its configuration cannot be read".into())?.unwrap_or_default();
     let metadata = gix::config::file::Metadata::from(Source::Local);

@@ -22,7 +22,7 @@ const FOLDERS_MAX: usize = 500_000;
 
 /// What a tree has at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct TreeItem {
     /// What kind of entry it is.
     pub kind: EntryKind,
     /// The object behind it.
@@ -35,14 +35,14 @@ pub enum Lookup {
     /// Nothing is there.
     Nothing,
     /// This is there.
-    Entry(Found),
+    Entry(TreeItem),
     /// The first so many bytes of the path lead to this, which is no tree.
-    Blocked(usize, Found),
+    Blocked(usize, TreeItem),
 }
 
 impl Lookup {
     /// The entry at the whole path.
-    pub fn entry(self) -> Option<Found> {
+    pub fn entry(self) -> Option<TreeItem> {
         match self {
             Self::Entry(found) => Some(found),
             Self::Nothing | Self::Blocked(..) => None,
@@ -72,7 +72,7 @@ pub fn look_up(repo: &Repo, root: ObjectId, path: &[u8]) -> Result<Lookup, Snaps
 }
 
 /// The entry `name` of one tree.
-fn entry_named(repo: &Repo, tree: ObjectId, name: &[u8]) -> Result<Option<Found>, SnapshotError> {
+fn entry_named(repo: &Repo, tree: ObjectId, name: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
     if tree.is_empty_tree() {
         return Ok(None);
     }
@@ -80,7 +80,7 @@ fn entry_named(repo: &Repo, tree: ObjectId, name: &[u8]) -> Result<Option<Found>
     for entry in object.iter() {
         let entry = entry.doing(|| format!("the tree {tree} is damaged"))?;
         if entry.filename().as_bytes() == name {
-            return Ok(Some(Found { kind: entry.mode().kind(), id: entry.object_id() }));
+            return Ok(Some(TreeItem { kind: entry.mode().kind(), id: entry.object_id() }));
         }
     }
     Ok(None)
@@ -88,17 +88,17 @@ fn entry_named(repo: &Repo, tree: ObjectId, name: &[u8]) -> Result<Option<Found>
 
 /// One path to be rewritten.
 #[derive(Debug, Clone)]
-pub struct Edit<'a> {
+pub struct TreeEdit<'a> {
     /// The path from the root.
     pub path: Cow<'a, [u8]>,
     /// What shall be there; `None` for nothing.
-    pub to: Option<Found>,
+    pub to: Option<TreeItem>,
 }
 
 /// Rewrites the trees on the paths of `edits`; answers the new root.
 ///
 /// Removals come first, so that a folder can take the place of a file, and a file that of a folder.
-pub fn apply(repo: &Repo, root: ObjectId, edits: &[Edit<'_>]) -> Result<ObjectId, SnapshotError> {
+pub fn apply(repo: &Repo, root: ObjectId, edits: &[TreeEdit<'_>]) -> Result<ObjectId, SnapshotError> {
     let trees = InOrder(repo);
     let mut editor = Editor::new(read(repo, root)?, &trees, repo.object_hash());
     for edit in edits.iter().filter(|edit| edit.to.is_none()) {

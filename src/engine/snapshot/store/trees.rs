@@ -8,7 +8,7 @@ use gix::objs::tree::EntryKind;
 use super::error::{Doing as _, SnapshotError};
 use super::repo::Repo;
 use super::trail::Trails;
-use super::tree::{Found, Lookup};
+use super::tree::{Lookup, TreeItem};
 
 /// Most entries of trees that are kept on the way to one path.
 const ENTRIES_MAX: usize = 200_000;
@@ -84,7 +84,7 @@ impl Folder {
     }
 
     /// The entry `name`.
-    fn entry(&mut self, repo: &Repo, name: &[u8]) -> Result<Option<Found>, SnapshotError> {
+    fn entry(&mut self, repo: &Repo, name: &[u8]) -> Result<Option<TreeItem>, SnapshotError> {
         if self.listing.is_none() {
             self.listing = Some(Listing::read(repo, self.id)?);
         }
@@ -98,7 +98,7 @@ struct Listing {
     /// All names behind each other.
     names: Vec<u8>,
     /// Where in `names` each name is, and the entry.
-    entries: Vec<(Range<usize>, Found)>,
+    entries: Vec<(Range<usize>, TreeItem)>,
 }
 
 impl Listing {
@@ -113,7 +113,7 @@ impl Listing {
             let entry = entry.doing(|| format!("the tree {id} is damaged"))?;
             let start = listing.names.len();
             listing.names.extend_from_slice(entry.filename());
-            let found = Found { kind: entry.mode().kind(), id: entry.object_id() };
+            let found = TreeItem { kind: entry.mode().kind(), id: entry.object_id() };
             listing.entries.push((start..listing.names.len(), found));
         }
         let names = &listing.names;
@@ -123,7 +123,7 @@ impl Listing {
     }
 
     /// The entry `name`.
-    fn entry(&self, name: &[u8]) -> Option<Found> {
+    fn entry(&self, name: &[u8]) -> Option<TreeItem> {
         let at = self.entries.partition_point(|(range, _)| self.names.get(range.clone()) < Some(name));
         let (range, found) = self.entries.get(at)?;
         (self.names.get(range.clone()) == Some(name)).then_some(*found)

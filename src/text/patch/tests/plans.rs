@@ -203,8 +203,10 @@ fn a_target_limits_or_names() {
 
 #[test]
 fn a_patch_is_undone_in_reverse() {
-    let reverse =
-        PlanOptions { apply: Options { reverse: true, ..Options::default() }, ..PlanOptions::default() };
+    let reverse = PlanOptions {
+        apply: PatchOptions { reverse: true, ..PatchOptions::default() },
+        ..PlanOptions::default()
+    };
     let (after, lines) = run(&tree(&[("n", "a\nB\n")]), RENAME, &reverse).unwrap();
     assert_eq!((after, lines), (tree(&[("o", "a\nb\n")]), vec!["Rename o from n".to_owned()]));
     assert_eq!(run(&tree(&[("n", "x\n")]), CREATE, &reverse).unwrap().0, tree(&[]));

@@ -95,7 +95,7 @@ fn a_diff_applied_gives_the_other_text_and_back() {
         let parsed = parse(&patch).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let file = &parsed.files[0];
         for strict in [false, true] {
-            let options = Options { strict, ..Options::default() };
+            let options = PatchOptions { strict, ..PatchOptions::default() };
             let applied = apply(file, &before, &options).unwrap_or_else(|error| {
                 panic!(
                     "seed {seed}: {error}\n{}\n====\n{}",
@@ -108,7 +108,7 @@ fn a_diff_applied_gives_the_other_text_and_back() {
                 "seed {seed}, strict {strict}: {}",
                 String::from_utf8_lossy(&patch)
             );
-            let back = Options { reverse: true, ..options };
+            let back = PatchOptions { reverse: true, ..options };
             let applied =
                 apply(file, &after, &back).unwrap_or_else(|error| panic!("seed {seed}, back: {error}"));
             assert!(
@@ -135,7 +135,7 @@ fn line_endings_of_the_patch_do_not_matter() {
         let (wide_before, wide_after) = (crlf(&before), crlf(&after));
         let text = String::from_utf8_lossy(&patch).into_owned().into_bytes();
         let parsed = parse(&text).unwrap();
-        let applied = apply(&parsed.files[0], &wide_before, &Options::default()).unwrap();
+        let applied = apply(&parsed.files[0], &wide_before, &PatchOptions::default()).unwrap();
         assert!(
             applied.after == wide_after,
             "seed {seed}\n{patch:?}\n{wide_before:?}\n{wide_after:?}\n{:?}",
@@ -160,7 +160,7 @@ fn a_patch_applied_twice_changes_nothing_more() {
         }
         let patch = diff(&before, &after, 3);
         let parsed = parse(&patch).unwrap();
-        match apply(&parsed.files[0], &after, &Options::default()) {
+        match apply(&parsed.files[0], &after, &PatchOptions::default()) {
             Ok(applied) => {
                 assert!(applied.after == after, "seed {seed}: {}", String::from_utf8_lossy(&patch));
             }
@@ -195,7 +195,7 @@ fn an_envelope_without_line_numbers_finds_its_places() {
         let parsed = parse(&patch).unwrap();
         // The envelope cannot say that the final newline goes.
         let wanted = if after.ends_with(b"\n") { after } else { [&after[..], b"\n"].concat() };
-        let applied = apply(&parsed.files[0], &before, &Options::default())
+        let applied = apply(&parsed.files[0], &before, &PatchOptions::default())
             .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         assert!(applied.after == wanted, "seed {seed}: {}", String::from_utf8_lossy(&patch));
     }
@@ -211,7 +211,7 @@ fn a_search_among_many_alike_is_bounded() {
     patch.extend_from_slice(b"*** End Patch\n");
     let started = std::time::Instant::now();
     let parsed = parse(&patch).unwrap();
-    let conflict = apply(&parsed.files[0], &before, &Options::default()).unwrap_err();
+    let conflict = apply(&parsed.files[0], &before, &PatchOptions::default()).unwrap_err();
     assert_eq!(conflict.failures().count(), 300);
     assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
 }
@@ -266,7 +266,7 @@ fn arbitrary_bytes_never_panic() {
         }
         drop(search_replace_blocks(&text));
         let Ok(patch) = parse(&text) else { continue };
-        let options = Options {
+        let options = PatchOptions {
             fuzz: random.below(3),
             strict: random.below(4) == 0,
             reverse: random.below(4) == 0,
@@ -298,7 +298,7 @@ fn many_hunks_in_a_long_file_are_cheap() {
     }
     let started = std::time::Instant::now();
     let parsed = parse(&patch).unwrap();
-    let applied = apply(&parsed.files[0], &before, &Options::default()).unwrap();
+    let applied = apply(&parsed.files[0], &before, &PatchOptions::default()).unwrap();
     assert_eq!(applied.hunks.len(), 10_000);
     let seconds = started.elapsed().as_secs_f32();
     eprintln!("10,000 hunks in 100,000 lines: {seconds} s");

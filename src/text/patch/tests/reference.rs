@@ -89,7 +89,8 @@ fn compare(text: &[u8], before: &[(String, Vec<u8>)], after: &[(String, Vec<u8>)
     let mut tree: std::collections::BTreeMap<Vec<u8>, Vec<u8>> =
         before.iter().map(|(name, bytes)| (name.clone().into_bytes(), bytes.clone())).collect();
     let read = tree.clone();
-    let options = PlanOptions { apply: Options { reverse, ..Options::default() }, ..PlanOptions::default() };
+    let options =
+        PlanOptions { apply: PatchOptions { reverse, ..PatchOptions::default() }, ..PlanOptions::default() };
     let outcomes = compose::<()>(&parsed, &options, &mut |path, _| {
         Ok(read.get(path).map(|bytes| Before { bytes: Arc::new(bytes.clone().into()), mode: None }))
     });
@@ -129,16 +130,26 @@ fn real_history_is_replayed_both_ways() {
             continue;
         }
         for strict in [false, true] {
-            replay(&repository, &text, [&parent, &commit], Options { strict, ..Options::default() });
+            replay(
+                &repository,
+                &text,
+                [&parent, &commit],
+                PatchOptions { strict, ..PatchOptions::default() },
+            );
         }
         if !text.windows(11).any(|part| part == b"\ncopy from ") {
-            replay(&repository, &text, [&commit, &parent], Options { reverse: true, ..Options::default() });
+            replay(
+                &repository,
+                &text,
+                [&commit, &parent],
+                PatchOptions { reverse: true, ..PatchOptions::default() },
+            );
         }
     }
 }
 
 /// Applies `text` to one commit's files and compares with the other's.
-fn replay(repository: &Path, text: &[u8], [before, after]: [&str; 2], options: Options) {
+fn replay(repository: &Path, text: &[u8], [before, after]: [&str; 2], options: PatchOptions) {
     let show = |commit: &str, path: &[u8]| {
         let name = format!("{commit}:{}", String::from_utf8(path.to_vec()).unwrap());
         git(repository, &["cat-file", "blob", &name])

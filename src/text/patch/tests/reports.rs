@@ -5,7 +5,7 @@ use super::super::*;
 #[test]
 fn reports_name_place_offset_and_tier() {
     let patch = parse(b"--- f\n+++ f\n@@ -1 +1,2 @@\n-a\n+A\n+A\n@@ -3,2 +4,2 @@\n c\n-d\n+D\n").unwrap();
-    let applied = apply(&patch.files[0], b"a\nb\nx\nc \nd\n", &Options::default()).unwrap();
+    let applied = apply(&patch.files[0], b"a\nb\nx\nc \nd\n", &PatchOptions::default()).unwrap();
     assert_eq!(applied.after, b"A\nA\nb\nx\nc \nD\n");
     let [first, second] = applied.hunks[..] else { panic!("two hunks") };
     assert_eq!((first.line, first.offset, first.tier, first.exact_and_unique), (1, 0, Tier::Exact, true));
@@ -19,7 +19,7 @@ fn every_hunk_has_its_fate_in_one_answer() {
         b"--- f\n+++ f\n@@ -1,2 +1,2 @@\n-a\n+A\n \tb\n@@ -2,2 +2,2 @@\n \tb\n-c\n+C\n@@ -4 +4 @@\n-d\n+D\n",
     )
     .unwrap();
-    let conflict = apply(&patch.files[0], b"A\n\tb\nx \nd\n", &Options::default()).unwrap_err();
+    let conflict = apply(&patch.files[0], b"A\n\tb\nx \nd\n", &PatchOptions::default()).unwrap_err();
     assert!(matches!(conflict.hunks[0].fate, Fate::AlreadyApplied { line: 1 }));
     assert!(matches!(conflict.hunks[2].fate, Fate::Applies { line: 4, .. }));
     let (_, failure) = conflict.failures().next().unwrap();

@@ -10,7 +10,7 @@ use crate::tools::Text;
 /// How a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum JobState {
     /// It runs.
     Running,
     /// It has ended, and what it changed is recorded.
@@ -28,7 +28,7 @@ pub struct Job {
     /// Its command
     pub command: String,
     /// Whether it runs
-    pub state: State,
+    pub state: JobState,
     /// When it started
     pub started: String,
     /// What confines it
@@ -55,18 +55,18 @@ pub struct Job {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Jobs {
     /// The newest last
-    pub jobs: Vec<Listed>,
+    pub jobs: Vec<ListedJob>,
 }
 
 /// A job in a list.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
+pub struct ListedJob {
     /// Its name
     pub job: String,
     /// Its command
     pub command: String,
     /// Whether it runs
-    pub state: State,
+    pub state: JobState,
     /// When it started
     pub started: String,
     /// Bytes of output so far
@@ -76,7 +76,7 @@ pub struct Listed {
     pub exit_code: Option<i64>,
 }
 
-impl State {
+impl JobState {
     /// The word for a reader.
     const fn word(self) -> &'static str {
         match self {
@@ -93,7 +93,7 @@ impl Job {
         text.out.extend_from_slice(shown);
         let exit = self.result.get("exit_code").map_or_else(String::new, |code| format!(", status {code}"));
         text.note(format!("{}: {}{exit}", self.job, self.state.word()));
-        if self.truncated || self.state == State::Running {
+        if self.truncated || self.state == JobState::Running {
             let on = text.option("offset", self.next_offset);
             let job = text.option("job", &self.job);
             text.note(format!("go on with {job} {on}"));

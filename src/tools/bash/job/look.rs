@@ -3,8 +3,8 @@
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
-use super::answer::{Job, Jobs, Listed, State};
-use super::record::{About, End, Folder};
+use super::answer::{Job, JobState, Jobs, ListedJob};
+use super::record::{About, End, JobFolder};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::tools::bash::request::Request;
@@ -24,11 +24,11 @@ const OUTPUT_BYTES_MAX: usize = 16 << 20;
 /// # Errors
 /// Where the state cannot be read.
 pub fn list(engine: &Engine) -> Result<Jobs, Error> {
-    let own = |folder: &Folder| folder.about().filter(|about| about.session == engine.session().as_str());
-    let listed = |folder: Folder| {
+    let own = |folder: &JobFolder| folder.about().filter(|about| about.session == engine.session().as_str());
+    let listed = |folder: JobFolder| {
         let About { command, started, .. } = own(&folder)?;
         let (state, end) = folder.standing();
-        Some(Listed {
+        Some(ListedJob {
             output_bytes: size_of_output(&folder),
             job: folder.name,
             command,
@@ -37,7 +37,7 @@ pub fn list(engine: &Engine) -> Result<Jobs, Error> {
             exit_code: end.and_then(|end| end.data.get("exit_code")?.as_i64()),
         })
     };
-    Ok(Jobs { jobs: Folder::all(engine)?.into_iter().filter_map(listed).collect() })
+    Ok(Jobs { jobs: JobFolder::all(engine)?.into_iter().filter_map(listed).collect() })
 }
 
 /// Shows a job with its output from an offset; ends it before where the request says so.
@@ -60,8 +60,8 @@ pub fn read_on(engine: &mut Engine, name: &str, request: &Request) -> Result<Job
 }
 
 /// The job of that name, of the caller's session.
-fn find(engine: &Engine, name: &str) -> Result<(Folder, About), Error> {
-    let found = Folder::find(engine, name)?.and_then(|folder| {
+fn find(engine: &Engine, name: &str) -> Result<(JobFolder, About), Error> {
+    let found = JobFolder::find(engine, name)?.and_then(|folder| {
         let about = folder.about().filter(|about| about.session == engine.session().as_str())?;
         Some((folder, about))
     });
@@ -80,7 +80,7 @@ fn find(engine: &Engine, name: &str) -> Result<(Folder, About), Error> {
 }
 
 /// Waits until a job has ended, for at most so long.
-fn wait(engine: &Engine, folder: &Folder, time: Duration) -> Result<(), Error> {
+fn wait(engine: &Engine, folder: &JobFolder, time: Duration) -> Result<(), Error> {
     let deadline = Instant::now() + time;
     while Instant::now() < deadline && folder.is_alive() {
         engine.control.check()?;
@@ -92,7 +92,7 @@ fn wait(engine: &Engine, folder: &Folder, time: Duration) -> Result<(), Error> {
 /// A job with its output from an offset, which counts from the end where it is negative.
 pub fn shown(
     engine: &mut Engine,
-    folder: &Folder,
+    folder: &JobFolder,
     about: About,
     offset: i64,
     max_bytes: Option<usize>,
@@ -105,7 +105,7 @@ pub fn shown(
     };
     let wanted = max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
     let wanted = if wanted == 0 { OUTPUT_BYTES_MAX } else { wanted.min(OUTPUT_BYTES_MAX) };
-    let piece = piece(folder, offset, wanted, state == State::Running)?;
+    let piece = piece(folder, offset, wanted, state == JobState::Running)?;
     let next_offset = offset + piece.len() as u64;
     let End { data, warnings, snapshot } = end.unwrap_or_default();
     warnings.into_iter().for_each(|warning| engine.warn(warning));
@@ -130,13 +130,13 @@ pub fn shown(
 }
 
 /// Bytes of output that there are.
-fn size_of_output(folder: &Folder) -> u64 {
+fn size_of_output(folder: &JobFolder) -> u64 {
     folder.open_output().and_then(|file| Some(file.metadata().ok()?.len())).unwrap_or(0)
 }
 
 /// At most so many bytes of the output from an offset: whole lines where more follows, and no
 /// character that is still to come in part.
-fn piece(folder: &Folder, offset: u64, wanted: usize, is_running: bool) -> Result<Vec<u8>, Error> {
+fn piece(folder: &JobFolder, offset: u64, wanted: usize, is_running: bool) -> Result<Vec<u8>, Error> {
     let Some(file) = folder.open_output() else { return Ok(Vec::new()) };
     let mut bytes = vec![0; wanted + 1];
     let mut read = 0;

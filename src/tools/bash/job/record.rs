@@ -62,7 +62,7 @@ pub struct End {
 }
 
 /// The folder of a job.
-pub struct Folder {
+pub struct JobFolder {
     /// The job's name.
     pub name: String,
     /// The folder.
@@ -82,7 +82,7 @@ impl StopMark {
     }
 }
 
-impl Folder {
+impl JobFolder {
     /// A new one.
     ///
     /// # Errors
@@ -155,13 +155,13 @@ impl Folder {
 
     /// How it stands.
     #[must_use]
-    pub fn standing(&self) -> (answer::State, Option<End>) {
+    pub fn standing(&self) -> (answer::JobState, Option<End>) {
         // Before the result is looked for: it is written before the lock goes.
         let is_alive = self.is_alive();
         match self.end() {
-            Some(end) if !is_alive => (answer::State::Ended, Some(end)),
-            _ if is_alive => (answer::State::Running, None),
-            Some(_) | None => (answer::State::Lost, None),
+            Some(end) if !is_alive => (answer::JobState::Ended, Some(end)),
+            _ if is_alive => (answer::JobState::Running, None),
+            Some(_) | None => (answer::JobState::Lost, None),
         }
     }
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::answer::Job;
 use super::look;
-use super::record::Folder;
+use super::record::JobFolder;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::tools::bash::request::Request;
@@ -75,7 +75,7 @@ pub(super) enum Said {
 /// What the start of a command refuses, and `command_denied` where too many jobs run.
 pub fn start(engine: &mut Engine, request: &Request) -> Result<Job, Error> {
     make_room(engine)?;
-    let folder = Folder::create(engine)?;
+    let folder = JobFolder::create(engine)?;
     match supervise(engine, request, &folder) {
         Ok(()) => {
             let about = folder.about().ok_or_else(|| Error::internal("the job left no record of itself"))?;
@@ -92,8 +92,8 @@ pub fn start(engine: &mut Engine, request: &Request) -> Result<Job, Error> {
 
 /// Removes the oldest jobs that have ended; refuses where too many run.
 fn make_room(engine: &Engine) -> Result<(), Error> {
-    let (running, others): (Vec<Folder>, Vec<Folder>) =
-        Folder::all(engine)?.into_iter().partition(Folder::is_alive);
+    let (running, others): (Vec<JobFolder>, Vec<JobFolder>) =
+        JobFolder::all(engine)?.into_iter().partition(JobFolder::is_alive);
     if running.len() >= RUNNING_MAX {
         return Err(Error::new(
             ErrorKind::CommandDenied,
@@ -102,14 +102,14 @@ fn make_room(engine: &Engine) -> Result<(), Error> {
         .suggest("Stop one with `lbx bash --job ID --stop`, or wait for its end."));
     }
     // One without a record is another call's that is about to start.
-    let ended: Vec<Folder> = others.into_iter().filter(|folder| folder.about().is_some()).collect();
+    let ended: Vec<JobFolder> = others.into_iter().filter(|folder| folder.about().is_some()).collect();
     let old = ended.len().saturating_sub(KEPT - 1);
-    ended.into_iter().take(old).for_each(Folder::remove);
+    ended.into_iter().take(old).for_each(JobFolder::remove);
     Ok(())
 }
 
 /// Starts the supervisor of a job, and waits until its command runs.
-fn supervise(engine: &Engine, request: &Request, folder: &Folder) -> Result<(), Error> {
+fn supervise(engine: &Engine, request: &Request, folder: &JobFolder) -> Result<(), Error> {
     let system = |source: io::Error| Error::io("start", "the job", source);
     let root = engine.workspace.root();
     let task = Task {
@@ -156,7 +156,11 @@ fn supervise(engine: &Engine, request: &Request, folder: &Folder) -> Result<(), 
 }
 
 /// What the supervisor says; `None` where it says nothing, or nobody wants to hear it any more.
-fn said(engine: &Engine, folder: &Folder, mut from: std::process::ChildStdout) -> io::Result<Option<Said>> {
+fn said(
+    engine: &Engine,
+    folder: &JobFolder,
+    mut from: std::process::ChildStdout,
+) -> io::Result<Option<Said>> {
     let mut heard = Vec::new();
     let mut piece = [0; 4096];
     let interval = Timespec::try_from(LOOK_INTERVAL).ok();

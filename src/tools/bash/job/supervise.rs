@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::record::{About, End, Folder};
+use super::record::{About, End, JobFolder};
 use super::start::{INTERNAL, SELF, Said, Task};
 use crate::control::Control;
 use crate::engine::Engine;
@@ -81,7 +81,7 @@ fn made(task: Task) -> Result<(), Error> {
     engine.set_policy(policy);
     engine.require_snapshot |= task.require_snapshot;
     let gone = || Error::internal("the folder of the job is gone");
-    let folder = Rc::new(Folder::find(&engine, &task.job)?.ok_or_else(gone)?);
+    let folder = Rc::new(JobFolder::find(&engine, &task.job)?.ok_or_else(gone)?);
     let _alive = folder.lock()?;
     let mut sink = JobSink::new(&engine, &request, folder.clone())?;
     let request = Request {
@@ -140,7 +140,7 @@ fn refused(error: &Error) -> Said {
 /// Takes in the output of a job.
 pub struct JobSink {
     /// The job's folder.
-    folder: Rc<Folder>,
+    folder: Rc<JobFolder>,
     /// What is noted when the command starts.
     about: About,
     /// The file.
@@ -157,7 +157,7 @@ pub struct JobSink {
 
 impl JobSink {
     /// One for the job of that folder.
-    fn new(engine: &Engine, request: &Request, folder: Rc<Folder>) -> Result<Self, Error> {
+    fn new(engine: &Engine, request: &Request, folder: Rc<JobFolder>) -> Result<Self, Error> {
         let now = jiff::Timestamp::now();
         let about = About {
             command: request.command.clone().unwrap_or_default(),
