@@ -6,8 +6,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::common::{LBX, PATH_FIXED, Workspace};
-use crate::families::transcripts;
-use crate::{FILES, check, request};
+use crate::steps::{FILES, check, request};
+use crate::transcripts::transcripts;
 
 /// A server and the pipes to it.
 struct Client {

@@ -1,0 +1,27 @@
+//! lbx beside clients and servers that are not ours: the official SDKs of MCP, its Inspector and its
+//! conformance suite, and the references of two dialects. `.ci/clients` installs them into
+//! `target/clients`, or `LBX_CLIENTS` names their folder; without them every test is skipped with a message.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test may fail, and its name says what it is about"
+)]
+
+#[path = "../common/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "each test crate uses a part of it")]
+mod common;
+#[path = "../dialects/steps.rs"]
+mod steps;
+#[path = "../dialects/transcripts.rs"]
+mod transcripts;
+
+mod behaviour;
+mod conformance;
+mod driver;
+mod inspector;
+mod installed;
+mod reference_filesystem;
+mod reference_memory;
+mod tools;
