@@ -31,13 +31,13 @@ pub const Q: Dialect = Dialect {
 fn error_text(failure: &Failure<'_>) -> String {
     match failure.error.kind() {
         ErrorKind::NoMatch => {
-            format!("no occurrences of \"{}\" were found. {}", failure.text("old_str"), failure.native())
+            format!("no occurrences of \"{}\" were found. {}", failure.text("old_str"), failure.words())
         }
         ErrorKind::AmbiguousMatch => {
             let count = failure.number("count").unwrap_or(2);
             format!("{count} occurrences of old_str were found when only 1 is expected")
         }
-        _ => failure.native(),
+        _ => failure.words(),
     }
 }
 

@@ -34,7 +34,7 @@ fn error_text(failure: &Failure<'_>) -> String {
         ErrorKind::NoMatch => format!(
             "No replacement was performed, old_str `{}` did not appear verbatim in {path}. {}",
             failure.text("old_str"),
-            failure.native()
+            failure.words()
         ),
         ErrorKind::AmbiguousMatch => format!(
             "No replacement was performed. Multiple occurrences of old_str `{}` in lines: {}. Please ensure it is unique",
@@ -42,7 +42,7 @@ fn error_text(failure: &Failure<'_>) -> String {
             failure.lines()
         ),
         ErrorKind::NotFound => format!("The path {path} does not exist. Please provide a valid path."),
-        _ => failure.native(),
+        _ => failure.words(),
     }
 }
 

@@ -1,8 +1,7 @@
 //! `anthropic-memory`: the memory tool that Claude models are trained on. `/memories` is the workspace
 //! root.
 //!
-//! Where lbx is stricter: `str_replace` and `insert` want a file that was viewed and has not changed
-//! since. What `delete` removes can be restored.
+//! [`MEMORY`]'s differences say where lbx is stricter than the tool of the Anthropic SDK.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,7 +9,7 @@ use serde_json::json;
 
 use super::native::Native;
 use super::render::{cat_n, first_replacement, list, number, shown_path, text};
-use super::{Dialect, Failure, Foreign, Said, foreign};
+use super::{Dialect, Failure, Foreign, Said, foreign, refused};
 use crate::error::{Error, ErrorKind};
 use crate::tools::Effect;
 
@@ -24,6 +23,9 @@ pub const MEMORY: Dialect = Dialect {
         "/memories is the workspace: --workspace DIR puts it into any folder.",
         "str_replace and insert need a file that was viewed and has not changed since.",
         "What delete removes can be restored.",
+        "Text that is inserted gets the line endings of the file.",
+        "A view that begins past the end of the file says so in a warning.",
+        "A path must be /memories or below it, and one that ends in / is shown without it.",
     ],
 };
 
@@ -54,11 +56,12 @@ fn error_text(failure: &Failure<'_>) -> String {
             format!("The destination {} already exists", failure.text("new_path"))
         }
         ErrorKind::AlreadyExists => format!("File {path} already exists"),
+        ErrorKind::IsADirectory => format!("The path {path} is not a file."),
         ErrorKind::OutsideWorkspace => format!("Path {path} would escape {ROOT} directory"),
         ErrorKind::NotRead | ErrorKind::StaleFile => {
             format!("The file {path} must be viewed before it is changed. View it, then repeat the command.")
         }
-        _ => failure.native(),
+        _ => failure.words(),
     }
 }
 
@@ -150,11 +153,14 @@ impl Foreign for Memory {
 /// The path of a memory from the workspace root.
 fn below_root(lbx: &Native<'_>, path: &str) -> Result<String, Error> {
     let rest = path.strip_prefix(ROOT).filter(|rest| rest.is_empty() || rest.starts_with('/'));
-    let rest = rest.ok_or_else(|| {
-        Error::invalid(format!("Path must start with {ROOT}, got: {path}")).detail("field", "path")
-    })?;
+    let rest = rest.ok_or_else(|| invalid(path, format!("Path must start with {ROOT}, got: {path}")))?;
     // Absolute, so that it counts from the root wherever the call is made.
     Ok(lbx.root()?.join(rest.trim_start_matches('/')).display().to_string())
+}
+
+/// A request that this tool refuses, in its words.
+fn invalid(path: &str, words: impl Into<String>) -> Error {
+    refused(ErrorKind::InvalidRequest, path, words)
 }
 
 /// Shows a file or a directory.
@@ -163,20 +169,32 @@ fn view(lbx: &mut Native<'_>, path: &str, range: Option<&[i64]>) -> Result<Said,
     if lbx.is_folder(&real)? {
         return directory(lbx, path, &real);
     }
-    let (start, end) = match range {
-        Some(&[start, end]) => (start.max(1), end),
-        _ => (1, -1),
+    let (first, last) = match range {
+        Some(&[first, last]) => (first.max(1).unsigned_abs(), u64::try_from(last).ok()),
+        _ => (1, None),
     };
-    let data =
-        lbx.call("read", json!({ "path": real, "start_line": start, "end_line": end, "max_bytes": 0 }))?;
-    let content = text(&data, "content");
-    let ends_file = number(&data, "end_line") >= number(&data, "total_lines");
-    // The family's tool counts what follows the last newline as a line, too.
-    let lines: Vec<&str> =
-        if ends_file && end == -1 { content.split('\n').collect() } else { content.lines().collect() };
-    let first = number(&data, "start_line").max(1);
-    let lines: Vec<String> = lines.iter().zip(first..).map(|(line, number)| cat_n(number, line)).collect();
-    Ok(format!("Here's the content of {path} with line numbers:\n{}", lines.join("\n")).into())
+    let lines = lines(lbx, &real, first, last)?;
+    Ok(format!("Here's the content of {path} with line numbers:\n{lines}").into())
+}
+
+/// Lines of a file with their numbers. What follows the last newline counts as a line, as in the family's
+/// own tool; so each file has at least one.
+fn lines(lbx: &mut Native<'_>, real: &str, first: u64, last: Option<u64>) -> Result<String, Error> {
+    let count = last.map(|last| (last + 1).saturating_sub(first));
+    if count == Some(0) {
+        // Nothing is wanted, but of a file that is there.
+        return lbx.facts(real).map(|_| String::new());
+    }
+    let asked = json!({ "path": real, "offset": first - 1, "limit": count.unwrap_or(0), "max_bytes": 0 });
+    let data = lbx.call("read", asked)?;
+    let (content, total) = (text(&data, "content"), number(&data, "total_lines"));
+    let mut shown: Vec<&str> = content.split('\n').collect();
+    let ends_with_newline = shown.last() == Some(&"");
+    let is_last_wanted = last.is_none_or(|last| last > total) && first <= total + 1;
+    if ends_with_newline && !is_last_wanted {
+        shown.pop();
+    }
+    Ok(shown.iter().zip(first..).map(|(line, number)| cat_n(number, line)).collect::<Vec<_>>().join("\n"))
 }
 
 /// Lists a directory two levels deep, with sizes.
@@ -228,11 +246,13 @@ fn create(lbx: &mut Native<'_>, path: &str, content: &str) -> Result<Said, Error
 fn replace(lbx: &mut Native<'_>, path: &str, old: &str, new: &str) -> Result<Said, Error> {
     let real = below_root(lbx, path)?;
     let data = lbx.call("edit", json!({ "path": real, "old_string": old, "new_string": new }))?;
+    if text(&data, "match") == "already_applied" {
+        // To this family a text that is gone is an error, whoever replaced it.
+        return Err(Error::new(ErrorKind::NoMatch, format!("{old:?} was replaced already")).at(path));
+    }
     let (line, _) = first_replacement(&data);
     let start = line.saturating_sub(SNIPPET_CONTEXT).max(1);
-    let shown =
-        lbx.call("read", json!({ "path": real, "start_line": start, "end_line": line + SNIPPET_CONTEXT }))?;
-    let lines = super::render::numbered(&shown, cat_n);
+    let lines = lines(lbx, &real, start, Some(line + SNIPPET_CONTEXT))?;
     Ok(format!("The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{lines}")
         .into())
 }
@@ -243,10 +263,10 @@ fn insert(lbx: &mut Native<'_>, path: &str, line: i64, content: &str) -> Result<
     let shown = lbx.call("read", json!({ "path": real, "limit": 1 }))?;
     let total = number(&shown, "total_lines");
     let Some(line) = u64::try_from(line).ok().filter(|line| *line <= total) else {
-        return Err(Error::invalid(format!(
-            "Invalid `insert_line` parameter: {line}. It should be within the range [0, {total}]."
-        ))
-        .detail("field", "insert_line"));
+        return Err(invalid(
+            path,
+            format!("Invalid `insert_line` parameter: {line}. It should be within the range [0, {total}]."),
+        ));
     };
     let content = format!("{}\n", content.trim_end_matches('\n'));
     lbx.call("insert", json!({ "path": real, "line": line, "content": content }))?;
@@ -257,7 +277,7 @@ fn insert(lbx: &mut Native<'_>, path: &str, line: i64, content: &str) -> Result<
 fn delete(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
     let real = below_root(lbx, path)?;
     if path.trim_end_matches('/') == ROOT {
-        return Err(Error::invalid(format!("Cannot delete the {ROOT} directory itself")));
+        return Err(invalid(path, format!("Cannot delete the {ROOT} directory itself")));
     }
     let deleted = lbx.call("delete", json!({ "path": real, "recursive": true }))?;
     if deleted.get("already_applied").is_some() {
@@ -270,7 +290,7 @@ fn delete(lbx: &mut Native<'_>, path: &str) -> Result<Said, Error> {
 /// Gives a file or directory another path.
 fn rename(lbx: &mut Native<'_>, old: &str, new: &str) -> Result<Said, Error> {
     if old.trim_end_matches('/') == ROOT {
-        return Err(Error::invalid(format!("Cannot rename the {ROOT} directory itself")));
+        return Err(invalid(old, format!("Cannot rename the {ROOT} directory itself")));
     }
     let (from, to) = (below_root(lbx, old)?, below_root(lbx, new)?);
     lbx.call("move", json!({ "from": from, "to": to }))?;

@@ -66,7 +66,7 @@ fn error_text(failure: &Failure<'_>) -> String {
             format!(
                 "String to replace not found in file.\nString: {}\n{}",
                 old_string(failure),
-                failure.native()
+                failure.words()
             )
         }
         ErrorKind::AmbiguousMatch => format!(
@@ -77,7 +77,7 @@ fn error_text(failure: &Failure<'_>) -> String {
             old_string(failure)
         ),
         ErrorKind::NotFound => format!("File does not exist. {}", failure.error.suggested_action()),
-        _ => failure.native(),
+        _ => failure.words(),
     };
     format!("<tool_use_error>{said}</tool_use_error>")
 }

@@ -30,7 +30,7 @@ pub const CODEX: Dialect = Dialect {
         foreign::<ShellCommand>(),
         foreign::<ExecCommand>(),
     ],
-    error_text: |failure| failure.native(),
+    error_text: |failure| failure.words(),
     differences: &[
         "A patch applies whole or not at all, never overwrites a file by Add or Move to, and refuses old lines that occur more than once.",
         "Commands are confined to the workspace, and run to their end: there are none in the background.",

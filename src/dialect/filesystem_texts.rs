@@ -1,6 +1,7 @@
 //! Texts of the npm reference server's tools, as JavaScript writes them.
 
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -143,6 +144,18 @@ pub fn mime_of(path: &str) -> &'static str {
     }
 }
 
+/// An absolute path as a URI.
+pub fn file_uri(path: &Path) -> String {
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"\"#%<>?\\^`{}".contains(&byte);
+    let path: String = path
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .map(|&byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect();
+    format!("file://{path}")
+}
+
 /// What is known of a file, a line each.
 pub fn file_facts(facts: &Facts) -> String {
     let lines = [
@@ -257,6 +270,11 @@ mod tests {
         assert_eq!(last_lines("b\nc\n", 2), "c\n");
         assert_eq!(last_lines("b\r\nc", 2), "b\nc");
         assert_eq!(last_lines("", 2), "");
+    }
+
+    #[test]
+    fn a_uri_has_no_byte_that_needs_an_escape() {
+        assert_eq!(file_uri(Path::new("/a b/ü#%[x]~.txt")), "file:///a%20b/%C3%BC%23%25[x]~.txt");
     }
 
     #[test]

@@ -51,16 +51,16 @@ fn error_text(failure: &Failure<'_>) -> String {
     let path = failure.text("file_path");
     match failure.error.kind() {
         ErrorKind::NoMatch => {
-            format!("Failed to edit, 0 occurrences found for old_string in {path}. {}", failure.native())
+            format!("Failed to edit, 0 occurrences found for old_string in {path}. {}", failure.words())
         }
         ErrorKind::AmbiguousMatch => format!(
             "Failed to edit, Expected 1 occurrence but found {} for old_string in file: {path}. If you intended to \
              replace multiple occurrences, set 'allow_multiple' to true.",
             failure.number("count").unwrap_or(2)
         ),
-        ErrorKind::NotFound => format!("File not found: {}", failure.native()),
+        ErrorKind::NotFound => format!("File not found: {}", failure.words()),
         ErrorKind::BinaryFile => format!("Cannot display content of binary file: {path}"),
-        _ => failure.native(),
+        _ => failure.words(),
     }
 }
 

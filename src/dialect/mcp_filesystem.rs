@@ -3,18 +3,18 @@
 //! [`super::filesystem_texts`] has the texts that take more than a line.
 
 use std::cmp::Reverse;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::filesystem_texts::{
-    Listed, Node, collated, edit_diff, file_facts, first_lines, last_lines, mime_of, size_text,
+    Listed, Node, collated, edit_diff, file_facts, file_uri, first_lines, last_lines, mime_of, size_text,
 };
 use super::native::Native;
 use super::render::{list, relative_globs, text};
-use super::{Dialect, Foreign, Media, Said, foreign};
+use super::{Dialect, Failure, Foreign, Media, Said, foreign, refused};
 use crate::error::{Error, ErrorKind};
 use crate::tools::Effect;
 
@@ -38,21 +38,33 @@ pub const FILESYSTEM: Dialect = Dialect {
         foreign::<GetFileInfo>(),
         foreign::<ListAllowedDirectories>(),
     ],
-    error_text: |failure| {
-        let said = failure.error.details().get(SAID).and_then(Value::as_str);
-        said.map_or_else(|| failure.native(), str::to_owned)
-    },
+    error_text,
     differences: &[
         "write_file refuses to overwrite, and edit_file to edit, a file that this session has not read, or that has changed since.",
-        "edit_file refuses an oldText that occurs more than once (the reference server replaces the first), is empty, or equals newText; line endings stay as they are.",
+        "edit_file refuses an oldText that occurs more than once (the reference server replaces the first), is empty, or equals newText, and an empty list of edits.",
+        "Line endings stay as they are (the reference server makes them LF).",
+        "Where oldText matches apart from white space alone, newText gets the indentation of the lines that it replaces.",
         "Binary files are read by read_media_file alone.",
         "What lies in .git and .lbx is not listed, searched or written.",
         "The one allowed directory is the workspace; lists are sorted by path.",
+        "Parameters that are unknown, missing or of the wrong type are refused in lbx's words; so is an empty path.",
+        "A path that begins with ~ or a drive letter is a name like any other.",
+        "Globs have no extended patterns such as !(a), and none begins with ! or #; one that cannot be read is an error.",
     ],
 };
 
-/// The detail of an error that holds what the reference server would say.
-const SAID: &str = "said";
+/// Words an error as the reference server does.
+fn error_text(failure: &Failure<'_>) -> String {
+    match failure.error.kind() {
+        ErrorKind::AmbiguousMatch => format!(
+            "oldText appears {} times in {}, at lines {}. Include more surrounding text to make it unique.",
+            failure.number("count").unwrap_or(2),
+            failure.text("path"),
+            failure.lines()
+        ),
+        _ => failure.words(),
+    }
+}
 
 /// A text as every one of these tools answers it: as a block, and structured.
 fn said(text: String) -> Said {
@@ -60,15 +72,11 @@ fn said(text: String) -> Said {
     Said { text, structured, ..Said::default() }
 }
 
-/// An error in the reference server's words.
-fn refused(kind: ErrorKind, path: &str, words: String) -> Error {
-    Error::new(kind, words.clone()).at(path).detail(SAID, words)
-}
-
 /// Words an error of a native call as the reference server does where it meets the same; `call` is the
 /// system call that fails there.
 fn worded(lbx: &Native<'_>, path: &str, call: &str, error: Error) -> Error {
     let Ok(absolute) = lbx.absolute(path) else { return error };
+    let absolute = normalized(&absolute);
     let absolute = absolute.display();
     match error.kind() {
         ErrorKind::NotFound => no_entry(lbx, path, call),
@@ -82,12 +90,29 @@ fn worded(lbx: &Native<'_>, path: &str, call: &str, error: Error) -> Error {
             path,
             "EISDIR: illegal operation on a directory, read".to_owned(),
         ),
-        ErrorKind::NotADirectory => {
-            let words = format!("ENOTDIR: not a directory, {call} '{absolute}'");
-            refused(ErrorKind::NotADirectory, path, words)
-        }
+        // A parent is no directory: the reference server fails when it resolves the path.
+        ErrorKind::NotADirectory => refused(
+            ErrorKind::NotADirectory,
+            path,
+            format!("ENOTDIR: not a directory, realpath '{absolute}'"),
+        ),
         _ => error,
     }
+}
+
+/// A path without `.` and `..`, by its words alone.
+fn normalized(path: &Path) -> PathBuf {
+    let mut parts = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                parts.pop();
+            }
+            Component::CurDir => {}
+            other => parts.push(other),
+        }
+    }
+    parts
 }
 
 /// The error for a path at which nothing stands.
@@ -194,8 +219,8 @@ impl Foreign for ReadMediaFile {
 
     fn run(lbx: &mut Native<'_>, ReadMediaRequest { path }: ReadMediaRequest) -> Result<Said, Error> {
         let base64 = lbx.base64_of(&path).map_err(|error| worded(lbx, &path, "open", error))?;
-        let absolute = lbx.absolute(&path)?.display().to_string();
-        let media = Media { mime: mime_of(&path).to_owned(), base64, uri: format!("file://{absolute}") };
+        let uri = file_uri(&lbx.absolute(&path)?);
+        let media = Media { mime: mime_of(&path).to_owned(), base64, uri };
         let structured = Some(json!({ "content": [media.as_block()] }));
         Ok(Said { media: vec![media], structured, ..Said::default() })
     }
@@ -345,8 +370,9 @@ fn entries(lbx: &mut Native<'_>, path: &str, is_deep: bool) -> Result<Vec<Listed
     match lbx.is_folder(path) {
         Ok(true) => {}
         Ok(false) if lbx.exists(path)? => {
-            let error = Error::new(ErrorKind::NotADirectory, format!("{path} is not a directory"));
-            return Err(worded(lbx, path, "scandir", error));
+            let absolute = lbx.absolute(path)?;
+            let words = format!("ENOTDIR: not a directory, scandir '{}'", absolute.display());
+            return Err(refused(ErrorKind::NotADirectory, path, words));
         }
         Ok(false) => return Err(no_entry(lbx, path, "scandir")),
         Err(error) => return Err(worded(lbx, path, "scandir", error)),
@@ -513,6 +539,8 @@ impl Foreign for MoveFile {
                 format!("ENOENT: no such file or directory, rename '{}' -> '{target}'", from.display());
             refused(ErrorKind::NotFound, &source, words)
         };
+        let into_itself =
+            |lbx: &Native<'_>| lbx.absolute(&source).is_ok_and(|from| Path::new(&target).starts_with(from));
         must_have_parent(lbx, &destination, "rename").map_err(|_| missing(lbx))?;
         lbx.call("move", json!({ "from": source, "to": target })).map_err(|error| match error.kind() {
             ErrorKind::NotFound => missing(lbx),
@@ -523,6 +551,11 @@ impl Foreign for MoveFile {
             ErrorKind::OutsideWorkspace => {
                 let is_source = lbx.exists(&source).is_err();
                 worded(lbx, if is_source { &source } else { &destination }, "rename", error)
+            }
+            _ if into_itself(lbx) => {
+                let from = lbx.absolute(&source).unwrap_or_default();
+                let words = format!("EINVAL: invalid argument, rename '{}' -> '{target}'", from.display());
+                refused(error.kind(), &destination, words)
             }
             _ => error,
         })?;

@@ -21,7 +21,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::request;
 use crate::tools::{Effect, Image};
 use native::Native;
@@ -81,11 +81,24 @@ impl Failure<'_> {
         lines.map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
 
-    /// The native message and what to do next.
+    /// What the family's own tool would say where the error has its words, else the native message and what
+    /// to do next.
     #[must_use]
-    pub fn native(&self) -> String {
+    pub fn words(&self) -> String {
+        if let Some(said) = self.error.details().get(SAID).and_then(Value::as_str) {
+            return said.to_owned();
+        }
         format!("{}. {}", self.error.message().trim_end_matches('.'), self.error.suggested_action())
     }
+}
+
+/// The detail of an error that holds what the family's own tool would say.
+const SAID: &str = "said";
+
+/// An error in the words of the family's own tool.
+fn refused(kind: ErrorKind, path: &str, words: impl Into<String>) -> Error {
+    let words: String = words.into();
+    Error::new(kind, words.clone()).at(path).detail(SAID, words)
 }
 
 /// What a foreign tool answers.

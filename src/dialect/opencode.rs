@@ -51,13 +51,13 @@ fn error_text(failure: &Failure<'_>) -> String {
     let path = failure.text("filePath");
     match failure.error.kind() {
         ErrorKind::NoMatch => {
-            format!("Could not find oldString in the file. It must match exactly. {}", failure.native())
+            format!("Could not find oldString in the file. It must match exactly. {}", failure.words())
         }
         ErrorKind::AmbiguousMatch => {
             "Found multiple matches for oldString. Provide more surrounding context to make the match unique."
                 .to_owned()
         }
-        ErrorKind::NotFound => format!("File not found: {path}\n\n{}", failure.native()),
+        ErrorKind::NotFound => format!("File not found: {path}\n\n{}", failure.words()),
         ErrorKind::BinaryFile => format!("Cannot read binary file: {path}"),
         ErrorKind::StaleFile => {
             format!(
@@ -70,7 +70,7 @@ fn error_text(failure: &Failure<'_>) -> String {
                 failure.error.suggested_action()
             )
         }
-        _ => failure.native(),
+        _ => failure.words(),
     }
 }
 

@@ -15,7 +15,7 @@ pub fn transcripts() -> Vec<(&'static str, Vec<Step>)> {
         ("gemini", gemini()),
         ("opencode", opencode()),
         ("q", q()),
-        ("mcp-filesystem", filesystem()),
+        ("mcp-filesystem", filesystem().into_iter().chain(filesystem_folders()).collect()),
     ]
 }
 
@@ -221,6 +221,31 @@ fn memory() -> Vec<Step> {
         call(
             json!({ "command": "view", "path": "/memories/../../outside" }),
             Error("escape /memories directory"),
+        ),
+        call(
+            json!({ "command": "create", "path": "/memories/none.md", "file_text": "" }),
+            Just("File created successfully at: /memories/none.md"),
+        ),
+        call(
+            json!({ "command": "view", "path": "/memories/none.md" }),
+            Just("Here's the content of /memories/none.md with line numbers:\n     1\t"),
+        ),
+        call(json!({ "command": "view", "path": "/memories/a.txt" }), With("     4\t")),
+        call(
+            json!({ "command": "view", "path": "/memories/a.txt", "view_range": [3, 9] }),
+            With("     3\tthree\n     4\t"),
+        ),
+        call(
+            json!({ "command": "str_replace", "path": "/memories/a.txt", "old_str": "two", "new_str": "2" }),
+            With("     2\t2\n     3\tthree\n     4\t"),
+        ),
+        call(
+            json!({ "command": "str_replace", "path": "/memories/a.txt", "old_str": "two", "new_str": "2" }),
+            Error("old_str `two` did not appear verbatim in /memories/a.txt."),
+        ),
+        call(
+            json!({ "command": "str_replace", "path": "/memories/src", "old_str": "two", "new_str": "2" }),
+            Error("The path /memories/src is not a file."),
         ),
     ]
 }
@@ -458,6 +483,12 @@ fn filesystem() -> Vec<Step> {
             json!({ "path": "no/new.txt", "content": "" }),
             Error("ENOENT: no such file or directory, open"),
         ),
+    ]
+}
+
+/// Folders, lists and what is left of the errors.
+fn filesystem_folders() -> Vec<Step> {
+    vec![
         step("create_directory", json!({ "path": "d/e" }), Just("Successfully created directory d/e")),
         step("create_directory", json!({ "path": "d/e" }), Just("Successfully created directory d/e")),
         step(
@@ -506,5 +537,26 @@ fn filesystem() -> Vec<Step> {
         ),
         step("read_media_file", json!({ "path": "none" }), Error("ENOENT")),
         step("read_media_file", json!({ "path": "a.txt" }), With("")),
+        step("read_text_file", json!({ "path": "twice.txt" }), Just("same\nother\nsame")),
+        step(
+            "edit_file",
+            json!({ "path": "twice.txt", "edits": [{ "oldText": "same", "newText": "x" }] }),
+            Error("oldText appears 2 times in twice.txt, at lines 1, 3. Include more surrounding text"),
+        ),
+        step(
+            "read_text_file",
+            json!({ "path": "../x/../y" }),
+            Error("Access denied - path outside allowed directories: /"),
+        ),
+        step(
+            "move_file",
+            json!({ "source": "d", "destination": "d/e/d" }),
+            Error("EINVAL: invalid argument, rename '$ROOT/d' -> '$ROOT/d/e/d'"),
+        ),
+        step(
+            "list_directory",
+            json!({ "path": "a.txt/x" }),
+            Error("ENOTDIR: not a directory, realpath '$ROOT/a.txt/x'"),
+        ),
     ]
 }
