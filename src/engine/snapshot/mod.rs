@@ -97,7 +97,7 @@ impl Store {
     /// The snapshots in an opened repository.
     fn of(opened: repository::Opened, branch: &str) -> Result<Self, SnapshotError> {
         let branch = Branch::new(branch, opened.worktree.as_deref())?;
-        let repo = opened.repo.with_object_memory();
+        let repo = opened.repo;
         let warnings = opened.warning.into_iter().collect();
         let (private, ahead) = (opened.private, AllAhead::default());
         Ok(Self { repo, branch, private, file_bytes_max: FILE_BYTES_MAX, warnings, ahead })
@@ -146,7 +146,7 @@ impl Store {
         for number in 0..ATTEMPTS_MAX {
             thread::sleep(ATTEMPT_NAP * number);
             let result = attempt(self);
-            self.repo.objects.reset_object_memory();
+            self.repo.take_new();
             if let Some(recorded) = result? {
                 return Ok(recorded);
             }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
+use std::sync::Arc;
 
 use gix::ObjectId;
 
@@ -105,7 +106,7 @@ pub struct Published {
     /// What it was before.
     ready: Ready,
     /// The folder of the branch, where that moved.
-    branch: Option<HeldFolder>,
+    branch: Option<Arc<HeldFolder>>,
 }
 
 impl Published {

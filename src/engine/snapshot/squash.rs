@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 
 use gix::ObjectId;
-use gix::objs::Commit;
 use gix::objs::tree::EntryKind;
+use gix::objs::{Commit, Kind};
 
 use super::Store;
 use super::store::branch::{Branch, LogLine, Moved};
@@ -110,7 +110,7 @@ impl Store {
     /// The developer, as git's configuration names them; `None` where it does not.
     #[must_use]
     pub fn developer(&self) -> Option<Author> {
-        let config = self.repo.config_snapshot();
+        let config = self.repo.settings();
         let value = |key: &str| {
             let of_role = config.string(format!("author.{key}").as_str());
             let found = of_role.or_else(|| config.string(format!("user.{key}").as_str()))?;
@@ -149,7 +149,7 @@ impl Store {
             Squashed { base: base.map(|id| id.to_string()), is_new: tip.is_none(), ..Squashed::default() };
         let placed = self.place_all(squash, base_tree, &mut squashed)?;
         if squash.dry_run || !squashed.conflicts.is_empty() || squashed.files == 0 {
-            self.repo.objects.reset_object_memory();
+            self.repo.take_new();
             return Ok(squashed);
         }
         let newest = self.commit_all(squash, &placed, base, base_tree, &mut squashed)?;
@@ -187,7 +187,7 @@ impl Store {
         }
         squashed.files = super::view::compare::trees(&self.repo, base_tree, tree, usize::MAX)?.paths.len();
         // The texts that were compared stay in memory no longer: only what is committed is stored.
-        self.repo.objects.reset_object_memory();
+        self.repo.take_new();
         Ok(placed)
     }
 
@@ -199,7 +199,7 @@ impl Store {
                 To::Nothing => None,
                 To::Found(found) => Some(*found),
                 To::Text(kind, text) => {
-                    let id = self.repo.write_blob(text).doing(|| "cannot keep a text".into())?.detach();
+                    let id = self.repo.write(Kind::Blob, text)?;
                     Some(TreeItem { kind: *kind, id })
                 }
             };
@@ -256,7 +256,7 @@ impl Store {
             message: message.into(),
             extra_headers: Vec::new(),
         };
-        Ok(self.repo.write_object(&commit).doing(|| "cannot write the commit".into())?.detach())
+        self.repo.write_object(&commit).doing(|| "cannot write the commit".into())
     }
 
     /// What a change makes of its path in a tree; `None` where it is there already.
@@ -309,7 +309,7 @@ impl Store {
             return refused("it is a link or a submodule, and the branch has another version", None);
         }
         let kind = if new.kind == old.kind { ours.kind } else { new.kind };
-        let ours_bytes = self.repo.find_blob(ours.id)?.take_data();
+        let ours_bytes = self.repo.find_blob(ours.id)?;
         let (base, new) = (self.content(before)?, self.content(after)?);
         if [&base, &ours_bytes, &new].into_iter().any(|text| looks_binary(text)) {
             return refused("it is not text, and the branch has another version", None);

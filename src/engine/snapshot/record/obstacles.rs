@@ -4,7 +4,6 @@ use gix::bstr::ByteSlice as _;
 
 use super::change::Reason;
 use super::rules::{RULE_FILES, joined};
-use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::held::HeldFolder;
 use crate::engine::snapshot::store::trail::{Trails, next_end};
 use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, size_of};
@@ -12,9 +11,9 @@ use crate::engine::workspace::rule_bounds;
 
 /// Looks at the folders on the way to paths, each about once.
 #[derive(Debug)]
-pub struct Obstacles {
+pub struct Obstacles<'r> {
     /// The work tree.
-    root: HeldFolder,
+    root: &'r HeldFolder,
     /// What was found on the way to the last paths.
     seen: Trails<FolderFinding>,
 }
@@ -28,12 +27,10 @@ enum FolderFinding {
     Barred(Reason),
 }
 
-impl Obstacles {
+impl<'r> Obstacles<'r> {
     /// Nothing is known of the work tree yet.
-    pub fn new(work_tree: &std::path::Path) -> Result<Self, SnapshotError> {
-        let root =
-            HeldFolder::open(work_tree).doing(|| format!("`{}` cannot be read", work_tree.display()))?;
-        Ok(Self { root, seen: Trails::default() })
+    pub fn new(root: &'r HeldFolder) -> Self {
+        Self { root, seen: Trails::default() }
     }
 
     /// Why `path` can have no rules, where something on its way forbids it.
@@ -50,7 +47,7 @@ impl Obstacles {
             };
             let end = next_end(path, trail.last())?;
             let folder = path.get(..end)?;
-            trail.push(end, look(&self.root, folder, above));
+            trail.push(end, look(self.root, folder, above));
         }
     }
 }
@@ -58,10 +55,14 @@ impl Obstacles {
 /// Looks at one folder below those whose rule files have `above` bytes.
 fn look(root: &HeldFolder, folder: &[u8], above: u64) -> FolderFinding {
     let path = gix::path::from_byte_slice(folder).unwrap_or(std::path::Path::new("."));
-    // What is not there, or is no folder of its own, has no rules.
-    let seen = match root.folder(path) {
-        Ok(Some(opened)) => seen_in(&opened, folder),
-        Ok(None) | Err(_) => FolderFinding::Rules(0),
+    let seen = if folder.is_empty() {
+        seen_in(root, folder)
+    } else {
+        // What is not there, or is no folder of its own, has no rules.
+        match root.folder(path) {
+            Ok(Some(opened)) => seen_in(&opened, folder),
+            Ok(None) | Err(_) => FolderFinding::Rules(0),
+        }
     };
     match seen {
         FolderFinding::Rules(bytes) if above + bytes > rule_bounds::PATH_BYTES_MAX => {

@@ -16,7 +16,7 @@ use super::folder;
 use super::rules::Rules;
 use crate::engine::snapshot::scan::disk::OnDisk;
 use crate::engine::snapshot::scan::untracked::may_enter;
-use crate::engine::snapshot::store::chain::Chain;
+use crate::engine::snapshot::store::chain::{Chain, tree_of};
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::objects;
 use crate::engine::snapshot::store::objects::{Packed, blob_compressed};
@@ -78,15 +78,36 @@ pub fn prepare<'a>(
     Ok(preparer.done)
 }
 
-/// The newest tree, and HEAD's where that is another one.
-fn trees_of(chain: &Chain<'_>) -> (Trees, Option<Trees>) {
+/// The newest tree, and HEAD's.
+fn trees_of(chain: &Chain<'_>) -> (Trees, HeadTrees) {
     let tip = chain.tree();
-    (Trees::of(tip), chain.head_tree().filter(|head| *head != tip).map(Trees::of))
+    (Trees::of(tip), chain.head_then().map_or(HeadTrees::Same, |commit| HeadTrees::Unread(commit, tip)))
+}
+
+/// The trees of HEAD, read where they are asked for.
+enum HeadTrees {
+    /// There are none, or they are those of the branch.
+    Same,
+    /// Those of a commit, beside the newest tree of the branch.
+    Unread(ObjectId, ObjectId),
+    /// They.
+    Read(Box<Trees>),
+}
+
+impl HeadTrees {
+    /// They, where they are others than those of the branch.
+    fn read(&mut self, repo: &Repo) -> Result<Option<&mut Trees>, SnapshotError> {
+        if let Self::Unread(commit, tip) = *self {
+            let tree = tree_of(repo, commit)?;
+            *self = if tree == tip { Self::Same } else { Self::Read(Box::new(Trees::of(tree))) };
+        }
+        Ok(if let Self::Read(trees) = self { Some(trees) } else { None })
+    }
 }
 
 /// Whether the file system's executable bits count.
 pub fn modes_count(repo: &Repo) -> bool {
-    repo.config_snapshot().boolean("core.fileMode").unwrap_or(true)
+    repo.settings().boolean("core.fileMode").unwrap_or(true)
 }
 
 /// A preparer for files that a scan found.
@@ -120,8 +141,8 @@ pub struct Preparer<'r, 'a> {
     pub(in crate::engine::snapshot) repo: &'r Repo,
     /// The tree that the change goes on top of.
     tip: Trees,
-    /// HEAD's, where that is another one.
-    head: Option<Trees>,
+    /// HEAD's.
+    head: HeadTrees,
     /// Git's rules for paths.
     pub(in crate::engine::snapshot) rules: Rules<'r>,
     /// Whether the file system's executable bits count.
@@ -289,7 +310,7 @@ impl<'a> Preparer<'_, 'a> {
         if found.entry().is_some() {
             return Ok(true);
         }
-        match &mut self.head {
+        match self.head.read(self.repo)? {
             Some(head) => Ok(head.look_up(self.repo, path)?.entry().is_some()),
             None => Ok(false),
         }
@@ -370,7 +391,7 @@ impl<'a> Preparer<'_, 'a> {
         path: &[u8],
         bytes: &[u8],
     ) -> Result<(ObjectId, Option<Vec<u8>>), SnapshotError> {
-        let level = self.repo.loose_compression();
+        let level = self.repo.settings().loose_compression();
         std::thread::scope(|scope| {
             let compress = || blob_compressed(bytes, level).ok();
             let thread = std::thread::Builder::new().spawn_scoped(scope, compress);
@@ -390,7 +411,7 @@ impl<'a> Preparer<'_, 'a> {
         if bytes.len() < LARGE_BYTES {
             return self.store(path, bytes);
         }
-        let packed = Packed::blob(id, bytes, self.repo.loose_compression());
+        let packed = Packed::blob(id, bytes, self.repo.settings().loose_compression());
         self.done.packed.push(packed.doing(|| format!("cannot compress `{}`", path.to_str_lossy()))?);
         Ok(())
     }
@@ -407,7 +428,7 @@ impl<'a> Preparer<'_, 'a> {
 
     /// Stores a blob.
     fn store(&self, path: &[u8], bytes: &[u8]) -> Result<(), SnapshotError> {
-        self.repo.write_blob(bytes).doing(|| format!("cannot store `{}`", path.to_str_lossy()))?;
+        self.repo.write(Kind::Blob, bytes).doing(|| format!("cannot store `{}`", path.to_str_lossy()))?;
         Ok(())
     }
 

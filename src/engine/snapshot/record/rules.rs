@@ -2,25 +2,27 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
 
 use gix::ObjectId;
+use gix::attrs::search::MetadataCollection;
 use gix::bstr::{BStr, BString, ByteSlice as _};
 use gix::filter::plumbing::Pipeline;
-use gix::filter::plumbing::pipeline::CrlfRoundTripCheck;
 use gix::filter::plumbing::pipeline::convert::{ToGitOutcome, ToWorktreeOutcome, to_worktree};
+use gix::glob::pattern::Case;
 use gix::index::State;
 use gix::index::entry::{Flags, Mode, Stat};
 use gix::objs::Find as _;
 use gix::objs::tree::EntryKind;
-use gix::worktree::Stack;
 use gix::worktree::stack::state::{attributes, ignore};
+use gix::worktree::{Stack, stack};
 
 use super::change::Reason;
 use super::obstacles::Obstacles;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
-use crate::engine::snapshot::store::held::HeldFolder;
+use crate::engine::snapshot::store::ordinary;
 use crate::engine::snapshot::store::repo::Repo;
+use crate::engine::snapshot::store::settings;
+use crate::engine::snapshot::store::settings::users_file;
 use crate::engine::snapshot::store::trail::{Trails, next_end};
 use crate::engine::snapshot::store::tree::Lookup;
 use crate::engine::snapshot::store::trees::Trees;
@@ -30,6 +32,11 @@ use crate::text::visible::short_path;
 /// The files that hold rules, in every folder.
 pub const RULE_FILES: [&[u8]; 2] = [b".gitignore", b".gitattributes"];
 
+/// The repository's own attributes, in git's folder.
+const INFO_ATTRIBUTES: &str = "info/attributes";
+/// Its own ignore rules there.
+const INFO_EXCLUDE: &str = "info/exclude";
+
 /// The rules of one repository, as its work tree has them now.
 pub struct Rules<'repo> {
     /// The repository.
@@ -37,7 +44,7 @@ pub struct Rules<'repo> {
     /// Rule files that are not in the work tree, by path.
     index: State,
     /// What stands in the way.
-    obstacles: Obstacles,
+    obstacles: Obstacles<'repo>,
     /// Their objects, where the repository does not have them.
     objects: RuleObjects<'repo>,
     /// The rules of the folders on the way to the last paths asked for.
@@ -60,17 +67,13 @@ impl<'repo> Rules<'repo> {
     ) -> Result<Self, SnapshotError> {
         let index = committed_rules(repo, root, paths)?;
         let stacks = Stacks { first: stack_of(repo, &index)?, second: None, ways: Trails::default() };
-        let mut options = gix::filter::Pipeline::options(repo)
-            .doing(|| "the settings for line endings cannot be read".into())?;
-        let runs =
-            |driver: &gix::filter::plumbing::Driver| driver.clean.is_some() || driver.process.is_some();
-        let programs =
-            options.drivers.iter().filter(|driver| runs(driver)).map(|driver| driver.name.clone()).collect();
-        options.drivers.clear();
-        options.crlf_roundtrip_check = CrlfRoundTripCheck::Skip;
+        let settings = repo.settings();
+        let options =
+            settings.conversions().doing(|| "the settings for line endings cannot be read".into())?;
+        let programs = settings.filter_programs();
         let pipeline = Pipeline::new(gix::command::Context::default(), repo.object_hash(), options);
         let objects = RuleObjects { repo, read: HashMap::new() };
-        let obstacles = Obstacles::new(repo.workdir().unwrap_or(Path::new(".")))?;
+        let obstacles = Obstacles::new(repo.work_tree());
         Ok(Self { repo, index, obstacles, objects, stacks, pipeline, programs })
     }
 
@@ -220,13 +223,49 @@ impl Stacks {
 
 /// The rules of a repository, with those of `index` where the work tree has none.
 fn stack_of(repo: &Repo, index: &State) -> Result<Stack, SnapshotError> {
-    let stack = repo.attributes(
-        index,
-        attributes::Source::WorktreeThenIdMapping,
-        ignore::Source::WorktreeThenIdMappingIfNotSkipped,
-        None,
-    );
-    Ok(stack.doing(|| "the ignore rules and attributes cannot be read".into())?.detach())
+    let settings = repo.settings();
+    let folds = settings.boolean("core.ignoreCase").unwrap_or(false);
+    let case = if folds { Case::Fold } else { Case::Sensitive };
+    let mut buffer = Vec::new();
+    let attributes = attributes_of(repo, &mut buffer)?;
+    let ignored = ignored_of(repo, &mut buffer)?;
+    let state = stack::State::AttributesAndIgnoreStack { attributes, ignore: ignored };
+    let ids = state.id_mappings_from_index(index, index.path_backing(), case);
+    Ok(Stack::new(repo.root(), state, case, buffer, ids))
+}
+
+/// The attributes that hold everywhere.
+fn attributes_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Attributes, SnapshotError> {
+    let doing = || "the attributes cannot be read".into();
+    let own = repo.settings().path(repo.root(), "core.attributesFile").doing(doing)?;
+    let files = settings::systems_attributes().into_iter().chain(own.or_else(|| users_file("attributes")));
+    let mut collection = MetadataCollection::default();
+    let globals = gix::attrs::Search::new_globals(files, buffer, &mut collection).doing(doing)?;
+    let info = repo.common().path().join(INFO_ATTRIBUTES);
+    let info = ordinary::rules(repo.common(), INFO_ATTRIBUTES)?.map(|_| info);
+    let source = attributes::Source::WorktreeThenIdMapping;
+    Ok(stack::state::Attributes::new(globals, info, source, collection))
+}
+
+/// The ignore rules that hold everywhere.
+fn ignored_of(repo: &Repo, buffer: &mut Vec<u8>) -> Result<stack::state::Ignore, SnapshotError> {
+    let doing = || "the ignore rules cannot be read".into();
+    let settings = repo.settings();
+    let own = settings.path(repo.root(), "core.excludesFile").doing(doing)?;
+    let support_precious = settings.boolean("gitoxide.parsePrecious").unwrap_or(false);
+    let parse = gix::ignore::search::Ignore { support_precious };
+    let mut globals = gix::ignore::Search::default();
+    if let Some(file) = own.or_else(|| users_file("ignore")) {
+        let list =
+            gix::glob::search::pattern::List::from_file(file, None, true, buffer, parse).doing(doing)?;
+        globals.patterns.extend(list);
+    }
+    if let Some(bytes) = ordinary::rules(repo.common(), INFO_EXCLUDE)? {
+        let path = repo.common().path().join(INFO_EXCLUDE);
+        globals.add_patterns_buffer(&bytes, path, None, parse).doing(doing)?;
+    }
+    let source = ignore::Source::WorktreeThenIdMappingIfNotSkipped;
+    Ok(stack::state::Ignore::new(gix::ignore::Search::default(), globals, None, source, parse))
 }
 
 /// Finds rule files, those among them that the repository does not have.
@@ -260,12 +299,10 @@ fn committed_rules<'p>(
     paths: impl Iterator<Item = &'p [u8]>,
 ) -> Result<State, SnapshotError> {
     let mut index = State::new(repo.object_hash());
-    let work_tree = repo.workdir().unwrap_or(Path::new("."));
-    let work_tree =
-        HeldFolder::open(work_tree).doing(|| format!("`{}` cannot be read", work_tree.display()))?;
+    let work_tree = repo.work_tree();
     let on_the_way: BTreeSet<&[u8]> = paths.flat_map(folders).collect();
     let mut trees = Trees::of(root);
-    let is_sparse = repo.config_snapshot().boolean("core.sparseCheckout").unwrap_or(false);
+    let is_sparse = repo.settings().boolean("core.sparseCheckout").unwrap_or(false);
     for (folder, name) in on_the_way.iter().flat_map(|folder| RULE_FILES.map(|name| (*folder, name))) {
         let flags = match name {
             b".gitattributes" => Flags::empty(),
@@ -280,7 +317,7 @@ fn committed_rules<'p>(
         if let Lookup::Entry(found) = trees.look_up(repo, &path)?
             && found.kind == EntryKind::Blob
         {
-            if repo.header(found.id)?.size() > rule_bounds::FILE_BYTES_MAX {
+            if repo.header(found.id)?.1 > rule_bounds::FILE_BYTES_MAX {
                 return Err(SnapshotError::new(format!("`{path}` has more rules than are read")));
             }
             index.dangerously_push_entry(Stat::default(), found.id, flags, Mode::FILE, path.as_bstr());

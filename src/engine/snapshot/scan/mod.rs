@@ -95,7 +95,7 @@ impl Store {
         scan: &Scan<'_>,
         control: &Control,
     ) -> Result<Recorded, SnapshotError> {
-        let root = self.repo.workdir().map(Path::to_owned).unwrap_or_default();
+        let root = self.repo.root().to_owned();
         refuse_home(&root)?;
         self.repeatedly(|store| store.attempt_scan(&root, place, scan, control))
     }

@@ -64,7 +64,7 @@ impl ScanIndex {
     ) -> Result<Self, SnapshotError> {
         let folder = folder(place)?;
         // A sparse checkout may have other folders by now, so what is known is asked for anew.
-        let sparse = repo.config_snapshot().boolean("core.sparseCheckout").unwrap_or(false);
+        let sparse = repo.settings().boolean("core.sparseCheckout").unwrap_or(false);
         let last = if sparse { None } else { last(repo, &folder) };
         let is_old = |then: ObjectId| {
             compare::trees(repo, then, tree, OLD_PATHS_MAX).is_ok_and(|changes| changes.truncated)

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -72,7 +73,7 @@ impl Branch {
     /// # Errors
     /// A symbolic reference is refused: what it points to is not lbx's to move.
     pub fn tip(&self, repo: &Repo) -> Result<Option<ObjectId>, SnapshotError> {
-        let found = repo.common().stat(self.loose()).doing(|| self.unreadable())?;
+        let found = refs::stat(repo, &self.loose()).doing(|| self.unreadable())?;
         match &found {
             Some(stat) if is_symlink(stat) => return Err(self.refused("is a symbolic link")),
             Some(stat) if !is_regular(stat) && !is_folder(stat) => {
@@ -133,7 +134,7 @@ impl Branch {
     pub fn check_room(&self, repo: &Repo) -> Result<(), SnapshotError> {
         let doing = || "the references cannot be read".into();
         let below = format!("{}/", self.name.as_bstr());
-        let packed = repo.refs.cached_packed_buffer().untold(doing)?;
+        let packed = repo.packed_refs()?;
         let is_packed = match &packed {
             Some(packed) => packed.iter_prefixed(below.as_str().into()).untold(doing)?.next().is_some(),
             None => false,
@@ -202,12 +203,13 @@ impl Branch {
         from: Option<ObjectId>,
         value: &NewValue,
         log: &LogLine,
-    ) -> Result<Option<HeldFolder>, SnapshotError> {
+    ) -> Result<Option<Arc<HeldFolder>>, SnapshotError> {
         let path = self.loose();
         let parent = Path::new(&path).parent().unwrap_or(Path::new("refs/heads"));
         let doing =
             || format!("`{}` is not a folder of its own", repo.common().path().join(parent).display());
-        let folder = repo.common().make_folder(parent).doing(doing)?;
+        let kept = if parent == Path::new("refs/heads") { repo.heads().doing(doing)? } else { None };
+        let folder = kept.map_or_else(|| repo.common().make_folder(parent).map(Arc::new), Ok).doing(doing)?;
         let mut lock = self.lock(repo, &folder, value)?;
         if self.tip(repo)? != from {
             return Ok(None);
@@ -267,17 +269,24 @@ impl Branch {
     /// Writes the line that git would write to the branch's log; a convenience, so failure is silent.
     fn append_log(&self, repo: &Repo, from: Option<ObjectId>, to: ObjectId, log: &LogLine) {
         let path = format!("logs/{}", self.loose());
-        let config = repo.config_snapshot();
+        let config = repo.settings();
         let bare = config.boolean("core.bare").unwrap_or(false);
         let wanted = config.boolean("core.logAllRefUpdates").unwrap_or(!bare);
-        let Ok(found) = repo.common().stat(&path) else { return };
-        if found.map_or(wanted, |stat| is_regular(&stat)) {
+        let parent = Path::new(&path).parent().unwrap_or(Path::new("logs"));
+        let folder = match repo.common().folder(parent) {
+            Ok(None) if wanted => repo.common().make_folder(parent).ok(),
+            found => found.ok().flatten(),
+        };
+        let Some(folder) = folder else { return };
+        let Ok(found) = folder.stat(self.last_name()) else { return };
+        // One that is there is added to, whatever the settings say.
+        if found.map_or(wanted, |stat| is_regular(&stat))
+            && let Ok(mut file) = folder.append(self.last_name())
+        {
             let from = from.unwrap_or_else(|| ObjectId::null(to.kind()));
             let line =
                 format!("{from} {to} lbx <lbx@localhost> {} +0000\tcommit: {}\n", log.seconds, log.subject);
-            let parent = Path::new(&path).parent().unwrap_or(Path::new("logs"));
-            let file = repo.common().make_folder(parent).and_then(|folder| folder.append(self.last_name()));
-            let _ = file.map(|mut file| file.write_all(line.as_bytes()));
+            let _ = file.write_all(line.as_bytes());
         }
     }
 

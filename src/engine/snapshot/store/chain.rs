@@ -45,8 +45,8 @@ pub struct Chain<'a> {
     parents: Vec<ObjectId>,
     /// HEAD as the next commit knows it.
     head: Option<ObjectId>,
-    /// HEAD's tree as it was when the chain began.
-    head_tree: Option<ObjectId>,
+    /// The commit that HEAD was at when the chain began.
+    head_then: Option<ObjectId>,
     /// The newest commit, where there is one already.
     newest: Option<ObjectId>,
 }
@@ -57,20 +57,16 @@ impl<'a> Chain<'a> {
     /// Where HEAD is not the one that `tip` knew, the first commit is `external: HEAD moved to …`;
     /// where that would change nothing, the next commit just gets HEAD as a further parent.
     pub fn begin(repo: &'a Repo, tip: Option<ObjectId>, stamp: Stamp<'a>) -> Result<Self, SnapshotError> {
-        let head = refs::head(repo)?;
-        let head_tree = head.map(|id| tree_of(repo, id)).transpose()?;
         let empty = ObjectId::empty_tree(repo.object_hash());
-        let mut chain = Self {
-            repo,
-            stamp,
-            tree: head_tree.unwrap_or(empty),
-            parents: head.into_iter().collect(),
-            head,
-            head_tree,
-            newest: None,
-        };
+        let mut chain =
+            Self { repo, stamp, tree: empty, parents: Vec::new(), head: None, head_then: None, newest: None };
         if let Some(tip) = tip {
             chain.continue_from(tip)?;
+        } else {
+            chain.head = refs::head(repo)?;
+            chain.head_then = chain.head;
+            chain.parents = chain.head.into_iter().collect();
+            chain.tree = chain.head.map_or(Ok(empty), |id| tree_of(repo, id))?;
         }
         Ok(chain)
     }
@@ -81,17 +77,26 @@ impl<'a> Chain<'a> {
         let known = self.known_head(tip)?;
         self.tree = ours;
         self.parents = vec![tip];
-        let (Some(head), Some(new)) = (self.head, self.head_tree) else {
+        let Some(named) = refs::head_as_named(self.repo)? else {
             self.head = known.commit; // unborn again: what was taken in stays known
             return Ok(());
         };
+        // A commit that is known already need not be read again.
+        let head = if known.commit == Some(named) { named } else { refs::peeled(self.repo, named)? };
+        (self.head, self.head_then) = (Some(head), Some(head));
         if known.commit == Some(head) {
             return Ok(());
         }
         if head != tip {
             self.parents.push(head);
         }
-        let carried = tree::carry_over(self.repo, ours, known.tree.unwrap_or(ours), new)?;
+        let new = tree_of(self.repo, head)?;
+        let old = match (known.is_snapshot, known.commit) {
+            (_, Some(known)) => tree_of(self.repo, known).ok(),
+            (true, None) => Some(ObjectId::empty_tree(self.repo.object_hash())),
+            (false, None) => None,
+        };
+        let carried = tree::carry_over(self.repo, ours, old.unwrap_or(ours), new)?;
         let short = head.to_hex_with_len(SHORT_DIGITS);
         self.commit(carried, &format!("external: HEAD moved to {short}"), None, EXTERNAL)?;
         Ok(())
@@ -102,13 +107,10 @@ impl<'a> Chain<'a> {
         let commit = self.repo.find_commit(tip).doing(|| format!("the snapshot {tip} cannot be read"))?;
         let text = commit.message_raw().doing(|| format!("the snapshot {tip} is damaged"))?;
         let Some(trailers) = message::trailers(text) else {
-            return Ok(KnownHead { commit: None, tree: None }); // someone else's commit
+            return Ok(KnownHead { commit: None, is_snapshot: false }); // someone else's commit
         };
-        let Some(id) = trailers.head.and_then(|hex| ObjectId::from_hex(hex.as_bytes()).ok()) else {
-            let empty = ObjectId::empty_tree(self.repo.object_hash());
-            return Ok(KnownHead { commit: None, tree: Some(empty) });
-        };
-        Ok(KnownHead { commit: Some(id), tree: tree_of(self.repo, id).ok() })
+        let commit = trailers.head.and_then(|hex| ObjectId::from_hex(hex.as_bytes()).ok());
+        Ok(KnownHead { commit, is_snapshot: true })
     }
 
     /// The newest tree.
@@ -116,9 +118,9 @@ impl<'a> Chain<'a> {
         self.tree
     }
 
-    /// HEAD's tree.
-    pub fn head_tree(&self) -> Option<ObjectId> {
-        self.head_tree
+    /// The commit that HEAD was at when the chain began.
+    pub fn head_then(&self) -> Option<ObjectId> {
+        self.head_then
     }
 
     /// The newest commit that was made, where there is one.
@@ -158,7 +160,7 @@ impl<'a> Chain<'a> {
             message: message::compose(subject, why, &trailers),
             extra_headers: Vec::new(),
         };
-        let id = self.repo.write_object(&commit).doing(|| "cannot write the commit".into())?.detach();
+        let id = self.repo.write_object(&commit).doing(|| "cannot write the commit".into())?;
         self.tree = tree;
         self.parents = vec![id];
         self.newest = Some(id);
@@ -193,12 +195,12 @@ fn author_of(session: &str) -> String {
 struct KnownHead {
     /// The commit, where HEAD was born.
     commit: Option<ObjectId>,
-    /// Its tree; `None` where that is not known or not there any more.
-    tree: Option<ObjectId>,
+    /// Whether the commit is a snapshot at all.
+    is_snapshot: bool,
 }
 
 /// The tree of a commit.
 pub fn tree_of(repo: &Repo, commit: ObjectId) -> Result<ObjectId, SnapshotError> {
     let doing = || format!("the commit {commit} cannot be read");
-    Ok(repo.find_commit(commit).doing(doing)?.tree_id().doing(doing)?.detach())
+    repo.find_commit(commit).doing(doing)?.tree_id().doing(doing)
 }

@@ -41,23 +41,23 @@ pub struct Located {
     pub worktree: Option<String>,
 }
 
-/// Looks at `.git` in `root`, a canonical path. `allowed` are the git folders elsewhere that the user
+/// Looks at `.git` in `folder`, the work tree. `allowed` are the git folders elsewhere that the user
 /// has named.
 ///
 /// # Errors
 /// Where the file system fails.
-pub fn locate(root: &Path, allowed: &[PathBuf]) -> io::Result<GitDir> {
-    let folder = HeldFolder::open(root)?;
+pub fn locate(folder: &HeldFolder, allowed: &[PathBuf]) -> io::Result<GitDir> {
+    let root = folder.path();
     let Some(stat) = folder.stat(".git")? else { return Ok(GitDir::Absent) };
     let path = root.join(".git");
     if crate::engine::workspace::fs::is_folder(&stat) {
-        return Ok(own_folder(&folder, path));
+        return Ok(own_folder(folder, path));
     }
     // A link or a pointer may lead anywhere: what it leads to is then held to the way back.
     let target = if crate::engine::workspace::fs::is_symlink(&stat) {
         path
     } else {
-        let Some(target) = read_pointer(&folder, ".git", b"gitdir:") else {
+        let Some(target) = read_pointer(folder, ".git", b"gitdir:") else {
             return Ok(GitDir::Odd("`.git` is neither a folder nor a pointer to one".into()));
         };
         root.join(target)

@@ -260,6 +260,11 @@ impl HeldFolder {
         rustix::io::retry_on_intr(|| rustix::fs::fsync(&self.fd))
     }
 
+    /// Whether others than its owner may write in it, as in a shared repository.
+    pub fn is_shared(&self) -> bool {
+        rustix::fs::fstat(&self.fd).is_ok_and(|stat| fs::mode_of(&stat) & 0o2022 != 0)
+    }
+
     /// Gives it the permissions of `like`, as a shared repository needs.
     ///
     /// # Errors

@@ -5,18 +5,17 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use gix::ObjectId;
 use gix::objs::Kind;
-use gix::odb::memory::Storage;
 use gix::zlib::{Compression, stream::deflate};
 use rustix::io::Errno;
 
 use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
-use super::repo::Repo;
+use super::repo::{NewObjects, Repo};
 use crate::engine::workspace::fs::write_all;
 use crate::engine::workspace::sync::{SYNC_EACH_MAX, sync_all};
 
@@ -80,14 +79,18 @@ pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<(), SnapshotError> {
 /// renamed, so that no power cut leaves an empty object. No folder is reached through a link.
 pub fn write_aside(repo: &Repo, packed: &[Packed]) -> Result<Aside, SnapshotError> {
     let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
-    let memory = repo.objects.reset_object_memory().unwrap_or_default();
-    let objects = repo.objects_folder().folder(".").doing(doing)?;
-    let objects = objects.ok_or_else(|| SnapshotError::new(doing()))?;
-    written(objects, &memory, packed, repo.loose_compression()).doing(doing)
+    let memory = repo.take_new();
+    written(Arc::clone(repo.objects_folder()), &memory, packed, repo.settings().loose_compression())
+        .doing(doing)
 }
 
 /// Writes the objects of `memory` and of `packed` below `folder`.
-fn written(folder: HeldFolder, memory: &Storage, packed: &[Packed], level: Compression) -> io::Result<Aside> {
+fn written(
+    folder: Arc<HeldFolder>,
+    memory: &NewObjects,
+    packed: &[Packed],
+    level: Compression,
+) -> io::Result<Aside> {
     let plain = memory.iter().map(|(id, (kind, bytes))| (id, Form::Plain(*kind, bytes.as_slice())));
     let packed = packed.iter().map(|object| (&object.id, Form::Packed(&object.bytes)));
     let objects: Vec<Object<'_>> = plain.chain(packed).collect();
@@ -97,6 +100,7 @@ fn written(folder: HeldFolder, memory: &Storage, packed: &[Packed], level: Compr
         keeps_files: objects.len() <= SYNC_EACH_MAX || !crate::engine::workspace::fs::syncfs_tells_errors(),
         folders: Mutex::default(),
         made_folder: AtomicBool::new(false),
+        is_shared: OnceLock::new(),
     };
     let all = Mutex::new(Vec::with_capacity(objects.len()));
     let outcome = in_parallel(&objects, |object| {
@@ -116,7 +120,7 @@ fn written(folder: HeldFolder, memory: &Storage, packed: &[Packed], level: Compr
 #[derive(Debug)]
 pub struct Aside {
     /// The folder `objects`.
-    objects: HeldFolder,
+    objects: Arc<HeldFolder>,
     /// Whether their files are open, to be synced one by one.
     keeps_files: bool,
     /// The folders they are in, by name.
@@ -165,7 +169,7 @@ impl Aside {
     /// Syncs the whole file system that they are on.
     #[cfg(target_os = "linux")]
     fn sync_file_system(&self) -> io::Result<()> {
-        Ok(rustix::io::retry_on_intr(|| rustix::fs::syncfs(&self.objects))?)
+        Ok(rustix::io::retry_on_intr(|| rustix::fs::syncfs(&*self.objects))?)
     }
 
     /// Syncs the folder; elsewhere each object is synced by itself.
@@ -198,6 +202,8 @@ struct Writer<'a> {
     folders: Mutex<Folders>,
     /// Whether one was missing.
     made_folder: AtomicBool,
+    /// Whether others than the owner may write there, once that is known.
+    is_shared: OnceLock<bool>,
 }
 
 /// An object that is written but has not its name yet.
@@ -254,7 +260,9 @@ impl Writer<'_> {
         } else {
             let made = self.folder.add_folder(name)?;
             self.made_folder.store(true, Ordering::Relaxed);
-            made.share_like(self.folder)?;
+            if *self.is_shared.get_or_init(|| self.folder.is_shared()) {
+                made.share_like(self.folder)?;
+            }
             made
         };
         let folder = Arc::new(folder);

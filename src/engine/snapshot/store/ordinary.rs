@@ -3,8 +3,7 @@
 //!
 //! Whoever made the repository may have put a FIFO, a link or a terabyte of nothing in place of any
 //! of its files, or may name one in its configuration. A FIFO blocks whoever opens it, a parser takes
-//! as much memory as there are bytes. So every file that gix reads when it opens a repository is looked
-//! at first, beneath opened folders.
+//! as much memory as there are bytes. So what gix reads by its path is looked at first.
 
 use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt as _;
@@ -13,33 +12,16 @@ use std::path::{Path, PathBuf};
 use gix::bstr::ByteSlice as _;
 use gix::config::file::init::Options;
 use gix::config::{File, Source};
-use rustix::fs::{AtFlags, CWD, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, OFlags};
 
 use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
-use super::refs::REF_BYTES_MAX;
+use super::settings::Settings;
 use crate::engine::workspace::fs::{READ, is_folder, is_regular, open_at, read_to_end, size_of};
 use crate::engine::workspace::rule_bounds;
 
 /// Largest configuration file, in bytes.
 pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
-/// Largest file of packed references: that of a million.
-const PACKED_REFS_BYTES_MAX: u64 = 128 * 1024 * 1024;
-/// Largest list of where history was cut off.
-const SHALLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Files of a git folder that gix reads, with the most bytes that each may have.
-const FILES: [(&str, u64); 8] = [
-    ("HEAD", REF_BYTES_MAX),
-    ("commondir", REF_BYTES_MAX),
-    ("gitdir", REF_BYTES_MAX),
-    ("config", CONFIG_BYTES_MAX),
-    ("config.worktree", CONFIG_BYTES_MAX),
-    ("packed-refs", PACKED_REFS_BYTES_MAX),
-    ("shallow", SHALLOW_BYTES_MAX),
-    ("objects/info/alternates", 64 * 1024),
-];
-/// Folders of a git folder.
-const FOLDERS: [&str; 5] = ["objects", "objects/info", "objects/pack", "refs", "refs/heads"];
 /// Files of a git folder that are rules.
 pub const RULES: [&str; 2] = ["info/exclude", "info/attributes"];
 /// Settings that name a file of rules.
@@ -51,31 +33,21 @@ const INCLUDES_MAX: usize = 64;
 /// Most files in a folder of packs.
 const PACKS_MAX: usize = 100_000;
 
-/// Refuses a git folder in which something else stands in place of a file or a folder.
+/// Refuses a git folder without what makes it one, as git does. What is read of it is checked then.
 ///
 /// # Errors
-/// Names what that is.
-pub fn check_folder(folder: &HeldFolder) -> Result<(), SnapshotError> {
-    for name in FOLDERS {
-        let found = folder.stat(name).untold(|| refusal(folder, name, "a folder of its own"))?;
-        // Where references are stored otherwise, a file keeps old programs off; its format tells more.
-        let may_be = |stat: &Stat| is_folder(stat) || (name == "refs/heads" && is_regular(stat));
-        if found.is_some_and(|stat| !may_be(&stat)) {
-            return Err(refused(folder, name, "a folder of its own"));
-        }
+/// Names what is missing.
+pub fn check_folder(own: &HeldFolder, common: &HeldFolder) -> Result<(), SnapshotError> {
+    let refs = common.stat("refs").untold(|| refusal(common, "refs", "a folder of its own"))?;
+    if !refs.is_some_and(|stat| is_folder(&stat)) {
+        return Err(refused(common, "refs", "a folder of its own"));
     }
-    for (name, bytes_max) in FILES {
-        let what = "a regular file of its size";
-        let found = folder.stat(name).untold(|| refusal(folder, name, what))?;
-        if found.is_some_and(|stat| !is_regular(&stat) || size_of(&stat) > bytes_max) {
-            return Err(refused(folder, name, what));
-        }
+    let head = own.stat("HEAD").untold(|| refusal(own, "HEAD", "a regular file"))?;
+    if head.is_some_and(|stat| is_regular(&stat)) {
+        Ok(())
+    } else {
+        Err(refused(own, "HEAD", "a regular file"))
     }
-    for name in RULES {
-        rules(folder, name)?;
-    }
-    let mut includes = Includes { left: INCLUDES_MAX };
-    ["config", "config.worktree"].iter().try_for_each(|name| includes.check(&folder.path().join(name), 0))
 }
 
 /// The rules in the file `name` of a git folder; `None` where there is none.
@@ -119,17 +91,25 @@ pub fn check_packs(objects: &HeldFolder) -> Result<(), SnapshotError> {
 ///
 /// # Errors
 /// Names the setting.
-pub fn check_rules(repo: &gix::Repository) -> Result<(), SnapshotError> {
-    let config = repo.config_snapshot();
+pub fn check_rules(settings: &Settings, root: &Path) -> Result<(), SnapshotError> {
     for setting in RULE_SETTINGS {
-        let Ok(Some(path)) = config.trusted_path(setting) else { continue };
-        if !may_be_rules(&repo.workdir().unwrap_or(Path::new("")).join(path)) {
+        let Ok(Some(path)) = settings.path(root, setting) else { continue };
+        if !may_be_rules(&path) {
             return Err(SnapshotError::new(format!(
                 "`{setting}` names something that is not a regular file of as many rules as are read"
             )));
         }
     }
     Ok(())
+}
+
+/// Whether there is anything at a path.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only looked at, as git finds it: what a configuration names may lie anywhere"
+)]
+pub fn is_there(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok()
 }
 
 /// Whether a file that the configuration names can be read as rules: it is missing, or a regular file
@@ -145,6 +125,15 @@ pub fn may_be_rules(path: &Path) -> bool {
         || (found.is_file() && found.len() <= rule_bounds::FILE_BYTES_MAX)
 }
 
+/// Refuses what the configuration file `path`, which has those bytes, includes, where git could not read
+/// it either.
+///
+/// # Errors
+/// Names what that is.
+pub fn check_includes(path: &Path, bytes: &[u8]) -> Result<(), SnapshotError> {
+    Includes { left: INCLUDES_MAX }.check(path, bytes, 0)
+}
+
 /// Looks at what a configuration includes.
 struct Includes {
     /// How many more files may be.
@@ -154,17 +143,12 @@ struct Includes {
 impl Includes {
     /// Refuses what a configuration file includes, where git could not read it either.
     #[expect(clippy::disallowed_methods, reason = "as git does: what a configuration names may lie anywhere")]
-    fn check(&mut self, path: &Path, depth: usize) -> Result<(), SnapshotError> {
-        let is_small = |found: std::fs::Metadata| found.is_file() && found.len() <= CONFIG_BYTES_MAX;
-        if !std::fs::metadata(path).is_ok_and(is_small) {
-            return Ok(());
-        }
-        let bytes = read_followed(path).untold(|| format!("`{}` cannot be read", path.display()))?;
+    fn check(&mut self, path: &Path, bytes: &[u8], depth: usize) -> Result<(), SnapshotError> {
         if !bytes.to_ascii_lowercase().contains_str("include") {
             return Ok(()); // what is wrong with it otherwise, opening will tell
         }
         let metadata = gix::config::file::Metadata::from(Source::Local);
-        let Ok(config) = File::from_bytes_no_includes(&bytes, metadata, Options::default()) else {
+        let Ok(config) = File::from_bytes_no_includes(bytes, metadata, Options::default()) else {
             return if depth == 0 { Ok(()) } else { Err(no_configuration(path)) };
         };
         let sections = config.sections().filter(|section| {
@@ -186,7 +170,9 @@ impl Includes {
             if !is_small || File::from_path_no_includes(included.clone(), Source::Local).is_err() {
                 return Err(no_configuration(&included));
             }
-            self.check(&included, depth + 1)?;
+            let bytes =
+                read_followed(&included).untold(|| format!("`{}` cannot be read", included.display()))?;
+            self.check(&included, &bytes, depth + 1)?;
         }
         Ok(())
     }
@@ -194,12 +180,13 @@ impl Includes {
 
 /// The bytes of a configuration file, links followed; nothing is waited for, should it have become
 /// something else since it was looked at.
-fn read_followed(path: &Path) -> std::io::Result<Vec<u8>> {
+pub fn read_followed(path: &Path) -> std::io::Result<Vec<u8>> {
     let file = open_at(CWD, path.as_os_str(), READ - OFlags::NOFOLLOW)?;
-    if !is_regular(&rustix::fs::fstat(&file)?) {
+    let stat = rustix::fs::fstat(&file)?;
+    if !is_regular(&stat) {
         return Err(rustix::io::Errno::INVAL.into());
     }
-    read_to_end(file.into(), 0, CONFIG_BYTES_MAX)
+    read_to_end(file.into(), size_of(&stat), CONFIG_BYTES_MAX)
 }
 
 /// Where an included file lies.

@@ -129,7 +129,7 @@ impl Packer<'_> {
                 gix::objs::compute_hash(id.kind(), object.kind, &object.data).is_ok_and(|it| it == id);
             if is_whole {
                 bytes += object.data.len();
-                let packed = entry(object.kind, &object.data, self.repo.loose_compression());
+                let packed = entry(object.kind, &object.data, self.repo.settings().loose_compression());
                 entries.push(PackedObject { id, bytes: packed.doing(|| format!("cannot pack {id}"))? });
                 packed_ids.push(id);
             }

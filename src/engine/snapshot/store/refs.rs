@@ -40,17 +40,35 @@ pub enum RefTarget {
 pub fn find(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, SnapshotError> {
     let shown = || format!("the reference `{}`", name.as_bstr());
     let text = name.as_bstr().to_str().doing(|| format!("{} cannot be read", shown()))?;
-    match folder_of(repo, text).stat(text) {
+    match stat(repo, text) {
         Ok(found) => find_at(repo, name, found),
         Err(Errno::NOTDIR) => packed(repo, name),
         Err(errno) => Err(errno).doing(|| format!("{} is reached through a link", shown())),
     }
 }
 
-/// The folder that the path of a reference counts from.
-fn folder_of<'r>(repo: &'r Repo, text: &str) -> &'r HeldFolder {
-    let is_own = !text.starts_with("refs/") || OF_WORKTREE.iter().any(|prefix| text.starts_with(prefix));
-    if is_own { repo.own() } else { repo.common() }
+/// What stands at the path of a reference.
+///
+/// # Errors
+/// What the system says; `ENOTDIR` or `ELOOP` where a link or a file is on the way.
+pub fn stat(repo: &Repo, text: &str) -> Result<Option<Stat>, Errno> {
+    match branch_name(text) {
+        Some(name) => repo.heads()?.map_or(Ok(None), |heads| heads.stat(name)),
+        None => folder_of(repo, text).stat(text),
+    }
+}
+
+/// The bytes of a reference that was a regular file a moment ago.
+fn read(repo: &Repo, text: &str) -> std::io::Result<Option<Vec<u8>>> {
+    match branch_name(text) {
+        Some(name) => repo.heads()?.map_or(Ok(None), |heads| heads.read_regular(name, REF_BYTES_MAX)),
+        None => folder_of(repo, text).read_regular(text, REF_BYTES_MAX),
+    }
+}
+
+/// The name of a branch that lies in no folder below that of the branches.
+pub fn branch_name(text: &str) -> Option<&str> {
+    text.strip_prefix("refs/heads/").filter(|name| !name.contains('/'))
 }
 
 /// What the reference `name` names, where `found` stands at its path.
@@ -73,9 +91,7 @@ pub fn find_at(
         Some(_) => {}
     }
     let text = name.as_bstr().to_str().doing(|| format!("{} cannot be read", shown()))?;
-    let bytes = folder_of(repo, text)
-        .read_regular(text, REF_BYTES_MAX)
-        .untold(|| format!("{} is not a regular file of its size", shown()))?;
+    let bytes = read(repo, text).untold(|| format!("{} is not a regular file of its size", shown()))?;
     match bytes {
         None => packed(repo, name),
         Some(bytes) => target(repo, &bytes)
@@ -87,9 +103,15 @@ pub fn find_at(
 /// The reference among the packed ones.
 fn packed(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, SnapshotError> {
     let doing = || "`packed-refs` is not of git's form".into();
-    let Some(packed) = repo.refs.cached_packed_buffer().untold(doing)? else { return Ok(None) };
+    let Some(packed) = repo.packed_refs()? else { return Ok(None) };
     let found = packed.try_find(name).untold(doing)?;
     Ok(found.map(|found| RefTarget::Id(found.target())))
+}
+
+/// The folder that the path of a reference counts from.
+fn folder_of<'r>(repo: &'r Repo, text: &str) -> &'r HeldFolder {
+    let is_own = !text.starts_with("refs/") || OF_WORKTREE.iter().any(|prefix| text.starts_with(prefix));
+    if is_own { repo.own() } else { repo.common() }
 }
 
 /// What a reference says.
@@ -159,8 +181,14 @@ pub fn resolve_short(repo: &Repo, name: &str) -> Result<Option<ObjectId>, Snapsh
 /// # Errors
 /// Where it cannot be read.
 pub fn head(repo: &Repo) -> Result<Option<ObjectId>, SnapshotError> {
+    head_as_named(repo)?.map(|id| peeled(repo, id)).transpose()
+}
+
+/// The object that HEAD names; `None` while it is unborn.
+///
+/// # Errors
+/// As [`head`].
+pub fn head_as_named(repo: &Repo) -> Result<Option<ObjectId>, SnapshotError> {
     let name = FullName::try_from("HEAD").untold(|| "HEAD cannot be read".into())?;
-    let id =
-        resolve(repo, name.as_ref()).doing(|| "HEAD, or the branch that it is on, cannot be read".into())?;
-    id.map(|id| peeled(repo, id)).transpose()
+    resolve(repo, name.as_ref()).doing(|| "HEAD, or the branch that it is on, cannot be read".into())
 }

@@ -79,8 +79,8 @@ fn entry_named(repo: &Repo, tree: ObjectId, name: &[u8]) -> Result<Option<TreeIt
     let object = repo.find_tree(tree).doing(|| format!("the tree {tree} cannot be read"))?;
     for entry in object.iter() {
         let entry = entry.doing(|| format!("the tree {tree} is damaged"))?;
-        if entry.filename().as_bytes() == name {
-            return Ok(Some(TreeItem { kind: entry.mode().kind(), id: entry.object_id() }));
+        if entry.filename == name {
+            return Ok(Some(TreeItem { kind: entry.mode.kind(), id: entry.oid.to_owned() }));
         }
     }
     Ok(None)
@@ -140,7 +140,7 @@ fn read(repo: &Repo, id: ObjectId) -> Result<Tree, SnapshotError> {
         return Ok(Tree::empty());
     }
     let object = repo.find_tree(id).doing(|| format!("the tree {id} cannot be read"))?;
-    let tree = TreeRef::from_bytes(&object.data, id.kind()).doing(|| format!("the tree {id} is damaged"))?;
+    let tree = TreeRef::from_bytes(object.data(), id.kind()).doing(|| format!("the tree {id} is damaged"))?;
     Ok(in_order(Tree::from(tree)))
 }
 
@@ -176,7 +176,7 @@ impl gix::objs::Find for InOrder<'_> {
 
 /// Writes a tree.
 fn write(repo: &Repo, tree: &Tree) -> Result<ObjectId, SnapshotError> {
-    Ok(repo.write_object(tree).doing(|| "cannot write a tree".into())?.detach())
+    repo.write_object(tree).doing(|| "cannot write a tree".into())
 }
 
 /// The tree `ours`, with every path that differs between `old` and `new` as `new` has it.

@@ -112,8 +112,8 @@ impl Listing {
         for entry in object.iter() {
             let entry = entry.doing(|| format!("the tree {id} is damaged"))?;
             let start = listing.names.len();
-            listing.names.extend_from_slice(entry.filename());
-            let found = TreeItem { kind: entry.mode().kind(), id: entry.object_id() };
+            listing.names.extend_from_slice(entry.filename);
+            let found = TreeItem { kind: entry.mode.kind(), id: entry.oid.to_owned() };
             listing.entries.push((start..listing.names.len(), found));
         }
         let names = &listing.names;

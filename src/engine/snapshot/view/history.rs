@@ -173,7 +173,7 @@ impl Store {
             return Ok(format!("Subproject commit {}\n", version.id).into_bytes());
         }
         let doing = || format!("the object {} cannot be read", version.id);
-        Ok(self.repo.find_blob(version.id).doing(doing)?.take_data())
+        self.repo.find_blob(version.id).doing(doing)
     }
 
     /// The same, to be compared: of what has more bytes than a text that anyone reads, something
@@ -190,7 +190,7 @@ impl Store {
 
     /// How many bytes one version of a file has.
     pub(in crate::engine::snapshot) fn size(&self, version: Version) -> Result<u64, SnapshotError> {
-        if version.kind == VersionKind::Submodule { Ok(0) } else { Ok(self.repo.header(version.id)?.size()) }
+        if version.kind == VersionKind::Submodule { Ok(0) } else { Ok(self.repo.header(version.id)?.1) }
     }
 
     /// Reads a commit; `None` where it is no snapshot.
@@ -201,11 +201,11 @@ impl Store {
         let Some(trailers) = message::trailers(text) else {
             return Ok(None);
         };
-        let first_parent = commit.parent_ids().next().map(gix::Id::detach);
+        let first_parent = commit.parent_ids().next();
         let empty = ObjectId::empty_tree(self.repo.object_hash());
         Ok(Some(Read {
             first_parent,
-            tree: commit.tree_id().doing(doing)?.detach(),
+            tree: commit.tree_id().doing(doing)?,
             tree_before: first_parent.map_or(Ok(empty), |id| chain::tree_of(&self.repo, id))?,
             snapshot: Snapshot {
                 id: id.to_string(),
@@ -216,7 +216,7 @@ impl Store {
                 tool: trailers.tool,
                 seq: trailers.seq,
                 gate: trailers.gate,
-                seconds: commit.time().doing(doing)?.seconds,
+                seconds: commit.seconds().doing(doing)?,
                 files: Vec::new(),
                 truncated: false,
             },

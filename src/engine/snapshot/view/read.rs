@@ -197,6 +197,6 @@ impl Store {
     /// The bytes stored for a version of `path`.
     fn bytes_of(&self, id: ObjectId, path: &[u8]) -> Result<Vec<u8>, SnapshotError> {
         let doing = || format!("`{}` cannot be read from {id}", path.to_str_lossy());
-        Ok(self.repo.find_blob(id).doing(doing)?.take_data())
+        self.repo.find_blob(id).doing(doing)
     }
 }

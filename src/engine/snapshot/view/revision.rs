@@ -1,7 +1,5 @@
 //! From the name of a commit to the commit.
 
-use std::collections::HashSet;
-
 use gix::ObjectId;
 
 use crate::engine::snapshot::Store;
@@ -59,7 +57,7 @@ impl Store {
         if commit.message_raw().ok().and_then(message::trailers).is_some() {
             return Ok(None);
         }
-        Ok(Some(commit.time().doing(doing)?.seconds))
+        Ok(Some(commit.seconds().doing(doing)?))
     }
 
     /// The snapshots that `name` may have meant, each as its id and subject.
@@ -74,7 +72,7 @@ impl Store {
                 break;
             }
             recent.push((id.to_string(), message::subject(text)));
-            next = commit.parent_ids().next().map(gix::Id::detach);
+            next = commit.parent_ids().next();
         }
         let digits = name.len().clamp(PREFIX_DIGITS_MIN, 40);
         let short = |id: &str| id.chars().take(digits.max(10)).collect::<String>();
@@ -103,11 +101,7 @@ impl Store {
         }
         let prefix = gix::hash::Prefix::from_hex(&name.to_ascii_lowercase())
             .doing(|| format!("`{name}` is no commit id"))?;
-        let mut candidates = HashSet::default();
-        self.repo
-            .objects
-            .lookup_prefix(prefix, Some(&mut candidates))
-            .doing(|| format!("`{name}` cannot be looked for"))?;
+        let candidates = self.repo.beginning_with(prefix)?;
         let mut commits = candidates.into_iter().filter(|id| self.is_commit(*id));
         match (commits.next(), commits.next()) {
             (Some(only), None) => Ok(Some(only)),
@@ -117,7 +111,7 @@ impl Store {
 
     /// Whether an object is a commit.
     fn is_commit(&self, id: ObjectId) -> bool {
-        self.repo.header(id).is_ok_and(|header| header.kind() == gix::objs::Kind::Commit)
+        self.repo.header(id).is_ok_and(|(kind, _)| kind == gix::objs::Kind::Commit)
     }
 
     /// The first parent of a commit.
@@ -126,7 +120,7 @@ impl Store {
         id: ObjectId,
     ) -> Result<Option<ObjectId>, SnapshotError> {
         let commit = self.repo.find_commit(id).doing(|| format!("the commit {id} cannot be read"))?;
-        Ok(commit.parent_ids().next().map(gix::Id::detach))
+        Ok(commit.parent_ids().next())
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use gix::objs::Kind;
+
 use super::compare;
 use super::compare::{PathChange, Version, VersionKind};
 use super::history::Snapshot;
 use crate::engine::history::own;
 use crate::engine::history::own::{Before, Own};
-use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::error::SnapshotError;
 use crate::engine::snapshot::{BASELINE, Store};
 
 /// Most paths of one snapshot that are looked at.
@@ -133,7 +135,7 @@ impl Store {
         let before = match own.before(read)? {
             Before::Known(version) => version,
             Before::Text(like, text) => {
-                let id = self.repo.write_blob(&text).doing(|| "cannot keep a text".into())?.detach();
+                let id = self.repo.write(Kind::Blob, &text)?;
                 Some(Version { id, ..like })
             }
         };

@@ -1,0 +1,279 @@
+//! What git's configuration says: the system's, the user's and the repository's own, each file read once.
+//!
+//! No `GIT_*` variable is obeyed. The repository's settings are trusted as they come, since nothing that
+//! they name is ever run.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use gix::bstr::{BStr, BString, ByteSlice as _};
+use gix::config::file::includes;
+use gix::config::file::init::Options;
+use gix::config::file::{Metadata, includes::conditional};
+use gix::config::tree::{Core, Extensions};
+use gix::config::{File, Source, path::interpolate};
+use gix::filter::plumbing::pipeline::{self, CrlfRoundTripCheck};
+use gix::filter::plumbing::{Driver, eol};
+use gix::refs::FullName;
+use gix::sec::Trust;
+use gix::zlib::Compression;
+
+use super::error::{Doing as _, SnapshotError};
+use super::held::HeldFolder;
+use super::ordinary;
+use super::ordinary::CONFIG_BYTES_MAX;
+
+/// Extensions that a repository of format 1 may use, in lower case.
+///
+/// One that is missing here changes what the files of the repository mean, so nothing may be
+/// written there. What matters of `refStorage` and `objectFormat` is looked at apart.
+const EXTENSIONS_KNOWN: [&str; 10] = [
+    "noop",
+    "noop-v1",
+    "objectformat",
+    "partialclone",
+    "preciousobjects",
+    "refstorage",
+    "relativeworktrees",
+    "submodulepathconfig",
+    "worktreeconfig",
+    "compatobjectformat",
+];
+
+/// The settings of a repository.
+#[derive(Debug)]
+pub struct Settings {
+    /// All of them; what comes later counts.
+    file: File,
+    /// How objects are named.
+    hash: gix::hash::Kind,
+}
+
+impl Settings {
+    /// The settings of the repository `common`, and those of the worktree `own`, with `overrides`, each
+    /// `key=value`, above all of them.
+    ///
+    /// # Errors
+    /// Where a file cannot be read or is not of git's form, or where lbx would misread the repository.
+    pub fn read(common: &HeldFolder, own: &HeldFolder, overrides: &[BString]) -> Result<Self, SnapshotError> {
+        let opening = || format!("the repository `{}` cannot be opened", own.path().display());
+        let bytes = common.read("config", CONFIG_BYTES_MAX);
+        let bytes = bytes.doing(|| "its configuration cannot be read".into())?.unwrap_or_default();
+        ordinary::check_includes(&common.path().join("config"), &bytes)?;
+        let mut local = parsed(&bytes, Source::Local, common.path().join("config"))
+            .untold(|| "its configuration is not of git's form".into())?;
+        check_extensions(&local)?;
+        let hash = hash_of(&local).untold(opening)?;
+        if local.boolean(Extensions::WORKTREE_CONFIG).ok().flatten().unwrap_or(false) {
+            let path = own.path().join("config.worktree");
+            let bytes = own.read("config.worktree", CONFIG_BYTES_MAX).doing(opening)?.unwrap_or_default();
+            ordinary::check_includes(&path, &bytes)?;
+            local.append(parsed(&bytes, Source::Worktree, path).doing(opening)?).doing(opening)?;
+        }
+        let mut file = of_user().doing(opening)?;
+        file.append(local).doing(opening)?;
+        if file.sections().any(|section| is_include(section.header().name())) {
+            follow_includes(&mut file, own).doing(opening)?;
+        }
+        file.append(above(overrides).doing(opening)?).doing(opening)?;
+        let settings = Self { file, hash };
+        settings.check_partial()?;
+        Ok(settings)
+    }
+
+    /// How objects are named.
+    pub fn object_hash(&self) -> gix::hash::Kind {
+        self.hash
+    }
+
+    /// A switch; `None` where it is not set, or to no switch's value.
+    pub fn boolean(&self, key: &str) -> Option<bool> {
+        self.file.boolean(key).ok().flatten()
+    }
+
+    /// A text.
+    pub fn string(&self, key: &str) -> Option<BString> {
+        self.file.string(key)
+    }
+
+    /// The file that a setting names, from `root`; `None` where it names none, or one that nobody needs.
+    ///
+    /// # Errors
+    /// Where the name leads nowhere.
+    pub fn path(&self, root: &Path, key: &str) -> gix::error::Result<Option<PathBuf>> {
+        let Some(path) = self.file.path(key).filter(|path| !path.is_empty()) else { return Ok(None) };
+        let home = home();
+        let is_optional = path.is_optional;
+        let path = root.join(path.interpolate(interpolation(home.as_deref()))?);
+        Ok(if is_optional && !ordinary::is_there(&path) { None } else { Some(path) })
+    }
+
+    /// How hard loose objects are compressed.
+    pub fn loose_compression(&self) -> Compression {
+        let level = |key: &str| {
+            let level = self.file.integer(key).ok().flatten()?;
+            if level == -1 {
+                Some(Compression::DEFAULT)
+            } else {
+                Compression::new(i32::try_from(level).ok()?)
+            }
+        };
+        let own = level("core.looseCompression").or_else(|| level("core.compression"));
+        own.unwrap_or(Compression::BEST_SPEED)
+    }
+
+    /// How line endings and encodings are stored. No program is among it.
+    ///
+    /// # Errors
+    /// Where a setting has a value that it cannot have.
+    pub fn conversions(&self) -> gix::error::Result<pipeline::Options> {
+        let of = |key: &str| self.file.string(key);
+        let auto_crlf = of("core.autocrlf").and_then(|value| Core::AUTO_CRLF.try_into_autocrlf(value).ok());
+        let eol = of("core.eol").map(|value| Core::EOL.try_into_eol(value)).transpose()?;
+        let encodings =
+            Core::CHECK_ROUND_TRIP_ENCODING.try_into_encodings(of("core.checkRoundtripEncoding"))?;
+        Ok(pipeline::Options {
+            drivers: Vec::<Driver>::new(),
+            eol_config: eol::Configuration { auto_crlf: auto_crlf.unwrap_or_default(), eol },
+            encodings_with_roundtrip_check: encodings,
+            crlf_roundtrip_check: CrlfRoundTripCheck::Skip,
+        })
+    }
+
+    /// The names of the filters that run a program when a file is stored.
+    pub fn filter_programs(&self) -> BTreeSet<BString> {
+        let filters = self.file.sections_by_name("filter").into_iter().flatten();
+        let runs = filters.filter(|it| it.value("clean").is_some() || it.value("process").is_some());
+        runs.filter_map(|it| it.header().subsection_name().map(BStr::to_owned)).collect()
+    }
+
+    /// Refuses a clone without trees, since nothing is ever fetched here.
+    fn check_partial(&self) -> Result<(), SnapshotError> {
+        let remotes = self.file.sections_by_name("remote").into_iter().flatten();
+        let treeless = remotes
+            .filter_map(|remote| remote.value("partialclonefilter"))
+            .any(|filter| filter.starts_with(b"tree:"));
+        if treeless {
+            return Err(SnapshotError::new("the repository is a partial clone without its trees"));
+        }
+        Ok(())
+    }
+}
+
+/// The user's file `name` of git's, beside their configuration.
+pub fn users_file(name: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .or_else(|| home().map(|home| home.join(".config")))?;
+    Some(folder.join("git").join(name))
+}
+
+/// The user's home folder.
+fn home() -> Option<PathBuf> {
+    gix::path::env::home_dir()
+}
+
+/// The variables that say where the user's configuration is.
+fn variable(name: &str) -> Option<OsString> {
+    if matches!(name, "HOME" | "XDG_CONFIG_HOME") { std::env::var_os(name) } else { None }
+}
+
+/// Where the whole system's attributes are.
+pub fn systems_attributes() -> Option<PathBuf> {
+    gix::attrs::Source::System.storage_location(&mut variable)
+}
+
+/// How a name in a setting is understood.
+fn interpolation(home: Option<&Path>) -> interpolate::Context<'_> {
+    interpolate::Context {
+        git_install_dir: None,
+        home_dir: home,
+        home_for_user: Some(interpolate::home_for_user),
+    }
+}
+
+/// The settings in a file.
+fn parsed(bytes: &[u8], source: Source, path: PathBuf) -> gix::error::Result<File> {
+    let metadata = Metadata::from(source).at(path).with(Trust::Full);
+    let options = Options { lossy: true, ignore_io_errors: true, ..Options::default() };
+    File::from_bytes_owned(&mut bytes.to_owned(), metadata, options)
+}
+
+/// The settings of the system and the user; a file that cannot be read is as if it were not there.
+fn of_user() -> gix::error::Result<File> {
+    let mut all = File::new(Metadata::from(Source::System));
+    for source in [Source::System, Source::Git, Source::User] {
+        let Some(path) = source.storage_location(&mut variable) else { continue };
+        let Ok(bytes) = ordinary::read_followed(&path) else { continue };
+        all.append(parsed(&bytes, source, path)?)?;
+    }
+    Ok(all)
+}
+
+/// Whether a section takes in other files.
+fn is_include(name: &BStr) -> bool {
+    ["include", "includeif"].iter().any(|it| name.eq_ignore_ascii_case(it.as_bytes()))
+}
+
+/// Takes in the files that are included, on the conditions of the folder and the branch.
+fn follow_includes(file: &mut File, own: &HeldFolder) -> gix::error::Result {
+    let head = own.read("HEAD", super::refs::REF_BYTES_MAX).ok().flatten().unwrap_or_default();
+    let branch = head.strip_prefix(b"ref:").and_then(|name| FullName::try_from(name.trim().as_bstr()).ok());
+    let home = home();
+    let context = conditional::Context {
+        git_dir: Some(own.path()),
+        branch_name: branch.as_ref().map(FullName::as_ref),
+    };
+    file.resolve_includes(Options {
+        lossy: true,
+        ignore_io_errors: true,
+        includes: includes::Options::follow(interpolation(home.as_deref()), context),
+    })
+}
+
+/// Settings of lbx's own, each `key=value`.
+fn above(overrides: &[BString]) -> gix::error::Result<File> {
+    let mut file = File::new(Metadata::api());
+    for setting in overrides {
+        let Some((key, value)) = setting.split_once_str("=") else { continue };
+        file.set_raw_value(key.to_str_lossy().as_ref(), value.as_bstr())?;
+    }
+    Ok(file)
+}
+
+/// How the repository names its objects.
+fn hash_of(config: &File) -> gix::error::Result<gix::hash::Kind> {
+    let format = config.integer(Core::REPOSITORY_FORMAT_VERSION)?.unwrap_or(0);
+    match config.string(Extensions::OBJECT_FORMAT) {
+        Some(named) if format == 1 => Extensions::OBJECT_FORMAT.try_into_object_format(named),
+        // Git refuses it, too.
+        Some(_) => Err(gix::error::message("objectFormat needs format 1").into()),
+        None => Ok(gix::hash::Kind::Sha1),
+    }
+}
+
+/// Refuses a reference storage, a format or an extension that lbx would misread.
+fn check_extensions(config: &File) -> Result<(), SnapshotError> {
+    let format = config.integer("core.repositoryFormatVersion").ok().flatten().unwrap_or(0);
+    if !(0..=1).contains(&format) {
+        return Err(SnapshotError::new(format!("the format {format} of the repository is not known")));
+    }
+    for section in config.sections_by_name("extensions").into_iter().flatten() {
+        for name in section.value_names() {
+            let name = name.to_ascii_lowercase();
+            let value = section.value(&name).unwrap_or_default();
+            if name == "refstorage" && value != "files" {
+                return Err(SnapshotError::new(
+                    "the repository stores its references in a form, such as reftable, that lbx cannot write",
+                ));
+            }
+            if format == 1 && !EXTENSIONS_KNOWN.contains(&name.as_str()) {
+                return Err(SnapshotError::new(format!(
+                    "the extension `{name}` of the repository is not known"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
