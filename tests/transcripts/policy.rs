@@ -203,6 +203,13 @@ fn the_user_s_own_policy_is_protected_where_the_workspace_holds_it() {
     }
     call(&["delete", "dotfiles", "--recursive"]).error("protected_path");
     call(&["move", "dotfiles/lbx", "elsewhere"]).error("protected_path");
+    // So are the names of sandboxes, and the id of the state.
+    for name in ["sandboxes.json", "id"] {
+        let path = format!(".local/state/lbx/{name}");
+        call(&["write", &path, "--content", "x"]).error("protected_path");
+        call(&["write", ".local/state/lbx/other", "--content", "x"]).success();
+        call(&["delete", ".local/state/lbx/other"]).success();
+    }
     // With another home it is a file as any other.
     ws.lbx(&["append", "dotfiles/lbx/config.toml", "--content", "#"]).ok();
 }

@@ -10,6 +10,8 @@ use super::Policy;
 use super::outer::Outer;
 use super::parse;
 use super::settings::{Key, Value};
+use crate::engine::sandbox::own::OwnPlace;
+use crate::engine::store::id;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
 
@@ -21,7 +23,7 @@ impl Policy {
     #[must_use]
     pub fn protects(&self, workspace: &Workspace, path: &WorkspacePath) -> Option<String> {
         if self.own_paths(workspace).iter().any(|own| own.as_bytes().eq_ignore_ascii_case(path.as_bytes())) {
-            return Some("it is the policy of its user".to_owned());
+            return Some("it is lbx's own file of its user".to_owned());
         }
         let own = || protected_by(self.protect_globs(), &self.globs, path, |glob| self.source_of_glob(glob));
         let outer = |outer: &Outer| {
@@ -35,7 +37,7 @@ impl Policy {
     #[must_use]
     pub fn protects_below(&self, workspace: &Workspace, link: &WorkspacePath) -> Option<String> {
         if self.own_paths(workspace).iter().any(|own| own != link && own.is_within(link)) {
-            return Some("the policy of its user lies there".to_owned());
+            return Some("lbx's own file of its user lies there".to_owned());
         }
         let begun = |globs: &[String], link: &WorkspacePath| {
             let names: Vec<&OsStr> = link.components().collect();
@@ -48,13 +50,15 @@ impl Policy {
         Some(format!("the policy protects {glob:?} ({source})"))
     }
 
-    /// The folder of the user's own file, where it is in the workspace: what programs write there
-    /// could loosen the policy.
+    /// Where lbx keeps what is this user's own: what a program writes there could loosen the policy, or
+    /// give the name of a sandbox to something else.
     #[must_use]
-    pub fn own_folder(&self, workspace: &Workspace) -> Option<PathBuf> {
-        let folder = canonical(self.user_path.as_deref()?.parent()?);
-        let within = folder.strip_prefix(workspace.root()).ok()?;
-        (!within.as_os_str().is_empty()).then(|| within.to_owned())
+    pub fn own_places(&self) -> Vec<OwnPlace> {
+        let policy = self.user_path.as_deref();
+        let folders = policy.and_then(Path::parent).map(Path::to_owned).into_iter().chain(id::user_folder());
+        let led_to = policy.filter(|file| is_link(file)).map(canonical);
+        let folders = folders.map(|path| OwnPlace { path, is_folder: true });
+        folders.chain(led_to.map(|path| OwnPlace { path, is_folder: false })).collect()
     }
 
     /// The globs of `protect`.
@@ -156,25 +160,31 @@ fn compiled(globs: &[String]) -> Option<GlobSet> {
     builder.build().ok()
 }
 
-/// Where the user's file lies, or would lie, in a workspace that holds the user's configuration
-/// folder: the name itself, and where that leads.
+/// Where the user's own files of lbx lie, or would lie, in a workspace that holds the user's folders:
+/// the name itself, and where that leads.
+fn own_paths(workspace: &Workspace, policy: Option<&Path>) -> Vec<WorkspacePath> {
+    let within = |path: PathBuf| WorkspacePath::new(path.strip_prefix(workspace.root()).ok()?);
+    let state = id::user_folder();
+    let folders = [policy.and_then(Path::parent), state.as_deref()].map(|folder| folder.map(canonical));
+    let files =
+        [policy.and_then(Path::file_name).map(OsStr::to_owned).into_iter().collect(), id::user_files()];
+    let mut paths = Vec::new();
+    for (folder, names) in folders.into_iter().zip(files) {
+        let Some(folder) = folder.filter(|folder| folder.starts_with(workspace.root())) else { continue };
+        paths.extend(names.into_iter().filter_map(|name| within(folder.join(name))));
+    }
+    // Mostly it is no link, and leads to itself.
+    paths.extend(policy.filter(|file| is_link(file)).map(canonical).and_then(within));
+    paths
+}
+
+/// Whether a link stands at a path.
 #[expect(
     clippy::disallowed_methods,
     reason = "only where the user's own configuration file leads; nothing is read"
 )]
-fn own_paths(workspace: &Workspace, user_file: Option<&Path>) -> Vec<WorkspacePath> {
-    let Some(file) = user_file else {
-        return Vec::new();
-    };
-    let name = file.file_name().unwrap_or_default();
-    let by_name = file.parent().map(|folder| canonical(folder).join(name));
-    // Mostly it is no link, and leads to itself.
-    let is_link = file.symlink_metadata().is_ok_and(|found| found.is_symlink());
-    let led_to = is_link.then(|| canonical(file));
-    let within = |path: PathBuf| WorkspacePath::new(path.strip_prefix(workspace.root()).ok()?);
-    let mut paths: Vec<WorkspacePath> = by_name.into_iter().chain(led_to).filter_map(within).collect();
-    paths.dedup();
-    paths
+fn is_link(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_symlink())
 }
 
 /// A path with the links in its existing part followed.

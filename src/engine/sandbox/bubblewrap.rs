@@ -90,6 +90,12 @@ fn arguments(reach: &Reach, own: &Path) -> Vec<OsString> {
     for folder in reach.writable_folders() {
         list.paths("--bind", &[&folder, &folder]);
     }
+    for path in &reach.pinned {
+        list.paths("--bind", &[path, path]);
+    }
+    for path in &reach.settled {
+        list.paths("--ro-bind", &[path, path]);
+    }
     others.into_iter().for_each(|hidden| list.hide(hidden));
     for path in &reach.protected {
         let path = Path::new(&reach.root).join(path);

@@ -70,6 +70,12 @@ impl Backend for Landlock {
                 hidden.path.display()
             ));
         }
+        if let Some(settled) = reach.settled.first() {
+            return Err(format!(
+                "Landlock cannot protect {} in a folder that is writable",
+                settled.display()
+            ));
+        }
         doing(ruleset(reach.network), "Landlock does not work here")?;
         Ok(part(SELF, "landlock"))
     }

@@ -18,6 +18,7 @@ mod mounts;
 mod namespaces;
 mod network;
 pub mod overlay;
+pub mod own;
 pub mod plan;
 mod privileges;
 pub mod repositories;

@@ -77,8 +77,7 @@ pub fn confine(reach: &Reach) -> SetupResult<()> {
         .collect::<SetupResult<_>>()?;
     let devices: Vec<(&str, OwnedFd)> =
         DEVICES.iter().filter_map(|name| Some((*name, tree(&Path::new("/dev").join(name)).ok()?))).collect();
-    mount_proc()?;
-    make_all_read_only()?;
+    make_all_read_only(mount_proc()?)?;
     let kept: Vec<(&str, OwnedFd)> =
         RUNTIME_KEPT.iter().filter_map(|path| Some((*path, tree(Path::new(path)).ok()?))).collect();
     mount_temporary()?;
@@ -94,11 +93,22 @@ pub fn confine(reach: &Reach) -> SetupResult<()> {
     for (path, tree) in &writable {
         attach(tree, path)?;
     }
+    reach.pinned.iter().try_for_each(|path| mount_in_place(Path::new(path)).map(drop))?;
+    for path in &reach.settled {
+        make_read_only(&path_of(&mount_in_place(Path::new(path))?))?;
+    }
     others.into_iter().try_for_each(hide)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = doing(rustix::fs::open(&reach.root, flags, Mode::empty()), "cannot open the workspace")?;
     reach.protected.iter().try_for_each(|path| protect(&root, path))?;
     reach.states.iter().try_for_each(|path| veil(&root, path))
+}
+
+/// Mounts a folder onto itself: it cannot be moved or removed then.
+fn mount_in_place(path: &Path) -> SetupResult<OwnedFd> {
+    let tree = tree(path)?;
+    attach(&tree, path)?;
+    Ok(tree)
 }
 
 /// The mounts at and below a path as a tree of their own, which stays as it is now.
@@ -127,10 +137,17 @@ fn attach(tree: &OwnedFd, path: &Path) -> SetupResult<()> {
 }
 
 /// A `/proc` of the new PID namespace, in which nothing of the machine can be changed.
+///
+/// Containers mask parts of theirs, and the kernel then lets nobody mount another one. There the command
+/// keeps the container's: it sees the names of the processes there, but the PID namespace keeps its signals
+/// from them, and the user namespace their memory, environment and files.
 #[expect(clippy::disallowed_methods, reason = "/proc")]
-fn mount_proc() -> SetupResult<()> {
+fn mount_proc() -> SetupResult<Proc> {
     let flags = OWN | MountFlags::NOEXEC;
-    doing(rustix::mount::mount("proc", "/proc", "proc", flags, None), "cannot mount a /proc of its own")?;
+    match rustix::mount::mount("proc", "/proc", "proc", flags, None) {
+        Err(Errno::PERM) => return Ok(Proc::OfContainer),
+        mounted => doing(mounted, "cannot mount a /proc of its own")?,
+    }
     for name in PROC_READ_ONLY {
         let path = Path::new("/proc").join(name);
         if path.exists() {
@@ -138,13 +155,23 @@ fn mount_proc() -> SetupResult<()> {
             doing(rustix::mount::mount_bind_recursive(&path, &path), what)?;
         }
     }
-    Ok(())
+    Ok(Proc::Own)
 }
 
-/// Makes every mount that a path leads to read-only, save for `/proc` itself.
-fn make_all_read_only() -> SetupResult<()> {
+/// Whose `/proc` a command has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proc {
+    /// That of its own PID namespace.
+    Own,
+    /// That of the container in which lbx runs.
+    OfContainer,
+}
+
+/// Makes every mount that a path leads to read-only, save for a `/proc` of its own.
+fn make_all_read_only(proc: Proc) -> SetupResult<()> {
     for (id, path) in mount_points()? {
-        if path.as_os_str() != "/proc" && leads_to(&path, id)? {
+        let is_own_proc = proc == Proc::Own && path.as_os_str() == "/proc";
+        if !is_own_proc && leads_to(&path, id)? {
             make_read_only(&path)?;
         }
     }

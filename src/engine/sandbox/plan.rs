@@ -42,6 +42,10 @@ pub struct Reach {
     pub writable: Vec<OsString>,
     /// Canonical paths that appear empty.
     pub hidden: Vec<Hidden>,
+    /// Canonical folders below a writable one that are read-only.
+    pub settled: Vec<OsString>,
+    /// Canonical folders above those that stay in their places; one that holds another comes before it.
+    pub pinned: Vec<OsString>,
     /// Whether it shares the network of the machine.
     pub network: bool,
 }

@@ -207,6 +207,8 @@ mod tests {
             states: Vec::new(),
             writable: Vec::new(),
             hidden: Vec::new(),
+            settled: Vec::new(),
+            pinned: Vec::new(),
             network: false,
         };
         let before = Survey::of(&workspace, &reach).unwrap();

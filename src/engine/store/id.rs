@@ -3,7 +3,7 @@
 //! They are kept in the user's own state folder. Where there is no place for them (under sandboxes
 //! that hide the home folder or make it read-only), they are derived from the machine and the user.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::io::Write as _;
@@ -222,8 +222,15 @@ fn state_home() -> Option<(PathBuf, Option<PathBuf>)> {
 }
 
 /// lbx's folder in the user's state folder.
-pub(super) fn user_folder() -> Option<PathBuf> {
+#[must_use]
+pub fn user_folder() -> Option<PathBuf> {
     Some(state_home()?.0.join(FOLDER))
+}
+
+/// The files in that folder on which lbx acts.
+#[must_use]
+pub fn user_files() -> Vec<OsString> {
+    [NAME, super::sandboxes::NAME].map(OsString::from).into()
 }
 
 /// Whether an error means that there is no place here for this account.

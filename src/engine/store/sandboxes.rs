@@ -15,7 +15,7 @@ use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 
 /// The file with all of them.
-const NAME: &str = "sandboxes.json";
+pub(super) const NAME: &str = "sandboxes.json";
 /// Held by whoever changes it.
 const LOCK: &str = "sandboxes.lock";
 /// Size of the file, in bytes.

@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, Mode};
 use super::request::Request;
 use crate::engine::Engine;
 use crate::engine::policy::settings::Key;
+use crate::engine::sandbox::own::Own;
 use crate::engine::sandbox::plan::{Limits, Reach};
 use crate::engine::sandbox::{environment, hidden, repositories};
 use crate::engine::store::state::STATE_FOLDER;
@@ -75,10 +76,15 @@ pub fn prepare(engine: &mut Engine, request: &Request) -> Result<Prepared, Error
     let placeholder = Placeholder::make(engine.workspace.root_fd());
     let home = hidden::home();
     let (protected, states) = protected(engine);
+    let writable = writable(engine, home.as_deref());
+    let folders: Vec<&Path> = std::iter::once(root.as_path()).chain(writable.iter().map(Path::new)).collect();
+    let Own { settled, pinned } = Own::find(&folders, &engine.policy().own_places())?;
     let reach = Reach {
         protected,
         states,
-        writable: writable(engine, home.as_deref()),
+        settled,
+        pinned,
+        writable,
         hidden: hidden::find(home.as_deref(), engine.policy().list(Key::BashHidden)),
         network,
         layer: None,
@@ -105,6 +111,8 @@ pub fn reach_of_probe(engine: &Engine) -> Reach {
         states: vec![OsString::from(STATE_FOLDER)],
         writable: Vec::new(),
         hidden: hidden::find(home.as_deref(), &[]),
+        settled: Vec::new(),
+        pinned: Vec::new(),
         network: false,
         layer: None,
     }
@@ -185,11 +193,9 @@ fn protected(engine: &mut Engine) -> (Vec<OsString>, Vec<OsString>) {
                 .is_some_and(|path| policy.protects(&engine.workspace, &path).is_some())
     };
     let found = repositories::find(&engine.workspace, &engine.control, &by_policy);
-    let own = policy.own_folder(&engine.workspace);
-    let all: BTreeSet<PathBuf> = found.protected.into_iter().chain(own).collect();
     if found.is_partial {
         engine.warn("not every folder was looked at: repositories deep in the workspace may not be protected from this command");
     }
     let list = |paths: Vec<PathBuf>| paths.into_iter().map(PathBuf::into_os_string).collect();
-    (list(all.into_iter().collect()), list(found.states))
+    (list(found.protected), list(found.states))
 }
