@@ -5,11 +5,11 @@ use std::io::Write as _;
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::{LBX, PATH_FIXED, Workspace, kill};
-use crate::support::{backends, bash, output};
+use crate::common::{Call, LBX, PATH_FIXED, Workspace, kill};
+use crate::support::{all_backends, backends, bash, output};
 
 /// A workspace beside a file that must stay as it is, with secrets in the home folder.
 ///
@@ -363,4 +363,170 @@ fn limits_hold() {
             || processes.to_string().contains("more than 400 processes");
         assert!(told && processes["data"]["duration_ms"].as_u64() < Some(19_000), "{backend}: {processes:#}");
     }
+}
+
+/// A call of a command with a toolchain for Rust, where there is one.
+#[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
+fn with_cargo(ws: &Workspace, backend: &str, command: &str) -> Option<Call> {
+    let Some(cargo) = std::env::var_os("CARGO").map(PathBuf::from).filter(|cargo| cargo.exists()) else {
+        eprintln!("skipped: there is no cargo here");
+        return None;
+    };
+    let path = format!("{}:{PATH_FIXED}", cargo.parent()?.display());
+    let mut call = ws.call(&["bash", "--set", &format!("bash.backend={backend}"), command]).env("PATH", path);
+    for name in ["CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"] {
+        if let Some(value) = std::env::var_os(name) {
+            call = call.env(name, value);
+        }
+    }
+    Some(call)
+}
+
+#[test]
+fn a_crate_is_built_and_run() {
+    for backend in all_backends() {
+        let ws = guarded();
+        ws.write("Cargo.toml", "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
+        ws.write("src/main.rs", "fn main() { println!(\"built\"); }\n");
+        let Some(call) = with_cargo(&ws, backend, "cargo build -q --offline && cargo run -q --offline")
+        else {
+            return;
+        };
+        let answer = call.run().success();
+        let data = &answer["data"];
+        assert_eq!(
+            (&data["stdout"], &data["exit_code"]),
+            (&"built\n".into(), &0.into()),
+            "{backend}: {answer:#}"
+        );
+    }
+}
+
+#[test]
+fn calls_that_lead_out_of_a_sandbox_are_refused() {
+    let calls = [
+        ("add_key", libc_number("add_key")),
+        ("keyctl", libc_number("keyctl")),
+        ("request_key", libc_number("request_key")),
+        ("bpf", libc_number("bpf")),
+        ("perf_event_open", libc_number("perf_event_open")),
+        ("userfaultfd", libc_number("userfaultfd")),
+        ("io_uring_setup", libc_number("io_uring_setup")),
+    ];
+    for backend in backends().into_iter().chain(["landlock"]).filter(|name| all_backends().contains(name)) {
+        let ws = guarded();
+        for (name, number) in calls {
+            let script = format!(
+                "import ctypes, sys; l = ctypes.CDLL(None, use_errno=True); print(l.syscall({number}, 0, 0, 0, 0, 0), ctypes.get_errno())"
+            );
+            let answer = bash(&ws, backend, &format!("python3 -c '{script}'")).success();
+            assert_eq!(answer["data"]["stdout"], "-1 1\n", "{backend}: {name}: {answer:#}");
+        }
+        // Nor can anything be typed into a terminal as if its user did.
+        let script =
+            "import fcntl\ntry:\n  fcntl.ioctl(0, 0x5412, b\"x\")\nexcept OSError as e: print(e.errno)";
+        let answer = bash(&ws, backend, &format!("python3 -c '{script}'")).success();
+        assert_eq!(answer["data"]["stdout"], "1\n", "{backend}: {answer:#}");
+    }
+}
+
+/// The number of a system call on this processor.
+fn libc_number(name: &str) -> i64 {
+    use nix::libc;
+    match name {
+        "add_key" => libc::SYS_add_key,
+        "keyctl" => libc::SYS_keyctl,
+        "request_key" => libc::SYS_request_key,
+        "bpf" => libc::SYS_bpf,
+        "perf_event_open" => libc::SYS_perf_event_open,
+        "userfaultfd" => libc::SYS_userfaultfd,
+        "io_uring_setup" => libc::SYS_io_uring_setup,
+        other => panic!("no number for {other}"),
+    }
+}
+
+#[test]
+fn a_command_cannot_replace_the_users_own_files_of_lbx() {
+    for backend in backends() {
+        let ws = guarded();
+        ws.write(".config/lbx/config.toml", "gate = 'strict'\n");
+        ws.write(".local/state/lbx/sandboxes.json", "{}");
+        let setting = format!("bash.backend={backend}");
+        let call = |command: &str| {
+            ws.call(&["bash", "--set", &setting, command]).env("HOME", &ws.root).run().success()
+        };
+        for command in [
+            "echo 'bash.backend = \"none\"' > .config/lbx/config.toml",
+            "echo x > .config/lbx/new",
+            "rm -rf .config/lbx",
+            "mv .config/lbx elsewhere",
+            "mv .config elsewhere",
+            "mv .local elsewhere",
+            "mv .local/state elsewhere",
+            "rm -rf .local/state/lbx",
+            "echo '{}' > .local/state/lbx/sandboxes.json",
+            "echo x > .local/state/lbx/id",
+            "cat .local/state/lbx/sandboxes.json",
+        ] {
+            let answer = call(command);
+            assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {command}: {answer:#}");
+        }
+        ws.holds(".config/lbx/config.toml", "gate = 'strict'\n");
+        ws.holds(".local/state/lbx/sandboxes.json", "{}");
+        // What lies beside them is the workspace's.
+        assert_eq!(
+            call("echo x > .config/other && echo x > .local/state/y")["data"]["exit_code"],
+            0,
+            "{backend}"
+        );
+        // What is missing cannot be made, and a link on the way could be replaced.
+        fs::remove_dir_all(ws.path(".config")).unwrap();
+        assert_ne!(call("mkdir -p .config/lbx && echo x > .config/lbx/config.toml")["data"]["exit_code"], 0);
+        fs::remove_dir_all(ws.path(".config")).unwrap();
+        ws.write("dotfiles/lbx/config.toml", "");
+        ws.link("dotfiles", ".config");
+        ws.call(&["bash", "--set", &setting, "true"]).env("HOME", &ws.root).run().error("command_denied");
+        // A folder elsewhere that the user's policy makes writable is no way either.
+        let config = ws.outside.join("config");
+        fs::create_dir_all(config.join("lbx")).unwrap();
+        let writable = format!("bash.writable={}", config.display());
+        let call =
+            ws.call(&["bash", "--set", &setting, "--set", &writable, "echo x > ../config/lbx/config.toml"]);
+        let answer = call.env("XDG_CONFIG_HOME", &config).run().success();
+        assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {answer:#}");
+    }
+}
+
+#[test]
+fn a_masked_proc_is_kept_and_gives_nothing_away() {
+    if !backends().contains(&"namespaces") || !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let ws = guarded();
+    let mut other =
+        Command::new("sleep").arg("600").env("MY_TOKEN", "SECRET").stdin(Stdio::null()).spawn().unwrap();
+    let pid = other.id();
+    let inside = format!(
+        "cat /proc/{pid}/environ; cat /proc/{pid}/root/etc/hostname; kill -9 {pid}; echo 1 > /proc/sys/kernel/panic
+        cat <(echo works); (sleep 1000 &); git status --short"
+    );
+    // Containers mask parts of theirs, and then the kernel lets nobody mount another one.
+    let masked = "mount -t tmpfs none /proc/irq && exec \"$0\" bash --set bash.backend=namespaces \"$1\"";
+    let output = Command::new("unshare")
+        .args(["-m", "bash", "-c", masked, LBX, &inside])
+        .current_dir(&ws.root)
+        .env_clear()
+        .env("PATH", PATH_FIXED)
+        .env("HOME", ws.outside.join("home"))
+        .output()
+        .unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let data = &answer["data"];
+    assert_eq!((&data["stdout"], &data["exit_code"]), (&"works\n".into(), &0.into()), "{answer:#}");
+    assert_eq!((&data["sandbox"], &data["left_running"]), (&"namespaces".into(), &1.into()), "{answer:#}");
+    let stderr = data["stderr"].as_str().unwrap();
+    assert!(stderr.matches("ermission denied").count() >= 2 && stderr.contains("ead-only"), "{answer:#}");
+    assert!(other.try_wait().unwrap().is_none(), "{answer:#}");
+    kill(pid);
+    other.wait().unwrap();
 }

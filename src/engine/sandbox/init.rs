@@ -21,7 +21,7 @@ use super::landlock::{self, Temporary};
 use super::link::Link;
 use super::mounts::{self, SetupResult, doing};
 use super::plan::{Ended, Order, Report, SandboxPlan};
-use super::{network, privileges};
+use super::{network, privileges, seccomp};
 
 /// Time that processes which the command left behind have after TERM.
 const LEFT_BEHIND_GRACE: Duration = Duration::from_millis(200);
@@ -106,6 +106,9 @@ fn start(kind: Kind, plan: &SandboxPlan, link: &mut Link) -> SetupResult<Family>
     }
     privileges::limit(&plan.limits, kind.has_namespace())?;
     privileges::seal()?;
+    if kind.has_namespace() {
+        seccomp::filter(true, plan.reach.network)?;
+    }
     let (ended, teller) = doing(UnixStream::pair(), "cannot make a pipe")?;
     doing(ended.set_nonblocking(true), "cannot make a pipe")?;
     let told = signal_hook::low_level::pipe::register(signal_hook::consts::SIGCHLD, teller);
@@ -276,7 +279,7 @@ impl Family {
     /// The processes that came of the command and still run.
     #[expect(clippy::disallowed_methods, reason = "/proc")]
     fn others() -> Vec<i32> {
-        let own = i32::try_from(std::process::id()).unwrap_or_default();
+        let Some(own) = own_number() else { return Vec::new() };
         let parents: HashMap<i32, i32> = fs::read_dir("/proc")
             .into_iter()
             .flatten()
@@ -317,6 +320,12 @@ impl Family {
             peak_memory_bytes: peak.saturating_mul(MEMORY_UNIT),
         }
     }
+}
+
+/// This process's number in the `/proc` that it sees, which may be that of another PID namespace.
+#[expect(clippy::disallowed_methods, reason = "/proc")]
+fn own_number() -> Option<i32> {
+    fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()
 }
 
 /// The phase in which all are killed; it goes on from where it began.
