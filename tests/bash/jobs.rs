@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Workspace, kill};
 use crate::ended::{FORKS, mark, marked, none_left};
+use crate::server::Server;
 use crate::support::{all_backends, with};
 
 /// Starts a job; answers its name.
@@ -169,4 +170,40 @@ fn is_supervisor(pid: u32, root: &str) -> bool {
     let mut targets = opened.filter_map(|fd| fs::read_link(fd.path()).ok());
     arguments.windows(5).any(|part| part == b"__job")
         && targets.any(|target| target.to_string_lossy().starts_with(root))
+}
+
+#[test]
+fn a_job_over_mcp_runs_on_and_belongs_to_the_session() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let mut server = Server::start(ws.call(&["mcp", "--session", "mine"]));
+    let command = "echo first; while [ ! -e go ]; do sleep 0.02; done; echo last; exit 3";
+    let started = server.ok("bash", &json!({ "command": command, "background": true }));
+    let job = started["job"].as_str().unwrap().to_owned();
+    assert_eq!(started["state"], "running", "{started:#}");
+    // The connection is free meanwhile.
+    assert_eq!(server.ok("read", &json!({ "path": "a.txt" }))["content"], "one\n");
+    assert_eq!(server.ok("bash", &json!({ "command": "echo other" }))["stdout"], "other\n");
+    let listed = server.ok("bash", &json!({ "list": true }));
+    assert_eq!((&listed["jobs"][0]["job"], &listed["jobs"][0]["state"]), (&json!(job), &json!("running")));
+    let other = server.call("bash", &json!({ "job": job, "session": "other" }));
+    assert_eq!(other["isError"], true, "{other:#}");
+    ws.write("go", "");
+    let end = server.ok("bash", &json!({ "job": job, "timeout_ms": 20000 }));
+    assert_eq!(
+        (&end["output"], &end["state"], &end["exit_code"]),
+        (&json!("first\nlast\n"), &json!("ended"), &json!(3)),
+        "{end:#}"
+    );
+    // A job outlives the server, and whoever has its session stops it.
+    let mark = mark("mcp-job");
+    let request = json!({ "command": format!("{FORKS}\ntouch started; sleep 1000"), "background": true, "env": { "LBX_MARK": mark } });
+    let job = server.ok("bash", &request)["job"].as_str().unwrap().to_owned();
+    wait_for(&ws, "started");
+    server.close();
+    assert!(!marked(&mark).is_empty(), "the job runs on");
+    let mut server = Server::start(ws.call(&["mcp", "--session", "mine"]));
+    let end = server.ok("bash", &json!({ "job": job, "stop": true }));
+    assert_eq!((&end["state"], &end["stopped"]), (&json!("ended"), &json!(true)), "{end:#}");
+    none_left(&mark, "mcp");
+    server.close();
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::common::Workspace;
-use crate::support::{backends, with};
+use crate::support::{all_backends, backends, with};
 
 /// A command, and what others do while it runs.
 type Step<'a> = (&'a str, &'a dyn Fn(&Workspace));
@@ -309,4 +309,32 @@ fn a_job_is_no_transaction() {
             assert_eq!(error["details"]["field"], "background", "{error}");
         }
     });
+}
+
+#[test]
+fn a_transaction_takes_a_backend_that_can_or_is_refused() {
+    if !are_possible() {
+        return;
+    }
+    for backend in all_backends() {
+        let ws = workspace();
+        let request = transaction("echo two >> a.txt; echo ran");
+        if *backend == "namespaces" {
+            assert_eq!(with(&ws, backend, &request).success()["data"]["sandbox"], "namespaces");
+            continue;
+        }
+        // Where the policy names one that cannot, nothing runs.
+        ws.unchanged(|| {
+            for more in ["transaction", "dry_run"] {
+                let error = with(&ws, backend, &json!({ "command": "echo x > a.txt", more: true }));
+                let error = error.error("invalid_request");
+                let message = error["message"].as_str().unwrap();
+                assert!(message.contains(backend) && message.contains("layer"), "{error:#}");
+            }
+        });
+    }
+    // Else one that can serves, whichever comes first for other commands.
+    let ws = workspace();
+    let answer = with(&ws, "auto", &transaction("echo two >> a.txt")).success();
+    assert_eq!(answer["data"]["sandbox"], "namespaces", "{answer:#}");
 }

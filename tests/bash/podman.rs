@@ -1,0 +1,243 @@
+//! Sandboxes in real containers: podman, with an image that holds nothing but busybox.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::common::{Call, PATH_FIXED, Workspace};
+use crate::ended::{FORKS, mark, none_left};
+use crate::server::Server;
+
+/// What podman needs where the control groups are of both kinds.
+const FLAGS: &str = "--runtime runc --cgroup-manager cgroupfs --storage-driver vfs";
+/// How a container is started.
+const RUN: [&str; 7] = [
+    "run",
+    "-d",
+    "--network",
+    "none",
+    "--ulimit=nofile=1024:1024",
+    "--ulimit=nproc=512:512",
+    "scratch-busybox",
+];
+/// Programs of the image, all of them busybox.
+const PROGRAMS: [&str; 7] = ["sh", "cat", "ls", "sleep", "touch", "stat", "ps"];
+
+/// A container that runs, and a workspace outside.
+struct Container {
+    /// The workspace.
+    ws: Workspace,
+    /// The container's id.
+    id: String,
+}
+
+impl Container {
+    /// Starts one; `None` where that cannot be tried.
+    #[expect(clippy::print_stderr, reason = "a test that is passed over says so")]
+    fn start() -> Option<Self> {
+        match Self::try_start() {
+            Ok(container) => Some(container),
+            Err(why) => {
+                eprintln!("skipped: no container with podman: {why}");
+                None
+            }
+        }
+    }
+
+    /// The same, with the reason.
+    fn try_start() -> Result<Self, String> {
+        let podman = found("podman").ok_or("podman is not installed")?;
+        let busybox = found("busybox").ok_or("busybox is not installed")?;
+        let ws = Workspace::with(&[("a.txt", "here\n")]);
+        let image = ws.outside.join("image");
+        for folder in ["bin", "src", "tmp", "etc"] {
+            fs::create_dir_all(image.join(folder)).unwrap();
+        }
+        fs::copy(busybox, image.join("bin/busybox")).unwrap();
+        for name in PROGRAMS {
+            std::os::unix::fs::symlink("busybox", image.join("bin").join(name)).unwrap();
+        }
+        fs::write(image.join("etc/which"), "the container\n").unwrap();
+        fs::write(image.join("src/a.txt"), "inside\n").unwrap();
+        let programs = ws.outside.join("programs");
+        fs::create_dir(&programs).unwrap();
+        let script = format!(
+            "#!/bin/sh\necho \"$1\" >> {0}/calls\nexec {1} --root {0}/store --runroot {0}/run {FLAGS} \"$@\"\n",
+            ws.outside.display(),
+            podman.display()
+        );
+        fs::write(programs.join("podman"), script).unwrap();
+        fs::set_permissions(programs.join("podman"), fs::Permissions::from_mode(0o755)).unwrap();
+        let tarball = ws.outside.join("image.tar");
+        let packed = Command::new("tar").arg("-C").arg(&image).arg("-cf").arg(&tarball).arg(".").status();
+        packed.map_err(|error| error.to_string())?;
+        let mut container = Self { ws, id: String::new() };
+        container.podman(&["import", "-q", tarball.to_str().unwrap(), "scratch-busybox"])?;
+        let id = container.podman(&[&RUN[..], &["/bin/sleep", "600"]].concat())?;
+        container.id.push_str(id.trim());
+        container.inside("cat /etc/which")?;
+        Ok(container)
+    }
+
+    /// What podman says.
+    fn podman(&self, arguments: &[&str]) -> Result<String, String> {
+        let podman = self.ws.outside.join("programs/podman");
+        let output = Command::new(podman).args(arguments).output().map_err(|error| error.to_string())?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let heard = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() { Ok(heard) } else { Err(said) }
+    }
+
+    /// What a command says in the container, without lbx.
+    fn inside(&self, command: &str) -> Result<String, String> {
+        self.podman(&["exec", &self.id, "/bin/sh", "-c", command])
+    }
+
+    /// A call of lbx outside.
+    fn call(&self, arguments: &[&str]) -> Call {
+        let path = format!("{}:{PATH_FIXED}", self.ws.outside.join("programs").display());
+        self.ws.call(arguments).env("PATH", path)
+    }
+
+    /// A call in the sandbox `box`.
+    fn call_inside(&self, arguments: &[&str]) -> Call {
+        self.call(&[&["--sandbox", "box"], arguments].concat())
+    }
+
+    /// What such a call answers.
+    #[track_caller]
+    fn ok(&self, arguments: &[&str]) -> Value {
+        self.call_inside(arguments).run().success()["data"].clone()
+    }
+
+    /// How often podman was called with that first word.
+    fn calls(&self, word: &str) -> usize {
+        let calls = fs::read_to_string(self.ws.outside.join("calls")).unwrap();
+        calls.lines().filter(|call| *call == word).count()
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        if !self.id.is_empty() {
+            let _ = self.podman(&["rm", "-f", "-t", "0", &self.id]);
+        }
+    }
+}
+
+/// A program of the system.
+fn found(program: &str) -> Option<PathBuf> {
+    PATH_FIXED.split(':').map(|folder| Path::new(folder).join(program)).find(|path| path.exists())
+}
+
+#[test]
+fn all_tools_work_in_a_container_of_podman() {
+    let Some(container) = Container::start() else { return };
+    let create = ["sandbox", "create", "Box", "--container", &format!("podman:{}", container.id)];
+    let made = container.call(&create).run().ok();
+    assert_eq!(made["sandboxes"][0]["root"], "/src", "{made:#}");
+    let binary = || container.inside("stat -c '%n %Y %i' /tmp/lbx-*").unwrap();
+    let copied = binary();
+
+    assert_eq!(container.ok(&["read", "a.txt"])["content"], "inside\n");
+    assert_eq!(container.ok(&["read", "/src/a.txt"])["content"], "inside\n");
+    container.call_inside(&["read", "/etc/which"]).run().error("outside_workspace");
+    container.ok(&["edit", "a.txt", "--old-string", "inside", "--new-string", "edited"]);
+    container.call_inside(&["write", "sub/b.txt"]).stdin("from stdin\n").run().success();
+    container.ok(&["append", "sub/b.txt", "--content", "# Title\nbody\n"]);
+    container.ok(&["section", "sub/b.txt", "Title", "--content", "new body\n"]);
+    container.ok(&["insert", "a.txt", "1", "--content", "second\n"]);
+    container.ok(&["prepend", "a.txt", "--content", "zeroth\n"]);
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n zeroth\n-edited\n+patched\n second\n";
+    container.call_inside(&["patch"]).stdin(patch).run().success();
+    assert_eq!(container.inside("cat /src/a.txt").unwrap(), "zeroth\npatched\nsecond\n");
+    container.ok(&["move", "sub/b.txt", "c.txt"]);
+    container.ok(&["delete", "c.txt"]);
+    container.ok(&["restore", "c.txt"]);
+    assert_eq!(container.inside("cat /src/c.txt").unwrap(), "from stdin\n# Title\nnew body\n");
+    assert_eq!(container.ok(&["glob", "*.txt"])["paths"], json!(["a.txt", "c.txt"]));
+    assert_eq!(container.ok(&["grep", "patched"])["matches"][0]["path"], "a.txt");
+    assert_eq!(container.ok(&["ls"])["total"], 3);
+    container.ok(&["undo"]);
+    container.ok(&["redo"]);
+    assert!(container.ok(&["log"])["snapshots"].as_array().unwrap().len() > 8);
+    assert!(container.ok(&["diff"])["diff"].as_str().unwrap().contains("+patched"));
+    for tool in ["session", "audit", "trash", "snapshot", "review", "doctor", "gc"] {
+        container.ok(&[tool]);
+    }
+    let by_field = json!({ "path": "a.txt", "sandbox": "BOX" }).to_string();
+    let read = container.call(&["read", "--json", &by_field]).run().ok();
+    assert_eq!(read["content"], "zeroth\npatched\nsecond\n");
+
+    container.ws.holds("a.txt", "here\n");
+    assert_eq!((binary(), container.calls("cp")), (copied, 1), "the binary is copied once");
+    container.podman(&["stop", "-t", "0", &container.id]).unwrap();
+    container.call_inside(&["read", "a.txt"]).run().error("io_error");
+    container.call(&["read", "--json", &by_field]).run().error("io_error");
+}
+
+#[test]
+fn commands_are_confined_in_a_container_too() {
+    let Some(container) = Container::start() else { return };
+    container
+        .call(&["sandbox", "create", "box", "--container", &format!("podman:{}", container.id)])
+        .run()
+        .ok();
+    let command = "cat /etc/which; pwd; echo x > made; echo x > /etc/evil; echo x > .git/x; touch .lbx/x
+        cat /proc/1/environ; kill -9 1; echo 1 > /proc/sys/kernel/panic; exit 3";
+    let ran = container.ok(&["bash", command]);
+    assert_eq!((&ran["stdout"], &ran["exit_code"]), (&json!("the container\n/src\n"), &json!(3)), "{ran:#}");
+    let stderr = ran["stderr"].as_str().unwrap();
+    for refused in ["/etc/evil", ".git/x", ".lbx/x", "/proc/1/environ", "kernel/panic"] {
+        assert!(stderr.contains(refused), "{refused}: {ran:#}");
+    }
+    assert_eq!(
+        container.inside("ls -A /etc/evil /src/.git 2> /dev/null || ls -A /src").unwrap(),
+        ".lbx\na.txt\nmade\n"
+    );
+    assert_eq!(ran["changed"][0]["path"], "made", "{ran:#}");
+    container.ok(&["undo"]);
+    assert_eq!(container.inside("ls /src").unwrap(), "a.txt\n");
+    let status = container.call_inside(&["bash", "--exit-status", "exit 7"]).spawn().wait().unwrap();
+    assert_eq!(status.code(), Some(7));
+
+    // Nothing is left of a command that ran out of time.
+    let mark = mark("podman");
+    let request = json!({
+        "command": format!("{}\nsleep 1000", FORKS.replace("bash", "sh")),
+        "timeout_ms": 300,
+        "env": { "LBX_MARK": mark },
+        "sandbox": "box",
+    });
+    let ran = container.call(&["bash", "--json", &request.to_string()]).run().ok();
+    assert_eq!(ran["timed_out"], true, "{ran:#}");
+    none_left(&mark, "podman");
+}
+
+#[test]
+fn a_server_in_a_container_is_one_connection() {
+    let Some(container) = Container::start() else { return };
+    container
+        .call(&["sandbox", "create", "box", "--container", &format!("podman:{}", container.id)])
+        .run()
+        .ok();
+    let mut server = Server::start(container.call_inside(&["mcp"]));
+    let calls = container.calls("exec");
+    for number in 0..5 {
+        let path = format!("n{number}.txt");
+        server.ok("write", &json!({ "path": path, "content": "x\n" }));
+        assert_eq!(server.ok("read", &json!({ "path": path }))["content"], "x\n");
+    }
+    assert_eq!(server.ok("bash", &json!({ "command": "cat /etc/which" }))["stdout"], "the container\n");
+    assert_eq!(container.calls("exec"), calls, "every call takes the one connection");
+    server.close();
+    assert_eq!(container.inside("ls /src").unwrap(), "a.txt\nn0.txt\nn1.txt\nn2.txt\nn3.txt\nn4.txt\n");
+    // A server outside reaches the container by the field.
+    let mut server = Server::start(container.call(&["mcp"]));
+    assert_eq!(server.ok("read", &json!({ "path": "a.txt" }))["content"], "here\n");
+    assert_eq!(server.ok("read", &json!({ "path": "a.txt", "sandbox": "box" }))["content"], "inside\n");
+    server.close();
+}
