@@ -42,5 +42,6 @@ mod snapshots;
 mod transaction;
 mod trash;
 mod undo;
+mod upgrade;
 mod workspace;
 mod write;

@@ -1,0 +1,100 @@
+//! What the first release has left in a workspace is read, undone and gone on from by this one.
+//!
+//! `tests/cases/state-0.1.0` is a workspace as lbx 0.1.0 left it: `files` and, in `state`, what was in `.lbx/ID`.
+//! It is never made anew: a version that cannot read it needs a reader for the old form. It has no snapshots,
+//! whose form is git's. Session `default` read and edited `a.txt`, wrote `new/c.txt`, deleted `gone.txt`, moved
+//! `new/c.txt` to `new/e.txt`, appended to `a.txt` and undid that. Session `bob` deleted the folder `d` and edited
+//! `b.txt`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::common::{Answer, Workspace, state};
+
+/// The workspace that the first release left.
+fn left_by_the_first_release() -> Workspace {
+    let ws = Workspace::bare(&[]);
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/state-0.1.0");
+    fs::create_dir(ws.path(".lbx")).unwrap();
+    for (from, to) in [("files/.", "."), ("state", &state(""))] {
+        let copied = Command::new("cp").arg("-r").arg(fixture.join(from)).arg(ws.path(to)).status().unwrap();
+        assert!(copied.success());
+    }
+    ws
+}
+
+/// A call without a snapshot, so that the answer has no id that differs.
+fn call(ws: &Workspace, arguments: &[&str]) -> Answer {
+    ws.call(arguments).arguments(&["--set", "snapshot.enabled=false"]).run()
+}
+
+#[test]
+fn the_state_of_the_first_release_is_read() {
+    let ws = left_by_the_first_release();
+    let status = call(&ws, &["session", "status"]).ok();
+    let status = status.to_string();
+    for path in ["a.txt", "new/e.txt"] {
+        assert!(status.contains(path), "{path}: {status}");
+    }
+    let log = call(&ws, &["audit", "--verify"]).ok();
+    assert_eq!((&log["verified"], &log["total"]), (&true.into(), &9.into()), "{log}");
+    let doctor = call(&ws, &["doctor"]).ok();
+    assert_eq!(doctor["healthy"], true, "{doctor}");
+    let stats = call(&ws, &["stats"]).ok();
+    assert_eq!(stats["total"]["calls"], 9, "{stats}");
+    assert_eq!(stats["refusals"]["not_read"], 1, "{stats}");
+    let trash = call(&ws, &["trash"]).ok();
+    assert_eq!(trash["entries"].as_array().map(Vec::len), Some(2), "{trash}");
+}
+
+#[test]
+fn the_changes_of_the_first_release_are_undone() {
+    let ws = left_by_the_first_release();
+    call(&ws, &["redo"]).ok();
+    ws.holds("a.txt", "one\n2\nthree\nfour\n");
+    call(&ws, &["undo", "--steps", "5"]).ok();
+    ws.holds("a.txt", "one\ntwo\nthree\n");
+    ws.holds("gone.txt", "bye\n");
+    assert!(!ws.path("new/e.txt").exists());
+    assert!(!ws.path("new/c.txt").exists());
+    call(&ws, &["undo", "--session", "bob", "--steps", "2"]).ok();
+    ws.holds("b.txt", "alpha\r\nbeta\r\n");
+    ws.holds("d/x.txt", "x\n");
+}
+
+#[test]
+fn what_the_first_release_deleted_is_restored_and_what_it_read_may_be_edited() {
+    let ws = left_by_the_first_release();
+    call(&ws, &["restore", "gone.txt"]).ok();
+    ws.holds("gone.txt", "bye\n");
+    call(&ws, &["restore", "d"]).ok();
+    ws.holds("d/x.txt", "x\n");
+    call(&ws, &["edit", "a.txt", "--old-string", "three", "--new-string", "3"]).ok();
+    ws.holds("a.txt", "one\n2\n3\n");
+    call(&ws, &["undo"]).ok();
+    call(&ws, &["undo"]).ok();
+    assert!(!ws.path("d").exists(), "the newest change was the restore");
+}
+
+#[test]
+fn state_of_a_newer_release_is_refused_by_name_and_stays_as_it_is() {
+    for (path, arguments) in [
+        ("sessions/default.json", &["append", "a.txt", "--content", "x\n"][..]),
+        ("journal/done/default/00000004.json", &["undo"]),
+    ] {
+        let ws = left_by_the_first_release();
+        let file = ws.path(&state(path));
+        let mut newer: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        newer["version"] = 99.into();
+        fs::write(&file, newer.to_string()).unwrap();
+        let error = ws.unchanged(|| call(&ws, arguments).error("io_error"));
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("newer lbx"), "{path}: {message}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), newer.to_string(), "{path}");
+        // What does not need that file works.
+        call(&ws, &["append", "a.txt", "--content", "x\n", "--session", "bob"]).ok();
+    }
+}
