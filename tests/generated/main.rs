@@ -13,6 +13,7 @@
 mod common;
 mod completions;
 mod examples;
+mod kept;
 mod pages;
 mod prose;
 
