@@ -29,7 +29,7 @@ _lbx_data() {
         diff) _lbx_flags='--from=@snapshot --to=@snapshot --of=@snapshot --binary --stat --by-session --offset= --max-bytes=' _lbx_places='@path @path*' ;;
         review) _lbx_flags='--html=@path --stat --offset= --max-bytes=' _lbx_places='' ;;
         blame) _lbx_flags='--start-line= --end-line= --max-bytes=' _lbx_places='@path' ;;
-        squash) _lbx_flags='-m= --message= --onto= --co-author= --per-file --keep-history --dry-run' _lbx_places='@path*' ;;
+        squash) _lbx_flags='-m= --message= --onto= --checked-out --co-author= --per-file --keep-history --dry-run' _lbx_places='@path*' ;;
         watch) _lbx_flags='--after= --all' _lbx_places='' ;;
         snapshot) _lbx_flags='' _lbx_places='-' ;;
         audit) _lbx_flags='--limit= --offset= --verify --max-bytes=' _lbx_places='@path' ;;

@@ -73,6 +73,7 @@ impl Call {
         }
         engine.require_snapshot |= options.require_snapshot;
         engine.set_for_a_person(options.person);
+        engine.harness.clone_from(&options.harness);
         if options.is_session_named {
             engine.set_session_named();
         }

@@ -109,6 +109,8 @@ pub struct Options {
     pub exit_status: bool,
     /// Whether a person at a terminal reads the answer.
     pub person: bool,
+    /// The harness that calls, where it named itself.
+    pub harness: Option<String>,
 }
 
 impl Options {
@@ -165,6 +167,7 @@ impl Options {
             pretty: flags.pretty,
             exit_status: flags.exit_status,
             person: false,
+            harness: None,
         }
     }
 

@@ -60,6 +60,10 @@ pub struct Engine {
     change: Option<String>,
     /// What the policy made of it, where its caller had not seen the bytes.
     gate: Option<String>,
+    /// Why the caller made it.
+    why: Option<String>,
+    /// The harness that calls, where it named itself.
+    pub harness: Option<String>,
     /// Whether the audit log has the call already.
     is_audited: bool,
     /// When the call began.
@@ -101,6 +105,8 @@ impl Engine {
             changed: Vec::new(),
             change: None,
             gate: None,
+            why: None,
+            harness: None,
             is_audited: false,
             begun: Instant::now(),
             seen: Vec::new(),
@@ -201,6 +207,11 @@ impl Engine {
         self.gate = gate.map(str::to_owned);
     }
 
+    /// Notes why the caller made the change.
+    pub fn note_why(&mut self, why: Option<&str>) {
+        self.why = why.map(audit::short_why);
+    }
+
     /// Whether the call has changed anything.
     #[must_use]
     pub fn has_changed(&self) -> bool {
@@ -278,6 +289,7 @@ impl Engine {
             snapshot: self.snapshot.clone(),
             change: self.change.clone(),
             gate: self.gate.clone(),
+            why: self.why.clone(),
             message: refusal.map(|error| error.message().to_owned()),
             duration_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
         })

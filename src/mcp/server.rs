@@ -113,13 +113,18 @@ impl Server {
 }
 
 impl Server {
+    /// The options of a call, with the name that the client gives itself.
+    fn options_of(&self, context: &RequestContext<RoleServer>) -> Options {
+        Options { harness: context.client_info().map(|client| client.name), ..self.options.clone() }
+    }
+
     /// Does something with native calls, on a thread of its own.
     async fn with_native<T: Send + 'static>(
         &self,
         context: &RequestContext<RoleServer>,
         work: impl FnOnce(&mut Native<'_>) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
-        let (root, options) = (self.root.of(context).await, self.options.clone());
+        let (root, options) = (self.root.of(context).await, self.options_of(context));
         let control = Control::default();
         let listening = control.clone();
         let mut running = tokio::task::spawn_blocking(move || {
@@ -182,7 +187,7 @@ impl ServerHandler for Server {
             target,
             arguments: request.arguments.unwrap_or_default(),
             root: self.root.of(&context).await,
-            options: self.options.clone(),
+            options: self.options_of(&context),
             results: self.settings.results,
             ask: self.settings.confirm.then(|| confirm::ask(&context)),
         };

@@ -28,7 +28,7 @@ const ID_DIGITS: usize = 10;
 /// Show the audit log, the newest first, or check that nobody has altered it
 ///
 /// One record for each call that changed something or was refused to: time, session, tool, files with
-/// their sha256 before and after, snapshot.
+/// their sha256 before and after, snapshot, reason, and the gate's mode where there was no proof.
 ///
 /// verify names the first record that was altered or removed. Shows all sessions, unless one is named.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
@@ -118,6 +118,8 @@ impl Tool for Audit {
             if text.is_for_a_person() {
                 let line = line(record, text);
                 text.styled(&line);
+                let why = record.get("why").and_then(Value::as_str).unwrap_or_default();
+                why.lines().for_each(|line| text.styled(&format!("    {}", escaped::line(line))));
             } else {
                 text.entry(&record.to_string());
             }

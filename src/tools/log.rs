@@ -111,6 +111,9 @@ pub struct LoggedSnapshot {
     /// The commit's first line, where it says more than tool and path
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
+    /// The harness that the session belongs to, where it is known
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub harness: Option<String>,
     /// Why the change was made
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -242,6 +245,7 @@ impl LoggedSnapshot {
             insertions: stat.insertions,
             deletions: stat.deletions,
             subject: says_more.then(|| snapshot.subject.clone()),
+            harness: snapshot.harness.clone(),
             why: snapshot.why.clone(),
             gate: snapshot.gate.clone(),
             stat: with_files.then(files),
@@ -259,10 +263,12 @@ impl LoggedSnapshot {
     fn painted(&self, text: &Text) -> String {
         let id: String = self.id.chars().take(ID_DIGITS).collect();
         let session = self.session.as_deref().unwrap_or("developer");
+        let harness =
+            self.harness.as_ref().map(|name| format!(" ({})", escaped::name(name))).unwrap_or_default();
         let (came, went) = (format!("+{}", self.insertions), format!("-{}", self.deletions));
         let gate = self.gate.as_ref().map(|gate| format!(" [gate {gate}]")).unwrap_or_default();
         format!(
-            "{} {} {} {} {} {}{}",
+            "{} {} {}{harness} {} {} {}{}",
             text.paint(Paint::Yellow, &id),
             self.time,
             text.paint(Paint::Cyan, session),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, subject};
 use super::log::{commit, no_snapshot};
-use super::undo::{self, Manner, Undone};
+use super::undo::{self, Interleaved, Manner, Undone};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -22,7 +22,8 @@ use crate::error::{Error, ErrorKind};
 ///
 /// Without yes, only shows which changes that would undo. Acts on the session that made the snapshot,
 /// unless another one is named. All of it is one change, which `undo` takes back. Refused with
-/// `stale_file` where a file has changed since by other hands.
+/// `stale_file` where others have changed one of its files, unless merge is set and their changes do
+/// not touch the same lines.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
     /// Snapshot to go back to: an id, a unique beginning of it, or a name with ~N
@@ -33,7 +34,7 @@ pub struct Request {
     #[arg(long, short = 'y')]
     #[serde(default)]
     pub yes: bool,
-    /// Merge where a file has changed since
+    /// Keep what others have changed in the same files since
     #[arg(long)]
     #[serde(default)]
     pub merge: bool,
@@ -76,7 +77,8 @@ impl Tool for Rewind {
         let (history, entries) = later(&mut change, &at)?;
         let undone = entries.iter().map(|entry| undo::listed(change.engine(), entry)).collect();
         change.set_takes_back(TakenBack { seq: at.seq, paths: Vec::new(), hunk: None });
-        let manner = Manner { merge: request.merge, ..Manner::default() };
+        let between = if request.merge { Interleaved::Kept } else { Interleaved::Offered };
+        let manner = Manner { merge: request.merge, between, ..Manner::default() };
         let changed = undo::plan(&mut change, &history, &entries, Direction::Undo, &manner)?;
         change.commit(subject(Self::NAME, &changed), request.options.why)?;
         Ok(Response { id, session: at.session, undone })
@@ -103,8 +105,15 @@ fn target(engine: &Engine, name: &str) -> Result<(String, SessionAt), Error> {
     let named = engine.named_session().map(SessionId::as_str);
     match store.session_at(&id, named).map_err(|error| unreadable(&error))? {
         Some(at) => Ok((id, at)),
-        None => Err(Error::invalid(format!("no session made the commit {name}: name the session to rewind"))
-            .detail("field", "session")),
+        None => Err(Error::invalid(match named {
+            Some(_) => format!("the commit {name} is no snapshot"),
+            None => format!("the commit {name} is no session's: name the session to rewind"),
+        })
+        .suggest(match named {
+            Some(_) => "`log` shows the snapshots.",
+            None => "Add the field session: `log` shows which there are.",
+        })
+        .detail("field", if named.is_some() { "id" } else { "session" })),
     }
 }
 

@@ -26,8 +26,9 @@ const BRANCHES: &str = "lbx/";
 ///
 /// Takes the net change of the session, without what others changed meanwhile and without what was
 /// uncommitted before it. The author is git's user.name and user.email. The branch begins at HEAD where
-/// it does not exist. HEAD, index and work tree stay as they are: `git reset BRANCH` then makes the
-/// branch's state that of your own branch, and keeps the files.
+/// it does not exist. What the branch already has of the session is not committed again. HEAD, index and
+/// work tree stay as they are: `git reset BRANCH` then makes the branch's state that of your own branch,
+/// and keeps the files. Runs no hooks.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -38,6 +39,10 @@ pub struct Request {
     #[arg(long, value_name = "BRANCH")]
     #[schemars(extend("x-aliases" = ["branch"]))]
     pub onto: Option<String>,
+    /// Commit on the branch that is checked out, and update the index for the files committed
+    #[arg(long)]
+    #[serde(default)]
+    pub checked_out: bool,
     /// Only these files and folders
     #[arg(value_name = "PATH")]
     #[serde(default)]
@@ -70,6 +75,9 @@ pub struct Response {
     pub branch: String,
     /// Whether the branch is new
     pub created: bool,
+    /// Whether it is the branch that is checked out, and the index followed
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub checked_out: bool,
     /// The commit that the branch was at before, or begins at
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
@@ -102,7 +110,7 @@ impl Tool for Squash {
         let store = own_repository(engine)?;
         let chosen = sessions::own(engine, &store)?;
         let author = author_of(&store)?;
-        let branch = request.onto.clone().unwrap_or_else(|| format!("{BRANCHES}{}", chosen.session));
+        let branch = branch_of(&store, &request, &chosen.session)?;
         let squashed = store
             .squash(&order(&store, &request, &chosen, &paths, (&branch, &author))?)
             .map_err(|error| refused(&error.to_string()))?;
@@ -110,16 +118,25 @@ impl Tool for Squash {
             return Err(conflict(&branch, &squashed.conflicts));
         }
         if squashed.files == 0 {
-            return Err(Error::new(
-                ErrorKind::NotFound,
-                format!("nothing that session {} changed is missing on {branch}", chosen.session),
-            )
-            .suggest("`diff` shows what the session changed."));
+            return Err(nothing_missing(&chosen.session, &branch));
         }
         engine.set_dry_run(request.dry_run);
-        let Squashed { commits, base, is_new, files, .. } = squashed;
+        let Squashed { commits, base, is_new, files, index_is_old, .. } = squashed;
+        engine.warn_if(index_is_old.map(|why| {
+            format!("the commit is made, but {why}: `git reset` makes the index that of the commit")
+        }));
         let author = format!("{} <{}>", author.name, author.email);
-        Ok(Response { session: chosen.session, branch, created: is_new, base, commits, files, author })
+        let checked_out = request.checked_out;
+        Ok(Response {
+            session: chosen.session,
+            branch,
+            created: is_new,
+            checked_out,
+            base,
+            commits,
+            files,
+            author,
+        })
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -129,7 +146,7 @@ impl Tool for Squash {
         for commit in commits {
             text.entry(commit);
         }
-        if !text.is_of_a_dry_run() {
+        if !text.is_of_a_dry_run() && !response.checked_out {
             text.note(format!("look at it with `git show {branch}`; `git reset {branch}` makes it the state of your branch and keeps the files"));
         }
     }
@@ -172,6 +189,36 @@ fn own_repository(engine: &Engine) -> Result<Store, Error> {
     Ok(store)
 }
 
+/// The branch to commit on.
+fn branch_of(store: &Store, request: &Request, session: &str) -> Result<String, Error> {
+    let head = store.checked_out().map_err(|error| unreadable(&error))?;
+    let onto = request.onto.clone();
+    match (request.checked_out, head, onto) {
+        (false, head, onto) => {
+            let branch = onto.unwrap_or_else(|| format!("{BRANCHES}{session}"));
+            if head.as_ref() == Some(&branch) || branch == "HEAD" {
+                let why = format!("the branch `{}` is checked out", head.unwrap_or(branch));
+                return Err(refused(&why).suggest("Name another branch with onto, or set checked_out to commit on this one: the index then follows for the files committed, and the work tree stays as it is."));
+            }
+            Ok(branch)
+        }
+        (true, None, _) => Err(refused("HEAD is detached: no branch is checked out")
+            .suggest("Name a branch with onto, without checked_out; or check one out with git switch.")),
+        (true, Some(head), Some(onto)) if onto != head && onto != "HEAD" => Err(Error::invalid(format!(
+            "field `checked_out`: `{head}` is checked out, not `{onto}`"
+        ))
+        .suggest("Leave out onto to commit on the branch that is checked out, or checked_out to commit on the one named.")
+        .detail("field", "checked_out")),
+        (true, Some(head), _) => Ok(head),
+    }
+}
+
+/// The refusal where the branch has all of it.
+fn nothing_missing(session: &str, branch: &str) -> Error {
+    let why = format!("{branch} already has everything that session {session} changed");
+    Error::new(ErrorKind::NotFound, why).suggest("`diff` shows what the session changed.")
+}
+
 /// The developer.
 fn author_of(store: &Store) -> Result<Author, Error> {
     store.developer().ok_or_else(|| {
@@ -194,12 +241,15 @@ fn order<'a>(
     (branch, author): (&'a str, &'a Author),
 ) -> Result<Order<'a>, Error> {
     let message = message_of(request);
-    let (session, after) = (&chosen.session, chosen.after);
+    let missing = store
+        .missing_on(branch, &chosen.session, chosen.after)
+        .map_err(|error| refused(&error.to_string()))?;
     let is_wanted = |change: &PathChange| {
         paths.is_empty() || paths.iter().any(|path| super::diff::lies_in(&change.path, path))
     };
     let mut order = Order {
         branch,
+        checked_out: request.checked_out,
         author,
         seconds: time_now(),
         steps: Vec::new(),
@@ -207,9 +257,8 @@ fn order<'a>(
         dry_run: request.dry_run,
     };
     if request.keep_history {
-        let steps = store.steps_of(session, after).map_err(|error| unreadable(&error))?;
+        let steps = missing.steps.into_iter();
         order.steps = steps
-            .into_iter()
             .map(|step| {
                 let why = step.snapshot.why.map(|why| format!("\n\n{why}")).unwrap_or_default();
                 let changes = step.paths.into_iter().filter(is_wanted).collect();
@@ -218,8 +267,7 @@ fn order<'a>(
             .collect();
         return Ok(order);
     }
-    let changed = store.changed_by(session, after).map_err(|error| unreadable(&error))?;
-    let mut changes = changed.map(|changed| changed.paths).unwrap_or_default();
+    let mut changes = missing.net;
     changes.retain(is_wanted);
     if !request.per_file {
         order.steps = vec![SquashCommit { message, changes }];

@@ -549,8 +549,8 @@ const EXAMPLES: &[Example] = &[
     ),
     on(
         "squash",
-        "One commit of the session's changes, on a branch of its own:",
-        "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx squash -m 'Count on' --onto counting\ngit log -1 --format=%s counting",
+        "One commit of the session's changes, on the branch that is checked out:",
+        "lbx append notes.txt --content 'four\n'\nlbx append notes.txt --content 'five\n'\nlbx squash -m 'Count on' --checked-out\ngit log -1 --format=%s",
         "Count on",
     ),
     on(

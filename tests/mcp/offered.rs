@@ -232,3 +232,24 @@ fn a_signal_ends_the_server_and_what_it_runs() {
         assert!(!workspace.path("late").exists());
     }
 }
+
+#[test]
+fn a_snapshot_names_the_client_that_it_was_made_for() {
+    let workspace = Workspace::with(&[]);
+    let named = |name: &str, path: &str| {
+        let mut client = workspace.start(&[]);
+        let info = json!({ "name": name, "version": "1" });
+        let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
+        client.ask("initialize", &hello);
+        client.tell("notifications/initialized", &json!({}));
+        client.ok("write", &json!({ "path": path, "content": "x\n", "session": "s" }));
+        let log = workspace.lbx("", &["log", "--limit", "1"]).output().unwrap();
+        let log: Value = serde_json::from_slice(&log.stdout).unwrap();
+        log["data"]["snapshots"][0]["harness"].clone()
+    };
+    assert_eq!(named("my-harness/2.0", "a.txt"), "my-harness/2.0");
+    // A name that would end the author's, or turn the direction of a line, loses what does so.
+    assert_eq!(named("  Evil\n(x) <a@b>\u{202e} ", "b.txt"), "Evil x a@b");
+    assert_eq!(named(&"n".repeat(500), "c.txt"), "n".repeat(60));
+    assert_eq!(named("", "d.txt"), Value::Null);
+}

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::common::Workspace;
 
 /// Ten lines, none twice.
-const TEN: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n";
+pub const TEN: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n";
 
 /// A workspace in which git knows who the developer is.
-fn workspace(files: &[(&str, &str)]) -> Workspace {
+pub fn workspace(files: &[(&str, &str)]) -> Workspace {
     let ws = Workspace::with(files);
     ws.git(&["config", "user.name", "Dev Eloper"]);
     ws.git(&["config", "user.email", "dev@example.org"]);
@@ -18,7 +18,7 @@ fn workspace(files: &[(&str, &str)]) -> Workspace {
 }
 
 /// An edit by a session that has read the file.
-fn edit(ws: &Workspace, session: &str, path: &str, old: &str, new: &str) {
+pub fn edit(ws: &Workspace, session: &str, path: &str, old: &str, new: &str) {
     ws.lbx(&["read", path, "--session", session]).ok();
     let request = json!({"path": path, "old_string": old, "new_string": new, "session": session, "why": format!("{old} to {new}")});
     ws.json("edit", &request).ok();

@@ -20,4 +20,5 @@ mod hostile;
 mod log;
 mod mixed;
 mod recording;
+mod squash_again;
 mod terminal;

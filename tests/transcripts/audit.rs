@@ -153,3 +153,20 @@ fn half_a_record_of_a_dead_call_is_no_damage() {
     let data = ws.lbx(&["audit", "--verify"]).ok();
     assert_eq!((&data["verified"], &data["total"]), (&json!(true), &json!(5)));
 }
+
+#[test]
+fn a_record_has_the_reason_and_the_gate_of_its_change() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n", "--why", "  Count on.\nAs asked.\n"]).ok();
+    ws.lbx(&["write", "a.txt", "--content", "x\n", "--set", "gate=off", "--why", &"long ".repeat(1000)])
+        .success();
+    ws.lbx(&["append", "a.txt", "--content", "y\n"]).ok();
+    let data = ws.lbx(&["audit"]).ok();
+    let records = records(&data);
+    assert_eq!((&records[2]["why"], &records[2]["gate"]), (&json!("Count on.\nAs asked."), &Value::Null));
+    assert_eq!(records[1]["gate"], "off");
+    let why = records[1]["why"].as_str().unwrap();
+    assert!(why.chars().count() == 1000 && why.ends_with('…'), "{why}");
+    assert_eq!(records[0].get("why"), None);
+    ws.lbx(&["audit", "--verify"]).ok();
+}

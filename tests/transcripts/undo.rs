@@ -695,3 +695,39 @@ fn a_rewind_says_first_what_it_would_undo() {
     ws.write("sub/c.txt", "developer\n");
     ws.unchanged(|| ws.lbx(&["rewind", &first, "--yes"]).error("stale_file"));
 }
+
+#[test]
+fn a_rewind_keeps_what_others_changed_in_between() {
+    let ws = Workspace::with(&[("a.txt", &forty()), ("b.txt", "b\n")]);
+    let edit = |session: &str, old: &str, new: &str| {
+        ws.lbx(&["read", "a.txt", "--session", session]).ok();
+        ws.lbx(&["edit", "a.txt", "--session", session, "--old-string", old, "--new-string", new]).ok();
+    };
+    edit("one", "line 2\n", "two\n");
+    edit("other", "line 20\n", "twenty\n");
+    edit("one", "two\n", "zwei\n");
+    let by_hand = String::from_utf8(ws.read_bytes("a.txt")).unwrap().replace("line 30\n", "thirty\n");
+    ws.write("a.txt", &by_hand);
+    edit("one", "line 5\n", "five\n");
+    ws.lbx(&["write", "new.txt", "--content", "n\n", "--session", "one"]).ok();
+    edit("other", "line 40\n", "forty\n");
+    let before = ws.tree();
+    let base = ws.git(&["rev-parse", "HEAD"]);
+    let rewind = |more: &[&str]| ws.lbx(&[&["rewind", base.as_str(), "--session", "one"], more].concat());
+    // Refused as a whole, with the way that keeps what others did.
+    let error = ws.unchanged(|| rewind(&["--yes"]).error("stale_file"));
+    assert!(error["suggested_action"].as_str().unwrap().contains("merge"), "{error}");
+    let shown = ws.unchanged(|| rewind(&["--merge"]).success());
+    assert_eq!(shown["data"]["undone"].as_array().unwrap().len(), 4, "{shown}");
+    rewind(&["--merge", "--yes"]).ok();
+    let wanted = [("line 20\n", "twenty\n"), ("line 30\n", "thirty\n"), ("line 40\n", "forty\n")];
+    ws.holds("a.txt", wanted.iter().fold(forty(), |text, (old, new)| text.replace(old, new)));
+    assert!(!ws.path("new.txt").exists());
+    ws.lbx(&["undo", "--session", "one"]).ok();
+    assert_eq!(ws.tree(), before);
+    // Where they touch the same lines, nothing is taken back.
+    edit("other", "zwei\n", "deux\n");
+    edit("one", "deux\n", "dos\n");
+    ws.unchanged(|| rewind(&["--merge", "--yes"]).error("stale_file"));
+    ws.lbx(&["rewind", "HEAD~0", "--session", "nobody"]).error("not_found");
+}

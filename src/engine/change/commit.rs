@@ -390,6 +390,7 @@ impl Change<'_> {
     fn note_changed(&mut self) {
         self.engine.note_changed(audit_files(&self.entry), Some(&self.entry.id));
         self.engine.note_gate(self.entry.gate.as_deref());
+        self.engine.note_why(self.entry.why.as_deref());
     }
 
     /// What follows a change that stands: marks, snapshot, history. What the steps and the snapshot have

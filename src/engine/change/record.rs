@@ -281,7 +281,8 @@ fn uninterrupted<T>(work: impl Fn() -> Result<T, SnapshotError>) -> Result<T, Sn
 /// Opens the snapshots of the workspace.
 fn open(engine: &Engine) -> Result<Store, SnapshotError> {
     let store = with_place(engine, |place| Store::open(place, engine.policy().branch()))?;
-    Ok(store.taking_files_of(engine.policy().number(Key::SnapshotFileBytes)))
+    let store = store.taking_files_of(engine.policy().number(Key::SnapshotFileBytes));
+    Ok(store.made_for(engine.harness.clone()))
 }
 
 /// Does `work` with the places of the snapshots.

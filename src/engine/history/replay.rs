@@ -92,10 +92,16 @@ pub enum Kind {
     Other,
 }
 
+/// Takes a change of a file back, or does it again, where the file holds something else than the change
+/// left: what it holds, what the change left, and what was on the change's other side.
+pub type Blend<'s> = &'s dyn Fn(&WorkspacePath, &Version, &Version, &Version) -> Option<Version>;
+
 /// The picture.
 pub struct Replay<'s> {
     /// What stands at a path in the tree, if anything does.
     stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>,
+    /// What to do where others changed a file between two changes; without it, that is a conflict.
+    blend: Option<Blend<'s>>,
     /// What has moved.
     pieces: Pieces,
     /// Files with other bytes, by where they are to stand.
@@ -224,7 +230,14 @@ impl<'s> Replay<'s> {
     pub fn new(stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>, vacant: BTreeSet<WorkspacePath>) -> Self {
         let (pieces, lives, gone) = (Pieces::default(), BTreeMap::new(), BTreeMap::new());
         let (changed, made, ousted) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
-        Self { stands, pieces, lives, gone, changed, made, vacant, ousted, modes: BTreeMap::new() }
+        let modes = BTreeMap::new();
+        Self { stands, blend: None, pieces, lives, gone, changed, made, vacant, ousted, modes }
+    }
+
+    /// The same, keeping what others changed in between.
+    #[must_use]
+    pub fn blending(self, blend: Option<Blend<'s>>) -> Self {
+        Self { blend, ..self }
     }
 
     /// Plays one change.
@@ -364,11 +377,19 @@ impl<'s> Replay<'s> {
         from: Option<&Version>,
         target: Option<&Version>,
     ) -> Result<(), ReplayConflict> {
+        let mut blended = None;
         let live = match self.lives.remove(path) {
             Some(live) if same(Some(&live.target), from) => Some((live.real, live.from)),
-            Some(_) => return Err(ReplayConflict::Between(path.clone())),
+            Some(live) => {
+                let conflict = || ReplayConflict::Between(path.clone());
+                let (blend, from, target) =
+                    self.blend.zip(from).zip(target).map(|((a, b), c)| (a, b, c)).ok_or_else(conflict)?;
+                blended = Some(blend(path, &live.target, from, target).ok_or_else(conflict)?);
+                Some((live.real, live.from))
+            }
             None => None,
         };
+        let target = blended.as_ref().or(target);
         let (real, began) = live.unwrap_or_else(|| self.take_gone(path, from));
         self.changed.extend(real.clone());
         match target {

@@ -311,6 +311,7 @@ fn audit_late(engine: &mut Engine, state: &State, entry: &JournalEntry, snapshot
         snapshot,
         change: Some(entry.id.clone()),
         gate: entry.gate.clone(),
+        why: entry.why.as_deref().map(audit::short_why),
         message: Some("the call was killed half-way; the next call completed the change".to_owned()),
         duration_ms: 0,
     };

@@ -67,6 +67,8 @@ pub struct Store {
     warnings: Vec<String>,
     /// What is known of large blobs already.
     ahead: AllAhead,
+    /// The harness that the snapshots are made for, where it named itself.
+    harness: Option<String>,
 }
 
 impl Store {
@@ -100,13 +102,20 @@ impl Store {
         let repo = opened.repo;
         let warnings = opened.warning.into_iter().collect();
         let (private, ahead) = (opened.private, AllAhead::default());
-        Ok(Self { repo, branch, private, file_bytes_max: FILE_BYTES_MAX, warnings, ahead })
+        let file_bytes_max = FILE_BYTES_MAX;
+        Ok(Self { repo, branch, private, file_bytes_max, warnings, ahead, harness: None })
     }
 
     /// The same, taking in files of at most `file_bytes_max` bytes.
     #[must_use]
     pub fn taking_files_of(self, file_bytes_max: u64) -> Self {
         Self { file_bytes_max, ..self }
+    }
+
+    /// The same, for a harness that named itself.
+    #[must_use]
+    pub fn made_for(self, harness: Option<String>) -> Self {
+        Self { harness, ..self }
     }
 
     /// The same, with what is known of large blobs already.
@@ -193,6 +202,7 @@ impl Store {
             seq: change.seq,
             seconds: seconds(change.time),
             gate: change.gate,
+            harness: self.harness.as_deref(),
         };
         let mut chain = Chain::begin(&self.repo, tip, stamp)?;
         let prepared = prepare::prepare(

@@ -47,6 +47,8 @@ const NEAR_BYTES: u64 = 4 << 10;
 const TAIL_BYTES: u64 = 64 << 10;
 /// How much of the end of the log is looked at for the newest records, in bytes.
 const NEWEST_BYTES: u64 = 256 << 10;
+/// Longest reason in a record, in characters; the snapshot has all of it.
+const WHY_CHARS_MAX: usize = 1000;
 /// Paths in a record; beyond these only their number.
 pub const PATHS_MAX: usize = 1000;
 
@@ -85,11 +87,24 @@ pub struct AuditRecord {
     /// What the policy made of the change, `warn` or `off`, where its caller had not seen the bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
+    /// Why the caller made the change, where that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// What was wrong, of a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
+}
+
+/// A reason as a record has it.
+#[must_use]
+pub fn short_why(why: &str) -> String {
+    let why = why.trim();
+    if why.chars().count() <= WHY_CHARS_MAX {
+        return why.to_owned();
+    }
+    why.chars().take(WHY_CHARS_MAX - 1).chain(['…']).collect()
 }
 
 /// A record as it stands in the log.

@@ -16,14 +16,28 @@ use crate::text::merge::{self, Alike, Conflict, Labels};
 const CONFLICTS_BYTES: usize = 4_000;
 
 /// How changes are taken back.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Manner {
     /// Whether to keep what others have changed since.
     pub merge: bool,
+    /// What to do with what others changed between the changes.
+    pub between: Interleaved,
     /// The change that is taken back by itself, where later ones may have come after it.
     pub single: Option<u64>,
     /// Texts that no backup has, since part of a change makes them.
     pub texts: BTreeMap<Sha256, Vec<u8>>,
+}
+
+/// What becomes of what others changed in a file between changes that are taken back.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Interleaved {
+    /// It is a conflict.
+    #[default]
+    Refused,
+    /// It is a conflict, and the caller may ask to keep it.
+    Offered,
+    /// It is kept where it does not touch the same lines.
+    Kept,
 }
 
 /// Plans file by file.

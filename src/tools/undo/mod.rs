@@ -4,7 +4,8 @@ mod files;
 mod folders;
 mod part;
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -16,14 +17,17 @@ use crate::engine::Engine;
 use crate::engine::change::{Change, moves};
 use crate::engine::history::replay::{Direction, Replay, ReplayConflict};
 use crate::engine::history::stacks::History;
-use crate::engine::journal::JournalEntry;
+use crate::engine::journal::{JournalEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_state;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+use crate::text::content::looks_binary;
 use crate::text::escaped;
-pub use files::Manner;
+use crate::text::merge::{self, Alike};
 use files::Planner;
+pub use files::{Interleaved, Manner};
 use folders::{clear_the_way, innermost_first, vacated, without_empty};
 
 /// Take back changes that this session made, the newest first
@@ -258,27 +262,40 @@ pub fn plan(
     direction: Direction,
     manner: &Manner,
 ) -> Result<Vec<WorkspacePath>, Error> {
+    let texts = RefCell::new(BTreeMap::new());
     let outcome = {
+        let blend = |path: &WorkspacePath, now: &Version, from: &Version, to: &Version| {
+            let known = |version: &Version| {
+                let made = texts.borrow().get(&version.sha256).cloned();
+                made.or_else(|| change.bytes_seen(path, version.sha256))
+            };
+            let (text, version) = blended(now, from, to, known)?;
+            texts.borrow_mut().insert(version.sha256, text);
+            Some(version)
+        };
         let stands = |path: &WorkspacePath| moves::kind(change.workspace(), path);
         // What was made for changes that are taken back already goes with the last of them.
         let vacant = match direction {
             Direction::Undo => history.vacant(),
             Direction::Redo => BTreeSet::new(),
         };
-        let mut replay = Replay::new(&stands, vacant);
+        let mut replay =
+            Replay::new(&stands, vacant).blending((manner.between == Interleaved::Kept).then_some(&blend));
         entries
             .iter()
             .try_for_each(|entry| replay.play(entry, direction))
-            .map_err(|conflict| conflict_error(change.workspace(), &conflict))?;
+            .map_err(|conflict| conflict_error(change.workspace(), &conflict, manner.between))?;
         replay.outcome()
     };
+    let mut manner = manner.clone();
+    manner.texts.extend(texts.into_inner());
     let mut vacant: Vec<WorkspacePath> =
         outcome.vacant.iter().filter(|folder| !is_state(folder)).cloned().collect();
     innermost_first(&mut vacant);
     let outcome = without_empty(change.workspace(), outcome, &mut vacant)?;
     clear_the_way(change, &outcome, &vacant)?;
     let vacated = vacated(&outcome, vacant);
-    let mut planner = Planner::new(change, history, manner, &outcome.pieces);
+    let mut planner = Planner::new(change, history, &manner, &outcome.pieces);
     for gone in &outcome.gone {
         planner.remove(gone)?;
     }
@@ -302,6 +319,27 @@ pub fn plan(
     Ok(paths)
 }
 
+/// A change taken back in a text that has others' changes since; `None` where both touch the same lines.
+fn blended(
+    now: &Version,
+    from: &Version,
+    to: &Version,
+    bytes: impl Fn(&Version) -> Option<Vec<u8>>,
+) -> Option<(Vec<u8>, Version)> {
+    if [now, from, to].into_iter().any(|version| fs::is_symlink_mode(version.mode)) {
+        return None;
+    }
+    let texts = [bytes(from)?, bytes(now)?, bytes(to)?];
+    if texts.iter().any(|text| looks_binary(text)) {
+        return None;
+    }
+    let [base, one, other] = &texts;
+    let text = merge::merge(base, one, other, Alike::Once).ok()?;
+    let mode = if from.mode == to.mode { now.mode } else { to.mode };
+    let version = Version { sha256: Sha256::of(&text), size: text.len() as u64, mode, identity: None };
+    Some((text, version))
+}
+
 /// The permission bits of a folder.
 fn mode_of(workspace: &Workspace, folder: &WorkspacePath) -> Option<u32> {
     let opened = fs::open_beneath(workspace.root_fd(), folder, fs::LOOK).ok()?;
@@ -309,7 +347,7 @@ fn mode_of(workspace: &Workspace, folder: &WorkspacePath) -> Option<u32> {
 }
 
 /// The refusal of changes that do not fit together or on what stands.
-fn conflict_error(workspace: &Workspace, conflict: &ReplayConflict) -> Error {
+fn conflict_error(workspace: &Workspace, conflict: &ReplayConflict, between: Interleaved) -> Error {
     let (path, what) = match conflict {
         ReplayConflict::Between(path) => (path, "was changed by someone else between these changes"),
         ReplayConflict::Missing(path) => (path, "is no longer there, so it cannot go back"),
@@ -317,7 +355,15 @@ fn conflict_error(workspace: &Workspace, conflict: &ReplayConflict) -> Error {
     };
     let shown = workspace.shown(path);
     let suggestion = match conflict {
-        ReplayConflict::Between(_) => "Take the changes back one step at a time.",
+        ReplayConflict::Between(_) => match between {
+            Interleaved::Refused => "Take the changes back one step at a time.",
+            Interleaved::Offered => {
+                "Set merge to true to keep what others changed there, where it does not touch the same lines."
+            }
+            Interleaved::Kept => {
+                "They touch the same lines. `undo` with merge takes back the later changes, one at a time."
+            }
+        },
         ReplayConflict::Missing(_) => "Bring it back to where this session left it, and repeat the call.",
         ReplayConflict::Taken(_) => "Move what stands there out of the way, and repeat the call.",
     };

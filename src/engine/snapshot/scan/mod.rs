@@ -111,7 +111,13 @@ impl Store {
         let tip = self.branch.tip(&self.repo)?;
         self.branch.check_free(&self.repo)?;
         self.branch.check_ours(&self.repo, tip)?;
-        let stamp = Stamp { session: scan.session, seq: scan.seq, seconds: seconds(scan.time), gate: None };
+        let stamp = Stamp {
+            session: scan.session,
+            seq: scan.seq,
+            seconds: seconds(scan.time),
+            gate: None,
+            harness: self.harness.as_deref(),
+        };
         let mut chain = Chain::begin(&self.repo, tip, stamp)?;
         let moved_head = chain.newest();
         let began = SystemTime::now();

@@ -72,7 +72,7 @@ impl ScanIndex {
         let users = match &last {
             // After a checkout git's own index knows the files better.
             Some((_, then)) if !is_old(*then) => None,
-            _ => stored(repo.own(), "index", repo.object_hash()),
+            _ => users_index(repo),
         };
         if let (Some((file, tree)), None) = (last, &users) {
             return Ok(Self::of(file, tree, folder, true));
@@ -230,6 +230,11 @@ fn last(repo: &Repo, folder: &HeldFolder) -> Option<(File, ObjectId)> {
     Some((stored(folder, name, repo.object_hash())?, tree))
 }
 
+/// The user's own index, where it can be read.
+pub fn users_index(repo: &Repo) -> Option<File> {
+    stored(repo.own(), "index", repo.object_hash())
+}
+
 /// The index in the regular file `name`, where it can be read and every path in it is one.
 ///
 /// gix opens an index by its path; the one given here leads to the very file that was looked at.
@@ -321,7 +326,7 @@ fn skipped() -> Flags {
 }
 
 /// The mode of an index entry.
-fn mode_of(kind: EntryKind) -> Mode {
+pub fn mode_of(kind: EntryKind) -> Mode {
     match kind {
         EntryKind::Tree => Mode::DIR,
         EntryKind::Blob => Mode::FILE,

@@ -268,26 +268,7 @@ impl Branch {
 
     /// Writes the line that git would write to the branch's log; a convenience, so failure is silent.
     fn append_log(&self, repo: &Repo, from: Option<ObjectId>, to: ObjectId, log: &LogLine) {
-        let path = format!("logs/{}", self.loose());
-        let config = repo.settings();
-        let bare = config.boolean("core.bare").unwrap_or(false);
-        let wanted = config.boolean("core.logAllRefUpdates").unwrap_or(!bare);
-        let parent = Path::new(&path).parent().unwrap_or(Path::new("logs"));
-        let folder = match repo.common().folder(parent) {
-            Ok(None) if wanted => repo.common().make_folder(parent).ok(),
-            found => found.ok().flatten(),
-        };
-        let Some(folder) = folder else { return };
-        let Ok(found) = folder.stat(self.last_name()) else { return };
-        // One that is there is added to, whatever the settings say.
-        if found.map_or(wanted, |stat| is_regular(&stat))
-            && let Ok(mut file) = folder.append(self.last_name())
-        {
-            let from = from.unwrap_or_else(|| ObjectId::null(to.kind()));
-            let line =
-                format!("{from} {to} lbx <lbx@localhost> {} +0000\tcommit: {}\n", log.seconds, log.subject);
-            let _ = file.write_all(line.as_bytes());
-        }
+        append_log(repo, repo.common(), &self.loose(), (from, to), log);
     }
 
     /// The path of the loose reference in the folder of the repository.
@@ -304,6 +285,42 @@ impl Branch {
     /// A refusal that concerns this branch.
     fn refused(&self, why: &str) -> SnapshotError {
         SnapshotError::new(format!("the branch `{}` {why}", self.short_name()))
+    }
+}
+
+/// Writes the line of a move to the log of HEAD, which is on that branch.
+pub fn append_head_log(repo: &Repo, from: Option<ObjectId>, to: ObjectId, log: &LogLine) {
+    append_log(repo, repo.own(), "HEAD", (from, to), log);
+}
+
+/// Writes a line to the log of a reference; a convenience, so failure is silent.
+fn append_log(
+    repo: &Repo,
+    holder: &HeldFolder,
+    reference: &str,
+    (from, to): (Option<ObjectId>, ObjectId),
+    log: &LogLine,
+) {
+    let last = reference.rsplit('/').next().unwrap_or_default();
+    let path = format!("logs/{reference}");
+    let config = repo.settings();
+    let bare = config.boolean("core.bare").unwrap_or(false);
+    let wanted = config.boolean("core.logAllRefUpdates").unwrap_or(!bare);
+    let parent = Path::new(&path).parent().unwrap_or(Path::new("logs"));
+    let folder = match holder.folder(parent) {
+        Ok(None) if wanted => holder.make_folder(parent).ok(),
+        found => found.ok().flatten(),
+    };
+    let Some(folder) = folder else { return };
+    let Ok(found) = folder.stat(last) else { return };
+    // One that is there is added to, whatever the settings say.
+    if found.map_or(wanted, |stat| is_regular(&stat))
+        && let Ok(mut file) = folder.append(last)
+    {
+        let from = from.unwrap_or_else(|| ObjectId::null(to.kind()));
+        let line =
+            format!("{from} {to} lbx <lbx@localhost> {} +0000\tcommit: {}\n", log.seconds, log.subject);
+        let _ = file.write_all(line.as_bytes());
     }
 }
 

@@ -9,10 +9,13 @@ use super::repo::Repo;
 use super::tree;
 use crate::engine::snapshot::record::message;
 use crate::engine::snapshot::record::message::Trailers;
+use crate::text::escaped;
 
 /// Name and address under which every snapshot is committed, so that an agent's never passes
 /// for the developer's. The author's name goes on with the session, and the harness where one is known.
 const AUTHOR: (&str, &str) = ("lbx", "lbx@localhost");
+/// Longest name of a harness, in characters.
+const HARNESS_CHARS_MAX: usize = 60;
 /// Digits of a commit id in a subject.
 const SHORT_DIGITS: usize = 10;
 /// The tool named in the commits that hold what others changed.
@@ -31,6 +34,8 @@ pub struct Stamp<'a> {
     pub seconds: i64,
     /// What the policy made of a change without proof, where it was one.
     pub gate: Option<&'a str>,
+    /// The harness that it is made for, where it named itself.
+    pub harness: Option<&'a str>,
 }
 
 /// Commits that grow on top of the branch; none is visible before the branch moves.
@@ -150,7 +155,8 @@ impl<'a> Chain<'a> {
         };
         let time = gix::date::Time::new(self.stamp.seconds, 0);
         let committer = gix::actor::Signature { name: AUTHOR.0.into(), email: AUTHOR.1.into(), time };
-        let author = gix::actor::Signature { name: author_of(&trailers.session).into(), ..committer.clone() };
+        let name = author_of(&trailers.session, self.stamp.harness);
+        let author = gix::actor::Signature { name: name.into(), ..committer.clone() };
         let commit = Commit {
             tree,
             parents: self.parents.iter().copied().collect(),
@@ -178,17 +184,36 @@ const HARNESSES: [(&str, &str); 6] = [
     ("CURSOR_AGENT", "Cursor"),
 ];
 
-/// The name of a snapshot's author: lbx, with the session and its harness.
-fn author_of(session: &str) -> String {
+/// The name of a snapshot's author: lbx, with the session and its harness. One that named itself counts
+/// more than the environment, which may be that of whatever started it.
+fn author_of(session: &str, named: Option<&str>) -> String {
     if session.is_empty() {
         return AUTHOR.0.to_owned();
     }
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let harness = HARNESSES.iter().find(|(variable, _)| is_set(variable));
-    let harness = harness.map(|(_, name)| format!(" ({name})")).unwrap_or_default();
-    // Such characters would end the name.
-    let session: String = session.chars().filter(|c| !matches!(c, '<' | '>') && !c.is_control()).collect();
-    format!("{} {session}{harness}", AUTHOR.0)
+    let known =
+        || HARNESSES.iter().find(|(variable, _)| is_set(variable)).map(|(_, name)| (*name).to_owned());
+    let named = named.map(|name| plain(name).chars().take(HARNESS_CHARS_MAX).collect::<String>());
+    let harness = named.filter(|name| !name.is_empty()).or_else(known);
+    let harness = harness.map(|name| format!(" ({name})")).unwrap_or_default();
+    format!("{} {}{harness}", AUTHOR.0, plain(session))
+}
+
+/// The harness that an author's name goes on with.
+pub fn harness_of<'n>(author: &'n str, session: &str) -> Option<&'n str> {
+    let rest = author.strip_prefix(AUTHOR.0)?.trim_start().strip_prefix(plain(session).as_str())?;
+    rest.strip_prefix(" (")?.strip_suffix(')')
+}
+
+/// A name in one line, without what would end the name of an author.
+fn plain(name: &str) -> String {
+    let is_out = |c: &char| matches!(c, '<' | '>' | '(' | ')');
+    let clean: String = name
+        .chars()
+        .filter(|c| !is_out(c))
+        .map(|c| if c.is_control() || escaped::is_active(c) { ' ' } else { c })
+        .collect();
+    clean.split_whitespace().collect::<Vec<&str>>().join(" ")
 }
 
 /// What a snapshot knew of HEAD.

@@ -47,6 +47,14 @@ impl Commit {
         self.fields().message()
     }
 
+    /// The name of its author.
+    ///
+    /// # Errors
+    /// Where the commit is damaged.
+    pub fn author_name(&self) -> Result<&BStr> {
+        Ok(self.fields().author()?.name)
+    }
+
     /// When it was made, in seconds since 1970.
     ///
     /// # Errors

@@ -63,6 +63,8 @@ pub struct Snapshot {
     pub why: Option<String>,
     /// Session that made the change, or found it.
     pub session: String,
+    /// The harness that the session belongs to, where it is known.
+    pub harness: Option<String>,
     /// Tool that made it; `external` where nothing of lbx did.
     pub tool: String,
     /// Its number in the journal.
@@ -201,6 +203,8 @@ impl Store {
         let Some(trailers) = message::trailers(text) else {
             return Ok(None);
         };
+        let author = commit.author_name().doing(doing)?.to_str_lossy();
+        let harness = chain::harness_of(&author, &trailers.session);
         let first_parent = commit.parent_ids().next();
         let empty = ObjectId::empty_tree(self.repo.object_hash());
         Ok(Some(Read {
@@ -212,6 +216,7 @@ impl Store {
                 parent: first_parent.map(|id| id.to_string()),
                 subject: message::subject(text),
                 why: message::why(text),
+                harness: harness.map(str::to_owned),
                 session: trailers.session,
                 tool: trailers.tool,
                 seq: trailers.seq,

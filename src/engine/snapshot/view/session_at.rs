@@ -34,7 +34,8 @@ impl Store {
     }
 
     /// How far `session`, else the one that made the snapshot itself, had come at `commit` (in hex);
-    /// `None` where none is named and the snapshot is nobody's, or it is no snapshot.
+    /// `None` where none is named and the snapshot is nobody's, or it is neither a snapshot nor the commit
+    /// that the first one is based on.
     ///
     /// # Errors
     /// Where there is no such commit, or one on the way back cannot be read.
@@ -44,7 +45,11 @@ impl Store {
         session: Option<&str>,
     ) -> Result<Option<SessionAt>, SnapshotError> {
         let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is no commit id"))?;
-        let Some(first) = self.snapshot(id)? else { return Ok(None) };
+        let Some(first) = self.snapshot(id)? else {
+            let began = self.began_at(id)?;
+            let session = session.filter(|_| began);
+            return Ok(session.map(|session| SessionAt { session: session.to_owned(), seq: 0 }));
+        };
         let session = session.map_or_else(|| first.snapshot.session.clone(), str::to_owned);
         if session.is_empty() {
             return Ok(None);
@@ -57,5 +62,15 @@ impl Store {
             found = snapshot.first_parent.map_or(Ok(None), |id| self.snapshot(id))?;
         }
         Ok(Some(SessionAt { session, seq: 0 }))
+    }
+
+    /// Whether the first snapshot is based on this commit.
+    fn began_at(&self, id: ObjectId) -> Result<bool, SnapshotError> {
+        let mut next = self.branch.tip(&self.repo)?;
+        while let Some(commit) = next {
+            let Some(found) = self.snapshot(commit)? else { return Ok(commit == id) };
+            next = found.first_parent;
+        }
+        Ok(false)
     }
 }

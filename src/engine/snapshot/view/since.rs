@@ -127,7 +127,11 @@ impl Store {
     }
 
     /// What a session's changes of one path come to. A text that never was is kept in memory alone.
-    fn change_of(&self, path: Vec<u8>, own: &Own<Version>) -> Result<PathChange, SnapshotError> {
+    pub(in crate::engine::snapshot) fn change_of(
+        &self,
+        path: Vec<u8>,
+        own: &Own<Version>,
+    ) -> Result<PathChange, SnapshotError> {
         let is_text = |version: &Version| matches!(version.kind, VersionKind::File | VersionKind::Executable);
         let read = |version: &Version| {
             if is_text(version) { self.content(*version).map(Some) } else { Ok(None) }
@@ -144,7 +148,7 @@ impl Store {
 }
 
 /// The paths that differ in the end, ordered by component.
-fn in_order(mut paths: Vec<PathChange>) -> Vec<PathChange> {
+pub(in crate::engine::snapshot) fn in_order(mut paths: Vec<PathChange>) -> Vec<PathChange> {
     paths.retain(|change| change.before != change.after);
     let is_slash = |byte: &u8| *byte == b'/';
     let by_component = |one: &[u8], other: &[u8]| one.split(is_slash).cmp(other.split(is_slash));

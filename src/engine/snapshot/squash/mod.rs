@@ -2,18 +2,24 @@
 //!
 //! Each change is applied to the branch's own tree by a three-way merge, so that what was uncommitted
 //! before the session, or what others did, does not come along. HEAD, the index and the work tree are
-//! not touched.
+//! not touched, unless the branch is the one that is checked out and the caller says so: then the index
+//! follows for the files that are committed, as with `git commit PATH`, and the work tree still stays.
+
+mod index;
+mod missing;
 
 use std::borrow::Cow;
 
 use gix::ObjectId;
 use gix::objs::tree::EntryKind;
 use gix::objs::{Commit, Kind};
+use gix::refs::FullName;
 
 use super::Store;
-use super::store::branch::{Branch, LogLine, Moved};
+use super::store::branch::{Branch, LogLine, Moved, append_head_log};
 use super::store::chain;
 use super::store::error::{Doing as _, SnapshotError};
+use super::store::refs::RefTarget;
 use super::store::tree::{self, TreeEdit, TreeItem};
 use super::store::{objects, refs};
 use super::view::compare::{PathChange, Version, VersionKind};
@@ -23,13 +29,16 @@ use crate::text::merge::{self, Alike, Labels};
 /// Bytes of the conflicts of one file that are shown.
 const CONFLICTS_BYTES: usize = 4_000;
 /// What git leaves in its folder while it waits for the user, and what it is doing then.
-const IN_PROGRESS: [(&str, &str); 5] = [
+const IN_PROGRESS: [(&str, &str); 6] = [
     ("MERGE_HEAD", "a merge"),
     ("rebase-merge", "a rebase"),
     ("rebase-apply", "a rebase or git am"),
     ("CHERRY_PICK_HEAD", "a cherry-pick"),
     ("REVERT_HEAD", "a revert"),
+    ("sequencer", "a cherry-pick or revert of several commits"),
 ];
+/// Where the branches are.
+const BRANCHES: &str = "refs/heads/";
 
 /// Someone who makes a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +63,8 @@ pub struct SquashCommit {
 pub struct Squash<'a> {
     /// The branch's short name; it begins at HEAD where there is none.
     pub branch: &'a str,
+    /// Whether it is the branch that is checked out, and the index is to follow.
+    pub checked_out: bool,
     /// Who makes them.
     pub author: &'a Author,
     /// When, in seconds since 1970.
@@ -80,6 +91,18 @@ pub struct Squashed {
     pub files: usize,
     /// Where the branch differs so that the changes could not be applied; then nothing was made.
     pub conflicts: Vec<Overlap>,
+    /// Why the index did not follow, where the commits are made and it did not.
+    pub index_is_old: Option<String>,
+}
+
+/// Where commits are put.
+struct Onto {
+    /// The branch.
+    branch: Branch,
+    /// The commit that it is at; `None` where there is no such branch.
+    tip: Option<ObjectId>,
+    /// The same, else HEAD.
+    at: Option<ObjectId>,
 }
 
 /// A file that could not be brought to a branch.
@@ -130,19 +153,13 @@ impl Store {
     /// Where the branch is checked out, is lbx's own, cannot be a branch or was moved meanwhile; what the
     /// disk says. The branch has not moved then.
     pub fn squash(&self, squash: &Squash<'_>) -> Result<Squashed, SnapshotError> {
-        if squash.branch == self.branch() || squash.branch == "HEAD" || squash.branch.starts_with('-') {
-            return Err(SnapshotError::new(format!(
-                "`{}` is not the name of a branch of yours",
-                squash.branch
-            )));
+        let Onto { branch, tip, at: base } = self.onto(squash.branch)?;
+        if !squash.checked_out {
+            branch.check_free(&self.repo)?;
         }
-        let branch = Branch::new(squash.branch, None)?;
-        branch.check_free(&self.repo)?;
-        let tip = branch.tip(&self.repo)?;
         if tip.is_none() {
             branch.check_room(&self.repo)?;
         }
-        let base = tip.map_or_else(|| refs::head(&self.repo), |tip| Ok(Some(tip)))?;
         let empty = ObjectId::empty_tree(self.repo.object_hash());
         let base_tree = base.map_or(Ok(empty), |id| chain::tree_of(&self.repo, id))?;
         let mut squashed =
@@ -153,16 +170,42 @@ impl Store {
             return Ok(squashed);
         }
         let newest = self.commit_all(squash, &placed, base, base_tree, &mut squashed)?;
+        let index = squash.checked_out.then(|| self.index_after(base_tree, newest)).transpose()?;
         objects::store_all(&self.repo, &[])?;
         let subject =
             squash.merge.as_deref().or_else(|| squash.steps.last().map(|step| step.message.as_str()));
         let subject = subject.and_then(|message| message.lines().next()).unwrap_or_default().to_owned();
-        match branch.advance(&self.repo, tip, newest, &LogLine { subject, seconds: squash.seconds })? {
-            Moved::Yes => Ok(squashed),
-            Moved::Overtaken => {
-                Err(SnapshotError::new(format!("the branch `{}` was moved meanwhile", squash.branch)))
-            }
+        let line = LogLine { subject, seconds: squash.seconds };
+        if branch.advance(&self.repo, tip, newest, &line)? == Moved::Overtaken {
+            return Err(SnapshotError::new(format!("the branch `{}` was moved meanwhile", squash.branch)));
         }
+        if let Some(index) = index {
+            append_head_log(&self.repo, tip, newest, &line);
+            squashed.index_is_old = index.put().err().map(|error| error.to_string());
+        }
+        Ok(squashed)
+    }
+
+    /// The branch that is checked out here; `None` where HEAD is detached.
+    ///
+    /// # Errors
+    /// Where HEAD cannot be read.
+    pub fn checked_out(&self) -> Result<Option<String>, SnapshotError> {
+        let head = FullName::try_from("HEAD").doing(|| "HEAD cannot be read".into())?;
+        let Some(RefTarget::Symbolic(name)) = refs::find(&self.repo, head.as_ref())? else { return Ok(None) };
+        let name = name.as_bstr().to_string();
+        Ok(name.strip_prefix(BRANCHES).map(str::to_owned))
+    }
+
+    /// The branch of that name, and the commit that it is at or would begin at.
+    fn onto(&self, name: &str) -> Result<Onto, SnapshotError> {
+        if name == self.branch() || name == "HEAD" || name.starts_with('-') {
+            return Err(SnapshotError::new(format!("`{name}` is not the name of a branch of yours")));
+        }
+        let branch = Branch::new(name, None)?;
+        let tip = branch.tip(&self.repo)?;
+        let at = tip.map_or_else(|| refs::head(&self.repo), |tip| Ok(Some(tip)))?;
+        Ok(Onto { branch, tip, at })
     }
 
     /// What each step writes, all of it applied to the tree of the branch.
@@ -303,9 +346,8 @@ impl Store {
         let refused = |why: &str, conflicts: Option<String>| {
             Ok(Err(Overlap { path: path.clone(), why: why.to_owned(), conflicts }))
         };
-        let is_file = |kind| matches!(kind, EntryKind::Blob | EntryKind::BlobExecutable);
         let (old, new) = (found_of(before), found_of(after));
-        if ![old.kind, ours.kind, new.kind].into_iter().all(is_file) {
+        if ![old, ours, new].into_iter().all(is_file) {
             return refused("it is a link or a submodule, and the branch has another version", None);
         }
         let kind = if new.kind == old.kind { ours.kind } else { new.kind };
@@ -342,6 +384,11 @@ enum To {
     Found(TreeItem),
     /// A file with this text.
     Text(EntryKind, Vec<u8>),
+}
+
+/// Whether it is a regular file.
+const fn is_file(found: TreeItem) -> bool {
+    matches!(found.kind, EntryKind::Blob | EntryKind::BlobExecutable)
 }
 
 /// A version as a tree has it.

@@ -1,0 +1,176 @@
+//! The developer's index after a commit on the branch that is checked out.
+//!
+//! As with `git commit PATH`: the entries of the files that are committed follow, and all others stay as
+//! they are, staged or not. It is written beside the index as git does it, under git's own lock.
+
+use std::collections::BTreeMap;
+use std::io::{BufWriter, Write as _};
+
+use gix::ObjectId;
+use gix::bstr::{BStr, ByteSlice};
+use gix::index::entry::{Flags, Stat};
+use gix::index::{File, State, write};
+
+use super::found_of;
+use crate::engine::snapshot::Store;
+use crate::engine::snapshot::scan::scan_index::{mode_of, users_index};
+use crate::engine::snapshot::store::chain;
+use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::held::HeldFolder;
+use crate::engine::snapshot::store::tree::TreeItem;
+use crate::engine::snapshot::view::compare;
+use crate::engine::snapshot::view::compare::PathChange;
+
+/// The index, in the folder of the work tree's own state.
+const INDEX: &str = "index";
+/// What git makes, and renames, to replace it.
+const LOCK: &str = "index.lock";
+/// Files with staged changes that a refusal names.
+const STAGED_NAMED: usize = 5;
+
+/// An index that is written and not yet in place; dropping it leaves the old one.
+pub(super) struct NewIndex<'r> {
+    /// The folder that it lies in.
+    folder: &'r HeldFolder,
+    /// Whether it is still beside its place.
+    waits: bool,
+}
+
+impl NewIndex<'_> {
+    /// Puts it in place.
+    pub(super) fn put(mut self) -> Result<(), SnapshotError> {
+        self.folder.rename(LOCK, self.folder, INDEX).doing(|| "git's index cannot be replaced".into())?;
+        self.waits = false;
+        Ok(())
+    }
+}
+
+impl Drop for NewIndex<'_> {
+    fn drop(&mut self) {
+        if self.waits {
+            let _ = self.folder.remove(LOCK);
+        }
+    }
+}
+
+impl Store {
+    /// The index that goes with `commit`, which changes `base_tree`.
+    ///
+    /// # Errors
+    /// Where another git has the index, it has conflicts, or a file that is committed has staged changes.
+    pub(super) fn index_after(
+        &self,
+        base_tree: ObjectId,
+        commit: ObjectId,
+    ) -> Result<NewIndex<'_>, SnapshotError> {
+        let folder = self.repo.own();
+        let doing = || {
+            format!(
+                "git's index is locked by `{}`: another git is at work, or was killed",
+                folder.path().join(LOCK).display()
+            )
+        };
+        let lock = folder.create(LOCK, 0o666).doing(doing)?;
+        // From here on the lock goes with this value.
+        let new = NewIndex { folder, waits: true };
+        let mut index = self.index()?;
+        let tree = chain::tree_of(&self.repo, commit)?;
+        let changes = compare::trees(&self.repo, base_tree, tree, usize::MAX)?;
+        follow(&mut index, &changes.paths)?;
+        let doing = || "git's index cannot be written".into();
+        let mut out = BufWriter::new(&lock);
+        index.write_to(&mut out, write::Options::default()).doing(doing)?;
+        out.flush().doing(doing)?;
+        lock.sync_all().doing(doing)?;
+        Ok(new)
+    }
+
+    /// The index as it is; an empty one where there is none.
+    fn index(&self) -> Result<File, SnapshotError> {
+        let folder = self.repo.own();
+        if folder.stat(INDEX).doing(|| "git's index cannot be read".into())?.is_none() {
+            return Ok(File::from_state(State::new(self.repo.object_hash()), INDEX));
+        }
+        let index = users_index(&self.repo)
+            .ok_or_else(|| SnapshotError::new("git's index cannot be read, or is a split one"))?;
+        if index.is_sparse() {
+            return Err(SnapshotError::new("git's index is a sparse one"));
+        }
+        if index.entries().iter().any(|entry| entry.stage_raw() != 0) {
+            return Err(SnapshotError::new("git's index has conflicts"));
+        }
+        Ok(index)
+    }
+}
+
+/// Makes the entries of the changed paths those of the commit.
+fn follow(index: &mut File, changes: &[PathChange]) -> Result<(), SnapshotError> {
+    let (mut staged, mut follows) = (Vec::new(), BTreeMap::new());
+    for change in changes {
+        let (before, after) = (change.before.map(found_of), change.after.map(found_of));
+        let now = entry_at(index, change.path.as_bstr());
+        if now == before && now != after {
+            follows.insert(change.path.as_bstr(), after);
+        } else if now != after {
+            staged.push(change.path.as_bstr());
+        }
+    }
+    staged.extend(
+        follows
+            .iter()
+            .filter(|(path, after)| after.is_some() && is_blocked(index, path, &follows))
+            .map(|(path, _)| *path),
+    );
+    if !staged.is_empty() {
+        return Err(has_staged(&staged));
+    }
+    smudge(index);
+    index.remove_entries(|_, path, _| follows.contains_key(path));
+    for (path, after) in &follows {
+        if let Some(found) = after {
+            // Without stat data, so git looks at the file itself.
+            let (stat, mode) = (Stat::default(), mode_of(found.kind));
+            index.dangerously_push_entry(stat, found.id, Flags::empty(), mode, path);
+        }
+    }
+    index.sort_entries();
+    index.remove_tree();
+    Ok(())
+}
+
+/// Whether a file that stays is in the way of one that comes at `path`: above it, or below.
+fn is_blocked(index: &State, path: &BStr, follows: &BTreeMap<&BStr, Option<TreeItem>>) -> bool {
+    let stays = |path: &BStr| !matches!(follows.get(path), Some(None));
+    let folders = path.find_iter("/").filter_map(|at| path.get(..at)).map(ByteSlice::as_bstr);
+    let is_below = folders.into_iter().any(|folder| index.entry_by_path(folder).is_some() && stays(folder));
+    let inside = [path.as_bytes(), b"/"].concat();
+    let inside = index.prefixed_entries(inside.as_bstr()).unwrap_or_default();
+    is_below || inside.iter().any(|entry| stays(entry.path(index)))
+}
+
+/// What the index has at a path; what is only meant to be added counts as nothing.
+fn entry_at(index: &State, path: &BStr) -> Option<TreeItem> {
+    let entry = index.entry_by_path(path)?;
+    let kind = entry.mode.to_tree_entry_mode()?.kind();
+    (!entry.flags.contains(Flags::INTENT_TO_ADD)).then_some(TreeItem { kind, id: entry.id })
+}
+
+/// Forgets the stat data of files that were touched as late as the old index: beside a newer index they
+/// would prove that nothing has changed since.
+fn smudge(index: &mut File) {
+    let written = index.timestamp().unix_seconds();
+    for entry in index.entries_mut() {
+        if i64::from(entry.stat.mtime.secs.max(entry.stat.ctime.secs)) >= written {
+            entry.stat = Stat::default();
+        }
+    }
+}
+
+/// The refusal of files whose staged changes would be lost.
+fn has_staged(paths: &[&BStr]) -> SnapshotError {
+    let named: Vec<String> =
+        paths.iter().take(STAGED_NAMED).map(|path| path.to_str_lossy().into_owned()).collect();
+    let more = paths.len().saturating_sub(STAGED_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    SnapshotError::new(format!("git's index has staged changes in {}{more}", named.join(", ")))
+}

@@ -1,0 +1,185 @@
+//! A session that is squashed again, and one that is committed on the branch that is checked out.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::common::Workspace;
+use crate::developer::{TEN, edit, workspace};
+
+/// Squashes the session onto `feature`.
+fn squash(ws: &Workspace) -> crate::common::Answer {
+    ws.lbx(&["squash", "-m", "Do it", "--session", "s", "--onto", "feature"])
+}
+
+/// What `feature` has of a file, with its last line ending.
+fn on_feature(ws: &Workspace, path: &str) -> String {
+    String::from_utf8(ws.git_command(&["show", &format!("feature:{path}")]).output().unwrap().stdout).unwrap()
+}
+
+/// A commit of the developer's on `feature`, which is not checked out.
+fn commit_on_feature(ws: &Workspace, path: &str, text: &str) {
+    ws.git(&["worktree", "add", "-q", "../feature", "feature"]);
+    fs::write(ws.outside.join("feature").join(path), text).unwrap();
+    ws.git(&["-C", "../feature", "commit", "-qam", "by hand"]);
+    ws.git(&["worktree", "remove", "../feature"]);
+}
+
+#[test]
+fn a_second_squash_commits_what_came_since() {
+    let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n")]);
+    ws.write("a.txt", TEN.replace("nine", "draft"));
+    edit(&ws, "s", "a.txt", "two", "TWO");
+    ws.lbx(&["write", "new.txt", "--content", "1\n2\n3\n", "--session", "s"]).ok();
+    squash(&ws).ok();
+    // The same lines again, in a file that was there and in one that the session made.
+    edit(&ws, "s", "a.txt", "TWO", "2");
+    edit(&ws, "s", "new.txt", "2", "two");
+    let data = squash(&ws).ok();
+    assert_eq!((&data["created"], &data["files"]), (&json!(false), &json!(2)));
+    assert_eq!(on_feature(&ws, "a.txt"), TEN.replace("two", "2"));
+    assert_eq!(on_feature(&ws, "new.txt"), "1\ntwo\n3\n");
+    // After commits of the developer's in the same files, and on the very line.
+    commit_on_feature(&ws, "new.txt", "1\ntwo\n3\n4\n5\nby hand\n");
+    commit_on_feature(&ws, "a.txt", &TEN.replace("two", "two by hand"));
+    edit(&ws, "s", "a.txt", "seven", "SEVEN");
+    edit(&ws, "s", "new.txt", "1\n", "one\n");
+    squash(&ws).ok();
+    assert_eq!(on_feature(&ws, "a.txt"), TEN.replace("two", "two by hand").replace("seven", "SEVEN"));
+    assert_eq!(on_feature(&ws, "new.txt"), "one\ntwo\n3\n4\n5\nby hand\n");
+    // Where both changed the same line since, the conflict is shown and nothing moves.
+    let tip = ws.git(&["rev-parse", "feature"]);
+    edit(&ws, "s", "a.txt", "2\n", "zwei\n");
+    let error = squash(&ws).error("patch_conflict");
+    let shown = error["details"]["conflicts"][0]["conflicts"].as_str().unwrap();
+    assert!(shown.contains("two by hand\n") && shown.contains("\nzwei\n"), "{shown}");
+    assert_eq!(ws.git(&["rev-parse", "feature"]), tip);
+    ws.git(&["fsck", "--strict"]);
+}
+
+#[test]
+fn a_second_squash_takes_back_what_was_undone_since() {
+    let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n")]);
+    edit(&ws, "s", "a.txt", "two", "TWO");
+    edit(&ws, "s", "a.txt", "seven", "SEVEN");
+    ws.lbx(&["write", "new.txt", "--content", "new\n", "--session", "s"]).ok();
+    ws.lbx(&["delete", "b.txt", "--session", "s"]).ok();
+    squash(&ws).ok();
+    ws.lbx(&["undo", "--seq", "1", "--session", "s"]).ok();
+    squash(&ws).ok();
+    assert_eq!(on_feature(&ws, "a.txt"), TEN.replace("seven", "SEVEN"));
+    commit_on_feature(&ws, "a.txt", &TEN.replace("seven", "SEVEN").replace("ten", "by hand"));
+    // All of it taken back: only what the developer committed stays.
+    let first = ws.git(&["rev-list", "--first-parent", "lbx-snapshots", "--not", "main"]);
+    let first = first.lines().last().unwrap().to_owned();
+    ws.lbx(&["rewind", &format!("{first}~1"), "--session", "s", "--yes"]).ok();
+    squash(&ws).ok();
+    assert_eq!(ws.git(&["diff", "--name-only", "main", "feature"]), "a.txt");
+    assert_eq!(on_feature(&ws, "a.txt"), TEN.replace("ten", "by hand"));
+    squash(&ws).error("not_found");
+    // A new branch has nothing of it, so there is nothing to commit on it.
+    ws.lbx(&["squash", "-m", "m", "--session", "s", "--onto", "other"]).error("not_found");
+}
+
+#[test]
+fn a_second_squash_with_history_adds_only_the_changes_that_are_new() {
+    let ws = workspace(&[("a.txt", TEN)]);
+    let squash =
+        || ws.lbx(&["squash", "-m", "All", "--session", "s", "--onto", "feature", "--keep-history"]).ok();
+    edit(&ws, "s", "a.txt", "two", "TWO");
+    edit(&ws, "s", "a.txt", "TWO", "2");
+    squash();
+    edit(&ws, "s", "a.txt", "2\n", "zwei\n");
+    edit(&ws, "s", "a.txt", "six", "sechs");
+    assert_eq!(squash()["commits"].as_array().unwrap().len(), 3);
+    assert_eq!(ws.git(&["log", "--first-parent", "--format=%s", "main..feature"]), "All\nAll");
+    assert_eq!(on_feature(&ws, "a.txt"), TEN.replace("two", "zwei").replace("six", "sechs"));
+}
+
+/// What git says of HEAD's branch, the index, and the files.
+fn state(ws: &Workspace) -> (String, String, Value) {
+    let tree = format!("{:?}", ws.tree());
+    (ws.git(&["rev-parse", "HEAD"]), ws.git(&["status", "--porcelain"]), json!(tree))
+}
+
+#[test]
+fn the_branch_that_is_checked_out_is_committed_on_where_that_is_asked_for() {
+    let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n"), ("c.txt", "c\n"), ("mine.txt", "1\n")]);
+    ws.write("a.txt", TEN.replace("nine", "draft"));
+    ws.write("mine.txt", "2\n");
+    ws.write("staged.txt", "s\n");
+    ws.git(&["add", "mine.txt", "staged.txt"]);
+    edit(&ws, "s", "a.txt", "two", "TWO");
+    ws.lbx(&["write", "new/d.txt", "--content", "d\n", "--session", "s"]).ok();
+    ws.lbx(&["delete", "b.txt", "--session", "s"]).ok();
+    ws.lbx(&["move", "c.txt", "c.d/c.txt", "--session", "s"]).ok();
+    let (head, _, files) = state(&ws);
+    let error =
+        ws.lbx(&["squash", "-m", "Do it", "--session", "s", "--onto", "main"]).error("invalid_request");
+    assert!(error["suggested_action"].as_str().unwrap().contains("checked_out"), "{error}");
+    ws.lbx(&["squash", "-m", "m", "--session", "s", "--onto", "x", "--checked-out"]).error("invalid_request");
+    ws.lbx(&["squash", "-m", "m", "--session", "s", "--checked-out", "--dry-run"]).ok();
+    let data = ws.lbx(&["squash", "-m", "Do it", "--session", "s", "--checked-out"]).ok();
+    assert_eq!((&data["branch"], &data["checked_out"]), (&json!("main"), &json!(true)));
+    assert_eq!(ws.git(&["rev-parse", "HEAD~1"]), head);
+    // What is staged stays staged, the draft stays a draft, and nothing else differs.
+    let after = state(&ws);
+    assert_eq!(after.1, " M a.txt\nM  mine.txt\nA  staged.txt");
+    assert_eq!(after.2, files);
+    assert_eq!(
+        ws.git(&["diff", "--no-renames", "--name-only", "HEAD~1", "HEAD"]),
+        "a.txt\nb.txt\nc.d/c.txt\nc.txt\nnew/d.txt"
+    );
+    assert_eq!(ws.git(&["diff", "--stat", "--numstat", "--", "a.txt"]).split('\t').next(), Some("1"));
+    assert!(ws.git(&["reflog", "-1", "HEAD"]).contains("commit: Do it"));
+    ws.git(&["fsck", "--strict"]);
+    ws.git(&["commit", "-qm", "mine"]);
+    assert_eq!(ws.git(&["diff", "--name-only", "HEAD~1", "HEAD"]), "mine.txt\nstaged.txt");
+    // Again, with what came since.
+    edit(&ws, "s", "new/d.txt", "d", "D");
+    ws.lbx(&["squash", "-m", "More", "--session", "s", "--checked-out"]).ok();
+    assert_eq!(ws.git(&["show", "--name-only", "--format=%s"]), "More\n\nnew/d.txt");
+}
+
+#[test]
+fn the_index_is_left_alone_where_it_holds_something_else() {
+    let ws = workspace(&[("a.txt", TEN), ("b.txt", "b\n")]);
+    edit(&ws, "s", "a.txt", "two", "TWO");
+    ws.lbx(&["write", "new.txt", "--content", "n\n", "--session", "s"]).ok();
+    let squash = || ws.lbx(&["squash", "-m", "Do it", "--session", "s", "--checked-out"]);
+    let refused = |why: &str| {
+        let before = state(&ws);
+        let error = squash().error("invalid_request");
+        assert!(error["message"].as_str().unwrap().contains(why), "{error}");
+        assert_eq!(state(&ws), before);
+        assert!(!ws.path(".git/index.lock").exists() || why.contains("locked"));
+    };
+    // Staged otherwise than the session made it; staged as the session made it is no obstacle.
+    let made = ws.read_bytes("a.txt");
+    ws.write("a.txt", TEN.replace("four", "staged"));
+    ws.git(&["add", "a.txt"]);
+    ws.write("a.txt", made);
+    refused("staged changes in a.txt");
+    ws.git(&["reset", "-q"]);
+    ws.write(".git/index.lock", "");
+    refused("index is locked");
+    fs::remove_file(ws.path(".git/index.lock")).unwrap();
+    for name in ["MERGE_HEAD", "CHERRY_PICK_HEAD"] {
+        ws.write(&format!(".git/{name}"), "x\n");
+        refused("in the middle of");
+        fs::remove_file(ws.path(".git").join(name)).unwrap();
+    }
+    ws.git(&["switch", "-q", "--detach"]);
+    refused("detached");
+    ws.git(&["switch", "-q", "main"]);
+    ws.git(&["add", "a.txt"]);
+    squash().ok();
+    assert_eq!(ws.git(&["status", "--porcelain"]), "");
+    // The first commit of a repository.
+    ws.git(&["switch", "-q", "--orphan", "fresh"]);
+    ws.write("z.txt", "z\n");
+    ws.lbx(&["write", "y.txt", "--content", "y\n", "--session", "t"]).ok();
+    ws.lbx(&["squash", "-m", "First", "--session", "t", "--checked-out"]).ok();
+    assert_eq!(ws.git(&["log", "--format=%s", "fresh"]), "First");
+    assert_eq!(ws.git(&["ls-files"]), "y.txt");
+}
