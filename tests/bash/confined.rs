@@ -142,14 +142,31 @@ fn a_worktree_and_a_workspace_without_a_repository_are_protected_too() {
 fn what_the_policy_protects_is_read_only() {
     for backend in backends() {
         let ws = guarded();
-        ws.write(".lbx/config.toml", "protect = ['/sub', '*.key']\n");
+        ws.write(".lbx/config.toml", "protect = ['/sub', '*.key', '/conf/x/p.json']\n");
+        ws.write("conf/x/p.json", "{}\n");
         ws.write("deep/er/x.key", "key\n");
         for command in ["echo x > sub/b.txt", "rm -rf sub", "echo x > deep/er/x.key", "echo x > sub/new"] {
             let answer = bash(&ws, backend, command).success();
             assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {command}: {answer:#}");
         }
+        for command in ["mv conf c2", "mv conf/x c2", "mv deep c2", "rm -rf conf"] {
+            let answer = bash(&ws, backend, command).success();
+            assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {command}: {answer:#}");
+        }
         ws.holds("sub/b.txt", "two\n");
         ws.holds("deep/er/x.key", "key\n");
+        ws.holds("conf/x/p.json", "{}\n");
+        // What is missing cannot be made read-only, and is told.
+        let answer = bash(&ws, backend, "echo x > new.key; echo x > other").success();
+        let warned = answer["warnings"].to_string();
+        assert!(warned.contains("new.key") && !warned.contains("other"), "{backend}: {answer:#}");
+        // An outer workspace's policy holds within an inner one.
+        fs::create_dir_all(ws.path("inner/.lbx")).unwrap();
+        ws.write("inner/in.key", "key\n");
+        let setting = format!("bash.backend={backend}");
+        let call = ws.call(&["bash", "--set", &setting, "echo x > in.key"]).in_folder(&ws.path("inner"));
+        let answer = call.run().success();
+        assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {answer:#}");
     }
 }
 

@@ -61,6 +61,12 @@ impl Policy {
         folders.chain(led_to.map(|path| OwnPlace { path, is_folder: false })).collect()
     }
 
+    /// Whether this policy or that of an outer workspace protects anything.
+    #[must_use]
+    pub fn has_protected_paths(&self) -> bool {
+        !self.protect_globs().is_empty() || !self.outer.is_empty()
+    }
+
     /// The globs of `protect`.
     fn protect_globs(&self) -> &[String] {
         match self.value(Key::Protect) {

@@ -28,6 +28,8 @@ const REPOSITORY_MARKS: [&str; 3] = ["HEAD", "objects", "refs"];
 pub struct ProtectedPaths {
     /// Paths relative to the root, ordered.
     pub protected: Vec<PathBuf>,
+    /// Those of them that the policy protects.
+    pub by_policy: Vec<PathBuf>,
     /// lbx's own folders likewise: who knows what they hold could make up a state that lbx trusts.
     pub states: Vec<PathBuf>,
     /// Whether the search ended before it had looked everywhere.
@@ -66,6 +68,7 @@ pub fn find(workspace: &Workspace, control: &Control, by_policy: &dyn Fn(&Path) 
             } else if protect::is_protected(name.as_bytes()) {
                 found.add(workspace.root(), &opened, path, kind);
             } else if by_policy(&path) {
+                found.by_policy.push(path.clone());
                 found.protected.push(path);
             } else if kind.is_dir() {
                 below.push(path);

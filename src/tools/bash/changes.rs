@@ -20,6 +20,8 @@ use crate::tools::Tool as _;
 pub const LISTED_MAX: usize = 200;
 /// Characters of the command in the subject of its snapshot.
 const SUBJECT_CHARACTERS_MAX: usize = 100;
+/// New protected paths that a warning names.
+const PROTECTED_SHOWN_MAX: usize = 10;
 
 /// The work tree as it was before a command.
 pub struct Before {
@@ -145,6 +147,7 @@ impl ScannedTree {
             change.spend_number()?;
             return Ok(Difference::default());
         };
+        warn_of_protected(change.engine(), before, &after);
         let sides = Sides { before, after: &after, tips: &tips, heads: &self.heads };
         done::record(change, &sides, (subject, body))
     }
@@ -160,6 +163,25 @@ impl ScannedTree {
         if let Some(id) = recorded.id {
             engine.set_snapshot(id);
         }
+    }
+}
+
+/// Says which new paths the policy protects: before the command there was nothing that could be
+/// made read-only.
+fn warn_of_protected(engine: &mut Engine, before: &Survey, after: &Survey) {
+    if !engine.policy().has_protected_paths() {
+        return;
+    }
+    let touched = before.touched(after);
+    let new = touched.iter().filter(|touched| touched.before.is_none()).map(|touched| &touched.path);
+    let protected = new.filter(|path| engine.policy().protects(&engine.workspace, path).is_some());
+    let shown: Vec<String> =
+        protected.take(PROTECTED_SHOWN_MAX).map(|path| engine.workspace.shown(path)).collect();
+    if !shown.is_empty() {
+        engine.warn(format!(
+            "the policy protects what is new now: {}. No tool changes or undoes it; tell the user",
+            shown.join(", ")
+        ));
     }
 }
 

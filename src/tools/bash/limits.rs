@@ -12,7 +12,8 @@ use crate::engine::Engine;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::own::Own;
 use crate::engine::sandbox::plan::{Limits, Reach};
-use crate::engine::sandbox::{environment, hidden, repositories};
+use crate::engine::sandbox::repositories::{self, ProtectedPaths};
+use crate::engine::sandbox::{environment, hidden};
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -75,15 +76,21 @@ pub fn prepare(engine: &mut Engine, request: &Request) -> Result<Prepared, Error
     let network = network(engine, request.network)?;
     let placeholder = Placeholder::make(engine.workspace.root_fd());
     let home = hidden::home();
-    let (protected, states) = protected(engine);
+    let found = protected(engine);
     let writable = writable(engine, home.as_deref());
     let folders: Vec<&Path> = std::iter::once(root.as_path()).chain(writable.iter().map(Path::new)).collect();
-    let Own { settled, pinned } = Own::find(&folders, &engine.policy().own_places())?;
+    let own = Own::find(&folders, &engine.policy().own_places())?;
+    let above = found.by_policy.iter().flat_map(|path| path.ancestors().skip(1));
+    let above =
+        above.filter(|path| !path.as_os_str().is_empty()).map(|path| root.join(path).into_os_string());
+    // Nor are the folders of what the policy protects moved away and made anew.
+    let pinned: BTreeSet<OsString> = own.pinned.into_iter().chain(above).collect();
+    let list = |paths: Vec<PathBuf>| paths.into_iter().map(PathBuf::into_os_string).collect();
     let reach = Reach {
-        protected,
-        states,
-        settled,
-        pinned,
+        protected: list(found.protected),
+        states: list(found.states),
+        settled: own.settled,
+        pinned: pinned.into_iter().collect(),
         writable,
         hidden: hidden::find(home.as_deref(), engine.policy().list(Key::BashHidden)),
         network,
@@ -184,9 +191,9 @@ fn writable(engine: &mut Engine, home: Option<&Path>) -> Vec<OsString> {
 }
 
 /// What of the workspace a command may not write, and which states of lbx it does not see.
-fn protected(engine: &mut Engine) -> (Vec<OsString>, Vec<OsString>) {
+fn protected(engine: &mut Engine) -> ProtectedPaths {
     let policy = engine.policy();
-    let has_globs = !policy.list(Key::Protect).is_empty();
+    let has_globs = policy.has_protected_paths();
     let by_policy = |path: &Path| {
         has_globs
             && WorkspacePath::new(path)
@@ -196,6 +203,5 @@ fn protected(engine: &mut Engine) -> (Vec<OsString>, Vec<OsString>) {
     if found.is_partial {
         engine.warn("not every folder was looked at: repositories deep in the workspace may not be protected from this command");
     }
-    let list = |paths: Vec<PathBuf>| paths.into_iter().map(PathBuf::into_os_string).collect();
-    (list(found.protected), list(found.states))
+    found
 }
