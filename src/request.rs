@@ -23,6 +23,8 @@ const ALIASES: &str = "x-aliases";
 const VALUES: &str = "x-values";
 /// What marks a field that is taken, for the sake of habit, and not shown.
 const HIDDEN: &str = "x-hidden";
+/// The names of a schema that are taken, for the sake of habit, and left out: they say nothing here.
+const IGNORED: &str = "x-ignored";
 
 /// The schema of a request, in one piece, without what a reader does not need.
 #[must_use]
@@ -61,6 +63,7 @@ pub fn advertised(mut schema: Value) -> Value {
             Value::Object(map) => {
                 map.remove(ALIASES);
                 map.remove(VALUES);
+                map.remove(IGNORED);
                 map.retain(|_, value| value.get(HIDDEN).is_none());
                 map.values_mut().for_each(strip);
             }
@@ -347,8 +350,11 @@ fn object_in_form(
     let empty = Map::new();
     let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
     let is_open = schema.get("additionalProperties").is_none_or(Value::is_object);
+    let ignored = schema.get(IGNORED).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let mut known: Map<String, Value> = Map::new();
-    for (given, value) in object {
+    for (given, value) in
+        object.into_iter().filter(|(given, _)| !ignored.iter().any(|name| name == given.as_str()))
+    {
         let Some(name) = field_for(&given, &value, fields) else {
             if let Some(values) = schema.get("additionalProperties").filter(|_| is_open) {
                 known.insert(given.clone(), in_form(value, values, &joined(path, &given))?);

@@ -55,7 +55,7 @@ pub struct Flags {
     /// Count a change without a snapshot as failed
     #[arg(long, global = true)]
     pub require_snapshot: bool,
-    /// Tools of a model family instead of lbx's own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, q [env: `LBX_DIALECT`]
+    /// Tools of a model family instead of lbx's own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, mcp-filesystem, q [env: `LBX_DIALECT`]
     #[arg(long, global = true, value_name = "NAME")]
     pub dialect: Option<String>,
     /// Setting of the policy for this call, such as gate=warn; `lbx config` lists them; may be given again
@@ -118,8 +118,9 @@ impl Options {
     ///
     /// # Errors
     /// `invalid_request`.
-    pub fn from_matches(matches: &mut ArgMatches) -> Result<Self, Error> {
-        let flags = Flags::from_arg_matches_mut(matches).map_err(|error| request::flag_error(&error))?;
+    pub fn from_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        // They stay among the matches: a tool may take one of them as a field of its own.
+        let flags = Flags::from_arg_matches(matches).map_err(|error| request::flag_error(&error))?;
         let form = std::env::var_os("LBX_OUTPUT").filter(|form| !form.is_empty());
         if let Some(form) = form.filter(|form| *form != "text" && *form != "json") {
             let message = format!("LBX_OUTPUT is {:?}: expected text or json", form.to_string_lossy());

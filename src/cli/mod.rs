@@ -120,8 +120,7 @@ fn patch_in_file(
     rest.remove(at);
     Some(input::text_in_file(Path::new(&given)).and_then(|text| {
         let matches = commands::parse_with(tool, &rest, field, text)?;
-        let mut own = matches.clone();
-        let options = Options::from_matches(&mut own)?;
+        let options = Options::from_matches(&matches)?;
         Ok(run_tool(tool, matches, &rest, &options))
     }))
 }
@@ -160,7 +159,7 @@ fn dispatch(
 ) -> Result<u8, Error> {
     let nothing = || Error::invalid("no tool is named").suggest("`lbx --help` lists the tools.");
     let (_, mut matches) = matches.remove_subcommand().ok_or_else(nothing)?;
-    let options = Options::from_matches(&mut matches)?;
+    let options = Options::from_matches(&matches)?;
     dialect::chosen(options.dialect.as_deref())?;
     let is_for_inside = !matches!(named, Named::Nothing) && named.name() != Sandbox::NAME;
     let remote = if is_for_inside { Remote::of(&options)? } else { None };

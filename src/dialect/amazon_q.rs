@@ -79,12 +79,10 @@ struct Operation {
 /// Reads files, lists directories, searches for a text, or shows images; several at once.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-ignored" = ["summary"]))]
 struct FsReadRequest {
     /// What to read
     operations: Vec<Operation>,
-    /// What it is for
-    #[serde(rename = "summary")]
-    _summary: Option<String>,
 }
 
 /// `fs_read`.

@@ -67,9 +67,9 @@ enum Command {
 /// `insert_text` after line `insert_line`. View a file before you change it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct EditorRequest {
+struct EditorRequest<C> {
     /// What to do
-    command: Command,
+    command: C,
     /// The file or directory
     path: String,
     /// First and last line to view; -1 as the last is the end of the file
@@ -92,23 +92,28 @@ struct Editor;
 impl Foreign for Editor {
     const NAME: &'static str = "str_replace_based_edit_tool";
     const EFFECT: Effect = Effect::Writes;
-    type Request = EditorRequest;
+    type Request = EditorRequest<Command>;
 
-    fn run(lbx: &mut Native<'_>, request: EditorRequest) -> Result<Said, Error> {
-        let EditorRequest { path, new_str, insert_text, .. } = &request;
-        match request.command {
-            Command::View => view(lbx, path, request.view_range.as_deref()),
-            Command::Create => create(lbx, path, &wanted(request.file_text.as_deref(), "file_text")?),
-            Command::StrReplace => {
-                let old = wanted(request.old_str.as_deref(), "old_str")?;
-                replace(lbx, path, &old, new_str.as_deref().unwrap_or_default())
-            }
-            Command::Insert => {
-                let line = request.insert_line.ok_or_else(|| missing("insert_line"))?;
-                // The older form of the tool names it new_str.
-                let text = wanted(insert_text.as_deref().or(new_str.as_deref()), "insert_text")?;
-                insert(lbx, path, line, &text)
-            }
+    fn run(lbx: &mut Native<'_>, request: EditorRequest<Command>) -> Result<Said, Error> {
+        run(lbx, request.command, &request)
+    }
+}
+
+/// Does what a request of either editor says.
+fn run<C>(lbx: &mut Native<'_>, command: Command, request: &EditorRequest<C>) -> Result<Said, Error> {
+    let EditorRequest { path, new_str, insert_text, .. } = request;
+    match command {
+        Command::View => view(lbx, path, request.view_range.as_deref()),
+        Command::Create => create(lbx, path, &wanted(request.file_text.as_deref(), "file_text")?),
+        Command::StrReplace => {
+            let old = wanted(request.old_str.as_deref(), "old_str")?;
+            replace(lbx, path, &old, new_str.as_deref().unwrap_or_default())
+        }
+        Command::Insert => {
+            let line = request.insert_line.ok_or_else(|| missing("insert_line"))?;
+            // The older form of the tool names it new_str.
+            let text = wanted(insert_text.as_deref().or(new_str.as_deref()), "insert_text")?;
+            insert(lbx, path, line, &text)
         }
     }
 }
@@ -129,35 +134,17 @@ enum OlderCommand {
     UndoEdit,
 }
 
-/// Views and edits text files, with `undo_edit`, under the tool's older name.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct OlderRequest {
-    /// What to do
-    command: OlderCommand,
-    /// The file or directory
-    path: String,
-    /// First and last line to view; -1 as the last is the end of the file
-    view_range: Option<Vec<i64>>,
-    /// The text to replace
-    old_str: Option<String>,
-    /// The text to put in its place, or to insert
-    new_str: Option<String>,
-    /// The content of the file to create
-    file_text: Option<String>,
-    /// The line after which to insert; 0 for the start of the file
-    insert_line: Option<u64>,
-}
-
 /// `str_replace_editor`.
 struct OlderEditor;
 
 impl Foreign for OlderEditor {
     const NAME: &'static str = "str_replace_editor";
     const EFFECT: Effect = Effect::Writes;
-    type Request = OlderRequest;
+    const ABOUT: Option<&'static str> =
+        Some("Views and edits text files, with `undo_edit`, under the tool's older name.");
+    type Request = EditorRequest<OlderCommand>;
 
-    fn run(lbx: &mut Native<'_>, request: OlderRequest) -> Result<Said, Error> {
+    fn run(lbx: &mut Native<'_>, request: EditorRequest<OlderCommand>) -> Result<Said, Error> {
         let command = match request.command {
             OlderCommand::UndoEdit => return undo(lbx, &request.path),
             OlderCommand::View => Command::View,
@@ -165,18 +152,7 @@ impl Foreign for OlderEditor {
             OlderCommand::Create => Command::Create,
             OlderCommand::Insert => Command::Insert,
         };
-        let OlderRequest { path, view_range, old_str, new_str, file_text, insert_line, .. } = request;
-        let newer = EditorRequest {
-            command,
-            path,
-            view_range,
-            old_str,
-            new_str,
-            file_text,
-            insert_line,
-            insert_text: None,
-        };
-        Editor::run(lbx, newer)
+        run(lbx, command, &request)
     }
 }
 

@@ -1,4 +1,4 @@
-//! `claude`: `Read`, `Write`, `Edit`, `MultiEdit`, `Glob`, `Grep` and `LS` as Claude Code names them.
+//! `claude`: the tools of Claude Code, `Read`, `Edit`, `Grep`, `Bash` and the others.
 //!
 //! Where lbx is stricter: a file changed by others since the read is refused by its bytes, not by its
 //! time; an `Edit` with an empty `old_string` creates a file and never overwrites one.
@@ -13,7 +13,7 @@ use super::native::Native;
 use super::render::{
     counted, flag, list, native_request, number, numbered, shown, shown_lines, shown_path, text, texts,
 };
-use super::shell::Bash;
+use super::shell::{Bash, BashOutput, KillShell};
 use super::{Dialect, Failure, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
 use crate::tools::Effect;
@@ -31,13 +31,16 @@ pub const CLAUDE: Dialect = Dialect {
         foreign::<Grep>(),
         foreign::<Ls>(),
         foreign::<Bash>(),
+        foreign::<BashOutput>(),
+        foreign::<KillShell>(),
     ],
     error_text,
     differences: &[
         "A file that others changed since the read is refused by its bytes, not by its time.",
         "Edit with an empty old_string creates a file and never overwrites one.",
         "Read does not show PDF files; NotebookEdit is not there: a notebook is edited as JSON text.",
-        "Commands are confined to the workspace, and run to their end: there are none in the background.",
+        "Commands are confined to the workspace.",
+        "BashOutput shows the last 24 kB of the output so far, and not only what is new.",
     ],
 };
 
@@ -97,6 +100,7 @@ fn old_string<'f>(failure: &'f Failure<'_>) -> &'f str {
 /// overwritten.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-ignored" = ["allow_large"]))]
 struct ReadRequest {
     /// The absolute path of the file to read
     file_path: String,
@@ -107,10 +111,6 @@ struct ReadRequest {
     /// Page range of a PDF file; PDF files are not supported
     #[schemars(extend("x-hidden" = true))]
     pages: Option<String>,
-    /// Accepted and without effect
-    #[schemars(extend("x-hidden" = true))]
-    #[serde(rename = "allow_large")]
-    _allow_large: Option<bool>,
 }
 
 /// `Read`.

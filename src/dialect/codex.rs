@@ -33,8 +33,7 @@ pub const CODEX: Dialect = Dialect {
     error_text: |failure| failure.words(),
     differences: &[
         "A patch applies whole or not at all, never overwrites a file by Add or Move to, and refuses old lines that occur more than once.",
-        "Commands are confined to the workspace, and run to their end: there are none in the background.",
-        "exec_command runs a command to its end: there are no sessions, and no write_stdin.",
+        "Commands are confined to the workspace, and run to their end: exec_command has no sessions, and there is no write_stdin.",
     ],
 };
 
@@ -96,21 +95,10 @@ enum ReadMode {
 /// The block to read.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-ignored" = ["max_levels", "include_siblings", "include_header"]))]
 struct Indentation {
     /// The line whose block to show, from 1
     anchor_line: Option<u64>,
-    /// Accepted and without effect
-    #[schemars(extend("x-hidden" = true))]
-    #[serde(rename = "max_levels")]
-    _max_levels: Option<u64>,
-    /// Accepted and without effect
-    #[schemars(extend("x-hidden" = true))]
-    #[serde(rename = "include_siblings")]
-    _include_siblings: Option<bool>,
-    /// Accepted and without effect
-    #[schemars(extend("x-hidden" = true))]
-    #[serde(rename = "include_header")]
-    _include_header: Option<bool>,
     /// Lines to show at most
     max_lines: Option<u64>,
 }
@@ -249,13 +237,10 @@ impl Foreign for GrepFiles {
 /// Shows a local image.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-ignored" = ["detail"]))]
 struct ViewImageRequest {
     /// The path of the image
     path: String,
-    /// Accepted and without effect
-    #[schemars(extend("x-hidden" = true))]
-    #[serde(rename = "detail")]
-    _detail: Option<String>,
 }
 
 /// `view_image`.

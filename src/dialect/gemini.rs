@@ -37,7 +37,7 @@ pub const GEMINI: Dialect = Dialect {
     differences: &[
         "A file must have been read in this session, and be unchanged since, before it is edited or overwritten.",
         "Line endings stay as they are, and old text is never corrected by likeness.",
-        "Commands are confined to the workspace, and run to their end: there are none in the background.",
+        "Commands are confined to the workspace. One in the background names the file with its output.",
     ],
 };
 
@@ -116,31 +116,21 @@ impl Foreign for ReadFile {
 /// Which ignore files count.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-ignored" = ["respect_gemini_ignore"]))]
 struct Filtering {
     /// Leave out what .gitignore names
     respect_git_ignore: Option<bool>,
-    /// Accepted and without effect
-    #[schemars(extend("x-hidden" = true))]
-    #[serde(rename = "respect_gemini_ignore")]
-    _respect_gemini_ignore: Option<bool>,
 }
 
 /// Reads several files by path or glob, and shows each under its path.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-ignored" = ["recursive", "useDefaultExcludes"]))]
 struct ReadManyRequest {
     /// Paths or globs to read
     include: Vec<String>,
     /// Globs to leave out
     exclude: Option<Vec<String>>,
-    /// Accepted and without effect: `**` says whether to go into directories
-    #[schemars(extend("x-hidden" = true))]
-    #[serde(rename = "recursive")]
-    _recursive: Option<bool>,
-    /// Accepted and without effect
-    #[serde(rename = "useDefaultExcludes")]
-    #[schemars(extend("x-hidden" = true))]
-    _use_default_excludes: Option<bool>,
     /// Which ignore files count
     file_filtering_options: Option<Filtering>,
 }
@@ -389,6 +379,7 @@ impl Foreign for SearchFileContent {
 /// Finds files by a glob pattern, the newest first.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-ignored" = ["respect_gemini_ignore"]))]
 struct GlobRequest {
     /// The glob pattern to match
     pattern: String,
@@ -400,10 +391,6 @@ struct GlobRequest {
     case_sensitive: Option<bool>,
     /// Leave out what .gitignore names
     respect_git_ignore: Option<bool>,
-    /// Accepted and without effect
-    #[schemars(extend("x-hidden" = true))]
-    #[serde(rename = "respect_gemini_ignore")]
-    _respect_gemini_ignore: Option<bool>,
 }
 
 /// `glob`.

@@ -139,6 +139,14 @@ fn whole(lbx: &mut Native<'_>, path: &str) -> Result<String, Error> {
     data.map(|data| text(&data, "content").to_owned()).map_err(|error| worded(lbx, path, "open", error))
 }
 
+/// A file or directory, for the tools that need no more.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PathRequest {
+    /// Its path
+    path: String,
+}
+
 /// Reads a text file, all of it or its first or last lines.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -201,23 +209,17 @@ impl Foreign for ReadTextFile {
     }
 }
 
-/// Reads an image, an audio file or any other binary file, base64-encoded.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ReadMediaRequest {
-    /// The file to read
-    path: String,
-}
-
 /// `read_media_file`.
 struct ReadMediaFile;
 
 impl Foreign for ReadMediaFile {
     const NAME: &'static str = "read_media_file";
     const EFFECT: Effect = Effect::Reads;
-    type Request = ReadMediaRequest;
+    const ABOUT: Option<&'static str> =
+        Some("Reads an image, an audio file or any other binary file, base64-encoded.");
+    type Request = PathRequest;
 
-    fn run(lbx: &mut Native<'_>, ReadMediaRequest { path }: ReadMediaRequest) -> Result<Said, Error> {
+    fn run(lbx: &mut Native<'_>, PathRequest { path }: PathRequest) -> Result<Said, Error> {
         let base64 = lbx.base64_of(&path).map_err(|error| worded(lbx, &path, "open", error))?;
         let uri = file_uri(&lbx.absolute(&path)?);
         let media = Media { mime: mime_of(&path).to_owned(), base64, uri };
@@ -333,26 +335,17 @@ impl Foreign for EditFile {
     }
 }
 
-/// Creates a directory, and those on the way to it. One that exists is left alone.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct CreateDirectoryRequest {
-    /// The directory to create
-    path: String,
-}
-
 /// `create_directory`.
 struct CreateDirectory;
 
 impl Foreign for CreateDirectory {
     const NAME: &'static str = "create_directory";
     const EFFECT: Effect = Effect::Adds;
-    type Request = CreateDirectoryRequest;
+    const ABOUT: Option<&'static str> =
+        Some("Creates a directory, and those on the way to it. One that exists is left alone.");
+    type Request = PathRequest;
 
-    fn run(
-        lbx: &mut Native<'_>,
-        CreateDirectoryRequest { path }: CreateDirectoryRequest,
-    ) -> Result<Said, Error> {
+    fn run(lbx: &mut Native<'_>, PathRequest { path }: PathRequest) -> Result<Said, Error> {
         lbx.call("mkdir", json!({ "path": path })).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
                 let absolute = lbx.absolute(&path).unwrap_or_default();
@@ -388,23 +381,16 @@ fn entries(lbx: &mut Native<'_>, path: &str, is_deep: bool) -> Result<Vec<Listed
     Ok(list(&data, "entries").iter().map(below).collect())
 }
 
-/// Lists a directory, with [FILE] or [DIR] before each name.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListRequest {
-    /// The directory to list
-    path: String,
-}
-
 /// `list_directory`.
 struct ListDirectory;
 
 impl Foreign for ListDirectory {
     const NAME: &'static str = "list_directory";
     const EFFECT: Effect = Effect::Reads;
-    type Request = ListRequest;
+    const ABOUT: Option<&'static str> = Some("Lists a directory, with [FILE] or [DIR] before each name.");
+    type Request = PathRequest;
 
-    fn run(lbx: &mut Native<'_>, request: ListRequest) -> Result<Said, Error> {
+    fn run(lbx: &mut Native<'_>, request: PathRequest) -> Result<Said, Error> {
         let entries = entries(lbx, &request.path, false)?;
         let lines: Vec<String> =
             entries.iter().map(|entry| format!("{} {}", entry.label(), entry.shown())).collect();
@@ -606,23 +592,17 @@ impl Foreign for SearchFiles {
     }
 }
 
-/// Tells size, times, type and permissions of a file or directory.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct InfoRequest {
-    /// The file or directory
-    path: String,
-}
-
 /// `get_file_info`.
 struct GetFileInfo;
 
 impl Foreign for GetFileInfo {
     const NAME: &'static str = "get_file_info";
     const EFFECT: Effect = Effect::Reads;
-    type Request = InfoRequest;
+    const ABOUT: Option<&'static str> =
+        Some("Tells size, times, type and permissions of a file or directory.");
+    type Request = PathRequest;
 
-    fn run(lbx: &mut Native<'_>, request: InfoRequest) -> Result<Said, Error> {
+    fn run(lbx: &mut Native<'_>, request: PathRequest) -> Result<Said, Error> {
         let facts = lbx.facts(&request.path).map_err(|error| worded(lbx, &request.path, "stat", error))?;
         Ok(said(file_facts(&facts)))
     }

@@ -157,7 +157,9 @@ pub trait Foreign {
     const NAME: &'static str;
     /// What it may do.
     const EFFECT: Effect;
-    /// Its parameters; the doc comment is the description that a model sees.
+    /// The description that a model sees, where several tools share one shape of request.
+    const ABOUT: Option<&'static str> = None;
+    /// Its parameters; without [`Self::ABOUT`] the doc comment is the description that a model sees.
     type Request: DeserializeOwned + JsonSchema;
 
     /// Carries out a request by native calls.
@@ -184,9 +186,18 @@ const fn foreign<T: Foreign>() -> ForeignTool {
     ForeignTool {
         name: T::NAME,
         effect: T::EFFECT,
-        schema: request::schema_of::<T::Request>,
+        schema: schema_of::<T>,
         run: |lbx, value| T::run(lbx, request::parse::<T::Request>(value)?),
     }
+}
+
+/// The JSON Schema of a tool's request, with the tool's description.
+fn schema_of<T: Foreign>() -> Value {
+    let mut schema = request::schema_of::<T::Request>();
+    if let (Some(about), Some(schema)) = (T::ABOUT, schema.as_object_mut()) {
+        schema.insert("description".to_owned(), about.into());
+    }
+    schema
 }
 
 /// The dialect that the options name; `None` for lbx's own tools.

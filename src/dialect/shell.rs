@@ -1,5 +1,6 @@
 //! Shell commands as the families know them, over `bash`, confined in the same way.
 
+use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use super::native::Native;
 use super::render::{flag, native_request, number, text};
 use super::{Foreign, Said};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::tools::Effect;
 
 /// What a command came to.
@@ -61,15 +62,25 @@ fn run(
     })
 }
 
-/// Refuses a command that is to go on when the call has ended.
-fn must_be_in_front(in_background: Option<bool>, field: &str) -> Result<(), Error> {
-    match in_background {
-        Some(true) => {
-            Err(Error::invalid(format!("{field}: a command runs to its end here; run it without {field}"))
-                .detail("field", field))
-        }
-        _ => Ok(()),
-    }
+/// A command that goes on when its call has ended.
+struct Started {
+    /// The name of the job.
+    job: String,
+    /// The file with its output.
+    output_file: String,
+}
+
+/// Starts a command that goes on when its call has ended.
+fn start(
+    lbx: &mut Native<'_>,
+    command: &str,
+    folder: Option<&String>,
+    why: Option<&String>,
+) -> Result<Started, Error> {
+    let asked = native_request! { "command": command, "workdir": folder, "why": why, "background": true };
+    let data = lbx.call("bash", asked)?;
+    let field = |name| text(&data, name).to_owned();
+    Ok(Started { job: field("job"), output_file: field("output_file") })
 }
 
 /// Words of a command as one text that a shell splits into the same words.
@@ -90,6 +101,7 @@ fn quoted(words: &[String]) -> String {
 /// user allows it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-ignored" = ["dangerouslyDisableSandbox"]))]
 pub struct BashRequest {
     /// The command to run
     command: String,
@@ -97,13 +109,9 @@ pub struct BashRequest {
     timeout: Option<u64>,
     /// What the command does, in a few words
     description: Option<String>,
-    /// Not available here
-    #[schemars(extend("x-hidden" = true))]
-    run_in_background: Option<bool>,
-    /// Accepted and without effect: every command is confined
-    #[schemars(extend("x-hidden" = true))]
-    #[serde(rename = "dangerouslyDisableSandbox")]
-    _dangerously_disable_sandbox: Option<bool>,
+    /// Start the command and return at once; `BashOutput` shows what it writes
+    #[serde(default)]
+    run_in_background: bool,
 }
 
 /// `Bash` of the family `claude`.
@@ -117,7 +125,10 @@ impl Foreign for Bash {
     fn run(lbx: &mut Native<'_>, request: BashRequest) -> Result<Said, Error> {
         /// The longest time limit.
         const TIME_MS_MAX: u64 = 600_000;
-        must_be_in_front(request.run_in_background, "run_in_background")?;
+        if request.run_in_background {
+            let started = start(lbx, &request.command, None, request.description.as_ref())?;
+            return Ok(format!("Command running in background with ID: {}", started.job).into());
+        }
         let timeout = request.timeout.map(|limit| limit.min(TIME_MS_MAX));
         let ran = run(lbx, &request.command, None, timeout, request.description.as_ref())?;
         let output = ran.output();
@@ -132,34 +143,116 @@ impl Foreign for Bash {
     }
 }
 
-/// Runs a command and returns its output, confined to the workspace.
+/// Shows the state of a command in the background and the end of its output.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ShellRequest {
-    /// The command with its arguments
-    command: Vec<String>,
+pub struct BashOutputRequest {
+    /// The ID that Bash gave
+    bash_id: String,
+    /// A regular expression: only lines that it matches are shown
+    filter: Option<String>,
+}
+
+/// `BashOutput` of the family `claude`.
+pub struct BashOutput;
+
+impl Foreign for BashOutput {
+    const NAME: &'static str = "BashOutput";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = BashOutputRequest;
+
+    fn run(lbx: &mut Native<'_>, request: BashOutputRequest) -> Result<Said, Error> {
+        /// Bytes of output that are shown.
+        const OUTPUT_BYTES: i64 = 24_576;
+        let asked = json!({ "job": request.bash_id, "offset": -OUTPUT_BYTES });
+        let data = lbx.call("bash", asked).map_err(|error| no_shell(&request.bash_id, error))?;
+        let exit_code = data.get("exit_code").and_then(Value::as_i64);
+        let status = match (text(&data, "state"), exit_code) {
+            ("running", _) => "running",
+            ("ended", Some(0)) => "completed",
+            ("ended", _) if flag(&data, "stopped") => "killed",
+            _ => "failed",
+        };
+        let exit = exit_code.map(|code| format!("\n\n<exit_code>{code}</exit_code>")).unwrap_or_default();
+        let output = matching(text(&data, "output"), request.filter.as_deref())?;
+        Ok(format!(
+            "<status>{status}</status>{exit}\n\n<stdout>\n{}\n</stdout>",
+            output.trim_end_matches('\n')
+        )
+        .into())
+    }
+}
+
+/// Words the error for a job that the session does not have.
+fn no_shell(id: &str, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => {
+            let words = format!("No shell found with ID: {id}");
+            Error::new(ErrorKind::InvalidRequest, words).suggest("Use the ID that Bash gave.")
+        }
+        _ => error,
+    }
+}
+
+/// The lines that a regular expression matches; all of them without one.
+fn matching(output: &str, filter: Option<&str>) -> Result<String, Error> {
+    let Some(filter) = filter else { return Ok(output.to_owned()) };
+    let pattern = Regex::new(filter)
+        .map_err(|error| Error::invalid(format!("filter: {error}")).detail("field", "filter"))?;
+    Ok(output.split_inclusive('\n').filter(|line| pattern.is_match(line)).collect())
+}
+
+/// Ends a command in the background, with all that it started.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KillShellRequest {
+    /// The ID that Bash gave
+    shell_id: String,
+}
+
+/// `KillShell` of the family `claude`.
+pub struct KillShell;
+
+impl Foreign for KillShell {
+    const NAME: &'static str = "KillShell";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = KillShellRequest;
+
+    fn run(lbx: &mut Native<'_>, request: KillShellRequest) -> Result<Said, Error> {
+        let asked = json!({ "job": request.shell_id, "stop": true });
+        let data = lbx.call("bash", asked).map_err(|error| no_shell(&request.shell_id, error))?;
+        Ok(format!("Successfully killed shell: {} ({})", request.shell_id, text(&data, "command")).into())
+    }
+}
+
+/// What both shells of the family `codex` take: the command as words, or as a script.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("x-ignored" = ["login", "with_escalated_permissions"]))]
+pub struct ShellRequest<Command> {
+    /// The command to run
+    command: Command,
     /// The folder to run it in
     workdir: Option<String>,
     /// Time limit in milliseconds
     timeout_ms: Option<u64>,
-    /// Accepted and without effect
-    #[schemars(extend("x-hidden" = true, "x-aliases" = ["with_escalated_permissions"]))]
-    #[serde(rename = "login")]
-    _login: Option<bool>,
     /// What the command is for
     #[schemars(extend("x-hidden" = true))]
     justification: Option<String>,
 }
 
+impl<Command> ShellRequest<Command> {
+    /// Runs the command as a script.
+    fn run(&self, lbx: &mut Native<'_>, script: &str) -> Result<Said, Error> {
+        let limit = Some(self.timeout_ms.unwrap_or(CODEX_TIME_MS));
+        let ran = run(lbx, script, self.workdir.as_ref(), limit, self.justification.as_ref())?;
+        let (output, code) = (ran.output(), if ran.timed_out { 124 } else { ran.exit_code });
+        Ok(ran.said(format!("Exit code: {code}\nWall time: {:.1} seconds\nOutput:\n{output}", ran.seconds)))
+    }
+}
+
 /// Time limit of the family `codex` where nobody says.
 const CODEX_TIME_MS: u64 = 10_000;
-
-/// What the family `codex` says of a command.
-fn codex_text(ran: &Ran) -> Said {
-    let output = ran.output();
-    let code = if ran.timed_out { 124 } else { ran.exit_code };
-    ran.said(format!("Exit code: {code}\nWall time: {:.1} seconds\nOutput:\n{output}", ran.seconds))
-}
 
 /// `shell` of the family `codex`.
 pub struct Shell;
@@ -167,10 +260,12 @@ pub struct Shell;
 impl Foreign for Shell {
     const NAME: &'static str = "shell";
     const EFFECT: Effect = Effect::Writes;
-    type Request = ShellRequest;
+    const ABOUT: Option<&'static str> =
+        Some("Runs a command, as a list of words, and returns its output, confined to the workspace.");
+    type Request = ShellRequest<Vec<String>>;
 
-    fn run(lbx: &mut Native<'_>, request: ShellRequest) -> Result<Said, Error> {
-        let command = match request.command.as_slice() {
+    fn run(lbx: &mut Native<'_>, request: ShellRequest<Vec<String>>) -> Result<Said, Error> {
+        let script = match request.command.as_slice() {
             // The confined shell is the one that these words ask for.
             [shell, flag, script]
                 if ["bash", "sh", "/bin/bash", "/bin/sh"].contains(&shell.as_str())
@@ -181,26 +276,8 @@ impl Foreign for Shell {
             [] => return Err(Error::invalid("command is empty").detail("field", "command")),
             words => quoted(words),
         };
-        let limit = Some(request.timeout_ms.unwrap_or(CODEX_TIME_MS));
-        let ran = run(lbx, &command, request.workdir.as_ref(), limit, request.justification.as_ref())?;
-        Ok(codex_text(&ran))
+        request.run(lbx, &script)
     }
-}
-
-/// Runs a shell script and returns its output, confined to the workspace.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ShellCommandRequest {
-    /// The script to run
-    command: String,
-    /// The folder to run it in
-    workdir: Option<String>,
-    /// Time limit in milliseconds
-    timeout_ms: Option<u64>,
-    /// Accepted and without effect
-    #[schemars(extend("x-hidden" = true))]
-    #[serde(rename = "login")]
-    _login: Option<bool>,
 }
 
 /// `shell_command` of the family `codex`.
@@ -209,43 +286,24 @@ pub struct ShellCommand;
 impl Foreign for ShellCommand {
     const NAME: &'static str = "shell_command";
     const EFFECT: Effect = Effect::Writes;
-    type Request = ShellCommandRequest;
+    const ABOUT: Option<&'static str> =
+        Some("Runs a shell script and returns its output, confined to the workspace.");
+    type Request = ShellRequest<String>;
 
-    fn run(lbx: &mut Native<'_>, request: ShellCommandRequest) -> Result<Said, Error> {
-        let limit = Some(request.timeout_ms.unwrap_or(CODEX_TIME_MS));
-        let ran = run(lbx, &request.command, request.workdir.as_ref(), limit, None)?;
-        Ok(codex_text(&ran))
+    fn run(lbx: &mut Native<'_>, request: ShellRequest<String>) -> Result<Said, Error> {
+        request.run(lbx, &request.command)
     }
 }
 
 /// Runs a command to its end and returns its output, confined to the workspace.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-ignored" = ["shell", "tty", "yield_time_ms", "max_output_tokens", "login"]))]
 pub struct ExecCommandRequest {
     /// The command to run
     cmd: String,
     /// The folder to run it in
     workdir: Option<String>,
-    /// Accepted and without effect
-    #[schemars(extend("x-hidden" = true))]
-    #[serde(rename = "shell")]
-    _shell: Option<String>,
-    /// There is no terminal here
-    #[schemars(extend("x-hidden" = true))]
-    #[serde(rename = "tty")]
-    _tty: Option<bool>,
-    /// Accepted and without effect: the command runs to its end
-    #[schemars(extend("x-hidden" = true))]
-    #[serde(rename = "yield_time_ms")]
-    _yield_time_ms: Option<u64>,
-    /// Accepted and without effect
-    #[schemars(extend("x-hidden" = true))]
-    #[serde(rename = "max_output_tokens")]
-    _max_output_tokens: Option<u64>,
-    /// Accepted and without effect
-    #[schemars(extend("x-hidden" = true))]
-    #[serde(rename = "login")]
-    _login: Option<bool>,
 }
 
 /// `exec_command` of the family `codex`.
@@ -268,6 +326,7 @@ impl Foreign for ExecCommand {
 /// Runs a shell command as `bash -c`, confined to the workspace.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-ignored" = ["delay_ms"]))]
 pub struct RunShellCommandRequest {
     /// The command to run
     command: String,
@@ -276,13 +335,9 @@ pub struct RunShellCommandRequest {
     /// The folder to run it in
     #[schemars(extend("x-aliases" = ["directory"]))]
     dir_path: Option<String>,
-    /// Not available here
-    #[schemars(extend("x-hidden" = true))]
-    is_background: Option<bool>,
-    /// Accepted and without effect
-    #[schemars(extend("x-hidden" = true))]
-    #[serde(rename = "delay_ms")]
-    _delay_ms: Option<u64>,
+    /// Start the command and return at once
+    #[serde(default)]
+    is_background: bool,
 }
 
 /// `run_shell_command` of the family `gemini`.
@@ -294,8 +349,11 @@ impl Foreign for RunShellCommand {
     type Request = RunShellCommandRequest;
 
     fn run(lbx: &mut Native<'_>, request: RunShellCommandRequest) -> Result<Said, Error> {
-        must_be_in_front(request.is_background, "is_background")?;
-        let RunShellCommandRequest { command, description, dir_path, .. } = request;
+        let RunShellCommandRequest { command, description, dir_path, is_background } = request;
+        if is_background {
+            let Started { job, output_file } = start(lbx, &command, dir_path.as_ref(), description.as_ref())?;
+            return Ok(format!("Command moved to background (ID: {job}). Output: {output_file}").into());
+        }
         let ran = run(lbx, &command, dir_path.as_ref(), None, description.as_ref())?;
         let output = ran.output();
         let mut lines = vec![format!("Output: {}", if output.is_empty() { "(empty)" } else { &output })];

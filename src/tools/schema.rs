@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::common_fields::COMMON_FIELDS;
 use super::{Effect, Stdin, TOOLS, Text, Tool, ToolEntry, find};
-use crate::dialect::{self, ForeignTool};
+use crate::dialect::{self, Dialect, ForeignTool};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::request;
@@ -15,8 +15,11 @@ use crate::request;
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Tool to show, also one that a single model family has; all of lbx's own without it
+    /// Tool to show, also one that a single model family has; all without it
     pub tool: Option<String>,
+    /// Model family whose tools to show, instead of lbx's own
+    #[arg(from_global)]
+    pub dialect: Option<String>,
     /// List the other field names that are accepted, instead of the schemas
     #[arg(long)]
     #[serde(default)]
@@ -62,6 +65,9 @@ impl Tool for Schema {
     type Response = Response;
 
     fn run(_engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        if let Some(family) = dialect::chosen(request.dialect.as_deref())? {
+            return of_family(family, request.tool.as_deref());
+        }
         let describe = |tool: &ToolEntry| if request.aliases { aliases_of(tool) } else { schemas_of(tool) };
         let Some(name) = &request.tool else {
             return Ok(Response { tools: TOOLS.iter().map(describe).collect() });
@@ -79,6 +85,23 @@ impl Tool for Schema {
     }
 }
 
+/// The tools of a model family, or one of them.
+fn of_family(family: &'static Dialect, name: Option<&str>) -> Result<Response, Error> {
+    let tools: Vec<ToolSchema> = family
+        .tools
+        .iter()
+        .filter(|tool| name.is_none_or(|name| name == tool.name))
+        .map(foreign_schema)
+        .collect();
+    match name.filter(|_| tools.is_empty()) {
+        Some(name) => {
+            let names: Vec<&str> = family.tools.iter().map(|tool| tool.name).collect();
+            Err(unknown_beside(&names, name))
+        }
+        None => Ok(Response { tools }),
+    }
+}
+
 /// The schemas of one tool.
 fn schemas_of(tool: &ToolEntry) -> ToolSchema {
     ToolSchema {
@@ -90,7 +113,7 @@ fn schemas_of(tool: &ToolEntry) -> ToolSchema {
     }
 }
 
-/// The schema of a tool that one model family alone has. It answers with text.
+/// The schema of a model family's tool. It answers with text.
 fn foreign_schema(tool: &ForeignTool) -> ToolSchema {
     let mut request = request::advertised((tool.schema)());
     let description = request.as_object_mut().and_then(|schema| schema.remove("description"));

@@ -88,3 +88,67 @@ fn a_tool_of_one_family_alone_is_found_by_its_name() {
         assert!(answer.stdout_text().contains(said), "{tool}");
     }
 }
+
+#[test]
+fn a_command_in_the_background_is_a_job_that_is_read_and_ended() {
+    let ws = Workspace::with(FILES);
+    let ask = |dialect: &str, tool: &str, request: serde_json::Value| {
+        ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]).stdout_text()
+    };
+    let command = "echo first; echo second; sleep 60";
+    let started = ask("claude", "Bash", json!({ "command": command, "run_in_background": true }));
+    let id = started.trim().rsplit(' ').next().unwrap();
+    assert_eq!(started, format!("Command running in background with ID: {id}\n"));
+    let mut said = String::new();
+    while !said.contains("second") {
+        said = ask("claude", "BashOutput", json!({ "bash_id": id }));
+    }
+    assert_eq!(said, "<status>running</status>\n\n<stdout>\nfirst\nsecond\n</stdout>\n");
+    let some = ask("claude", "BashOutput", json!({ "bash_id": id, "filter": "^sec" }));
+    assert_eq!(some, "<status>running</status>\n\n<stdout>\nsecond\n</stdout>\n");
+    let ended = ask("claude", "KillShell", json!({ "shell_id": id }));
+    assert_eq!(ended, format!("Successfully killed shell: {id} ({command})\n"));
+    assert!(ask("claude", "BashOutput", json!({ "bash_id": id })).starts_with("<status>killed</status>"));
+    let quick = ask("claude", "Bash", json!({ "command": "echo done", "run_in_background": true }));
+    let quick = quick.trim().rsplit(' ').next().unwrap();
+    let mut said = String::new();
+    while !said.contains("<status>completed</status>\n\n<exit_code>0</exit_code>\n\n<stdout>\ndone\n") {
+        said = ask("claude", "BashOutput", json!({ "bash_id": quick }));
+        assert!(!said.contains("failed"), "{said}");
+    }
+    let said = ask("gemini", "run_shell_command", json!({ "command": "echo out", "is_background": true }));
+    assert!(
+        said.starts_with("Command moved to background (ID: ") && said.contains("Output: .lbx/"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_schema_of_a_family_lists_its_tools_alone() {
+    let ws = Workspace::with(FILES);
+    for dialect in DIALECTS {
+        let schemas = ws.lbx(&["--dialect", dialect.name, "schema"]).ok();
+        let names = schemas["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap());
+        assert!(names.eq(dialect.tools.iter().map(|tool| tool.name)), "{}: {schemas}", dialect.name);
+        let text = schemas.to_string();
+        assert!(!text.contains("x-ignored") && !text.contains("x-hidden"), "{text}");
+    }
+    let one = ws.lbx(&["schema", "Edit"]).ok();
+    assert_eq!(one["tools"][0]["name"], "Edit");
+    let one = ws.json("schema", &json!({ "dialect": "opencode", "tool": "edit" })).ok();
+    assert!(one["tools"][0]["request"]["properties"]["oldString"].is_object(), "{one}");
+    ws.lbx(&["--dialect", "claude", "schema", "edit"]).error("invalid_request");
+}
+
+#[test]
+fn a_parameter_that_says_nothing_here_is_taken() {
+    let ws = Workspace::with(FILES);
+    for (dialect, tool, request) in [
+        ("claude", "Bash", json!({ "command": "true", "dangerouslyDisableSandbox": true })),
+        ("codex", "exec_command", json!({ "cmd": "true", "tty": false, "yield_time_ms": 10_000 })),
+        ("gemini", "read_many_files", json!({ "include": ["a.txt"], "useDefaultExcludes": true })),
+    ] {
+        let answer = ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]);
+        assert_eq!(answer.status(), 0, "{dialect} {tool}: {}", answer.stderr());
+    }
+}

@@ -106,6 +106,8 @@ fn claude() -> Vec<Step> {
             json!({ "command": "cat n.txt; echo err >&2", "description": "Show", "timeout": 5000 }),
             Just("m\nerr"),
         ),
+        step("BashOutput", json!({ "bash_id": "none" }), Error("No shell found with ID: none")),
+        step("KillShell", json!({ "shell_id": "none" }), Error("No shell found with ID: none")),
     ]
 }
 

@@ -6,9 +6,11 @@ use std::fmt::Write as _;
 use clap::{Arg, Command};
 use clap_mangen::Man;
 use lbx::cli::commands::tree;
+use lbx::dialect::DIALECTS;
 use lbx::engine::policy::parse::expected;
 use lbx::engine::policy::settings::{ByWorkspace, SETTINGS};
 use lbx::error::ErrorKind;
+use lbx::request::advertised;
 use lbx::tools::{self, Stdin};
 use serde_json::Value;
 
@@ -28,6 +30,7 @@ pub fn all() -> Vec<(String, Vec<u8>)> {
         ("lbx.1".to_owned(), main_page(&tree)),
         ("lbx-json.7".to_owned(), json_page()),
         ("lbx-policy.5".to_owned(), policy_page()),
+        ("lbx-dialects.7".to_owned(), dialects_page()),
     ];
     for command in tree.get_subcommands() {
         pages.push((format!("lbx-{}.1", command.get_name()), tool_page(command)));
@@ -89,7 +92,7 @@ fn main_page(tree: &Command) -> Vec<u8> {
         }
     }
     page.examples("lbx");
-    page.see_also(&["lbx-json(7)", "lbx-policy(5)", "git(1)", "rg(1)"]);
+    page.see_also(&["lbx-json(7)", "lbx-dialects(7)", "lbx-policy(5)", "git(1)", "rg(1)"]);
     page.finish()
 }
 
@@ -103,6 +106,32 @@ fn json_page() -> Vec<u8> {
     page.section("KINDS OF ERROR AND EXIT STATUS");
     page.statuses();
     page.see_also(&["lbx(1)", "lbx-policy(5)"]);
+    page.finish()
+}
+
+/// The page of the model families' tools, and of where lbx does not do what theirs do.
+fn dialects_page() -> Vec<u8> {
+    let mut page = Page::new("lbx-dialects", 7, "the tools of model families, as lbx serves them");
+    for (title, text) in prose::DIALECTS {
+        page.section(title);
+        page.prose(text);
+    }
+    for dialect in DIALECTS {
+        page.section(&dialect.name.to_uppercase());
+        for tool in dialect.tools {
+            let schema = advertised((tool.schema)());
+            let properties = schema.get("properties").and_then(Value::as_object);
+            let fields: Vec<&str> = properties.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+            let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+            let about = about.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+            page.entry(&format!("{} {}", tool.name, fields.join(", ")), &about);
+        }
+        page.text("Differences:");
+        for difference in dialect.differences {
+            page.item(difference);
+        }
+    }
+    page.see_also(&["lbx(1)", "lbx-mcp(1)", "lbx-schema(1)", "lbx-json(7)"]);
     page.finish()
 }
 
@@ -261,6 +290,11 @@ impl Page {
     /// Lines as they are.
     fn verbatim(&mut self, text: &str) {
         let _ = writeln!(self.0, ".PP\n.nf\n.RS 4\n{}\n.RE\n.fi", escaped(text));
+    }
+
+    /// An item of a list.
+    fn item(&mut self, text: &str) {
+        let _ = writeln!(self.0, ".IP \\(bu 2\n{}", escaped(text));
     }
 
     /// A word and what it stands for.

@@ -382,3 +382,37 @@ start, this is a beginning:
 ",
     ),
 ];
+
+/// What `lbx-dialects` says besides the families' tools.
+pub const DIALECTS: &[Section] = &[
+    (
+        "DESCRIPTION",
+        "
+Each model family was trained on file tools with certain names, parameters and result texts. A dialect serves these tools
+over lbx's own engine: the same gate, snapshots and undo. A harness can replace its file tools with lbx, and the model sees
+what it knows.
+
+lbx mcp --dialect NAME serves a family's tools over MCP. On the command line, --dialect NAME or LBX_DIALECT chooses the
+family. A tool name that only one family has needs neither:
+
+    lbx mcp --dialect claude
+    lbx --dialect gemini read_file --json '{\"file_path\": \"src/main.rs\"}'
+    lbx Read --json '{\"file_path\": \"src/main.rs\"}'
+    lbx --dialect codex schema
+
+A link to lbx named after such a tool works as well. lbx --dialect NAME schema shows the JSON Schema of each tool.
+
+Where a family's own tool would lose data (replace the first of several matches, rewrite line endings, overwrite the target
+of a move), lbx fails with an error in that family's form. The differences of each family are listed below. Parameters
+that have no meaning here are accepted and ignored.
+",
+    ),
+    (
+        "A FOLDER FOR THE MEMORY",
+        "
+anthropic-memory keeps /memories in the workspace. --workspace DIR puts it into any folder that exists:
+
+    lbx mcp --dialect anthropic-memory --workspace ~/memories
+",
+    ),
+];
