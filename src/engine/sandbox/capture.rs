@@ -100,6 +100,9 @@ impl Sink for Capture<'_> {
         }
         self.whole.add(bytes);
     }
+
+    // The answer names the backend once the command has ended.
+    fn started(&mut self, _backend: &'static str) {}
 }
 
 /// The beginning and the end of a stream.

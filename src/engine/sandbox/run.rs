@@ -45,7 +45,7 @@ pub trait Sink {
     fn take(&mut self, stream: Stream, bytes: &[u8]);
 
     /// Hears that the command runs, and what confines it.
-    fn started(&mut self, _backend: &'static str) {}
+    fn started(&mut self, backend: &'static str);
 }
 
 /// Takes in output of which nobody wants anything.
@@ -53,6 +53,8 @@ pub struct Discard;
 
 impl Sink for Discard {
     fn take(&mut self, _stream: Stream, _bytes: &[u8]) {}
+
+    fn started(&mut self, _backend: &'static str) {}
 }
 
 /// How long a command may run.
