@@ -31,26 +31,36 @@ pub fn standing(path: &Path) -> (Vec<u8>, u32, i64, u64) {
     (fs::read(path).unwrap(), stat.mode(), stat.mtime_nsec() + stat.mtime(), stat.nlink())
 }
 
+/// Commands that write what lies outside, in a workspace that [`outside_guarded`] made.
+pub const WRITES_OUTSIDE: [&str; 8] = [
+    "echo x >> ../guarded",
+    "echo x >> link",
+    "echo x > folder/new",
+    "rm ../guarded",
+    "mv ../guarded .",
+    "truncate -s 0 ../guarded",
+    "ln ../guarded hard && echo x >> hard",
+    "mkdir ../new",
+];
+
+/// A workspace beside a file that nobody may change, with links to it and to its folder; and the file.
+pub fn outside_guarded() -> (Workspace, PathBuf) {
+    let ws = guarded();
+    let file = ws.outside.join("guarded");
+    ws.link(&file, "link");
+    ws.link(&ws.outside, "folder");
+    (ws, file)
+}
+
 #[test]
 fn nothing_outside_is_written() {
     for backend in backends() {
-        let ws = guarded();
-        let guarded = ws.outside.join("guarded");
+        let (ws, guarded) = outside_guarded();
         let before = standing(&guarded);
-        ws.link(&guarded, "link");
-        ws.link(&ws.outside, "folder");
-        for command in [
-            "echo x >> ../guarded",
-            "echo x >> link",
-            "echo x > folder/new",
-            "rm ../guarded",
-            "mv ../guarded .",
-            "truncate -s 0 ../guarded",
+        let other_ways = [
             "dd if=/dev/zero of=../guarded count=1",
             "chmod 777 ../guarded",
             "touch -d 2000-01-01 ../guarded",
-            "ln ../guarded hard && echo x >> hard",
-            "mkdir ../new",
             "echo x > /proc/1/root/etc/evil",
             "echo x > \"/proc/$$/cwd/../guarded\"",
             "python3 -c 'import os; os.utime(\"../guarded\", (1, 1))'",
@@ -58,7 +68,8 @@ fn nothing_outside_is_written() {
             "mount -o remount,rw / && echo x >> ../guarded",
             "echo 1 > /proc/sys/kernel/panic",
             "echo x > /etc/lbx-was-here",
-        ] {
+        ];
+        for command in WRITES_OUTSIDE.into_iter().chain(other_ways) {
             let answer = bash(&ws, backend, command).success();
             assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {command}: {answer:#}");
         }
