@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::diff::known;
-use super::session::sessions;
+use super::sessions;
 use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::diff::known::{self, Named, Revisions};
-use super::session::sessions;
+use super::sessions;
 use super::snapshot::Stat;
 use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;

@@ -1,7 +1,7 @@
-//! Which session a call of the developer's is about.
+//! Which sessions there are, and which one a call is about.
 
 use crate::engine::Engine;
-use crate::engine::change::record::unreadable;
+use crate::engine::change::record::{self, unreadable};
 use crate::engine::snapshot::Store;
 use crate::engine::store::session;
 use crate::engine::store::session::SessionId;
@@ -10,6 +10,8 @@ use crate::error::{Error, ErrorKind};
 
 /// Sessions that a refusal names.
 const NAMED_MAX: usize = 10;
+/// Names that come nearest to one that is not known, or the newest ones.
+const NEAR_NAMED: usize = 3;
 
 /// A session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +64,44 @@ pub fn own_or_newest(engine: &Engine, store: &Store) -> Result<Chosen, Error> {
 /// Where the snapshots cannot be read.
 pub fn all(store: &Store) -> Result<Vec<String>, Error> {
     store.sessions().map_err(|error| unreadable(&error))
+}
+
+/// Refuses a session of which nothing is known here: neither state nor snapshot.
+///
+/// # Errors
+/// `not_found`, with the nearest names, else the newest.
+pub fn must_be_known(engine: &Engine, session: &SessionId) -> Result<(), Error> {
+    let state = State::find(&engine.workspace)?;
+    let listed = state.as_ref().map(session::list).transpose()?.unwrap_or_default();
+    let mut names: Vec<String> = listed.iter().map(|known| known.id.to_string()).collect();
+    let wanted = session.as_str();
+    if names.iter().any(|name| name == wanted) {
+        return Ok(());
+    }
+    let of_snapshots = record::find(engine)?.map(|store| all(&store)).transpose()?.unwrap_or_default();
+    if of_snapshots.iter().any(|name| name == wanted) {
+        return Ok(());
+    }
+    names.extend(
+        of_snapshots.into_iter().filter(|name| !listed.iter().any(|known| known.id.as_str() == name)),
+    );
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    let alike = similar::get_close_matches(wanted, &all, NEAR_NAMED, 0.6);
+    let (near, advice) = if alike.is_empty() {
+        let newest: Vec<&str> = all.iter().copied().take(NEAR_NAMED).collect();
+        let advice = match newest.as_slice() {
+            [] => "No session has done anything in this workspace.".to_owned(),
+            newest => format!("Sessions used last: {}.", newest.join(", ")),
+        };
+        (newest, advice)
+    } else {
+        let advice = format!("Did you mean {}?", alike.join(", "));
+        (alike, advice)
+    };
+    Err(Error::new(ErrorKind::NotFound, format!("no such session: {wanted}"))
+        .suggest(advice)
+        .on_command_line("`lbx session list` lists them.")
+        .detail("near", near))
 }
 
 /// The refusal of a session that changed nothing.

@@ -3,7 +3,6 @@
 mod brief;
 mod grouped;
 mod items;
-pub mod sessions;
 
 use std::path::PathBuf;
 
