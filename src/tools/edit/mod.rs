@@ -210,15 +210,13 @@ fn gate(
     // What the policy lets through needs no rebase; a sha256 that was given always counts.
     let must_match = request.expected_sha256.is_some() || change.gate() == Gate::Strict;
     if is_stale && (must_match || request.rebase) {
-        let rebased = rebase::rebase(change, &current, file, steps, seen_sha256).and_then(|rebased| {
-            rebase::must_have_shown(change, &current, &rebased.0.removed, request.expected_sha256)?;
-            Ok(rebased)
-        });
+        let base = seen_sha256.and_then(|seen| change.bytes_seen(current.place().path(), seen));
+        let rebased = rebase::rebase(change, &current, file, steps, base.as_deref(), request.expected_sha256);
         match rebased {
-            Ok((edited, base)) if request.rebase => {
+            Ok(edited) if request.rebase => {
                 let outcome = ComputedEdit::of(file, edited, &current);
                 let plan = PlannedEdit::of(current.without_proof(), outcome, &shown);
-                return Ok(PlannedEdit { rebased: true, base: Some(base), ..plan });
+                return Ok(PlannedEdit { rebased: true, base, ..plan });
             }
             Ok(_) => {
                 let error = current_stale(change, &current, request).detail("rebase", true);
@@ -226,8 +224,9 @@ fn gate(
                     "The change since then does not touch the edited lines: repeat the call with rebase set to true, or re-read {shown} first."
                 )));
             }
-            Err(error) if must_match => {
-                return Err(rebase::refused(current_stale(change, &current, request), &error));
+            Err(why) if must_match => {
+                let error = current_stale(change, &current, request);
+                return Err(error.detail("rebase", false).detail("rebase_refused", why));
             }
             // The policy lets the edit through as it is.
             Err(_) => {}

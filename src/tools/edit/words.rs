@@ -6,11 +6,13 @@ use serde_json::{Value, json};
 
 use super::find::{self, Missed, Tally};
 use super::miss::Shas;
+use super::rebase::RebaseMiss;
 use super::step::{Count, Named, TextToReplace};
 use crate::error::{Error, ErrorKind};
 use crate::text::flexible::{self, Tier};
 use crate::text::line_range::LineSpan;
 use crate::text::lines;
+use crate::text::merge::Conflict;
 use crate::text::nearest::{self, Nearest};
 use crate::text::replace;
 use crate::text::sketch::{Refusal, Which};
@@ -302,6 +304,22 @@ pub fn other_lines(named: Named, lines: &str, there: &[u8], shas: &Shas, shown: 
         .detail("expected_sha256", shas.expected.to_hex())
         .detail("actual_sha256", shas.actual.to_hex())
         .detail("content", text)
+}
+
+/// Why an edit of a stale file cannot be carried over to the file as it is now.
+pub fn rebase(miss: &RebaseMiss<'_>, shown: &str) -> String {
+    match miss {
+        RebaseMiss::NoBase => format!("lbx has no copy of the bytes of {shown} that the edit is based on"),
+        RebaseMiss::OtherEncoding => format!("{shown} has another encoding than it had when you read it"),
+        RebaseMiss::Edit(miss) => miss.error(shown).message().to_owned(),
+        RebaseMiss::Merge(Conflict::SameLines) => {
+            format!("others have changed the edited lines of {shown}, or lines next to them")
+        }
+        RebaseMiss::Merge(conflict @ Conflict::TooMuch) => conflict.error(shown).message().to_owned(),
+        RebaseMiss::NotShown => {
+            format!("the sketch removes lines of {shown} that you have not been shown")
+        }
+    }
 }
 
 /// The refusal of a sketch.
