@@ -116,7 +116,7 @@ impl Tool for Delete {
         if request.path.len() > 1 && request.expected_sha256.is_some() {
             return Err(Error::invalid("expected_sha256 is that of one file: delete the files one by one"));
         }
-        let named: Vec<&Path> = request.path.iter().map(PathBuf::as_path).collect();
+        let named: Vec<(&str, &Path)> = request.path.iter().map(|path| ("path", path.as_path())).collect();
         let mut change = engine.begin(Self::NAME, &named, request.options.dry_run)?;
         if let Some(entry) = change.repeated(request.digest(), RECENT)? {
             return Ok(Response::of(repeated(&mut change, &request, &entry)?));

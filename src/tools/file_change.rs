@@ -32,7 +32,7 @@ impl<'e, 'r> FileChange<'e, 'r> {
         expected_sha256: Option<Sha256>,
         options: &'r ContentOptions,
     ) -> Result<Self, Error> {
-        let change = engine.begin(tool, &[path], options.change.dry_run)?;
+        let change = engine.begin(tool, &[("path", path)], options.change.dry_run)?;
         Ok(Self { change, tool, path, expected_sha256, options })
     }
 

@@ -1,6 +1,6 @@
 //! `move`: another name for a file or folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,8 @@ impl Tool for Move {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let mut change = engine.begin(Self::NAME, &[&request.from, &request.to], request.options.dry_run)?;
+        let named: [(&str, &Path); 2] = [("from", &request.from), ("to", &request.to)];
+        let mut change = engine.begin(Self::NAME, &named, request.options.dry_run)?;
         let is_repeated = change.is_repeated(request.digest())?;
         let (from, to) = (change.look_at_entry(&request.from)?, change.look_at_entry(&request.to)?);
         let (shown_from, shown_to) = (from.shown().to_owned(), to.shown().to_owned());

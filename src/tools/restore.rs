@@ -76,7 +76,9 @@ impl Tool for Restore {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let named: Vec<&Path> = request.path.iter().chain(&request.to).map(PathBuf::as_path).collect();
+        let fields = [("path", &request.path), ("to", &request.to)];
+        let named: Vec<(&str, &Path)> =
+            fields.iter().filter_map(|(field, path)| Some((*field, path.as_deref()?))).collect();
         let mut change = engine.begin(Self::NAME, &named, request.options.dry_run)?;
         let repeated = change.repeated(request.digest(), RECENT)?;
         let Some(moved) = repeated.and_then(|entry| entry.moves.into_iter().next()) else {

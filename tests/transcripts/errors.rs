@@ -165,6 +165,17 @@ fn a_path_that_is_too_long_is_refused_while_another_process_holds_the_lock() {
             let error = ws.lbx(call).error("invalid_request");
             assert!(error["message"].as_str().unwrap().contains("bytes long"), "{call:?}: {error}");
         }
+        for (call, field) in [
+            (&["move", &long, "b"][..], "from"),
+            (&["move", "a.txt", &long], "to"),
+            (&["restore", "a.txt", "--to", &long], "to"),
+            (&["patch", "--patch", &create], "patch"),
+            (&["write", &long, "--content", "x"], "path"),
+        ] {
+            let error = ws.lbx(call).error("invalid_request");
+            assert_eq!(error["details"]["field"], field, "{call:?}: {error}");
+            assert!(error["message"].as_str().unwrap().contains(field), "{call:?}: {error}");
+        }
     }
     kill(holder.id());
     holder.wait().unwrap();

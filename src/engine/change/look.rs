@@ -98,7 +98,7 @@ impl Change<'_> {
         self.must_be_writable(&place)?;
         let place = self.lock_first(place)?;
         if place.stat().is_none() {
-            must_be_short(place.path().as_path())?;
+            must_be_short(place.path().as_path(), "path")?;
             let sha256 = Sha256::of(b"");
             return Ok(Current { place, original: None, bytes: Arc::default(), sha256 });
         }
@@ -206,7 +206,7 @@ impl Change<'_> {
         }
         self.must_be_writable(&place)?;
         if place.stat().is_none() {
-            must_be_short(place.path().as_path())?;
+            must_be_short(place.path().as_path(), "path")?;
         }
         Ok(place)
     }
@@ -219,7 +219,7 @@ impl Change<'_> {
         let place = self.engine.workspace.resolve_entry(path)?;
         self.must_be_writable(&place)?;
         if place.stat().is_none() {
-            must_be_short(place.path().as_path())?;
+            must_be_short(place.path().as_path(), "path")?;
         }
         if names_a_folder(path) && place.stat().is_some_and(fs::is_symlink) {
             return Err(names_what_a_link_leads_to(&place));

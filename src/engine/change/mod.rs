@@ -188,15 +188,15 @@ impl Engine {
 
     /// Begins a change by the tool `tool`: takes the lock, and first finishes what a dead call left.
     ///
-    /// `named` holds all paths that the request names. They are checked before the lock is taken, so
-    /// that no caller waits only to hear that its path is too long. A dry run takes no lock and
+    /// `named` holds all paths that the request names, each behind its field. They are checked before the
+    /// lock is taken, so that no caller waits only to hear that its path is too long. A dry run takes no lock and
     /// changes nothing.
     ///
     /// # Errors
     /// `invalid_request` for a path that cannot be one, `lock_timeout`, or the system's where the
     /// state cannot be written.
-    pub fn begin(&mut self, tool: &str, named: &[&Path], dry_run: bool) -> Result<Change<'_>, Error> {
-        named.iter().try_for_each(|path| must_be_a_path(path))?;
+    pub fn begin(&mut self, tool: &str, named: &[(&str, &Path)], dry_run: bool) -> Result<Change<'_>, Error> {
+        named.iter().try_for_each(|(field, path)| must_be_a_path(path, field))?;
         self.set_dry_run(dry_run);
         let (state, lock) = if dry_run {
             self.settle();

@@ -96,7 +96,7 @@ impl Workspace {
     /// `invalid_request` for an empty path or one with a NUL, `outside_workspace`,
     /// `not_a_directory` where it goes through a file, or the system's.
     pub fn resolve(&self, path: &Path) -> Result<ResolvedPath, Error> {
-        must_be_a_path(path)?;
+        must_be_a_path(path, "path")?;
         let written = path.display().to_string();
         let (canonical, stat, aliases) = self.locate(path).map_err(|errno| path_error(&written, errno))?;
         let shown = match self.as_written(path) {
@@ -133,7 +133,7 @@ impl Workspace {
     /// # Errors
     /// As [`Self::resolve`].
     pub fn resolve_entry(&self, path: &Path) -> Result<ResolvedPath, Error> {
-        must_be_a_path(path)?;
+        must_be_a_path(path, "path")?;
         let Some(name) = path.file_name() else {
             return self.resolve(path);
         };
@@ -191,37 +191,41 @@ impl Workspace {
 }
 
 /// Refuses texts that name no file, and those that are longer than the system takes: at once, so that
-/// no later step has to deal with a path of thousands of folders.
+/// no later step has to deal with a path of thousands of folders. `field` of the request holds it.
 ///
 /// # Errors
 /// `invalid_request`.
-pub fn must_be_a_path(path: &Path) -> Result<(), Error> {
+pub fn must_be_a_path(path: &Path, field: &str) -> Result<(), Error> {
+    let refused = |message: String| Err(Error::invalid(message).detail("field", field));
     if path.as_os_str().is_empty() {
-        return Err(Error::invalid("path is empty").suggest("Name a file, or `.` for the current folder."));
+        return refused(format!("{field} is empty"))
+            .map_err(|error| error.suggest("Name a file, or `.` for the current folder."));
     }
     if path.as_os_str().as_bytes().contains(&0) {
-        return Err(Error::invalid("path holds a NUL byte, which no file name can"));
+        return refused(format!("{field} contains a NUL byte, which no file name can"));
     }
-    must_be_short(path)
+    must_be_short(path, field)
 }
 
-/// Refuses a path that is longer than the system takes, or has a name that is.
+/// Refuses a path that is longer than the system takes, or has a name that is; `field` of the request
+/// holds it.
 ///
 /// # Errors
 /// `invalid_request`.
-pub fn must_be_short(path: &Path) -> Result<(), Error> {
+pub fn must_be_short(path: &Path, field: &str) -> Result<(), Error> {
     let length = path.as_os_str().len();
     if length > PATH_BYTES_MAX {
         let message =
-            format!("path is {length} bytes long; the longest that can be opened has {PATH_BYTES_MAX}");
-        return Err(Error::invalid(message).detail("field", "path"));
+            format!("{field} is {length} bytes long; the longest that can be opened has {PATH_BYTES_MAX}");
+        return Err(Error::invalid(message).detail("field", field));
     }
     match path.iter().map(OsStr::len).find(|&length| length > NAME_BYTES_MAX) {
         None => Ok(()),
         Some(length) => {
-            let message =
-                format!("a name in path is {length} bytes long; the longest possible has {NAME_BYTES_MAX}");
-            Err(Error::invalid(message).detail("field", "path"))
+            let message = format!(
+                "a name in {field} is {length} bytes long; the longest possible has {NAME_BYTES_MAX}"
+            );
+            Err(Error::invalid(message).detail("field", field))
         }
     }
 }

@@ -45,7 +45,7 @@ impl Tool for Edit {
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
         let steps = request.steps(engine.policy().match_default())?;
         let paths = request.files()?;
-        let named: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
+        let named: Vec<(&str, &Path)> = paths.iter().map(|path| ("path", path.as_ref())).collect();
         let mut change = engine.begin(Self::NAME, &named, request.options.change.dry_run)?;
         if change.is_repeated(digest(&paths, &steps, &request))? {
             return repeated(&mut change, &paths, request.paths.is_none());

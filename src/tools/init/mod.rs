@@ -187,7 +187,7 @@ fn change(
     let root = engine.workspace.root().to_owned();
     let mut paths: Vec<std::path::PathBuf> = edits.iter().map(|(file, _)| root.join(file)).collect();
     paths.dedup();
-    let named: Vec<&Path> = paths.iter().map(std::path::PathBuf::as_path).collect();
+    let named: Vec<(&str, &Path)> = paths.iter().map(|path| ("path", path.as_path())).collect();
     let mut change = engine.begin(Init::NAME, &named, request.options.dry_run)?;
     let mut changed = Vec::new();
     let mut touched: Vec<WorkspacePath> = Vec::new();

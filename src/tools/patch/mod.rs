@@ -165,7 +165,8 @@ pub fn run(
     }
     let wanted = request.options.diff_wanted(engine.policy());
     let named = names(&patch, &options, request);
-    let named: Vec<&Path> = named.iter().map(|name| Path::new(OsStr::from_bytes(name))).collect();
+    let named: Vec<(&str, &Path)> =
+        named.iter().map(|(field, name)| (*field, Path::new(OsStr::from_bytes(name)))).collect();
     let change = engine.begin(tool, &named, request.options.change.dry_run)?;
     let whole = Whole::of(&patch, &options);
     let leaving = whole.leaving.clone();
@@ -207,14 +208,15 @@ pub fn run(
 }
 
 /// Every path that a request names, in its patch and beside it.
-fn names(patch: &Patched<'_>, options: &PlanOptions, request: &Request) -> Vec<Vec<u8>> {
+fn names(patch: &Patched<'_>, options: &PlanOptions, request: &Request) -> Vec<(&'static str, Vec<u8>)> {
     let in_patch = patch.files.iter().filter_map(|file| file.paths(options.strip));
     let in_patch = in_patch.flat_map(|paths| [paths.old, paths.new]).flatten();
     let expected = request.expected_sha256_by_path.iter().flat_map(|expected| expected.0.keys());
-    let expected = expected.map(|path| path.as_bytes().to_vec());
+    let expected = expected.map(|path| ("expected_sha256_by_path", path.as_bytes().to_vec()));
     // A change without a name is refused later, with the line of the patch.
-    let named = in_patch.filter(|path| !path.is_empty());
-    named.chain(options.target.clone()).chain(expected).collect()
+    let in_patch = in_patch.filter(|path| !path.is_empty()).map(|path| ("patch", path));
+    let target = options.target.clone().map(|path| ("path", path));
+    in_patch.chain(target).chain(expected).collect()
 }
 
 /// An outcome of a patch that this session has applied before, and after which nothing has changed.
