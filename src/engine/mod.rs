@@ -1,9 +1,9 @@
 //! The engine: everything that knows the workspace, and nothing of who calls it.
 //!
-//! Its layers, each using only those before it: [`workspace`] (what lies inside, reached from opened
-//! folders), [`policy`] (what its owner has settled), [`store`] (what lbx remembers), [`journal`] (the
-//! steps of a change, and recovery), [`snapshot`] (commits), [`change`] (a change, whole or not at all),
-//! [`history`] (what changes come to), [`sandbox`] (commands).
+//! Its layers, each using only those before it (a test checks that): [`workspace`] (what lies inside,
+//! reached from opened folders), [`store`] (what lbx remembers), [`journal`] (the steps of a change, and the
+//! old bytes), [`history`] (what changes come to), [`snapshot`] (commits), [`sandbox`] (commands),
+//! [`policy`] (what its owner has settled), [`change`] (a change, whole or not at all, and recovery).
 
 pub mod change;
 pub mod history;
@@ -21,12 +21,11 @@ use rustix::fs::Stat;
 use crate::control::Control;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-use change::record;
 use policy::Policy;
 use store::audit::{AuditFile, Durable};
 use store::session::{Lines, Mark, SessionId};
 use store::state::State;
-use store::{audit, backup, session};
+use store::{audit, session};
 use workspace::Workspace;
 use workspace::fs;
 use workspace::path::WorkspacePath;
@@ -359,13 +358,6 @@ impl Engine {
             seen.into_iter().for_each(|mark| session.add_mark(mark));
         })?;
         Ok(warning.or(later))
-    }
-
-    /// The bytes of `path` with that SHA-256, where a backup or the snapshots still have them.
-    #[must_use]
-    pub fn find_version(&self, state: &State, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
-        let backup = backup::find(state, sha256).ok().flatten();
-        backup.or_else(|| record::find_version(self, path, |bytes| Sha256::of(bytes) == sha256))
     }
 
     /// Refuses to go on with a snapshot that the caller required and that failed.

@@ -1,16 +1,16 @@
 //! `gc`: what lbx keeps for undo and restore, and no longer needs.
 
+use crate::engine::store::unique::unique_name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record;
+use crate::engine::journal::gc;
+use crate::engine::journal::gc::{ByKind, Collected, Tally};
 use crate::engine::policy::settings::Key;
-use crate::engine::store::gc;
-use crate::engine::store::gc::{ByKind, Collected, Tally};
 use crate::engine::store::session::seconds_now;
-use crate::engine::store::state::unique_name;
 use crate::error::Error;
 use crate::text::counted::counted;
 

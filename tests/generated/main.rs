@@ -14,6 +14,7 @@ mod common;
 mod completions;
 mod examples;
 mod kept;
+mod layers;
 mod pages;
 mod prose;
 

@@ -12,15 +12,15 @@ use std::rc::Rc;
 use rustix::fs::{AtFlags, Mode, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 
+use super::Change;
 use super::folders::Ways;
-use super::identity;
 use super::plan::{Across, Move};
 use super::run::Ground;
-use super::stage::{New, Original, Stage};
-use super::{Change, FILE_BYTES_MAX};
+use super::stage::Stage;
 use crate::engine::journal::steps::{Location, Thing};
 use crate::engine::store::state::State;
-use crate::engine::workspace::fs;
+use crate::engine::workspace::fs::{self, FILE_BYTES_MAX};
+use crate::engine::workspace::identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Hasher;
@@ -209,9 +209,7 @@ fn copy_file(
         hasher.update(read);
         copy.write_all(read)?;
     }
-    let original = Original { path: WorkspacePath::root(), stat };
-    let new_file = New { shown: "", bytes: &[], mode: None, identity: None };
-    identity::give(&copy, Some((&original, &source)), &new_file, &mut Vec::new())?;
+    identity::give(&copy, Some((&stat, &source)), None, None, &mut Vec::new())?;
     rustix::fs::futimens(&copy, &times(&stat))?;
     copy.sync_all()?;
     let again = crate::engine::workspace::hashed::sha256_of(File::from(fs::open_at(to, new, fs::READ)?))?;

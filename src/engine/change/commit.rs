@@ -7,7 +7,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use super::folders::Ways;
-use super::identity::Identity;
 use super::marks::Marks;
 use super::moves::ForSnapshot;
 use super::plan::{Intent, NewFile, plan};
@@ -15,22 +14,22 @@ use super::record;
 use super::record::StandingChange;
 use super::run::Ground;
 use super::stage::{New, Stage, Staged};
-use super::{Change, Current, Planned, across, marks, stage};
+use super::{Change, Current, Planned, across, marks, recover};
 use crate::engine::history::replay::Direction;
+use crate::engine::journal::backup;
 use crate::engine::journal::kept::{self, Kept};
-use crate::engine::journal::recover;
 use crate::engine::journal::steps::Location;
+use crate::engine::journal::waiting;
 use crate::engine::journal::{HELD_FOLDER, JournalEntry, PendingEntry, Version};
 use crate::engine::policy::settings::Key;
 use crate::engine::snapshot::{AllAhead, AtHand, LARGE_BYTES, Published, RULE_FILES, Ready};
-use crate::engine::store::audit::AuditFile;
-use crate::engine::store::backup;
 use crate::engine::store::session;
 use crate::engine::store::session::Mark;
-use crate::engine::store::state::State;
+use crate::engine::store::state::{STAGING_FOLDER, State};
 use crate::engine::store::trash;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
+use crate::engine::workspace::identity::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::{self, SYNC_EACH_MAX, keeps_order, sync_many};
 use crate::error::{Error, ErrorKind};
@@ -331,7 +330,7 @@ impl Change<'_> {
         }
         let staging = match &prepared.file_system {
             Some(staging) => Arc::clone(staging),
-            None => state.folder(super::stage::FOLDER)?,
+            None => state.folder(STAGING_FOLDER)?,
         };
         let grown = state.take_grown();
         let mut wave: Vec<BorrowedFd<'_>> = files.iter().map(|file| file.as_fd()).collect();
@@ -388,7 +387,7 @@ impl Change<'_> {
 
     /// Notes for the audit log what the change did.
     fn note_changed(&mut self) {
-        self.engine.note_changed(audit_files(&self.entry), Some(&self.entry.id));
+        self.engine.note_changed(self.entry.audit_files(), Some(&self.entry.id));
         self.engine.note_gate(self.entry.gate.as_deref());
         self.engine.note_why(self.entry.why.as_deref());
     }
@@ -438,7 +437,7 @@ impl Change<'_> {
             ));
         } else {
             across::clear(Ground { workspace: &self.engine.workspace, state }, &self.moves, true);
-            stage::forget_beside(state, &self.entry.id, &self.entry.steps);
+            waiting::forget_beside(state, &self.entry.id, &self.entry.steps);
         }
         outcome
     }
@@ -469,19 +468,6 @@ impl Change<'_> {
             )),
         }
     }
-}
-
-/// What the audit log has of a change.
-pub(in crate::engine) fn audit_files(entry: &JournalEntry) -> Vec<AuditFile> {
-    let sha256 = |version: &Option<Version>| version.as_ref().map(|version| version.sha256);
-    let files = entry.files.iter().map(|file| AuditFile {
-        path: file.path.to_string(),
-        old_sha256: sha256(&file.before),
-        new_sha256: sha256(&file.after),
-    });
-    let moved = entry.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
-    let moved = moved.map(|path| AuditFile { path: path.to_string(), old_sha256: None, new_sha256: None });
-    files.chain(moved).collect()
 }
 
 /// Both sides of each file, for the snapshot.

@@ -6,13 +6,13 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use super::Change;
 use super::plan::{Intent, Move, NewFile, plan};
-use super::stage;
 use crate::engine::history::replay::depth;
+use crate::engine::journal::backup;
 use crate::engine::journal::steps::{Folder, Location, Thing};
 use crate::engine::journal::{FolderEntry, FolderMode, HELD_FOLDER, Version};
-use crate::engine::store::state::State;
+use crate::engine::store::session;
+use crate::engine::store::state::{STAGING_FOLDER, State};
 use crate::engine::store::trash::TrashEntry;
-use crate::engine::store::{backup, session};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::sync_many;
 use crate::error::Error;
@@ -125,7 +125,7 @@ impl Change<'_> {
             let at = Location::File(path);
             match (before, after) {
                 (before, Some(after)) => {
-                    let staged = Location::in_state(stage::FOLDER, &format!("{id}-{number}"));
+                    let staged = Location::in_state(STAGING_FOLDER, &format!("{id}-{number}"));
                     intent.files.push(NewFile { at, staged, before, after });
                 }
                 (Some(before), None) => intent.removed.push((at, before)),
@@ -159,7 +159,7 @@ impl Change<'_> {
                 self.engine.warn(format!("the session could not note its change: {}", error.message()));
             }
         }
-        self.engine.note_changed(super::commit::audit_files(&self.entry), Some(&self.entry.id));
+        self.engine.note_changed(self.entry.audit_files(), Some(&self.entry.id));
         self.engine.audit(&self.entry.tool, None);
         self.entry.close(&state)
     }

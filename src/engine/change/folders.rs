@@ -6,10 +6,10 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::Change;
-use super::identity::Identity;
 use crate::engine::journal::FolderEntry;
 use crate::engine::journal::steps::Folder;
 use crate::engine::workspace::fs;
+use crate::engine::workspace::identity::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};

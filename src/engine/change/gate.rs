@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Change;
-use super::look::Current;
+use super::look::{CheckedFile, Current};
 use super::marks::body_of;
 use crate::engine::policy::Gate;
 use crate::engine::policy::settings::Key;
@@ -99,22 +99,6 @@ enum Missing {
     Fresh(Sha256),
     /// It has not been shown these lines; where there are none, it lacks nothing.
     Lines(Vec<(u64, u64)>),
-}
-
-/// A file that may be changed: it was checked, or needs no check.
-pub struct CheckedFile {
-    /// The file.
-    pub(in crate::engine) current: Current,
-    /// Whether the caller proved to have seen its bytes.
-    pub(in crate::engine) proved: bool,
-}
-
-impl CheckedFile {
-    /// The file.
-    #[must_use]
-    pub fn current(&self) -> &Current {
-        &self.current
-    }
 }
 
 impl Change<'_> {

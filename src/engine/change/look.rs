@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use rustix::fs::{Access, AtFlags};
 
-use super::gate::CheckedFile;
+use super::Change;
 use super::stage::Original;
-use super::{Change, FILE_BYTES_MAX};
 use crate::buffer::Buffer;
 use crate::engine::policy::settings::Key;
 use crate::engine::store::state::path_in;
 use crate::engine::store::trash;
-use crate::engine::workspace::fs;
+use crate::engine::workspace::fs::{self, FILE_BYTES_MAX};
 use crate::engine::workspace::hashed;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::{ResolvedPath, must_be_short, names_a_folder};
@@ -77,6 +76,22 @@ impl Current {
     #[must_use]
     pub fn without_proof(self) -> CheckedFile {
         CheckedFile { current: self, proved: false }
+    }
+}
+
+/// A file that may be changed: it was checked, or needs no check.
+pub struct CheckedFile {
+    /// The file.
+    pub(in crate::engine) current: Current,
+    /// Whether the caller proved to have seen its bytes.
+    pub(in crate::engine) proved: bool,
+}
+
+impl CheckedFile {
+    /// The file.
+    #[must_use]
+    pub fn current(&self) -> &Current {
+        &self.current
     }
 }
 

@@ -12,7 +12,6 @@ pub(in crate::engine) mod commit;
 pub mod done;
 mod folders;
 mod gate;
-pub mod identity;
 mod known;
 mod locks;
 mod look;
@@ -20,6 +19,7 @@ mod marks;
 pub mod moves;
 pub mod plan;
 pub mod record;
+mod recover;
 mod repeat;
 mod result;
 pub mod run;
@@ -38,27 +38,25 @@ use super::journal::{FolderMode, JournalEntry, Version};
 use super::snapshot::{Before, LARGE_BYTES, Worker};
 use super::store::session;
 use super::store::session::{SessionState, seconds_now};
-use super::store::state::{Lock, STATE_FOLDER, State, unique_name};
+use super::store::state::{Lock, STATE_FOLDER, State};
 use super::store::trash::TrashEntry;
+use super::store::unique::unique_name;
 use super::workspace::Workspace;
+use super::workspace::identity::Identity;
 use super::workspace::open_files::OpenFiles;
 use super::workspace::path::WorkspacePath;
 use super::workspace::protect::Protection;
 use super::workspace::resolve::must_be_a_path;
 use crate::buffer::Buffer;
-use crate::engine::journal::{self, recover};
+use crate::engine::journal;
 use crate::error::Error;
 use crate::sha256::Sha256;
-pub use gate::{CheckedFile, Needs, quoted};
-use identity::Identity;
+pub use gate::{Needs, quoted};
 use locks::FirstLock;
-pub use look::Current;
+pub use look::{CheckedFile, Current};
 use plan::Move;
 pub use repeat::{LONG_AGO, RECENT};
 use stage::Original;
-
-/// The largest file that the policy may let be changed, in bytes: recovery reads no larger ones.
-pub const FILE_BYTES_MAX: u64 = 4 << 30;
 
 /// What the caller knows of the new bytes once the change is done.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::engine::Engine;
 use crate::engine::journal::JournalEntry;
+use crate::engine::journal::backup;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
@@ -15,6 +16,7 @@ use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect;
 use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
 use crate::text::visible::short_path;
 
 /// Owner's permission to execute, which git keeps.
@@ -252,6 +254,15 @@ fn refused(kind: ErrorKind, error: &SnapshotError) -> Error {
     }
     Error::new(kind, format!("no snapshot: {error}"))
         .suggest("Nothing was changed: repair what the message names and repeat the call.")
+}
+
+impl Engine {
+    /// The bytes of `path` with that SHA-256, where a backup or the snapshots still have them.
+    #[must_use]
+    pub fn find_version(&self, state: &State, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
+        let backup = backup::find(state, sha256).ok().flatten();
+        backup.or_else(|| find_version(self, path, |bytes| Sha256::of(bytes) == sha256))
+    }
 }
 
 /// The bytes of `path` for which `is_it` is true, where the snapshots or HEAD have them.

@@ -3,22 +3,21 @@
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, OFlags, RenameFlags, Stat};
+use rustix::fs::{AtFlags, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::FILE_BYTES_MAX;
-use super::identity;
 use super::stage::{New, Original, Stage};
 use crate::engine::history::replay::Direction;
+use crate::engine::journal::backup;
 use crate::engine::journal::progress::Observed;
 use crate::engine::journal::steps::{Folder, Location, Step};
 use crate::engine::journal::{FolderMode, Version};
-use crate::engine::store::backup;
 use crate::engine::store::state::{State, make_folder};
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs::{FILE_BYTES_MAX, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::sync_many;
-use crate::engine::workspace::{fs, hashed};
+use crate::engine::workspace::{fs, hashed, identity};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
@@ -322,23 +321,5 @@ impl Ground<'_> {
         let folders: Vec<&OwnedFd> = folders.iter().collect();
         sync_many(&folders, file_system)
             .map_err(|source| Error::io("sync", self.workspace.root().display().to_string(), source))
-    }
-}
-
-/// Renames onto a name that must be free.
-///
-/// # Errors
-/// The system's; `EEXIST` where the name is taken.
-pub fn rename_new(from: &OwnedFd, old: &OsStr, to: &OwnedFd, new: &OsStr) -> Result<(), Errno> {
-    let renamed =
-        rustix::io::retry_on_intr(|| rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE));
-    match renamed {
-        // Not every file system knows the flag.
-        Err(Errno::INVAL | Errno::NOSYS) => match fs::stat_at(to.as_fd(), new) {
-            Err(Errno::NOENT) => fs::rename_at(from, old, to, new),
-            Ok(_) => Err(Errno::EXIST),
-            Err(errno) => Err(errno),
-        },
-        outcome => outcome,
     }
 }

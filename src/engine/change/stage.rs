@@ -4,27 +4,21 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
-use super::identity;
-use super::identity::Identity;
-use crate::engine::journal;
-use crate::engine::journal::steps::{Location, Step};
-use crate::engine::store::state::State;
+use crate::engine::journal::steps::{BESIDE_PREFIX, Location, staging_folder};
+use crate::engine::journal::waiting::{note_name, read_note};
+use crate::engine::store::state::{STAGING_FOLDER, State};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
+use crate::engine::workspace::identity::{self, Identity};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 
-/// Where new bytes wait, below the state folder.
-pub const FOLDER: &str = "staging";
-/// How a file that has to wait beside its target is named.
-pub const BESIDE_PREFIX: &str = ".lbx-tmp-";
 /// The default access control list of a folder, which the kernel gives to files made in it.
 const DEFAULT_ACL: &str = "system.posix_acl_default";
 
@@ -94,7 +88,7 @@ impl<'e> Stage<'e> {
     /// # Errors
     /// What the system says.
     pub fn new(workspace: &'e Workspace, state: &'e State, id: &'e str) -> Result<Self, Error> {
-        Ok(Self { workspace, state, id, staging: state.folder(FOLDER)?, near: RefCell::default() })
+        Ok(Self { workspace, state, id, staging: state.folder(STAGING_FOLDER)?, near: RefCell::default() })
     }
 
     /// An open folder of the file system that the stage is on, from before anything is written there.
@@ -136,8 +130,9 @@ impl<'e> Stage<'e> {
         let model = model?.map(|(file, _)| file);
         let file =
             fs::create_at(folder.as_fd(), &name, mode).map_err(|errno| Error::io("write", shown, errno))?;
+        let like = original.map(|original| &original.stat).zip(model.as_ref());
         let written = fs::write_all(&file, new.bytes)
-            .and_then(|()| Ok(identity::give(&file, original.zip(model.as_ref()), new, warnings)?));
+            .and_then(|()| Ok(identity::give(&file, like, new.identity, new.mode, warnings)?));
         match written {
             Ok(mode) => Ok(Staged { file, at, folder, name, mode }),
             Err(source) => {
@@ -155,7 +150,7 @@ impl<'e> Stage<'e> {
     pub fn write_own(&self, name: &str, bytes: &[u8]) -> Result<Staged, Error> {
         let folder = Arc::clone(&self.staging);
         let name = OsString::from(format!("{}-{name}", self.id));
-        let at = staging_folder().with(WorkspacePath::root().join(FOLDER.as_ref()).join(&name));
+        let at = staging_folder().with(WorkspacePath::root().join(STAGING_FOLDER.as_ref()).join(&name));
         let shown = at.to_string();
         let file = fs::create_at(folder.as_fd(), &name, 0o600)
             .map_err(|errno| Error::io("write", shown.clone(), errno))?;
@@ -220,61 +215,6 @@ impl<'e> Stage<'e> {
         }
         Ok(())
     }
-}
-
-/// Where new bytes wait.
-fn staging_folder() -> Location {
-    Location::State(WorkspacePath::root().join(FOLDER.as_ref()))
-}
-
-/// Whether a location is one where things wait that belong to no file of the workspace yet, or to none
-/// any more.
-#[must_use]
-pub fn is_waiting(at: &Location) -> bool {
-    match at {
-        Location::State(_) => at.parent() == Some(staging_folder()),
-        Location::File(path) => {
-            path.name().is_some_and(|name| name.as_bytes().starts_with(BESIDE_PREFIX.as_bytes()))
-        }
-    }
-}
-
-/// Whether bytes of the change `id` may wait at a location.
-#[must_use]
-pub fn is_staged_by(at: &Location, id: &str) -> bool {
-    let Some(name) = at.path().name().and_then(std::ffi::OsStr::to_str) else {
-        return false;
-    };
-    let own = match at {
-        Location::State(_) if at.parent() == Some(staging_folder()) => Some(name),
-        Location::State(_) => None,
-        Location::File(_) => name.strip_prefix(BESIDE_PREFIX),
-    };
-    own.is_some_and(|name| name.strip_prefix(id).is_some_and(|rest| rest.starts_with('-')))
-}
-
-/// The name of the note for the change `id`.
-#[must_use]
-pub fn note_name(id: &str) -> String {
-    format!("{id}.beside")
-}
-
-/// Removes the note of a change that stands, where there is one: nothing waits for it any more.
-pub fn forget_beside(state: &State, id: &str, steps: &[Step]) {
-    let waits_beside = |at: &Location| matches!(at, Location::File(_)) && is_waiting(at);
-    let mut places = steps.iter().flat_map(|step| step.locations().chain(step.staged()));
-    if places.any(waits_beside)
-        && let Ok(Some(staging)) = state.find_folder(FOLDER)
-    {
-        journal::remove(&staging, &note_name(id));
-    }
-}
-
-/// The folders in which files of the change `id` may wait beside their targets.
-#[must_use]
-pub fn read_note(staging: BorrowedFd<'_>, id: &str) -> Vec<WorkspacePath> {
-    let note = fs::read_at(staging, note_name(id).as_ref(), 1 << 20);
-    note.ok().flatten().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }
 
 /// Whether a folder gives its files an access control list of their own.

@@ -6,8 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::{DONE_FOLDER, ENTRY_BYTES_MAX, OPEN_FOLDER, STUCK_FOLDER, names_in};
+use super::{DONE_FOLDER, ENTRY_BYTES_MAX, OPEN_FOLDER, STUCK_FOLDER};
 use crate::engine::store::state::State;
+use crate::engine::store::state::names_in;
 use crate::engine::workspace::fs;
 use crate::error::Error;
 use crate::sha256::Sha256;

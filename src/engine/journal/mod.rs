@@ -8,10 +8,12 @@
 //! first step. Whole under the name with the dot it is that of a call that did not begin, unless steps
 //! are seen to be done: a power failure may take the new name.
 
+pub mod backup;
+pub mod gc;
 pub mod kept;
 pub mod progress;
-pub mod recover;
 pub mod steps;
+pub mod waiting;
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -21,15 +23,14 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::change::identity::Identity;
-use super::change::run::rename_new;
-use super::change::stage;
-use super::store::session;
-use super::store::session::SessionId;
-use super::store::state::{STATE_FOLDER, State};
-use super::store::trash;
-use super::workspace::fs;
-use super::workspace::path::WorkspacePath;
+use crate::engine::store::audit::AuditFile;
+use crate::engine::store::session;
+use crate::engine::store::session::{SEQ_MAX, SessionId};
+use crate::engine::store::state::{STATE_FOLDER, State, names_in};
+use crate::engine::store::trash;
+use crate::engine::workspace::fs::{self, rename_new};
+use crate::engine::workspace::identity::Identity;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use kept::Kept;
@@ -39,8 +40,6 @@ use steps::{Location, Outline, Step};
 const VERSION: u32 = 2;
 /// Size of an entry: a patch over some 100,000 files.
 const ENTRY_BYTES_MAX: u64 = 64 << 20;
-/// The largest number of a change: whatever names a larger one was not written by lbx.
-pub const SEQ_MAX: u64 = 1 << 48;
 /// How the name of a number ends that was given, though its change is not in the history.
 const GIVEN: &str = ".given";
 /// Where the entries of unfinished changes are.
@@ -246,7 +245,7 @@ impl JournalEntry {
             Location::File(path) => !path.is_root(),
             Location::State(path) => is_below(path, trash::FOLDER) || is_below(path, HELD_FOLDER),
         };
-        let waits = |at: &Location| stage::is_staged_by(at, &self.id);
+        let waits = |at: &Location| waiting::is_staged_by(at, &self.id);
         let is_id = |id: &str| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         is_id(&self.id)
             && self.name() == name
@@ -332,6 +331,21 @@ impl JournalEntry {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(Error::io("remove", state.shown(OPEN_FOLDER), errno)),
         }
+    }
+
+    /// What the audit log has of a change.
+    #[must_use]
+    pub fn audit_files(&self) -> Vec<AuditFile> {
+        let sha256 = |version: &Option<Version>| version.as_ref().map(|version| version.sha256);
+        let files = self.files.iter().map(|file| AuditFile {
+            path: file.path.to_string(),
+            old_sha256: sha256(&file.before),
+            new_sha256: sha256(&file.after),
+        });
+        let moved = self.moves.iter().flat_map(|moved| [&moved.from, &moved.to]);
+        let moved =
+            moved.map(|path| AuditFile { path: path.to_string(), old_sha256: None, new_sha256: None });
+        files.chain(moved).collect()
     }
 }
 
@@ -553,15 +567,6 @@ pub fn open_entries(state: &State) -> Result<Unfinished, Error> {
     }
     open.entries.sort_by(|one, other| (one.time, &one.id).cmp(&(other.time, &other.id)));
     Ok(open)
-}
-
-/// The names in a folder of the state, dots aside.
-///
-/// # Errors
-/// What the system says.
-pub fn names_in(folder: &OwnedFd) -> Result<Vec<String>, Error> {
-    let names = fs::names_in(folder).map_err(|errno| Error::io("list a folder in", STATE_FOLDER, errno))?;
-    Ok(names.into_iter().map(|name| name.to_string_lossy().into_owned()).collect())
 }
 
 /// Removes a file of the state, if it can be.

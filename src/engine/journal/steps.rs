@@ -5,15 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::{FileEntry, FolderEntry, HELD_FOLDER, MoveEntry, Version};
-use crate::engine::change::stage;
-use crate::engine::store::state::STATE_FOLDER;
+use crate::engine::store::state::{STAGING_FOLDER, STATE_FOLDER};
 use crate::engine::store::trash;
 use crate::engine::workspace::path::WorkspacePath;
+
+/// How a file that has to wait beside its target is named.
+pub const BESIDE_PREFIX: &str = ".lbx-tmp-";
 
 /// Where a step is at work: among the workspace's files, or in lbx's own state.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -122,6 +125,24 @@ pub struct Thing {
     pub is_folder: bool,
 }
 
+/// Where new bytes wait.
+#[must_use]
+pub fn staging_folder() -> Location {
+    Location::State(WorkspacePath::root().join(STAGING_FOLDER.as_ref()))
+}
+
+/// Whether a location is one where things wait that belong to no file of the workspace yet, or to none
+/// any more.
+#[must_use]
+pub fn is_waiting(at: &Location) -> bool {
+    match at {
+        Location::State(_) => at.parent() == Some(staging_folder()),
+        Location::File(path) => {
+            path.name().is_some_and(|name| name.as_bytes().starts_with(BESIDE_PREFIX.as_bytes()))
+        }
+    }
+}
+
 /// One step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -219,7 +240,7 @@ impl Outline {
                         before: Some(before),
                         after: None,
                     }));
-                    if stage::is_waiting(to) {
+                    if is_waiting(to) {
                         continue;
                     }
                     let from = copy_of.as_ref().unwrap_or(from);

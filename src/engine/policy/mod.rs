@@ -5,6 +5,7 @@
 //! [`layers`] are pure, [`sources`] reads. A file that is not as it should be is an error, and
 //! never half a policy.
 
+mod file;
 pub mod layers;
 mod outer;
 pub mod parse;
@@ -18,8 +19,8 @@ use std::time::Duration;
 
 use globset::GlobSet;
 
-use super::workspace::path::WorkspacePath;
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 use layers::{Origin, SettingValue};
 use outer::Outer;

@@ -13,9 +13,9 @@ use globset::GlobSet;
 use rustix::fs::CWD;
 use rustix::io::Errno;
 
+use super::file::{NAME, bad_file, no_regular_file, read_opened, unreadable};
 use super::parse::{self, Position};
 use super::settings::{Key, Value, find};
-use super::sources::{NAME, bad_file, no_regular_file, read_opened, unreadable};
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::file::{NAME, bad_file, no_regular_file, read_opened, unreadable};
 use super::layers::{Origin, SettingValue, Sourced, take_all};
 use super::outer::{self, Outer};
-use super::parse::{self, Fault, Given, Position};
+use super::parse::{self, Fault, Given};
 use super::settings::{Key, SETTINGS, Value, find};
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::Workspace;
@@ -17,10 +18,6 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 
-/// The name of a policy file, below `.lbx/` and below `lbx/` in the configuration folder.
-pub const NAME: &str = "config.toml";
-/// Size of a policy file, in bytes.
-const FILE_BYTES_MAX: u64 = 256 << 10;
 /// The beginning of the names of lbx's environment variables.
 pub const VARIABLE_PREFIX: &str = "LBX_";
 /// Those that are no setting of the policy.
@@ -191,30 +188,6 @@ fn take_flags(held: &mut [SettingValue], sources: &Sources) -> Result<(), Error>
     Ok(())
 }
 
-/// The refusal of every call while a policy file is not as it should be: what it was meant to
-/// forbid is not known.
-pub(super) fn bad_file(shown: &str, fault: &Fault) -> Error {
-    let (at, where_to) = match fault.place {
-        Some(Position { line, column }) => {
-            (format!("{shown}:{line}:{column}"), format!("line {line} of {shown}"))
-        }
-        None => (shown.to_owned(), shown.to_owned()),
-    };
-    let mut error = Error::invalid(format!("the policy file {at}: {}", fault.message))
-        .at(shown)
-        .suggest(format!(
-            "Have {where_to} repaired by whoever keeps it: no tool writes it, and none works before, since the policy that was meant is not known. `lbx config` checks it."
-        ))
-        .detail("file", shown);
-    if let Some(Position { line, column }) = fault.place {
-        error = error.detail("line", line).detail("column", column);
-    }
-    match &fault.key {
-        Some(key) => error.detail("key", key.clone()),
-        None => error,
-    }
-}
-
 /// The bytes of the user's own file, which may be a symlink; `None` where there is none.
 fn read_user_file(path: &Path, shown: &str) -> Result<Option<Vec<u8>>, Error> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -250,34 +223,4 @@ fn read_workspace_file(workspace: &Workspace, shown: &str) -> Result<Option<Vec<
 /// Whether a name at the root is a symlink.
 fn is_link(workspace: &Workspace, name: &str) -> bool {
     fs::stat_at(workspace.root_fd(), OsStr::new(name)).is_ok_and(|stat| fs::is_symlink(&stat))
-}
-
-/// The bytes of an opened file.
-pub(super) fn read_opened(file: File, shown: &str) -> Result<Vec<u8>, Error> {
-    let stat = rustix::fs::fstat(&file).map_err(|errno| unreadable(shown, errno))?;
-    if !fs::is_regular(&stat) {
-        return Err(no_regular_file(
-            shown,
-            if fs::is_folder(&stat) { "a folder" } else { "no regular file" },
-        ));
-    }
-    fs::read_to_end(file, fs::size_of(&stat), FILE_BYTES_MAX).map_err(|source| {
-        if source.raw_os_error() == Some(Errno::FBIG.raw_os_error()) {
-            let message = format!("it has {} bytes, more than {FILE_BYTES_MAX}", fs::size_of(&stat));
-            return bad_file(shown, &Fault { place: None, key: None, message });
-        }
-        unreadable(shown, source)
-    })
-}
-
-/// The refusal of something else in the file's place.
-pub(super) fn no_regular_file(shown: &str, what: &str) -> Error {
-    bad_file(shown, &Fault { place: None, key: None, message: format!("it is {what}") })
-}
-
-/// The refusal where a file is there and cannot be read.
-pub(super) fn unreadable(shown: &str, source: impl Into<std::io::Error>) -> Error {
-    Error::io("read the policy file", shown, source).suggest(format!(
-        "Have {shown} made readable by whoever keeps it: no tool works before, since the policy that was meant is not known."
-    ))
 }

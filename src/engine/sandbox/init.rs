@@ -19,8 +19,9 @@ use rustix::process::{Signal, WaitOptions, WaitStatus};
 
 use super::landlock::{self, Temporary};
 use super::link::Link;
-use super::mounts::{self, SetupResult, doing};
+use super::mounts;
 use super::plan::{Ended, Order, Report, SandboxPlan};
+use super::setup::{SetupResult, doing};
 use super::{network, privileges, seccomp};
 
 /// Time that processes which the command left behind have after TERM.

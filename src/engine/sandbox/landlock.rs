@@ -16,8 +16,8 @@ use landlock::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::mounts::{SetupResult, doing};
 use super::plan::{Reach, SandboxPlan};
+use super::setup::{SetupResult, doing};
 use super::{Backend, INTERNAL, SELF, part, seccomp};
 
 /// The least that it needs: truncation and moves between folders are told apart.
@@ -105,7 +105,7 @@ impl Temporary {
     #[expect(clippy::disallowed_methods, reason = "a new folder with a name that nobody knows")]
     pub fn new() -> SetupResult<Self> {
         use std::os::unix::fs::DirBuilderExt as _;
-        let path = std::env::temp_dir().join(crate::engine::store::state::unique_name("lbx"));
+        let path = std::env::temp_dir().join(crate::engine::store::unique::unique_name("lbx"));
         let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
         doing(made, "cannot make a folder for temporary files")?;
         Ok(Self(path))

@@ -13,8 +13,9 @@ use rustix::io::Errno;
 
 use super::overlay::Layer;
 use crate::engine::store::lock::Lock;
-use crate::engine::store::state::{State, make_folder, unique_name};
+use crate::engine::store::state::{State, make_folder};
 use crate::engine::store::trash;
+use crate::engine::store::unique::unique_name;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::removal::{self, Removed};
 use crate::engine::workspace::{Workspace, fs};

@@ -5,22 +5,19 @@
 //! stay writable are taken as trees of their own before everything becomes read-only.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
-use std::fmt::Display;
 use std::fs;
 use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
 
+use super::mount_list::mount_points;
 use super::overlay;
 use super::plan::{Hidden, Reach};
+use super::setup::{SetupResult, doing};
 use crate::engine::workspace::fs::{create_at, is_folder, read_at, write_all};
-
-/// What could not be done, for the answer.
-pub type SetupResult<T> = Result<T, String>;
 
 /// Devices that a command has.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -53,11 +50,6 @@ pub const STATE_SHOWN: [&str; 2] = [".gitignore", "config.toml"];
 const STATE_FILE_BYTES_MAX: u64 = 1 << 20;
 /// Flags of what a sandbox mounts itself.
 const OWN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
-
-/// Says what failed.
-pub fn doing<T, E: Display>(result: Result<T, E>, what: impl Display) -> SetupResult<T> {
-    result.map_err(|error| format!("{what}: {error}"))
-}
 
 /// Gives this mount namespace its form. The caller is in a new one, and in a new PID namespace.
 ///
@@ -176,19 +168,6 @@ fn make_all_read_only(proc: Proc) -> SetupResult<()> {
         }
     }
     Ok(())
-}
-
-/// The mounts of this namespace: id and mount point.
-#[expect(clippy::disallowed_methods, reason = "/proc")]
-pub(super) fn mount_points() -> SetupResult<Vec<(u64, PathBuf)>> {
-    let mounts = doing(fs::read("/proc/self/mountinfo"), "cannot list the mounts")?;
-    let parsed = mounts.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(|line| {
-        let mut fields = line.split(|&byte| byte == b' ');
-        let id = fields.next().and_then(|id| std::str::from_utf8(id).ok()?.parse::<u64>().ok());
-        let (id, point) = id.zip(fields.nth(3))?;
-        Some((id, PathBuf::from(OsStr::from_bytes(&unescaped(point)))))
-    });
-    parsed.collect::<Option<_>>().ok_or_else(|| "the list of mounts has an unknown form".to_owned())
 }
 
 /// Whether a path leads to that mount, rather than to one on top of it or to nothing.
@@ -342,37 +321,4 @@ fn veil(root: &OwnedFd, path: &OsString) -> SetupResult<()> {
 /// The bytes of a small regular file in an opened folder.
 fn small_file(folder: &OwnedFd, name: &str) -> Option<Vec<u8>> {
     read_at(folder.as_fd(), OsStr::new(name), STATE_FILE_BYTES_MAX).ok().flatten()
-}
-
-/// A path as the list of mounts has it, with its escapes undone.
-fn unescaped(field: &[u8]) -> Vec<u8> {
-    let mut path = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&byte, tail)) = rest.split_first() {
-        let escape = tail
-            .get(..3)
-            .filter(|_| byte == b'\\')
-            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        path.push(escape.unwrap_or(byte));
-        rest = if escape.is_some() { tail.get(3..).unwrap_or_default() } else { tail };
-    }
-    path
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escapes_of_the_list_of_mounts_are_undone() {
-        for (field, path) in [
-            ("/a\\040b", "/a b"),
-            ("/x\\134y", "/x\\y"),
-            ("/a\\0", "/a\\0"),
-            ("/\\011\\012", "/\t\n"),
-            ("", ""),
-        ] {
-            assert_eq!(unescaped(field.as_bytes()), path.as_bytes(), "{field}");
-        }
-    }
 }

@@ -10,8 +10,8 @@ use std::process::Command;
 use nix::sched::{CloneFlags, unshare};
 use rustix::process::Signal;
 
-use super::mounts::{SetupResult, doing};
 use super::plan::{Order, Reach, Report};
+use super::setup::{SetupResult, doing};
 use super::{Backend, SELF, init, part, privileges};
 
 /// The word that lets the command share the machine's network.

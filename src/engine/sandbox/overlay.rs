@@ -13,7 +13,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use serde::{Deserialize, Serialize};
 
-use super::mounts::{SetupResult, doing, mount_points};
+use super::mount_list::mount_points;
+use super::setup::{SetupResult, doing};
 
 /// Where a layer is; both folders are on one file system.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -5,8 +5,8 @@ use std::fs;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::mounts::{SetupResult, doing};
 use super::plan::Limits;
+use super::setup::{SetupResult, doing};
 
 /// Capabilities there can be.
 const CAPABILITIES_MAX: u32 = 63;

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use rustix::fs::AtFlags;
 
 use crate::engine::store::lock::Lock;
-use crate::engine::store::state::{State, unique_name};
+use crate::engine::store::state::State;
+use crate::engine::store::unique::unique_name;
 use crate::engine::workspace::fs;
 use crate::error::Error;
 

@@ -8,7 +8,7 @@ use seccompiler::{
     TargetArch, sock_filter,
 };
 
-use super::mounts::{SetupResult, doing};
+use super::setup::{SetupResult, doing};
 
 /// Calls that reach keys of the caller's session, or parts of the kernel that no build needs. Rings
 /// of `io_uring` make other calls without passing this filter.

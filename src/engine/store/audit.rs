@@ -19,8 +19,9 @@ use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::state::{Lock, State, unique_name};
-use crate::engine::journal::names_in;
+use super::state::{Lock, State};
+use super::unique::unique_name;
+use crate::engine::store::state::names_in;
 use crate::engine::workspace::fs;
 use crate::error::Error;
 use crate::sha256::Sha256;

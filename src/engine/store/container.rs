@@ -190,7 +190,7 @@ fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
 /// A copy of this program in a file of its own, which goes when it is dropped.
 fn aside(bytes: &[u8]) -> std::io::Result<Aside> {
     use std::os::unix::fs::OpenOptionsExt as _;
-    let name = super::state::unique_name("lbx");
+    let name = super::unique::unique_name("lbx");
     let aside = Aside(std::env::temp_dir().join(name));
     #[expect(
         clippy::disallowed_methods,

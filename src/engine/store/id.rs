@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::state::unique_name;
+use super::unique::unique_name;
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;

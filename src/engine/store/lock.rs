@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 
-use super::state::unique_name;
+use super::unique::unique_name;
 use crate::engine::workspace::fs;
 
 /// Tries to get hold of a lock whose file others remove or set aside meanwhile.

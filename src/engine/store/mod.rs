@@ -1,12 +1,11 @@
 //! The store: everything that lbx remembers in `.lbx/ID/`, and what each kind of file there is for.
 
 pub mod audit;
-pub mod backup;
 pub mod container;
-pub mod gc;
 pub mod id;
 pub mod lock;
 pub mod sandboxes;
 pub mod session;
 pub mod state;
 pub mod trash;
+pub mod unique;

@@ -16,13 +16,16 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::state::{State, unique_name};
-use crate::engine::journal::{SEQ_MAX, names_in};
+use super::state::State;
+use super::unique::unique_name;
+use crate::engine::store::state::names_in;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
+/// The largest number of a change: whatever names a larger one was not written by lbx.
+pub const SEQ_MAX: u64 = 1 << 48;
 /// Characters in a session id.
 const ID_CHARACTERS_MAX: usize = 100;
 /// Version of the state file that this code writes.

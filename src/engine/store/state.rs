@@ -9,7 +9,6 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, Mode};
@@ -17,8 +16,8 @@ use rustix::io::Errno;
 
 use super::lock::Asked;
 pub use super::lock::Lock;
+use super::unique::unique_name;
 use super::{id, lock};
-use crate::engine::change::stage;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
@@ -29,7 +28,9 @@ pub const STATE_FOLDER: &str = ".lbx";
 /// Most folders that are kept open.
 const OPENED_MAX: usize = 16;
 /// How the names of those begin.
-const KEPT_OPEN: [&str; 4] = ["staging", "journal/", "sessions", "audit"];
+const KEPT_OPEN: [&str; 4] = [STAGING_FOLDER, "journal/", "sessions", "audit"];
+/// Where new bytes wait, below the state folder.
+pub const STAGING_FOLDER: &str = "staging";
 /// The lock that every change in the workspace holds, whoever makes it.
 const WORKSPACE_LOCK: &str = "lock";
 /// The file that tells git what not to see.
@@ -255,7 +256,7 @@ impl State {
         bytes: &[u8],
         aside: &str,
     ) -> Result<(), Error> {
-        let staging = self.folder(stage::FOLDER)?;
+        let staging = self.folder(STAGING_FOLDER)?;
         replace_by_way_of(staging.as_fd(), aside, folder, name, bytes, 0o600)
     }
 
@@ -406,31 +407,16 @@ pub fn make_folder(parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<bo
     }
 }
 
-/// A name that no other call uses: the process, a counter and the clock.
-#[must_use]
-pub fn unique_name(prefix: &str) -> String {
-    static NAMES: AtomicU64 = AtomicU64::new(0);
-    let nanos = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos() & 0xffff_ffff_ffff);
-    let count = NAMES.fetch_add(1, Ordering::Relaxed);
-    format!("{prefix}-{nanos:012x}-{:x}-{count:x}", std::process::id())
-}
-
-/// Whether a name is one that [`unique_name`] makes, after its prefix.
-#[must_use]
-pub fn is_unique(name: &str) -> bool {
-    let is_hex = |part: &str| {
-        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        (1..=16).contains(&part.len()) && part.bytes().all(is_digit)
-    };
-    let parts: Vec<&str> = name.split('-').collect();
-    parts.len() == 3
-        && parts.iter().all(|part| is_hex(part))
-        && parts.first().is_some_and(|nanos| nanos.len() == 12)
-}
-
 /// What lies in `.lbx/` itself as messages name it.
 fn shown(name: &str) -> String {
     format!("{STATE_FOLDER}/{name}")
+}
+
+/// The names in a folder of the state, dots aside.
+///
+/// # Errors
+/// What the system says.
+pub fn names_in(folder: &OwnedFd) -> Result<Vec<String>, Error> {
+    let names = fs::names_in(folder).map_err(|errno| Error::io("list a folder in", STATE_FOLDER, errno))?;
+    Ok(names.into_iter().map(|name| name.to_string_lossy().into_owned()).collect())
 }

@@ -9,8 +9,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use serde::{Deserialize, Serialize};
 
 use super::session::SessionId;
-use super::state::{State, is_unique, path_in, unique_name};
-use crate::engine::journal::names_in;
+use super::state::{State, path_in};
+use super::unique::{is_unique, unique_name};
+use crate::engine::store::state::names_in;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::removal;

@@ -7,12 +7,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::listing::{Listing, ROOM_BYTES};
 use super::path::WorkspacePath;
 
+/// The largest file that the policy may let be changed, in bytes: recovery reads no larger ones.
+pub const FILE_BYTES_MAX: u64 = 4 << 30;
 /// Flags for looking at whatever stands at a name without opening it.
 pub const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -100,6 +102,24 @@ pub fn rename_at(
 ) -> Result<(), Errno> {
     let (old, new) = (old.as_ref(), new.as_ref());
     rustix::io::retry_on_intr(|| rustix::fs::renameat(&from, old, &to, new))
+}
+
+/// Renames onto a name that must be free.
+///
+/// # Errors
+/// The system's; `EEXIST` where the name is taken.
+pub fn rename_new(from: &OwnedFd, old: &OsStr, to: &OwnedFd, new: &OsStr) -> Result<(), Errno> {
+    let renamed =
+        rustix::io::retry_on_intr(|| rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE));
+    match renamed {
+        // Not every file system knows the flag.
+        Err(Errno::INVAL | Errno::NOSYS) => match stat_at(to.as_fd(), new) {
+            Err(Errno::NOENT) => rename_at(from, old, to, new),
+            Ok(_) => Err(Errno::EXIST),
+            Err(errno) => Err(errno),
+        },
+        outcome => outcome,
+    }
 }
 
 /// Removes `name` from `folder`.

@@ -2,6 +2,7 @@
 
 pub mod fs;
 pub mod hashed;
+pub mod identity;
 pub mod listing;
 pub mod near;
 pub mod open_files;

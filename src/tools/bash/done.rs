@@ -12,7 +12,7 @@ use crate::engine::journal::steps::Thing as Marked;
 use crate::engine::journal::{self, DONE_FOLDER, FolderEntry, FolderMode, JournalEntry, Version};
 use crate::engine::sandbox::survey::{Survey, Thing, Touched};
 use crate::engine::snapshot::Store;
-use crate::engine::store::state::State;
+use crate::engine::store::state::{State, names_in};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs, hashed};
 use crate::error::Error;
@@ -51,7 +51,7 @@ impl Heads {
 
 /// The sessions that have a history.
 fn sessions(state: &State) -> Result<Vec<String>, Error> {
-    state.find_folder(DONE_FOLDER)?.map_or_else(|| Ok(Vec::new()), |folder| journal::names_in(&folder))
+    state.find_folder(DONE_FOLDER)?.map_or_else(|| Ok(Vec::new()), |folder| names_in(&folder))
 }
 
 /// The work tree before and after a command.

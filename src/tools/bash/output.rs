@@ -9,7 +9,8 @@ use rustix::fs::AtFlags;
 
 use crate::engine::Engine;
 use crate::engine::sandbox::capture::Log;
-use crate::engine::store::state::{State, unique_name};
+use crate::engine::store::state::State;
+use crate::engine::store::unique::unique_name;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 

@@ -7,12 +7,13 @@ use rustix::fs::{Access, AtFlags};
 use super::Finding;
 use crate::engine::Engine;
 use crate::engine::change::record;
+use crate::engine::journal::gc;
 use crate::engine::journal::{self, OPEN_FOLDER, STUCK_FOLDER};
 use crate::engine::policy::settings::Key;
+use crate::engine::store::audit;
 use crate::engine::store::id::Origin;
 use crate::engine::store::session;
-use crate::engine::store::state::{STATE_FOLDER, State};
-use crate::engine::store::{audit, gc};
+use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::workspace::fs;
 use crate::text::counted::counted;
 
@@ -143,7 +144,7 @@ fn unfinished(engine: &mut Engine, state: &State, fix: bool) -> Option<Finding> 
 
 /// Changes that could neither be completed nor taken back.
 fn stuck(state: &State) -> Option<Finding> {
-    let named = |folder: std::sync::Arc<_>| journal::names_in(&folder).map(Some);
+    let named = |folder: std::sync::Arc<_>| names_in(&folder).map(Some);
     let names = match state.find_folder(STUCK_FOLDER).and_then(|folder| folder.map_or(Ok(None), named)) {
         Ok(names) => names.unwrap_or_default(),
         Err(error) => return Some(Finding::of("journal", &error)),

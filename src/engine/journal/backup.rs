@@ -13,10 +13,10 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
-use super::state::{STATE_FOLDER, State, unique_name};
-use crate::engine::change::FILE_BYTES_MAX;
 use crate::engine::journal::kept::{self, Kept};
-use crate::engine::workspace::fs;
+use crate::engine::store::state::{STATE_FOLDER, State};
+use crate::engine::store::unique::unique_name;
+use crate::engine::workspace::fs::{self, FILE_BYTES_MAX};
 use crate::error::Error;
 use crate::sha256::{Hasher, Sha256};
 

@@ -7,28 +7,27 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-use super::progress;
-use super::progress::{Observed, Progress, progress};
-use super::steps::{Location, Step};
-use super::{FileEntry, HELD_FOLDER, JournalEntry, OPEN_FOLDER, STUCK_FOLDER, Version};
+use super::across::remove_tree;
+use super::moves;
+use super::moves::ForSnapshot;
+use super::record;
+use super::record::StandingChange;
+use super::run::Ground;
 use crate::engine::Engine;
-use crate::engine::change::across::remove_tree;
-use crate::engine::change::commit::audit_files;
-use crate::engine::change::moves;
-use crate::engine::change::moves::ForSnapshot;
-use crate::engine::change::record;
-use crate::engine::change::record::StandingChange;
-use crate::engine::change::run::{Ground, rename_new};
-use crate::engine::change::stage;
-use crate::engine::change::stage::BESIDE_PREFIX;
 use crate::engine::history::replay::{Direction, Kind};
 use crate::engine::journal;
+use crate::engine::journal::backup;
+use crate::engine::journal::progress;
+use crate::engine::journal::progress::{Observed, Progress, progress};
+use crate::engine::journal::steps::{BESIDE_PREFIX, Location, Step};
+use crate::engine::journal::waiting;
+use crate::engine::journal::{FileEntry, HELD_FOLDER, JournalEntry, OPEN_FOLDER, STUCK_FOLDER, Version};
 use crate::engine::snapshot::AllAhead;
 use crate::engine::store::audit::Durable;
-use crate::engine::store::state::State;
-use crate::engine::store::{audit, backup, session};
+use crate::engine::store::state::{STAGING_FOLDER, State, names_in};
+use crate::engine::store::{audit, session};
 use crate::engine::workspace::Workspace;
-use crate::engine::workspace::fs;
+use crate::engine::workspace::fs::{self, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::{Protection, is_state};
 use crate::error::{Error, ErrorKind};
@@ -300,7 +299,7 @@ fn snapshot_late(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Op
 /// Puts a dead call's change into the audit log, unless it lived to do so.
 fn audit_late(engine: &mut Engine, state: &State, entry: &JournalEntry, snapshot: Option<String>) {
     let now = jiff::Timestamp::now();
-    let mut files = audit_files(entry);
+    let mut files = entry.audit_files();
     files.truncate(audit::PATHS_MAX);
     let record = audit::AuditRecord {
         time: now.round(jiff::Unit::Millisecond).unwrap_or(now).to_string(),
@@ -352,7 +351,7 @@ fn read(workspace: &Workspace, path: &WorkspacePath, version: &Version) -> Resul
         return fs::target_of(&link).map(Some).map_err(|errno| io(errno.into()));
     }
     let (file, stat) = workspace.open_regular(path, &shown)?;
-    fs::read_to_end(file, fs::size_of(&stat), crate::engine::change::FILE_BYTES_MAX).map(Some).map_err(io)
+    fs::read_to_end(file, fs::size_of(&stat), fs::FILE_BYTES_MAX).map(Some).map_err(io)
 }
 
 /// Puts an entry aside that is neither to be completed nor rolled back, with everything that waits for
@@ -368,12 +367,13 @@ fn set_aside(
     let place = state.path_of(STUCK_FOLDER);
     let what = match entry {
         Some(entry) => {
-            let mut paths: Vec<String> = audit_files(entry)
+            let mut paths: Vec<String> = entry
+                .audit_files()
                 .into_iter()
                 .map(|file| short_path(&file.path).into_owned())
                 .take(PATHS_NAMED)
                 .collect();
-            if audit_files(entry).len() > PATHS_NAMED {
+            if entry.audit_files().len() > PATHS_NAMED {
                 paths.push("…".to_owned());
             }
             format!(
@@ -412,9 +412,9 @@ fn move_aside(
     let stuck = state.folder(STUCK_FOLDER)?;
     let io = |errno: Errno| Error::io("put aside", state.shown(STUCK_FOLDER), errno);
     let prefix = format!("{}-", id_of(name));
-    for folder in [stage::FOLDER, HELD_FOLDER] {
+    for folder in [STAGING_FOLDER, HELD_FOLDER] {
         let Some(folder) = state.find_folder(folder)? else { continue };
-        for name in journal::names_in(&folder)?.iter().filter(|name| name.starts_with(&prefix)) {
+        for name in names_in(&folder)?.iter().filter(|name| name.starts_with(&prefix)) {
             rename_new(&folder, name.as_ref(), &stuck, name.as_ref()).map_err(io)?;
         }
     }
@@ -425,8 +425,8 @@ fn move_aside(
             Err(errno) => return Err(io(errno)),
         }
     }
-    if let Some(staging) = state.find_folder(stage::FOLDER)? {
-        journal::remove(&staging, &stage::note_name(id_of(name)));
+    if let Some(staging) = state.find_folder(STAGING_FOLDER)? {
+        journal::remove(&staging, &waiting::note_name(id_of(name)));
     }
     if let Some(entry) = entry {
         entry.spend_number(state)?;
@@ -439,10 +439,10 @@ fn move_aside(
 /// the lock, with no entry open save those that are `left`, it all belongs to the dead, save a session's
 /// new state.
 fn sweep(workspace: &Workspace, state: &State, left: &[&str]) -> Result<(), Error> {
-    let Some(staging) = state.find_folder(stage::FOLDER)? else {
+    let Some(staging) = state.find_folder(STAGING_FOLDER)? else {
         return Ok(());
     };
-    for name in journal::names_in(&staging)? {
+    for name in names_in(&staging)? {
         if left.iter().any(|id| name.starts_with(id)) || session::is_in_use(state, &name) {
             continue;
         }
@@ -460,12 +460,12 @@ fn sweep(workspace: &Workspace, state: &State, left: &[&str]) -> Result<(), Erro
 fn beside(workspace: &Workspace, state: &State, id: &str) -> Vec<(std::os::fd::OwnedFd, std::ffi::OsString)> {
     let prefix = format!("{BESIDE_PREFIX}{id}-");
     let mut found = Vec::new();
-    let Ok(Some(staging)) = state.find_folder(stage::FOLDER) else {
+    let Ok(Some(staging)) = state.find_folder(STAGING_FOLDER) else {
         return found;
     };
-    for folder in stage::read_note(staging.as_fd(), id) {
+    for folder in waiting::read_note(staging.as_fd(), id) {
         let Ok(opened) = workspace.open_folder(&folder) else { continue };
-        for name in journal::names_in(&opened).unwrap_or_default() {
+        for name in names_in(&opened).unwrap_or_default() {
             if name.starts_with(&prefix)
                 && let Ok(opened) = opened.try_clone()
             {

@@ -9,8 +9,7 @@ use rustix::fs::{Gid, Mode, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::stage::{New, Original};
-use crate::engine::workspace::fs;
+use super::fs;
 
 /// Size of one extended attribute (Linux, `XATTR_SIZE_MAX`).
 const XATTR_BYTES_MAX: usize = 64 << 10;
@@ -74,26 +73,28 @@ pub fn dress(folder: &OwnedFd, mode: Option<u32>, identity: Option<&Identity>) -
 
 /// Gives `file` the original's owner, extended attributes and mode; answers the mode.
 ///
-/// Without an original, those that `new` brings. What could not be kept is added to `warnings`.
+/// Without an original, those of `identity`; `mode` comes before the original's. What could not be kept is
+/// added to `warnings`.
 ///
 /// # Errors
 /// The system's.
 pub fn give(
     file: &File,
-    original: Option<(&Original, &File)>,
-    new: &New<'_>,
+    original: Option<(&Stat, &File)>,
+    identity: Option<&Identity>,
+    mode: Option<u32>,
     warnings: &mut Vec<String>,
 ) -> Result<u32, Errno> {
     let fd = file.as_fd();
-    if let Some((original, model)) = original {
+    if let Some((stat, model)) = original {
         let model = model.as_fd();
-        keep_owner(fd, (original.stat.st_uid, original.stat.st_gid), warnings)?;
+        keep_owner(fd, (stat.st_uid, stat.st_gid), warnings)?;
         let names = names_of(model);
         keep_attributes(fd, names.into_iter().map(|name| (value_of(model, &name), name)), warnings);
-    } else if let Some(identity) = new.identity {
+    } else if let Some(identity) = identity {
         identity.give_to(fd, warnings)?;
     }
-    let wanted = new.mode.or_else(|| original.map(|(original, _)| fs::mode_of(&original.stat)));
+    let wanted = mode.or_else(|| original.map(|(stat, _)| fs::mode_of(stat)));
     if let Some(mode) = wanted {
         rustix::io::retry_on_intr(|| rustix::fs::fchmod(file, Mode::from_raw_mode(mode)))?;
     }

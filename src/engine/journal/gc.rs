@@ -13,10 +13,12 @@ use rustix::fs::AtFlags;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::state::State;
-use super::{backup, session, trash};
+use super::backup;
 use crate::engine::journal;
-use crate::engine::journal::{DONE_FOLDER, JournalEntry, STUCK_FOLDER, names_in};
+use crate::engine::journal::{DONE_FOLDER, JournalEntry, STUCK_FOLDER};
+use crate::engine::store::state::State;
+use crate::engine::store::state::names_in;
+use crate::engine::store::{session, trash};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -373,7 +375,7 @@ impl Collector<'_> {
     /// Files that a killed call left at the top of the state.
     fn temporary(&mut self) -> Result<(), Error> {
         let top = rustix::fs::openat(self.state.fd(), ".", fs::FOLDER, rustix::fs::Mode::empty())
-            .map_err(|errno| Error::io("open", super::state::STATE_FOLDER, errno))?;
+            .map_err(|errno| Error::io("open", crate::engine::store::state::STATE_FOLDER, errno))?;
         for name in names_in(&top)?.into_iter().filter(|name| name.starts_with(".tmp-")) {
             let is_old = self.is_old_file(&top, &name);
             let gone = self.file(&top, &name, is_old);
