@@ -1,0 +1,227 @@
+//! `install.sh`, run with a binary that is there already: what it installs, and that it removes just that.
+#![expect(clippy::unwrap_used, reason = "a test may fail, and its name says what it is about")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use lbx::tools::TOOLS;
+use tempfile::TempDir;
+
+/// The binary under test.
+const LBX: &str = env!("CARGO_BIN_EXE_lbx");
+/// Where this package is.
+const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A folder that a test installs into, with a blank in its name.
+struct Place {
+    /// What is removed when the test ends.
+    folder: TempDir,
+    /// The prefix, which is not there yet.
+    prefix: PathBuf,
+}
+
+impl Place {
+    /// A place where nothing is installed.
+    fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("lbx install ").tempdir().unwrap();
+        let prefix = folder.path().join("a prefix");
+        Self { folder, prefix }
+    }
+
+    /// Runs a script with arguments in the folder round the prefix.
+    fn run(&self, script: &Path, arguments: &[&str]) -> Output {
+        let mut command = Command::new("sh");
+        command.arg(script).args(arguments).current_dir(self.folder.path());
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", self.folder.path());
+        command.output().unwrap()
+    }
+
+    /// Runs this package's script for the prefix; it must succeed. Answers what it said.
+    fn install(&self, arguments: &[&str]) -> String {
+        let prefix = self.prefix.to_str().unwrap();
+        let script = Path::new(PACKAGE).join("install.sh");
+        said(&self.run(&script, &[&["--prefix", prefix], arguments].concat()))
+    }
+
+    /// The error of a call that must fail.
+    fn error(&self, arguments: &[&str]) -> String {
+        let output = self.run(&Path::new(PACKAGE).join("install.sh"), arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// Every path below the prefix.
+    fn paths(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        walk(&self.prefix, &self.prefix, &mut found);
+        found
+    }
+}
+
+/// What a call that must succeed said.
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Collects the paths in a folder, from `root`.
+fn walk(root: &Path, folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let entry = entry.unwrap();
+        found.insert(entry.path().strip_prefix(root).unwrap().to_str().unwrap().to_owned());
+        if entry.file_type().unwrap().is_dir() {
+            walk(root, &entry.path(), found);
+        }
+    }
+}
+
+#[test]
+fn what_is_installed_works_and_is_removed_to_the_last_folder() {
+    let place = Place::new();
+    let text = place.install(&["--binary", LBX, "--links"]);
+    assert!(text.contains("Installed lbx "), "{text}");
+    let paths = place.paths();
+    for path in [
+        "bin/lbx",
+        "share/man/man1/lbx.1",
+        "share/man/man5/lbx-policy.5",
+        "share/man/man7/lbx-json.7",
+        "share/bash-completion/completions/lbx",
+        "share/zsh/site-functions/_lbx",
+        "share/fish/vendor_completions.d/lbx.fish",
+        "share/doc/lbx/LICENSE-MIT",
+    ] {
+        assert!(paths.contains(path), "{path}");
+    }
+    for tool in TOOLS {
+        assert!(paths.contains(&format!("lib/lbx/links/{}", tool.name)), "{}", tool.name);
+    }
+    fs::write(place.prefix.join("a.txt"), "one\n").unwrap();
+    let read = Command::new(place.prefix.join("lib/lbx/links/read"))
+        .args(["a.txt", "--text"])
+        .current_dir(&place.prefix)
+        .env("HOME", place.folder.path())
+        .output();
+    assert_eq!(said(&read.unwrap()), "one\n");
+    fs::remove_file(place.prefix.join("a.txt")).unwrap();
+
+    // An update keeps the links, and forgets nothing that it must remove later.
+    fs::remove_dir_all(place.prefix.join(".lbx")).unwrap();
+    place.install(&["--binary", LBX]);
+    assert_eq!(place.paths(), paths);
+
+    place.install(&["--uninstall"]);
+    assert!(!place.prefix.exists(), "{:?}", place.paths());
+    let prefix = place.prefix.to_str().unwrap();
+    assert!(place.error(&["--prefix", prefix, "--uninstall"]).contains("nothing is installed"));
+}
+
+#[test]
+fn what_others_put_there_or_changed_is_kept() {
+    let place = Place::new();
+    fs::create_dir_all(place.prefix.join("bin")).unwrap();
+    fs::write(place.prefix.join("bin/other"), "theirs").unwrap();
+    place.install(&["--binary", LBX]);
+    fs::write(place.prefix.join("share/man/man1/lbx.1"), "their own page").unwrap();
+    let text = place.install(&["--uninstall"]);
+    assert!(text.contains("Kept "), "{text}");
+    let left = ["bin", "bin/other", "share", "share/man", "share/man/man1", "share/man/man1/lbx.1"];
+    assert_eq!(place.paths(), left.map(str::to_owned).into());
+}
+
+#[test]
+fn a_page_that_a_new_release_no_longer_has_goes() {
+    let place = Place::new();
+    let archive = archive(&place);
+    let prefix = place.prefix.to_str().unwrap();
+    fs::write(archive.join("man/lbx-bygone.1"), "a page").unwrap();
+    said(&place.run(&archive.join("install.sh"), &["--prefix", prefix]));
+    assert!(place.paths().contains("share/man/man1/lbx-bygone.1"));
+    fs::remove_file(archive.join("man/lbx-bygone.1")).unwrap();
+    said(&place.run(&archive.join("install.sh"), &["--prefix", prefix]));
+    assert!(!place.paths().contains("share/man/man1/lbx-bygone.1"));
+    assert!(place.paths().contains("share/man/man1/lbx.1"));
+}
+
+/// What a release archive holds, unpacked: no source, and the binary beside the script.
+fn archive(place: &Place) -> PathBuf {
+    let archive = place.folder.path().join("lbx 0.1.0");
+    fs::create_dir(&archive).unwrap();
+    for name in
+        ["install.sh", "man", "completions", "README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"]
+    {
+        let copied = Command::new("cp").arg("-R").arg(Path::new(PACKAGE).join(name)).arg(&archive).status();
+        assert!(copied.unwrap().success());
+    }
+    std::os::unix::fs::symlink(LBX, archive.join("lbx")).unwrap();
+    archive
+}
+
+#[test]
+fn the_demo_runs_from_an_archive_and_ends_with_a_next_step() {
+    if Command::new("git").arg("--version").output().is_err() {
+        return;
+    }
+    let place = Place::new();
+    let archive = archive(&place);
+    let prefix = place.prefix.to_str().unwrap();
+    let text = said(&place.run(&archive.join("install.sh"), &["--prefix", prefix, "--demo"]));
+    let wanted = ["not_read", "stale_file", "lbx diff", "lbx undo", "git log", "each as told", "lbx init"];
+    let mut rest = text.as_str();
+    for part in wanted {
+        rest = rest.split_once(part).unwrap_or_else(|| panic!("no {part}, or not in this order: {text}")).1;
+    }
+}
+
+#[test]
+fn the_links_do_not_replace_what_is_there() {
+    let place = Place::new();
+    fs::create_dir_all(place.prefix.join("lib/lbx/links")).unwrap();
+    fs::write(place.prefix.join("lib/lbx/links/ls"), "theirs").unwrap();
+    let text = place.install(&["--binary", LBX, "--links"]);
+    assert!(text.contains("lib/lbx/links/ls: it is not from this script"), "{text}");
+    place.install(&["--uninstall"]);
+    assert_eq!(fs::read_to_string(place.prefix.join("lib/lbx/links/ls")).unwrap(), "theirs");
+}
+
+#[test]
+fn an_odd_request_is_refused_and_nothing_is_made() {
+    let place = Place::new();
+    fs::write(place.folder.path().join("file"), "").unwrap();
+    fs::write(place.folder.path().join("other"), "#!/bin/sh\necho other 1\n").unwrap();
+    for (arguments, wanted) in [
+        (vec!["--prefix", ""], "is empty"),
+        (vec!["--prefix"], "needs a value"),
+        (vec!["--prefix", "--demo"], "needs a value"),
+        (vec!["--prefix", "~/x"], "did not expand ~"),
+        (vec!["--prefix", "//"], "system's own files"),
+        (vec!["--prefix", "a:b"], "colon"),
+        (vec!["--prefix", "a\nb"], "line break"),
+        (vec!["--prefix", "file"], "is not a folder"),
+        (vec!["--prefix", PACKAGE], "folder of this script"),
+        (vec!["--prefix", "p", "--binary", "missing"], "there is no file"),
+        (vec!["--prefix", "p", "--binary", "other"], "is no lbx that runs"),
+        (vec!["--prefix", "p", "--uninstall", "--demo"], "goes with --prefix only"),
+        (vec!["--unknown"], "unknown argument"),
+    ] {
+        let error = place.error(&arguments);
+        assert!(error.contains(wanted), "{arguments:?}: {error}");
+    }
+    let left = fs::read_dir(place.folder.path()).unwrap().count();
+    assert_eq!(left, 2, "only the two files of this test");
+}
+
+#[test]
+fn what_a_run_that_failed_has_installed_can_be_removed() {
+    let place = Place::new();
+    let archive = archive(&place);
+    fs::remove_file(archive.join("completions/lbx.fish")).unwrap();
+    let prefix = place.prefix.to_str().unwrap();
+    let output = place.run(&archive.join("install.sh"), &["--prefix", prefix]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(place.paths().contains("bin/lbx"));
+    place.install(&["--uninstall"]);
+    assert!(!place.prefix.exists(), "{:?}", place.paths());
+}
