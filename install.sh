@@ -277,7 +277,7 @@ done
 put "$here/completions/lbx.bash" share/bash-completion/completions/lbx 644
 put "$here/completions/_lbx" share/zsh/site-functions/_lbx 644
 put "$here/completions/lbx.fish" share/fish/vendor_completions.d/lbx.fish 644
-for licence in "$here"/LICENSE-*; do
+for licence in "$here"/LICENSE*; do
     put "$licence" "share/doc/lbx/${licence##*/}" 644
 done
 
