@@ -104,3 +104,21 @@ fn the_diff_of_a_configuration_is_shown_line_by_line() {
     let text = ws.lbx(&["init", "--client", "claude-code", "--dry-run", "--text"]).stdout_text();
     assert!(text.lines().any(|line| line == "+  \"mcpServers\": {"), "{text}");
 }
+
+#[test]
+fn geminis_hooks_print_nothing_and_are_called_before_it_compresses() {
+    let ws = Workspace::with(&[]);
+    ws.lbx(&["init", "--client", "gemini"]).ok();
+    let text = std::fs::read_to_string(ws.path(".gemini/settings.json")).unwrap();
+    let value: Value = serde_json::from_str(&text).unwrap();
+    for event in ["SessionStart", "PreCompress"] {
+        let hooks = value["hooks"][event].as_array().unwrap();
+        assert_eq!(hooks.len(), 1, "{text}");
+        assert!(hooks[0].get("matcher").is_none(), "{text}");
+        let command = hooks[0]["hooks"][0]["command"].as_str().unwrap();
+        assert_eq!(command, "lbx session compact --session gemini >/dev/null");
+    }
+    assert_eq!(ws.lbx(&["init", "--client", "gemini"]).ok()["files"], serde_json::json!([]));
+    ws.lbx(&["init", "--client", "gemini", "--remove"]).ok();
+    assert!(!ws.path(".gemini/settings.json").exists());
+}

@@ -10,8 +10,8 @@ pub struct Client {
     pub file: Option<&'static str>,
     /// How that file is written.
     pub format: Format,
-    /// Where its hooks are, if it has any.
-    pub hooks: Option<Hooks>,
+    /// Its hooks, if it has any.
+    pub hooks: &'static [Hook],
 }
 
 /// How a file is written, and where the server is named in it.
@@ -35,28 +35,40 @@ pub enum Format {
     },
 }
 
-/// Where a client has hooks.
-pub struct Hooks {
+/// A hook, called when the context of a model begins anew.
+pub struct Hook {
     /// The file.
     pub file: &'static str,
     /// The names that lead to the list.
     pub path: &'static [&'static str],
-    /// When the hook is called.
-    pub matcher: &'static str,
+    /// When the hook is called; always without it.
+    pub matcher: Option<&'static str>,
+    /// Whether the client shows the model what the hook prints.
+    pub is_shown: bool,
 }
 
 /// What a hook of lbx's calls, by which it is found again.
 pub const HOOK_SIGN: &str = "lbx session compact";
 
-impl Hooks {
+impl Hook {
     /// The hook: what was read counts as unread from then on, and the new context is told what was done.
     #[must_use]
     pub fn item(&self, session: &str) -> Value {
-        let command = format!(
-            "{HOOK_SIGN} --session {session} >/dev/null; lbx session brief --text --session {session}"
-        );
-        json!({ "matcher": self.matcher, "hooks": [{ "type": "command", "command": command }] })
+        let mut command = format!("{HOOK_SIGN} --session {session} >/dev/null");
+        if self.is_shown {
+            command.extend([format!("; lbx session brief --text --session {session}")]);
+        }
+        let mut item = json!({ "hooks": [{ "type": "command", "command": command }] });
+        if let (Some(matcher), Some(item)) = (self.matcher, item.as_object_mut()) {
+            item.insert("matcher".to_owned(), matcher.into());
+        }
+        item
     }
+}
+
+/// Gemini's hook at an event. It matches one word exactly, or everything, and only JSON may be printed.
+const fn of_gemini(path: &'static [&'static str]) -> Hook {
+    Hook { file: ".gemini/settings.json", path, matcher: None, is_shown: false }
 }
 
 /// Every client.
@@ -65,31 +77,29 @@ pub const CLIENTS: &[Client] = &[
         name: "claude-code",
         file: Some(".mcp.json"),
         format: Format::Json { path: &["mcpServers", "lbx"], entry: plain },
-        hooks: Some(Hooks {
+        hooks: &[Hook {
             file: ".claude/settings.json",
             path: &["hooks", "SessionStart"],
-            matcher: "startup|clear|compact",
-        }),
+            matcher: Some("startup|clear|compact"),
+            is_shown: true,
+        }],
     },
     Client {
         name: "codex",
         file: Some(".codex/config.toml"),
         format: Format::Toml { table: "mcp_servers.lbx" },
-        hooks: Some(Hooks {
+        hooks: &[Hook {
             file: ".codex/hooks.json",
             path: &["hooks", "SessionStart"],
-            matcher: "startup|clear|compact",
-        }),
+            matcher: Some("startup|clear|compact"),
+            is_shown: true,
+        }],
     },
     Client {
         name: "gemini",
         file: Some(".gemini/settings.json"),
         format: Format::Json { path: &["mcpServers", "lbx"], entry: plain },
-        hooks: Some(Hooks {
-            file: ".gemini/settings.json",
-            path: &["hooks", "SessionStart"],
-            matcher: "startup|clear|compress",
-        }),
+        hooks: &[of_gemini(&["hooks", "SessionStart"]), of_gemini(&["hooks", "PreCompress"])],
     },
     Client {
         name: "opencode",
@@ -102,13 +112,13 @@ pub const CLIENTS: &[Client] = &[
                 json!({ "type": "local", "command": command, "enabled": true })
             },
         },
-        hooks: None,
+        hooks: &[],
     },
     Client {
         name: "cursor",
         file: Some(".cursor/mcp.json"),
         format: Format::Json { path: &["mcpServers", "lbx"], entry: plain },
-        hooks: None,
+        hooks: &[],
     },
     Client {
         name: "vscode",
@@ -117,7 +127,7 @@ pub const CLIENTS: &[Client] = &[
             path: &["servers", "lbx"],
             entry: |arguments| json!({ "type": "stdio", "command": "lbx", "args": arguments }),
         },
-        hooks: None,
+        hooks: &[],
     },
     Client {
         name: "zed",
@@ -126,7 +136,7 @@ pub const CLIENTS: &[Client] = &[
             path: &["context_servers", "lbx"],
             entry: |arguments| json!({ "source": "custom", "command": "lbx", "args": arguments, "env": {} }),
         },
-        hooks: None,
+        hooks: &[],
     },
     Client {
         name: "goose",
@@ -139,7 +149,7 @@ pub const CLIENTS: &[Client] = &[
                 )
             },
         },
-        hooks: None,
+        hooks: &[],
     },
 ];
 

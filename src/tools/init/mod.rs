@@ -117,7 +117,7 @@ impl Tool for Init {
 /// its hook names.
 fn arguments(client: &Client, tools: Option<&str>) -> Vec<String> {
     let mut arguments: Vec<&str> = vec!["mcp", "--results", "text"];
-    if client.hooks.is_some() {
+    if !client.hooks.is_empty() {
         arguments.extend(["--session", client.name]);
     }
     arguments.extend(tools.into_iter().flat_map(|tools| ["--tools", tools]));
@@ -162,14 +162,14 @@ fn edits<'e>(
         )),
         _ => {}
     }
-    if let Some(hooks) = &client.hooks {
+    for hook in client.hooks {
         edits.push((
-            hooks.file,
+            hook.file,
             Box::new(move |text| {
                 let done = if remove {
-                    jsonc::remove_items(text, hooks.path, HOOK_SIGN)
+                    jsonc::remove_items(text, hook.path, HOOK_SIGN)
                 } else {
-                    jsonc::add_item(text, hooks.path, HOOK_SIGN, &hooks.item(client.name))
+                    jsonc::add_item(text, hook.path, HOOK_SIGN, &hook.item(client.name))
                 };
                 done.map_err(fault)
             }),
