@@ -1,6 +1,6 @@
 //! What a client may ask: which tools there are, and to call one.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest,
@@ -13,11 +13,12 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::call::{Target, ToolCall};
+use super::confirm::Person;
 use super::logging::Logging;
 use super::message::Flaw;
 use super::root::Root;
 use super::wanted::Wanted;
-use super::{answer, confirm, declare, library};
+use super::{answer, declare, library};
 use crate::app::options::{Options, Results, Settings};
 use crate::control::Control;
 use crate::dialect::Dialect;
@@ -183,15 +184,19 @@ impl ServerHandler for Server {
         if let Some(Flaw(error)) = context.extensions.get() {
             return Ok(answer::refused(error, &CallNotes::default()).into());
         }
+        let person = self.settings.confirm.then(|| Person::at(&context, &request));
         let call = ToolCall {
             target,
             arguments: request.arguments.unwrap_or_default(),
             root: self.root.of(&context).await,
             options: self.options_of(&context),
             results: self.settings.results,
-            ask: self.settings.confirm.then(|| confirm::ask(&context)),
+            ask: person.as_ref().map(|person| Arc::clone(&person.ask)),
         };
         let result = call.run(&context).await;
+        if let Some(question) = person.and_then(|person| person.question()) {
+            return Ok(question.into());
+        }
         self.logging.tell(&context, &request.name, &result).await;
         Ok(result.into())
     }

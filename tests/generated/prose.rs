@@ -49,6 +49,7 @@ pub fn sections_of(tool: &str) -> &'static [Section] {
         "undo" => UNDO,
         "squash" => SQUASH,
         "config" => CONFIG,
+        "mcp" => MCP,
         _ => &[],
     }
 }
@@ -416,3 +417,17 @@ anthropic-memory keeps /memories in the workspace. --workspace DIR puts it into 
 ",
     ),
 ];
+
+/// What the server speaks.
+const MCP: &[Section] = &[(
+    "REVISIONS OF THE PROTOCOL",
+    "
+The server speaks every revision from 2024-11-05 to 2025-11-25, and the stateless 2026-07-28: server/discover, metadata in
+each request, resultType, ttlMs and cacheScope. With --confirm a call of that revision answers input_required with the
+question, and the client repeats the call with the person's answer.
+
+Not supported in 2026-07-28: the client's roots (name the workspace with --workspace), log messages by
+io.modelcontextprotocol/logLevel, and subscriptions/listen. A process has one session of its own unless --session or the
+field session names one.
+",
+)];

@@ -55,3 +55,66 @@ fn a_notification_during_the_stateless_revision_is_heard() {
         client.ask("tools/call", &stateless(json!({ "name": "read", "arguments": { "path": "a.txt" } })));
     assert_eq!(read["result"]["structuredContent"]["content"], "a\n");
 }
+
+/// A call of the stateless revision by a client that can ask a person.
+fn asking(name: &str, arguments: &Value, said: Option<(Value, &str)>) -> Value {
+    let mut params = stateless(json!({ "name": name, "arguments": arguments }));
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({ "elicitation": { "form": {} } });
+    if let Some((state, action)) = said {
+        params["requestState"] = state;
+        params["inputResponses"] = json!({ "consent": { "action": action } });
+    }
+    params
+}
+
+#[test]
+fn the_stateless_revision_asks_a_person_by_the_answer_of_the_call() {
+    let workspace = Workspace::with(&[("a.txt", "one\n")]);
+    let mut client = workspace.start(&["--confirm"]);
+    let mut call = |arguments: &Value, said: Option<(Value, &'static str)>| {
+        let answer = client.ask("tools/call", &asking("edit", arguments, said));
+        assert!(answer["error"].is_null(), "{answer}");
+        answer["result"].clone()
+    };
+    let edit = json!({ "path": "a.txt", "old_string": "one", "new_string": "two", "expected_sha256": null });
+    // What would be refused anyway needs no question.
+    assert_eq!(call(&edit, None)["isError"], true);
+    let sha256 = "2c8b08da5ce60398e1f19af0e5dccc744df274b826abe585eaba68c525434806";
+    let edit =
+        json!({ "path": "a.txt", "old_string": "one", "new_string": "two", "expected_sha256": sha256 });
+    let asked = call(&edit, None);
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let question = &asked["inputRequests"]["consent"];
+    assert_eq!(question["method"], "elicitation/create");
+    assert!(question["params"]["message"].as_str().unwrap().contains("+two"), "{question}");
+    workspace.holds("a.txt", "one\n");
+    let refused = call(&edit, Some((asked["requestState"].clone(), "decline")));
+    assert!(refused["content"][0]["text"].as_str().unwrap().contains("command_denied"), "{refused}");
+    // Consent to one change is none to another, and none that the client made up counts.
+    let other = json!({ "path": "a.txt", "old_string": "one", "new_string": "2", "expected_sha256": sha256 });
+    for (arguments, state) in [(&other, asked["requestState"].clone()), (&edit, json!("made up"))] {
+        assert_eq!(call(arguments, Some((state, "accept")))["resultType"], "input_required");
+    }
+    workspace.holds("a.txt", "one\n");
+    let done = call(&edit, Some((asked["requestState"].clone(), "accept")));
+    assert_ne!(done["isError"], true, "{done}");
+    workspace.holds("a.txt", "two\n");
+}
+
+#[test]
+fn answers_of_the_stateless_revision_say_how_long_they_hold() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let mut client = workspace.start(&[]);
+    let discovered = client.ask("server/discover", &stateless(json!({})))["result"].clone();
+    let listed = client.ask("tools/list", &stateless(json!({})))["result"].clone();
+    for answer in [&discovered, &listed] {
+        assert_eq!(answer["resultType"], "complete", "{answer}");
+        assert!(answer["ttlMs"].is_u64() && answer["cacheScope"].is_string(), "{answer}");
+    }
+    let read = stateless(json!({ "name": "read", "arguments": { "path": "a.txt" } }));
+    assert_eq!(client.ask("tools/call", &read)["result"]["resultType"], "complete");
+    let mut unknown = stateless(json!({}));
+    unknown["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2031-01-01");
+    assert_eq!(client.ask("tools/list", &unknown)["error"]["code"], -32022);
+    assert_eq!(client.ask("ping", &stateless(json!({})))["error"]["code"], -32601);
+}
