@@ -158,7 +158,7 @@ pub fn read_json(text: &[u8]) -> Result<Value, Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let value = Strict.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     value.map_err(|error| {
-        Error::invalid(format!("the request is no JSON: {error}"))
+        Error::invalid(format!("the request is not valid JSON: {error}"))
             .suggest("Send one JSON object.")
             .on_command_line("Or use flags: `lbx TOOL --help` lists them.")
     })
@@ -252,6 +252,7 @@ pub fn flag_error(error: &clap::Error) -> Error {
     // The first paragraph says what is wrong; usage and tips follow.
     let message =
         text.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    let message = message.replace("invalid digit found in string", "expected a whole number");
     let message = cut(&message, 1_000).into_owned();
     if let Some(field) = missing_field(error, &message) {
         return Error::invalid(format!("field `{field}` is missing")).detail("field", field);

@@ -128,6 +128,10 @@ pub fn flag(tool: &ToolEntry, given: &str) -> Error {
             }
         }
     }
+    // `log -5` as with git.
+    if name.parse::<u64>().is_ok() && own.iter().any(|flag| flag == "--limit") {
+        near = vec![format!("--limit {name}")];
+    }
     near.truncate(3);
     let hint = ELSEWHERE.iter().find(|(of, flag, _)| *of == tool.name && *flag == given);
     let question = (!near.is_empty()).then(|| format!("Did you mean {}?", near.join(" or ")));

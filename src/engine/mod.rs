@@ -280,7 +280,7 @@ impl Engine {
         files.truncate(audit::PATHS_MAX);
         let now = jiff::Timestamp::now();
         Some(audit::AuditRecord {
-            time: now.round(jiff::Unit::Millisecond).unwrap_or(now).to_string(),
+            time: audit::time_text(now),
             session: self.session.to_string(),
             tool: tool.to_owned(),
             outcome: refusal.map_or("ok", |error| error.kind().name()).to_owned(),

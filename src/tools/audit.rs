@@ -15,7 +15,7 @@ use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
 use crate::engine::store::audit;
 use crate::engine::store::audit::{AuditRecord, Broken};
-use crate::engine::store::state::State;
+use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::error::{Error, ErrorKind};
 use crate::text::counted::counted;
 use crate::text::escaped;
@@ -139,7 +139,10 @@ fn line(record: &Value, text: &Text) -> String {
     let field =
         |name: &str| escaped::line(record.get(name).and_then(Value::as_str).unwrap_or_default()).into_owned();
     let files = record.get("files").and_then(Value::as_array).into_iter().flatten();
-    let files: Vec<&str> = files.filter_map(|file| file.get("path")?.as_str()).collect();
+    let files = files.filter_map(|file| file.get("path")?.as_str());
+    // Where the trash keeps something is no news to a person.
+    let is_own = |path: &str| std::path::Path::new(path).starts_with(STATE_FOLDER);
+    let files: Vec<&str> = files.filter(|path| !is_own(path)).collect();
     let mut paths: Vec<String> =
         files.iter().take(PATHS_NAMED).map(|path| escaped::name(path).into_owned()).collect();
     if files.len() > PATHS_NAMED {

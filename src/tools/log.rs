@@ -100,6 +100,9 @@ pub struct LoggedSnapshot {
     /// The session that made the change; absent where none did
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// Its number in the session, as `undo` takes it in `seq`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
     /// When, as RFC 3339
     pub time: String,
     /// How many files changed
@@ -240,6 +243,7 @@ impl LoggedSnapshot {
             tool: snapshot.tool.clone(),
             paths,
             session: Some(snapshot.session.clone()).filter(|session| !session.is_empty()),
+            seq: Some(snapshot.seq).filter(|seq| *seq > 0),
             time: rfc3339(snapshot.seconds),
             files: stat.files,
             insertions: stat.insertions,
@@ -263,12 +267,13 @@ impl LoggedSnapshot {
     fn painted(&self, text: &Text) -> String {
         let id: String = self.id.chars().take(ID_DIGITS).collect();
         let session = self.session.as_deref().unwrap_or("developer");
+        let seq = self.seq.map(|seq| format!(" #{seq}")).unwrap_or_default();
         let harness =
             self.harness.as_ref().map(|name| format!(" ({})", escaped::name(name))).unwrap_or_default();
         let (came, went) = (format!("+{}", self.insertions), format!("-{}", self.deletions));
         let gate = self.gate.as_ref().map(|gate| format!(" [gate {gate}]")).unwrap_or_default();
         format!(
-            "{} {} {}{harness} {} {} {}{}",
+            "{} {} {}{seq}{harness} {} {} {}{}",
             text.paint(Paint::Yellow, &id),
             self.time,
             text.paint(Paint::Cyan, session),

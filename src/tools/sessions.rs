@@ -104,6 +104,19 @@ pub fn must_be_known(engine: &Engine, session: &SessionId) -> Result<(), Error> 
         .detail("near", near))
 }
 
+/// What to do about a session that has nothing to take back: the sessions that have, where they are known.
+#[must_use]
+pub fn others_advice(engine: &Engine) -> String {
+    let store = record::find(engine).ok().flatten();
+    let mut others = store.and_then(|store| all(&store).ok()).unwrap_or_default();
+    others.retain(|other| other != engine.session().as_str());
+    others.truncate(NAMED_MAX);
+    if others.is_empty() {
+        return "`log` shows the changes of all sessions; the field session names another one.".to_owned();
+    }
+    format!("These sessions have made changes: {}. The field session names one.", others.join(", "))
+}
+
 /// The refusal of a session that changed nothing.
 fn has_changed_nothing(store: &Store, session: &str) -> Result<Error, Error> {
     let mut others = all(store)?;

@@ -251,6 +251,10 @@ or another session changed in between. It merges that into the branch, makes the
 exist, and touches neither HEAD, index nor files. The author is user.name and user.email of git; co_author adds a
 Co-authored-by line. per_file makes a commit a file; keep_history keeps each change as a commit below one merge commit.
 
+What the branch has of the session already, from an earlier squash, is not committed again, and what was undone since is
+taken back there. With checked_out it commits on the branch that is checked out: the index follows for the files that
+are committed, what else is staged stays staged, and the files stay as they are. No hook runs.
+
 With git alone, as long as nothing was uncommitted before and only one session worked:
 
     git checkout -b parser

@@ -46,7 +46,10 @@ fn changes_and_refusals_are_recorded_and_reads_are_not() {
         (&json!("a.txt"), &json!(sha256(b"one\n")), &json!(sha256(b"one\ntwo\n")))
     );
     assert_eq!(first["snapshot"], ws.git(&["rev-parse", "lbx-snapshots~2"]));
-    assert!(first["time"].as_str().unwrap().ends_with('Z'), "{first}");
+    for record in records(&data) {
+        let time = record["time"].as_str().unwrap();
+        assert!(time.len() == "2026-01-31T12:00:00.000Z".len() && time.ends_with('Z'), "{time}");
+    }
     let refusal = &records(&data)[1];
     assert_eq!(refusal["files"][0]["path"], "a.txt");
     assert!(refusal["message"].as_str().unwrap().contains("Read it first"), "{refusal}");

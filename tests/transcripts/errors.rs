@@ -343,3 +343,30 @@ fn a_file_in_a_folders_place_is_said_plainly() {
     let error = ws.lbx(&["write", "a.txt/b", "--content", "x"]).error("not_a_directory");
     assert_eq!(error["message"], "a parent of a.txt/b is not a directory");
 }
+
+#[test]
+fn the_words_of_small_mistakes_lead_on() {
+    let ws = Workspace::with(&[("a.txt", "alpha\nbeta\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let advice = |call: &[&str], kind: &str| {
+        let error = ws.lbx(call).error(kind);
+        let text = |field: &str| error[field].as_str().unwrap().to_owned();
+        format!("{} => {}", text("message"), text("suggested_action"))
+    };
+    let long = "x".repeat(300);
+    for (call, kind, wanted, unwanted) in [
+        (&["move", "a.txt", long.as_str()][..], "invalid_request", "Choose a shorter name.", "schema"),
+        (&["log", "-5"], "invalid_request", "Did you mean --limit 5?", "Leave it out"),
+        (&["audit", "--limit", "x"], "invalid_request", "expected a whole number", "digit found"),
+        (&["read", "--json", "{path}"], "invalid_request", "is not valid JSON", "no JSON"),
+        (
+            &["edit", "a.txt", "--old-string", "BETA\n", "--new-string", "x\n"],
+            "no_match",
+            "In another letter case it occurs at line 2.",
+            "Nothing in",
+        ),
+    ] {
+        let said = advice(call, kind);
+        assert!(said.contains(wanted) && !said.contains(unwanted), "{call:?}: {said}");
+    }
+}

@@ -731,3 +731,20 @@ fn a_rewind_keeps_what_others_changed_in_between() {
     ws.unchanged(|| rewind(&["--merge", "--yes"]).error("stale_file"));
     ws.lbx(&["rewind", "HEAD~0", "--session", "nobody"]).error("not_found");
 }
+
+#[test]
+fn an_undo_that_finds_nothing_names_the_sessions_that_have_changes() {
+    let ws = Workspace::with(&[("a.txt", "a\nb\n")]);
+    ws.lbx(&["undo"]).error("not_found");
+    ws.lbx(&["append", "a.txt", "--content", "c\n", "--session", "agent"]).ok();
+    for call in [&["undo"][..], &["undo", "--seq", "1"]] {
+        let error = ws.lbx(call).error("not_found");
+        assert!(error["suggested_action"].as_str().unwrap().contains("agent"), "{error}");
+    }
+    // `log` has the number that undo takes.
+    assert_eq!(ws.lbx(&["log"]).ok()["snapshots"][0]["seq"], 1);
+    let error = ws.lbx(&["undo", "--seq", "1", "--hunk", "2", "--session", "agent"]).error("invalid_request");
+    assert!(error["message"].as_str().unwrap().contains("has 1 hunk in a.txt"), "{error}");
+    ws.lbx(&["undo", "--seq", "1", "--session", "agent"]).ok();
+    ws.holds("a.txt", "a\nb\n");
+}

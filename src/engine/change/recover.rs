@@ -302,7 +302,7 @@ fn audit_late(engine: &mut Engine, state: &State, entry: &JournalEntry, snapshot
     let mut files = entry.audit_files();
     files.truncate(audit::PATHS_MAX);
     let record = audit::AuditRecord {
-        time: now.round(jiff::Unit::Millisecond).unwrap_or(now).to_string(),
+        time: audit::time_text(now),
         session: entry.session.clone(),
         tool: entry.tool.clone(),
         outcome: "ok".to_owned(),

@@ -98,6 +98,12 @@ pub struct AuditRecord {
     pub duration_ms: u64,
 }
 
+/// A time as a record has it, always as long: RFC 3339 with milliseconds, UTC.
+#[must_use]
+pub fn time_text(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
 /// A reason as a record has it.
 #[must_use]
 pub fn short_why(why: &str) -> String {

@@ -217,7 +217,7 @@ pub fn must_be_short(path: &Path, field: &str) -> Result<(), Error> {
     if length > PATH_BYTES_MAX {
         let message =
             format!("{field} is {length} bytes long; the longest that can be opened has {PATH_BYTES_MAX}");
-        return Err(Error::invalid(message).detail("field", field));
+        return Err(Error::invalid(message).suggest("Choose a shorter path.").detail("field", field));
     }
     match path.iter().map(OsStr::len).find(|&length| length > NAME_BYTES_MAX) {
         None => Ok(()),
@@ -225,7 +225,7 @@ pub fn must_be_short(path: &Path, field: &str) -> Result<(), Error> {
             let message = format!(
                 "a name in {field} is {length} bytes long; the longest possible has {NAME_BYTES_MAX}"
             );
-            Err(Error::invalid(message).detail("field", field))
+            Err(Error::invalid(message).suggest("Choose a shorter name.").detail("field", field))
         }
     }
 }

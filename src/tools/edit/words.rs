@@ -104,11 +104,12 @@ impl Text<'_> {
         ));
         }
         match near {
-            None => {
+            None if hints.is_empty() => {
                 hints.push(format!(
                     "Nothing in {shown} is like it: read the file, or find the text with grep."
                 ));
             }
+            None => hints.push("Take old_string from the file as `read` shows it.".to_owned()),
             Some(near) => {
                 let (first, last) = (near.start_line, near.end_line);
                 let lines = if first == last {

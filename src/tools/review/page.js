@@ -327,7 +327,7 @@
   const changeLinks = document.createDocumentFragment();
   for (const change of all) {
     const row = make('li');
-    const link = make('a');
+    const link = make('a', change.data.undone_by === undefined ? '' : 'undone');
     link.href = `#${change.id}`;
     link.append(make('span', 'number', change.data.seq === undefined ? '·' : String(change.data.seq)));
     append(link, change.data.subject);

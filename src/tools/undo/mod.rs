@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::ChangeOptions;
+use super::sessions::others_advice;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::{Change, moves};
@@ -195,9 +196,7 @@ fn entries(
                 .suggest(format!("Did you mean `steps` {number}?"))
                 .on_command_line(format!("On the command line: --steps {number}.")));
         }
-        return Err(
-            error.suggest("`log` shows the changes of all sessions; the field session names another one.")
-        );
+        return Err(error.suggest(others_advice(change.engine())));
     }
     Ok((history, entries))
 }

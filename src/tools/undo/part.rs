@@ -11,8 +11,10 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
+use crate::text::counted::counted;
 use crate::text::git_diff;
 use crate::tools::common::subject;
+use crate::tools::sessions::others_advice;
 
 /// Takes back the change `seq` of the caller's session, or the part of it that the request names.
 ///
@@ -59,12 +61,12 @@ pub fn run(engine: &mut Engine, request: &Request, seq: u64) -> Result<Response,
 fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), Error> {
     let session = change.engine().session().as_str().to_owned();
     let Some(state) = change.state() else {
-        return Err(no_change(&session, seq, None));
+        return Err(no_change(change.engine(), seq, None));
     };
     let history = History::load(state, &session)?;
     let numbers = journal::history(state, &session)?;
     let Some(mut entry) = journal::done_entry(state, &session, seq)? else {
-        return Err(no_change(&session, seq, numbers.last().copied()));
+        return Err(no_change(change.engine(), seq, numbers.last().copied()));
     };
     for later in numbers.into_iter().filter(|number| *number > seq) {
         if let Some(later) = journal::done_entry(state, &session, later)? {
@@ -75,13 +77,20 @@ fn found(change: &mut Change<'_>, seq: u64) -> Result<(History, JournalEntry), E
 }
 
 /// The refusal of a change that the session has not made.
-fn no_change(session: &str, seq: u64, newest: Option<u64>) -> Error {
-    let there = match newest {
-        Some(newest) => format!("its newest is {newest}"),
-        None => "it has made none".to_owned(),
+fn no_change(engine: &Engine, seq: u64, newest: Option<u64>) -> Error {
+    let (session, there) = (
+        engine.session(),
+        match newest {
+            Some(newest) => format!("its newest is {newest}"),
+            None => "it has made none".to_owned(),
+        },
+    );
+    let advice = match newest {
+        Some(_) => format!("`log` shows the numbers: with session {session}, those of this session."),
+        None => others_advice(engine),
     };
     Error::new(ErrorKind::NotFound, format!("session {session} has no change {seq}: {there}"))
-        .suggest("`log` shows the changes of all sessions; the field session names another one.")
+        .suggest(advice)
         .detail("field", "seq")
 }
 
@@ -156,7 +165,8 @@ fn only_hunk(
     };
     let target = git_diff::without_hunk(&bytes(before)?, &bytes(after)?, number).map_err(|count| {
         invalid(format!(
-            "change {seq} has {count} hunks in {shown}, numbered from 1: there is no hunk {number}"
+            "change {seq} has {} in {shown}, numbered from 1: there is no hunk {number}",
+            counted(count, "hunk")
         ))
     })?;
     let version =
