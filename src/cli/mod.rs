@@ -7,6 +7,7 @@ mod foreign;
 pub mod help;
 pub mod input;
 pub mod output;
+mod progress;
 mod terminal;
 mod unknown;
 mod words;
@@ -32,6 +33,7 @@ use crate::tools::{Stdin, Tool as _, ToolEntry};
 use commands::Named;
 use help::Asked;
 use input::Input;
+use progress::ProgressLine;
 
 /// The switch of a tool whose answer is its exit status.
 const QUIET: &str = "quiet";
@@ -197,8 +199,12 @@ fn run_tool(tool: &'static ToolEntry, matches: ArgMatches, arguments: &[OsString
     }
     let called = match request_of(tool, matches, arguments, options) {
         Ok(Source::Json(value)) => Ok(Called::of_json(tool, value, options)),
-        Ok(Source::Flags(mut matches)) => Call::new(tool, options)
-            .map(|call| call.run_with(move |engine| (tool.run_flags)(engine, &mut matches))),
+        Ok(Source::Flags(mut matches)) => {
+            let line = ProgressLine::of(tool.name, options);
+            let control = line.as_ref().map(ProgressLine::control).unwrap_or_default();
+            let call = Call::new(tool, options).map(|call| call.controlled_by(control));
+            call.map(|call| call.run_with(move |engine| (tool.run_flags)(engine, &mut matches)))
+        }
         Err(error) => Err(error),
     };
     match called {

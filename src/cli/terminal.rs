@@ -16,14 +16,19 @@ const LESS: &str = "FRX";
 /// Whether a person reads what is printed.
 #[must_use]
 pub fn has_person(options: &Options) -> bool {
-    let is_session_of_environment = options.session.is_some() && !options.is_session_named;
     let wants_json = options.json.is_some() || options.json_output || options.pretty;
-    let is_dumb = variable("TERM").is_none_or(|term| term == "dumb");
-    !is_session_of_environment
+    may_have_person(options)
         && !wants_json
-        && !is_dumb
         && std::io::stdout().is_terminal()
         && std::io::stdin().is_terminal()
+}
+
+/// Whether a person may be at the terminal: agents name their session in the environment.
+#[must_use]
+pub fn may_have_person(options: &Options) -> bool {
+    let is_session_of_environment = options.session.is_some() && !options.is_session_named;
+    let is_dumb = variable("TERM").is_none_or(|term| term == "dumb");
+    !is_session_of_environment && !is_dumb
 }
 
 /// The reader of what is printed.

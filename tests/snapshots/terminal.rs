@@ -63,6 +63,20 @@ fn a_person_at_a_terminal_is_shown_colours_and_what_each_session_changed() {
 }
 
 #[test]
+fn a_long_call_shows_its_progress_to_a_person_and_to_nobody_else() {
+    let ws = workspace();
+    // What is written after a second is shown; the command goes on a while after that.
+    let command = "bash 'echo one; sleep 1.3; echo two; sleep 0.2' --set bash.backend=none --text";
+    let Some(text) = on_a_terminal(&ws, command, &[]) else { return };
+    assert!(text.contains("\r\u{1b}[Klbx: bash: two\r\u{1b}[K"), "{text:?}");
+    assert!(text.ends_with("one\ntwo\n"), "{text:?}");
+    let agents = on_a_terminal(&ws, command, &[("CLAUDE_CODE_SESSION_ID", "abc")]).unwrap();
+    assert!(!agents.contains("lbx: bash"), "{agents:?}");
+    let piped = ws.lbx(&["bash", "echo one; sleep 1.3; echo two", "--set", "bash.backend=none"]);
+    assert_eq!(piped.stderr(), "");
+}
+
+#[test]
 fn an_agent_with_a_terminal_and_a_pipe_get_json() {
     let ws = workspace();
     let piped = ws.lbx(&["log"]).stdout_text();

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::common::{Unread, subject};
 use super::{Effect, Stdin, Text, Tool};
+use crate::control::Progress;
 use crate::engine::Engine;
 use crate::engine::policy::PatchGate;
 use crate::engine::workspace::path::WorkspacePath;
@@ -167,13 +168,19 @@ pub fn run(
     let named = names(&patch, &options, request);
     let named: Vec<(&str, &Path)> =
         named.iter().map(|(field, name)| (*field, Path::new(OsStr::from_bytes(name)))).collect();
+    let (control, total) = (engine.control.clone(), u64::try_from(patch.files.len()).ok());
     let change = engine.begin(tool, &named, request.options.change.dry_run)?;
     let whole = Whole::of(&patch, &options);
     let leaving = whole.leaving.clone();
+    let mut looked_at = 0;
     let mut files = Files::new(change, whole, request.expected_sha256_by_path.as_ref())?;
     options.removed = files.removed_before(leaving)?;
     let is_repeated = files.is_repeated(request.digest())?;
-    let outcomes = match compose(&patch, &options, &mut |path: &[u8], look| files.before(path, look)) {
+    let outcomes = match compose(&patch, &options, &mut |path: &[u8], look| {
+        looked_at += 1;
+        control.report(Progress { done: looked_at, total });
+        files.before(path, look)
+    }) {
         Ok(outcomes) => outcomes,
         Err(PlanError::Refused(_)) if is_repeated => Files::all_applied(&patch, &options)?,
         Err(refused) => return Err(files.refuse(refused, proof)),

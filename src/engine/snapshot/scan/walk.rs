@@ -6,6 +6,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -17,7 +18,7 @@ use rustix::io::Errno;
 
 use super::disk::{Root, ScannedFolder, in_order};
 use super::racy::Clock;
-use crate::control::Control;
+use crate::control::{Control, Progress};
 use crate::engine::workspace::listing::ListedName;
 
 /// Most threads that walk at once; beyond, the kernel's own locks are what is waited for.
@@ -69,7 +70,7 @@ pub fn walk(root: &Root, index: &State, clock: Clock, control: &Control) -> io::
     let everything = Job { path: BString::default(), entries: 0..index.entries().len() };
     let jobs =
         Jobs { waiting: Mutex::new(Waiting { jobs: vec![everything], busy: 0 }), more: Condvar::new() };
-    let walker = Walker { root, index, clock, control, jobs };
+    let walker = Walker { root, index, clock, control, folders: AtomicU64::new(0), jobs };
     let cores = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
     let helpers = (index.entries().len() / FILES_A_THREAD).min(cores.saturating_sub(1));
     let mut seen = thread::scope(|scope| {
@@ -163,6 +164,8 @@ struct Walker<'a> {
     clock: Clock,
     /// When to stop.
     control: &'a Control,
+    /// Folders looked at so far.
+    folders: AtomicU64,
     /// What is to be done.
     jobs: Jobs,
 }
@@ -199,6 +202,8 @@ impl Walker<'_> {
         while let Some(job) = self.jobs.next() {
             let mut found = Vec::new();
             let outcome = self.folder(job, &mut seen, &mut found);
+            let done = self.folders.fetch_add(1, Ordering::Relaxed) + 1;
+            self.control.report(Progress { done, total: None });
             self.jobs.done(found);
             if outcome.is_err() || self.control.should_stop() {
                 self.jobs.give_up();
