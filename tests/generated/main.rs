@@ -201,3 +201,32 @@ fn the_readme_lists_every_tool() {
         assert!(readme.contains(&format!("`{}`", tool.get_name())), "{}", tool.get_name());
     }
 }
+
+/// Lines of the README.
+const README_LINES_MAX: usize = 170;
+
+#[test]
+fn each_guarantee_of_the_readme_is_linked_to_its_test() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = include_str!("../../README.md");
+    assert!(readme.lines().count() <= README_LINES_MAX, "{} lines", readme.lines().count());
+    // Links are [words](path); those of a test have its name as their words, in backticks.
+    let links = readme.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(path, _)| path);
+    for path in links {
+        let path = path.split('#').next().unwrap();
+        assert!(package.join(path).exists(), "README.md leads to {path}, which is not there");
+    }
+    let table = readme.split("| guarantee | test |").nth(1).and_then(|rest| rest.split("\n\n").next());
+    let rows: Vec<&str> = table.unwrap().lines().skip(2).collect();
+    assert!(rows.len() > 9, "{} guarantees", rows.len());
+    for row in rows {
+        let tests: Vec<&str> = row.split("[`").skip(1).collect();
+        assert!(!tests.is_empty(), "{row}");
+        for test in tests {
+            let (name, path) = test.split_once("`](").unwrap();
+            let path = path.split(')').next().unwrap();
+            let text = std::fs::read_to_string(package.join(path)).unwrap();
+            assert!(text.contains(&format!("fn {name}()")), "{path} has no test {name}");
+        }
+    }
+}
