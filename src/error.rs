@@ -185,14 +185,14 @@ impl ErrorKind {
             Self::StaleFile => "Re-read the file to obtain the current sha256 and re-apply your edit.",
             Self::NoMatch => "Read the file and copy old_string from it exactly, whitespace included.",
             Self::AmbiguousMatch => {
-                "Include more surrounding lines in old_string; where every match is meant, set replace_all."
+                "Include more surrounding lines in old_string; to change every match, set replace_all."
             }
             Self::PatchInvalid => "Correct the patch at the line named and send it again.",
             Self::PatchConflict => "Read the file and make the patch anew against what is there.",
             Self::OutsideWorkspace => "Use a path inside the workspace, or start lbx in another one.",
             Self::ProtectedPath => "Leave this path alone: git and lbx keep their own state there.",
             Self::IsADirectory => "Name a file; `ls` shows what the folder holds.",
-            Self::NotADirectory => "Check the path with ls: a file is where a folder is needed.",
+            Self::NotADirectory => "Check the path with ls: there is a file where a folder is needed.",
             Self::NotARegularFile => "Name a regular file; devices, FIFOs and sockets are never opened.",
             Self::BinaryFile => "Read it with binary set to base64, or leave it alone.",
             Self::UnsupportedEncoding => {

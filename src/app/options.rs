@@ -52,7 +52,7 @@ pub struct Flags {
     /// Named workspace [env: `LBX_SANDBOX`]
     #[arg(long, global = true, value_name = "NAME")]
     pub sandbox: Option<String>,
-    /// Count a change without a snapshot as failed
+    /// Fail if a change cannot be recorded as a snapshot
     #[arg(long, global = true)]
     pub require_snapshot: bool,
     /// Tools of a model family instead of lbx's own: claude, anthropic-editor, anthropic-memory, codex, gemini, opencode, mcp-filesystem, q [env: `LBX_DIALECT`]
@@ -64,16 +64,16 @@ pub struct Flags {
     /// Whole request as JSON: the text itself, - for stdin, or @FILE
     #[arg(long, global = true, value_name = "JSON", allow_hyphen_values = true)]
     pub json: Option<OsString>,
-    /// Print the payload alone; everything else goes to stderr [env: `LBX_OUTPUT=text`]
+    /// Print only the payload; everything else goes to stderr [env: `LBX_OUTPUT=text`]
     #[arg(long, short = 't', global = true)]
     pub text: bool,
-    /// End entries of a list with NUL instead of a newline, in --text
+    /// End list entries with NUL instead of a newline (with --text)
     #[arg(long, short = '0', global = true)]
     pub null: bool,
-    /// Spread the JSON over lines
+    /// Indent the JSON
     #[arg(long, global = true)]
     pub pretty: bool,
-    /// Let the exit status tell the result too: grep and glob exit 1 where nothing matched, diff where something differs
+    /// Report the result in the exit status too: 1 if grep or glob found nothing, or diff found differences
     #[arg(long, global = true)]
     pub exit_status: bool,
 }

@@ -18,5 +18,5 @@ pub fn without_panic<T>(run: impl FnOnce() -> Result<T, Error>) -> Result<T, Err
 pub fn error_of(panic: &(dyn Any + Send)) -> Error {
     let text =
         panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    Error::internal(format!("lbx met a bug in itself: {}", text.unwrap_or("a panic without words")))
+    Error::internal(format!("internal error: {}", text.unwrap_or("panic without a message")))
 }

@@ -120,8 +120,8 @@ fn root() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about("The file tools that coding agents work with: gated, atomic, undoable, visible")
         .long_about(
-            "The file tools that coding agents work with. A file is changed only by who has read its current \
-             bytes; every change is atomic, backed up, journaled, and one commit on the branch lbx-snapshots.\n\n\
+            "The file tools that coding agents work with. Only a caller that has read a file's current bytes can \
+             change it; every change is atomic, backed up, journaled, and one commit on the branch lbx-snapshots.\n\n\
              Every tool takes its request as flags, as --json, or as JSON on stdin, and answers with one JSON \
              object on stdout.",
         )

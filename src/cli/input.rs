@@ -51,9 +51,7 @@ pub fn json_argument(argument: &OsStr) -> Result<Vec<u8>, Error> {
     let bytes = argument.as_bytes();
     if bytes == b"-" {
         return match read_stdin()? {
-            Input::None => {
-                Err(Error::invalid("--json - takes the request from stdin, where there is nothing"))
-            }
+            Input::None => Err(Error::invalid("--json - reads the request from stdin, but stdin is empty")),
             Input::Text(text) => Ok(text),
         };
     }

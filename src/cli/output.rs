@@ -61,7 +61,7 @@ pub fn print_reply(reply: &dyn Reply, frame: &Frame<'_>) -> Result<u8, Error> {
         }
         Err(error) => {
             forget(stdout);
-            Err(Error::internal(format!("the answer is no JSON: {error}")))
+            Err(Error::internal(format!("the response is not valid JSON: {error}")))
         }
     }
 }
@@ -72,7 +72,7 @@ fn unprinted(error: &std::io::Error) -> u8 {
     if error.kind() == std::io::ErrorKind::BrokenPipe {
         return 0;
     }
-    say(&format!("the answer could not be written to stdout: {error}"));
+    say(&format!("the response could not be written to stdout: {error}"));
     ErrorKind::IoError.exit_code()
 }
 

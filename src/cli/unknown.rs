@@ -84,10 +84,13 @@ fn word(tool: &ToolEntry, given: &str) -> Error {
     let command = (tool.command)();
     let places: Vec<String> = command.get_positionals().map(shown).collect();
     let takes = if places.is_empty() { "none".to_owned() } else { places.join(" ") };
-    Error::invalid(format!("unexpected argument `{given}`; `{}` takes {takes}, all else as flags", tool.name))
-        .suggest("Quote a text with spaces, and give each other field as a flag.")
-        .on_command_line(format!("`lbx {} --help` lists the arguments.", tool.name))
-        .detail("argument", given)
+    Error::invalid(format!(
+        "unexpected argument `{given}`; `{}` takes {takes}; give everything else as flags",
+        tool.name
+    ))
+    .suggest("Quote a text with spaces, and give each other field as a flag.")
+    .on_command_line(format!("`lbx {} --help` lists the arguments.", tool.name))
+    .detail("argument", given)
 }
 
 /// A positional field as help shows it.

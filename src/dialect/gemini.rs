@@ -286,7 +286,7 @@ struct GrepSearchRequest {
     names_only: Option<bool>,
     /// Match letter case
     case_sensitive: Option<bool>,
-    /// Take the pattern as plain text
+    /// Treat the pattern as a literal string
     fixed_strings: Option<bool>,
     /// Lines to show around each match
     context: Option<u64>,

@@ -34,7 +34,7 @@ pub struct Style {
     pub wanted: MatchDetail,
     /// Each match by itself instead of each line.
     pub only_matching: bool,
-    /// Lines that do not match.
+    /// Show lines that do not match.
     pub invert: bool,
     /// Bytes of a line that are shown at most; 0 for no limit.
     pub line_bytes_max: usize,

@@ -34,7 +34,7 @@ pub struct Manner {
     pub before: usize,
     /// Lines shown after each match.
     pub after: usize,
-    /// Lines that match in one file, after which it is left.
+    /// Maximum number of matching lines per file.
     pub per_file_max: Option<u64>,
     /// Whether the SHA-256 of a file with matches is wanted.
     pub hash: bool,

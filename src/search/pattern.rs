@@ -22,13 +22,13 @@ const NESTING_MAX: u32 = 200;
 pub struct Reading {
     /// As text, not as a regular expression.
     pub literal: bool,
-    /// Upper and lower case alike.
+    /// Ignore case.
     pub ignore_case: bool,
-    /// Upper and lower case alike, unless the pattern has an upper-case letter.
+    /// Ignore case, unless the pattern has an upper-case letter.
     pub smart_case: bool,
-    /// Between word boundaries only.
+    /// Match whole words only.
     pub word: bool,
-    /// Whole lines only.
+    /// Match whole lines only.
     pub whole_line: bool,
     /// Across lines.
     pub multiline: bool,

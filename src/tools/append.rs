@@ -31,7 +31,7 @@ pub struct Request {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     #[schemars(extend("x-aliases" = ["contents", "text", "new_content"]))]
     pub content: String,
-    /// Refuse where the SHA-256 of the file's bytes is another
+    /// Fail unless the SHA-256 of the file is this one
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
     /// Whether to do it, why, and how much of it to show.

@@ -37,17 +37,17 @@ pub struct Request {
     /// Only calls that concern this file or folder
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path"]))]
     pub path: Option<PathBuf>,
-    /// Records to show at most; 0 for all
+    /// Maximum number of records; 0 for all
     #[arg(long, value_name = "COUNT")]
     pub limit: Option<usize>,
-    /// Records to pass over, the newest first
+    /// Records to skip, the newest first
     #[arg(long, value_name = "COUNT")]
     pub offset: Option<usize>,
     /// Check the chain of all records
     #[arg(long)]
     #[serde(default)]
     pub verify: bool,
-    /// Bytes of records in the answer; 0 for no bound
+    /// Maximum bytes of records; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
 }

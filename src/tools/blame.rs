@@ -45,7 +45,7 @@ pub struct Request {
     #[arg(long, value_name = "LINE")]
     #[schemars(extend("x-aliases" = ["endLine"]))]
     pub end_line: Option<usize>,
-    /// Bytes of the answer; 0 for no bound
+    /// Maximum bytes of the response; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
 }

@@ -19,11 +19,11 @@ pub const PLACES_LISTED: usize = 20;
 #[derive(Debug, Clone, Default, clap::Args, serde::Deserialize, schemars::JsonSchema)]
 #[group(skip)]
 pub struct ChangeOptions {
-    /// Only answer what it would do
+    /// Show what would change without changing anything
     #[arg(long)]
     #[serde(default)]
     pub dry_run: bool,
-    /// Why, for whoever reviews it
+    /// Reason for the change, recorded in the snapshot
     #[arg(long, value_name = "TEXT")]
     #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
     pub why: Option<String>,
@@ -37,11 +37,11 @@ pub struct ContentOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub change: ChangeOptions,
-    /// Answer with the diff
+    /// Include the diff in the response
     #[arg(long)]
     #[serde(default)]
     pub diff: bool,
-    /// Bytes of the diff of a file; 0 for no bound
+    /// Maximum bytes of diff per file; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
 }

@@ -22,15 +22,15 @@ use crate::error::{Error, ErrorKind};
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Settings or tables to show, such as gate or limits; all of them without it
+    /// Settings or tables to show, such as gate or limits; all by default
     #[arg(value_name = "KEY")]
     #[serde(default)]
     pub keys: Vec<String>,
-    /// Tell of each setting too what it is for, what it takes, and the variable that sets it
+    /// Also show what each setting does, its values, and its variable
     #[arg(long)]
     #[serde(default)]
     pub explain: bool,
-    /// Print a policy file with every setting, explained, as it is by default
+    /// Print a policy file with every setting, its default and an explanation
     #[arg(long)]
     #[serde(default)]
     pub example: bool,

@@ -27,15 +27,15 @@ use crate::text::escaped;
 /// A symlink is deleted itself, never its target. Several paths are deleted together or not at all.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
-    /// What to delete
+    /// Files and folders to delete
     #[arg(value_name = "PATH", num_args = 1..)]
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "paths"], "type" = ["string", "array"]))]
     pub path: Vec<PathBuf>,
-    /// Delete a folder with all that it holds
+    /// Delete folders with their contents
     #[arg(long, short = 'r')]
     #[serde(default)]
     pub recursive: bool,
-    /// Fail unless this is the SHA-256 of the file's bytes
+    /// Fail unless the SHA-256 of the file is this one
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
     /// Whether to do it, and why.
@@ -158,7 +158,7 @@ fn plan(change: &mut Change<'_>, path: &Path, request: &Request) -> Result<(Dele
     if is_folder && !request.recursive {
         return Err(Error::new(ErrorKind::IsADirectory, format!("{shown} is a directory"))
             .at(shown)
-            .suggest("Where the folder with all that it holds is meant, set recursive; else name a file."));
+            .suggest("If you mean the folder with its contents, set recursive; otherwise name a file."));
     }
     change.must_have_sha256(&place, request.expected_sha256)?;
     let session = change.engine().session().as_str().to_owned();

@@ -63,7 +63,7 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub binary: bool,
-    /// Only how much changed in each file
+    /// Show only how much changed in each file
     #[arg(long)]
     #[serde(default)]
     pub stat: bool,
@@ -71,11 +71,11 @@ pub struct Request {
     #[arg(long, conflicts_with_all = ["from", "to", "of"])]
     #[serde(default)]
     pub by_session: bool,
-    /// Lines of the diff to pass over first, or files with `stat`
+    /// Lines of the diff to skip, or files with `stat`
     #[arg(long, value_name = "COUNT", default_value_t)]
     #[serde(default)]
     pub offset: usize,
-    /// Bytes of the diff; 0 for no bound
+    /// Maximum bytes of diff; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
 }

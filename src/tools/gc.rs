@@ -27,7 +27,7 @@ const FAILED_NAMED: usize = 3;
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Only answer what it would do
+    /// Show what would change without changing anything
     #[arg(long)]
     #[serde(default)]
     pub dry_run: bool,

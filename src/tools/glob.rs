@@ -31,14 +31,14 @@ use crate::text::counted::counted;
 #[derive(Debug, Default, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Glob for paths, counted from `path`
+    /// Glob for paths, relative to `path`
     #[schemars(extend("x-aliases" = ["glob", "glob_pattern", "query", "file_pattern"]))]
     pub pattern: String,
-    /// Folders to look in; the current folder where there is none
+    /// Folders to search; the current folder by default
     #[serde(default)]
     #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["paths", "dir_path", "directory", "target_directory"]))]
     pub path: Vec<PathBuf>,
-    /// Leave out what matches one of these globs
+    /// Exclude paths that match one of these globs
     #[arg(long, value_name = "GLOB")]
     #[serde(default)]
     #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["exclude_pattern", "exclude_patterns", "ignore"]))]
@@ -49,30 +49,30 @@ pub struct Request {
     /// What to find; files and symlinks by default
     #[arg(long, value_name = "TYPE")]
     pub r#type: Option<FoundType>,
-    /// Upper and lower case alike
+    /// Ignore case
     #[arg(long, short = 'i')]
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["-i", "case_insensitive"]))]
     pub ignore_case: bool,
-    /// Hidden files too
+    /// Include hidden files
     #[arg(long)]
     #[serde(default)]
     pub hidden: bool,
-    /// Files that git ignores too
+    /// Include files that git ignores
     #[arg(long)]
     #[serde(default)]
     pub no_ignore: bool,
-    /// Paths to show at most, 1000 by default; 0 for all
+    /// Maximum number of paths, 1000 by default; 0 for all
     #[arg(long, value_name = "NUMBER")]
     #[schemars(extend("x-aliases" = ["head_limit", "max_results"]))]
     pub limit: Option<u64>,
-    /// Paths to pass over
+    /// Paths to skip
     #[arg(long, value_name = "NUMBER")]
     pub offset: Option<u64>,
-    /// Bytes of payload to show at most, 24576 by default; 0 for all
+    /// Maximum bytes of payload, 24576 by default; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<u64>,
-    /// Milliseconds that the search may take, 30000 by default; 0 for no limit
+    /// Time limit in milliseconds, 30000 by default; 0 for no limit
     #[arg(long, value_name = "MS")]
     #[schemars(extend("x-aliases" = ["timeout"]))]
     pub timeout_ms: Option<u64>,

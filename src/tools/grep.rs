@@ -43,7 +43,7 @@ pub struct Request {
     #[arg(default_value = "", hide_default_value = true)]
     #[schemars(extend("x-aliases" = ["regex", "query", "search", "search_pattern"]))]
     pub pattern: String,
-    /// Files or folders to search; the current folder where there is none
+    /// Files or folders to search; the current folder by default
     #[serde(default)]
     #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["paths", "dir_path", "directory", "file_path", "absolute_path"]))]
     pub path: Vec<PathBuf>,
@@ -52,55 +52,55 @@ pub struct Request {
     #[serde(default)]
     #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["glob", "globs", "include_pattern", "file_pattern"]))]
     pub include: Vec<String>,
-    /// No files that match one of these globs
+    /// Exclude files that match one of these globs
     #[arg(long, value_name = "GLOB")]
     #[serde(default)]
     #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["exclude_pattern", "exclude_patterns"]))]
     pub exclude: Vec<String>,
-    /// Only files of these types of ripgrep's, such as rust, py, ts
+    /// Only files of these types (ripgrep's), such as rust, py, ts
     #[arg(long, short = 't', value_name = "TYPE")]
     #[serde(default)]
     #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["types", "file_type"]))]
     pub r#type: Vec<String>,
-    /// No files of these types
+    /// Exclude files of these types
     #[arg(long, short = 'T', value_name = "TYPE")]
     #[serde(default)]
     #[schemars(schema_with = "one_or_many")]
     pub type_not: Vec<String>,
-    /// Take the pattern as plain text
+    /// Treat the pattern as a literal string
     #[arg(long, short = 'F', aliases = ["fixed-strings"])]
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["fixed_strings", "literal_text", "-F"]))]
     pub literal: bool,
-    /// Upper and lower case alike
+    /// Ignore case
     #[arg(long, short = 'i')]
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["-i", "case_insensitive", "insensitive"]))]
     pub ignore_case: bool,
-    /// Upper and lower case alike, unless the pattern has an upper-case letter
+    /// Ignore case, unless the pattern has an upper-case letter
     #[arg(long, short = 'S')]
     #[serde(default)]
     pub smart_case: bool,
-    /// Between word boundaries only
+    /// Match whole words only
     #[arg(long, short = 'w', aliases = ["word-regexp"])]
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["word_regexp", "whole_word", "-w"]))]
     pub word: bool,
-    /// Whole lines only
+    /// Match whole lines only
     #[arg(long, short = 'x', aliases = ["line-regexp"])]
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["line_regexp", "-x"]))]
     pub whole_line: bool,
-    /// Let a match go across lines
+    /// Let matches span lines
     #[arg(long, short = 'U')]
     #[serde(default)]
     pub multiline: bool,
-    /// Lines that do not match
+    /// Show lines that do not match
     #[arg(long, short = 'v', aliases = ["invert-match"])]
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["invert_match", "-v"]))]
     pub invert: bool,
-    /// Each match by itself instead of its line
+    /// Show only the matching part of each line
     #[arg(long, short = 'o')]
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["-o"]))]
@@ -121,55 +121,55 @@ pub struct Request {
     #[arg(long, value_name = "MODE")]
     #[schemars(extend("x-values" = ["files_with_matches"]))]
     pub output_mode: Option<OutputMode>,
-    /// Matches to show at most, or files, or counts, 250 by default; 0 for all
+    /// Maximum number of matches, files or counts, 250 by default; 0 for all
     #[arg(long, value_name = "NUMBER")]
     #[schemars(extend("x-aliases" = ["head_limit", "max_results", "total_max_matches"]))]
     pub limit: Option<u64>,
-    /// Matches, files or counts to pass over
+    /// Matches, files or counts to skip
     #[arg(long, value_name = "NUMBER")]
     pub offset: Option<u64>,
-    /// Lines that match in one file, after which it is left
+    /// Maximum number of matching lines per file
     #[arg(long, short = 'm', value_name = "NUMBER")]
     #[schemars(extend("x-aliases" = ["max_matches_per_file"]))]
     pub max_count: Option<u64>,
-    /// Levels of folders to search: 1 is the folder alone
+    /// Maximum depth: 1 searches the folder itself only
     #[arg(long, short = 'd', value_name = "LEVELS", alias = "max-depth")]
     #[schemars(range(min = 1), extend("x-aliases" = ["max_depth"]))]
     pub depth: Option<usize>,
-    /// Hidden files too
+    /// Include hidden files
     #[arg(long, short = '.')]
     #[serde(default)]
     pub hidden: bool,
-    /// Files that git ignores too
+    /// Include files that git ignores
     #[arg(long)]
     #[serde(default)]
     pub no_ignore: bool,
-    /// Files with NUL bytes too, as if they were text
+    /// Include binary files (with NUL bytes), searched as text
     #[arg(long, short = 'a')]
     #[serde(default)]
     pub binary: bool,
-    /// Bytes of a line to show at most, round the match, 500 by default; 0 for all
+    /// Maximum bytes of a line, around the match, 500 by default; 0 for no limit
     #[arg(long, short = 'M', value_name = "BYTES")]
     pub max_columns: Option<usize>,
-    /// Bytes of payload to show at most, 24576 by default; 0 for all
+    /// Maximum bytes of payload, 24576 by default; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<u64>,
-    /// Count all matches, those behind the last one shown too
+    /// Count all matches, also those after the last one shown
     #[arg(long)]
     #[serde(default)]
     pub total: bool,
     /// Order of the files: path, or mtime with the newest first
     #[arg(long, value_name = "ORDER")]
     pub sort: Option<Sort>,
-    /// Name each file once, with its matches in a list
+    /// Group matches by file
     #[arg(long)]
     #[serde(default)]
     pub group: bool,
-    /// Answer each file's sha256 and count the lines shown as read, so that edit may follow
+    /// Return each file's sha256 and mark the lines shown as read, so that they can be edited
     #[arg(long)]
     #[serde(default)]
     pub mark: bool,
-    /// Milliseconds that the search may take, 30000 by default; 0 for no limit
+    /// Time limit in milliseconds, 30000 by default; 0 for no limit
     #[arg(long, value_name = "MS")]
     #[schemars(extend("x-aliases" = ["timeout"]))]
     pub timeout_ms: Option<u64>,
@@ -204,12 +204,12 @@ pub struct Request {
     #[serde(skip)]
     #[schemars(skip)]
     pub count_matches: bool,
-    /// Once for --no-ignore, twice for --hidden too, three times for --binary too
+    /// Once for --no-ignore, twice to add --hidden, three times to add --binary
     #[arg(long, short = 'u', action = clap::ArgAction::Count)]
     #[serde(skip)]
     #[schemars(skip)]
     pub unrestricted: u8,
-    /// Say only by the exit status whether anything matched: 1 where nothing did
+    /// Print nothing; exit with 1 if nothing matched
     #[arg(long, short = 'q', aliases = ["silent"], conflicts_with = "output_mode")]
     #[serde(skip)]
     #[schemars(skip)]

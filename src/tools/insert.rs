@@ -39,7 +39,7 @@ pub struct Request {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     #[schemars(extend("x-aliases" = ["contents", "text", "insert_text", "new_str", "new_content"]))]
     pub content: String,
-    /// SHA-256 of the file's bytes as last seen, in place of a read
+    /// SHA-256 of the file as last seen; replaces a prior read
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
     /// Whether to do it, why, and how much of it to show.

@@ -45,11 +45,11 @@ pub struct Request {
     #[arg(value_name = "PATH")]
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]
     pub path: Option<PathBuf>,
-    /// Snapshots to list at most; 0 for all [default: 20]
+    /// Maximum number of snapshots; 0 for all [default: 20]
     #[arg(long, short = 'n', value_name = "COUNT")]
     #[schemars(extend("x-aliases" = ["max_count", "head_limit", "count"]))]
     pub limit: Option<usize>,
-    /// Snapshots to pass over first
+    /// Snapshots to skip
     #[arg(long, value_name = "COUNT", default_value_t)]
     #[serde(default)]
     pub offset: usize,
@@ -59,15 +59,15 @@ pub struct Request {
     /// Only snapshots whose subject or reason this regular expression matches
     #[arg(long, value_name = "PATTERN")]
     pub grep: Option<String>,
-    /// List the files of each snapshot, with their lines
+    /// List the files of each snapshot, with lines added and removed
     #[arg(long)]
     #[serde(default)]
     pub stat: bool,
-    /// In the text, draw a column for each session
+    /// Draw a column for each session (with --text)
     #[arg(long)]
     #[serde(default)]
     pub graph: bool,
-    /// Bytes of the answer; 0 for no bound
+    /// Maximum bytes of the response; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
 }

@@ -41,49 +41,49 @@ const COUNTED_DEEP_MAX: u64 = 50_000;
 #[command(disable_help_flag = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the request")]
 pub struct Request {
-    /// Folders or files to list; the current folder where there is none
+    /// Folders or files to list; the current folder by default
     #[serde(default)]
     #[schemars(schema_with = "one_or_many", extend("x-aliases" = ["paths", "dir_path", "directory", "target_directory"]))]
     pub path: Vec<PathBuf>,
-    /// What lies in the folders inside too
+    /// List folders recursively
     #[arg(long, short = 'R')]
     #[serde(default)]
     pub recursive: bool,
-    /// Levels to list: 1 is the folder alone
+    /// Maximum depth: 1 lists the folder itself only
     #[arg(long, value_name = "LEVELS")]
     #[schemars(range(min = 1), extend("x-aliases" = ["max_depth"]))]
     pub depth: Option<usize>,
     /// Order of the entries: path, mtime with the newest first, or size with the largest first
     #[arg(long, value_name = "ORDER")]
     pub sort: Option<Sort>,
-    /// Size, mode and time of each entry
+    /// Show size, mode and time of each entry
     #[arg(long, short = 'l')]
     #[serde(default)]
     pub long: bool,
-    /// How many files each folder holds at every depth, and their bytes
+    /// Show how many files each folder holds at any depth, and their total size
     #[arg(long)]
     #[serde(default)]
     pub sums: bool,
-    /// Hidden files too
+    /// Include hidden files
     #[arg(long, short = 'a', short_alias = 'A', alias = "all", overrides_with = "hidden")]
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["all", "show_hidden"]))]
     pub hidden: bool,
-    /// Files that git ignores too
+    /// Include files that git ignores
     #[arg(long)]
     #[serde(default)]
     pub no_ignore: bool,
-    /// Entries to show at most, 1000 by default; 0 for all
+    /// Maximum number of entries, 1000 by default; 0 for all
     #[arg(long, value_name = "NUMBER")]
     #[schemars(extend("x-aliases" = ["head_limit", "max_results"]))]
     pub limit: Option<u64>,
-    /// Entries to pass over
+    /// Entries to skip
     #[arg(long, value_name = "NUMBER")]
     pub offset: Option<u64>,
-    /// Bytes of payload to show at most, 24576 by default; 0 for all
+    /// Maximum bytes of payload, 24576 by default; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<u64>,
-    /// Milliseconds that the listing may take, 30000 by default; 0 for no limit
+    /// Time limit in milliseconds, 30000 by default; 0 for no limit
     #[arg(long, value_name = "MS")]
     #[schemars(extend("x-aliases" = ["timeout"]))]
     pub timeout_ms: Option<u64>,

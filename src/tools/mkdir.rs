@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::text::escaped;
 
-/// Create an empty folder, with the folders on the way to it
+/// Create an empty folder and its missing parents
 ///
 /// A folder that exists is left alone. The other tools create the folders that they need: this one is for
 /// a folder that stays empty for now. Undo removes what it created, as long as it is still empty.

@@ -390,7 +390,7 @@ impl<T: Tool> Reply for Typed<T> {
 
     fn value(&self) -> Result<Value, Error> {
         serde_json::to_value(&self.0)
-            .map_err(|error| Error::internal(format!("the answer is no JSON: {error}")))
+            .map_err(|error| Error::internal(format!("the response is not valid JSON: {error}")))
     }
 
     fn text(&self, text: &mut Text) {

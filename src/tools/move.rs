@@ -20,13 +20,13 @@ use crate::text::escaped;
 /// its target.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
-    /// What to move
+    /// File or folder to move
     #[schemars(extend("x-aliases" = ["source", "old_path", "path"]))]
     pub from: PathBuf,
     /// Its new path
     #[schemars(extend("x-aliases" = ["destination", "new_path"]))]
     pub to: PathBuf,
-    /// Fail unless this is the SHA-256 of the file's bytes
+    /// Fail unless the SHA-256 of the file is this one
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
     /// Whether to do it, and why.

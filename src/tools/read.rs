@@ -36,7 +36,7 @@ use several::read_several;
 use shown::{Form, Part};
 use wanted::{Extent, Range, Selection};
 
-/// Read lines of a file, and note that this session has seen them
+/// Read a file, and record what this session has seen
 ///
 /// A file must be read before edit, write or patch may change it.
 ///
@@ -56,7 +56,7 @@ pub struct Request {
     /// Lines to skip; -20 for the last 20
     #[arg(long, value_name = "LINES", allow_negative_numbers = true)]
     pub offset: Option<i64>,
-    /// Lines to show at most; 0 for all
+    /// Maximum number of lines; 0 for all
     #[arg(long, value_name = "LINES")]
     pub limit: Option<u64>,
     /// First line, from 1 (or from the end if negative); instead of offset
@@ -69,7 +69,7 @@ pub struct Request {
     #[arg(long, alias = "range", value_name = "LINES", value_delimiter = ',', allow_hyphen_values = true)]
     #[schemars(extend("x-aliases" = ["range", "line_ranges"]))]
     pub ranges: Option<Vec<Range>>,
-    /// Show the block round this line, by indentation
+    /// Show the enclosing block of this line (by indentation)
     #[arg(long, value_name = "LINE")]
     #[schemars(range(min = 1))]
     pub around_line: Option<u64>,
@@ -77,24 +77,24 @@ pub struct Request {
     #[arg(long, value_name = "BYTE")]
     #[schemars(range(min = 1))]
     pub column: Option<usize>,
-    /// Put the line's number and a tab before each line
+    /// Prefix each line with its number and a tab
     #[arg(long, short = 'n')]
     #[serde(default)]
     pub line_numbers: bool,
-    /// Make blanks at line ends, tabs, CR and characters that look like others visible
+    /// Make trailing blanks, tabs, CR and look-alike characters visible
     #[arg(long)]
     #[serde(default)]
     pub show_whitespace: bool,
     /// Show a notebook's cell, from 1, and its outputs in short; 0 for all cells
     #[arg(long, value_name = "NUMBER")]
     pub cell: Option<usize>,
-    /// Answer `unchanged` and no content where the file still has this sha256
+    /// Return `unchanged` without content if the file still has this sha256
     #[arg(long, value_name = "HEX")]
     pub if_sha256: Option<Sha256>,
-    /// How to show a file that is no text; without it such a file is refused
+    /// How to return a binary file; without this it is an error
     #[arg(long, value_name = "FORM")]
     pub binary: Option<BinaryForm>,
-    /// Bytes of content in the answer; 0 for no bound
+    /// Maximum bytes of content; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
     /// First and last line, as the text editor that models are trained on names them
@@ -181,7 +181,7 @@ impl Request {
         Ok(if named.stat().is_some() { (named, Some(lines)) } else { (place, None) })
     }
 
-    /// Bytes of content in the answer; 0 for no bound.
+    /// Maximum bytes of content; 0 for no limit.
     fn bytes_max(&self, policy: &Policy) -> usize {
         self.max_bytes.unwrap_or(policy.max_bytes())
     }
@@ -341,7 +341,7 @@ fn warn_of_text(engine: &mut Engine, place: &ResolvedPath, text: &Sliced, parts:
     let shown = place.shown();
     if text.encoding == Encoding::Bytes {
         engine.warn(format!(
-            "{shown} is not UTF-8: bytes that are no text are shown as \u{fffd} and are kept as they are"
+            "{shown} is not UTF-8: invalid bytes are shown as \u{fffd} and are kept as they are"
         ));
     }
     if let Some(part) = parts.iter().find(|part| part.first > text.total_lines && part.first > 1) {

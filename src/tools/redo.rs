@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::engine::history::replay::Direction;
 use crate::error::Error;
 
-/// Do again what undo took back, the oldest change first
+/// Redo what was undone, the oldest change first
 ///
 /// A change made after an undo ends what could be redone.
 ///

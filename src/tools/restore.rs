@@ -25,11 +25,11 @@ pub struct Request {
     /// Path that was deleted
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path"]))]
     pub path: Option<PathBuf>,
-    /// Name in the trash, instead of the path
+    /// Id in the trash, instead of the path
     #[arg(long, value_name = "ID")]
     #[schemars(extend("x-aliases" = ["id"]))]
     pub trash_id: Option<String>,
-    /// Where to put it, if not where it was
+    /// Where to restore it, if not to its old path
     #[arg(long, value_name = "PATH")]
     #[schemars(extend("x-aliases" = ["destination"]))]
     pub to: Option<PathBuf>,

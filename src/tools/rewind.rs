@@ -30,7 +30,7 @@ pub struct Request {
     #[arg(value_name = "SNAPSHOT")]
     #[schemars(extend("x-aliases" = ["snapshot", "commit", "to"]))]
     pub id: String,
-    /// Do it, instead of only showing what it would undo
+    /// Undo the changes instead of only listing them
     #[arg(long, short = 'y')]
     #[serde(default)]
     pub yes: bool,

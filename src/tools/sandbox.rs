@@ -24,7 +24,7 @@ pub struct Request {
     #[arg(value_name = "ACTION", value_enum, default_value_t)]
     #[serde(default)]
     pub action: Action,
-    /// Its name; My App! becomes my-app
+    /// Name of the sandbox; My App! becomes my-app
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
     /// Workspace root; in a container /src where it is not given

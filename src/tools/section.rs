@@ -44,7 +44,7 @@ pub struct Request {
     #[arg(value_name = "HEADER", allow_hyphen_values = true)]
     #[schemars(extend("x-aliases" = ["section_header", "section", "heading", "title"]))]
     pub header: String,
-    /// Its new text, without the header
+    /// New text of the section, without the header
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     #[schemars(extend("x-aliases" = ["new_content", "contents", "text"]))]
     pub content: String,
@@ -52,27 +52,27 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub append: bool,
-    /// Whether the sections below it belong to it; false leaves them alone
+    /// Include subsections; false leaves them unchanged
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true)]
     #[serde(default = "yes")]
     pub include_subsections: bool,
-    /// Add the section where it is missing: at the end, or under the path's parent
+    /// Create the section if it is missing: at the end, or under the path's parent
     #[arg(long)]
     #[serde(default)]
     pub create: bool,
-    /// Level of the header, from 1 to 6; tells headers apart, and is that of a new one
+    /// Level of the header, 1 to 6: selects among headers, and is the level of a new one
     #[arg(long, value_name = "LEVEL")]
     #[schemars(range(min = 1, max = 6))]
     pub level: Option<u8>,
-    /// Which of several such headers is meant, from 1
+    /// Which matching header to use, from 1
     #[arg(long, value_name = "NUMBER")]
     #[schemars(range(min = 1))]
     pub occurrence: Option<usize>,
-    /// Accept a text with a line that only says that something is left out
+    /// Allow a line that stands for omitted text, such as `... existing code ...`
     #[arg(long)]
     #[serde(default)]
     pub allow_omission: bool,
-    /// Refuse where the SHA-256 of the file's bytes is another
+    /// Fail unless the SHA-256 of the file is this one
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
     /// Whether to do it, why, and how much of it to show.
@@ -377,7 +377,7 @@ fn create(shown: &str, document: Document<'_>, request: &Request, text: &[u8]) -
     };
     if parent_level.is_some_and(|above| level <= above) {
         return Err(Error::invalid(format!(
-            "a header of level {level} cannot stand under one of level {}",
+            "a header of level {level} cannot be below one of level {}",
             parent_level.unwrap_or_default()
         ))
         .detail("field", "level"));
@@ -418,7 +418,7 @@ fn without_own_header(change: &mut Change<'_>, text: &[u8], heading: &Heading) -
     match compose::without_own_header(text, heading) {
         Some(rest) => {
             change.engine().warn(format!(
-                "content began with the header {}, which stands already and was left out",
+                "content began with the header {}, which exists already and was left out",
                 shortened(&heading.as_written())
             ));
             rest.to_vec()

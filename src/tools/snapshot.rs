@@ -18,7 +18,7 @@ use crate::text::counted::counted;
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// What the snapshot is of; its first line becomes the subject
+    /// Message of the snapshot; its first line becomes the subject
     #[arg(value_name = "MESSAGE")]
     #[schemars(extend("x-aliases" = ["why", "description", "summary"]))]
     pub message: Option<String>,

@@ -24,7 +24,7 @@ const OK: &str = "ok";
 #[serde(deny_unknown_fields)]
 pub struct Request {}
 
-/// What the calls add up to.
+/// Sums over the calls.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
     /// All calls together

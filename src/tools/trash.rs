@@ -29,20 +29,20 @@ pub struct Request {
     #[arg(value_name = "ACTION", value_enum, default_value_t)]
     #[serde(default)]
     pub action: Action,
-    /// Entry to purge; all of them without it
+    /// Entry to purge; all by default
     #[arg(long, value_name = "ID")]
     pub trash_id: Option<String>,
-    /// Entries to show at most; 0 for all
+    /// Maximum number of entries; 0 for all
     #[arg(long, value_name = "COUNT")]
     pub limit: Option<usize>,
     /// Entries to skip
     #[arg(long, value_name = "COUNT", default_value_t)]
     #[serde(default)]
     pub offset: usize,
-    /// Bytes of the entries; 0 for no bound
+    /// Maximum bytes of entries; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
-    /// Only answer what it would do
+    /// Show what would change without changing anything
     #[arg(long)]
     #[serde(default)]
     pub dry_run: bool,
@@ -52,10 +52,10 @@ pub struct Request {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Show what it holds
+    /// List the entries
     #[default]
     List,
-    /// Remove from it for good
+    /// Delete entries for good
     Purge,
 }
 

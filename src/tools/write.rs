@@ -19,7 +19,7 @@ use crate::text::diff;
 use crate::text::escaped;
 use crate::text::lines::{self, LineEnding};
 
-/// Create a file, or replace all of its content
+/// Create a file or replace its whole content
 ///
 /// Missing folders are created. The content is stored exactly as given, as UTF-8.
 ///
@@ -30,22 +30,22 @@ pub struct Request {
     /// File to write
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file", "target_file"]))]
     pub path: PathBuf,
-    /// All of the file's new content
+    /// New content of the file
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     #[schemars(extend("x-aliases" = ["contents", "file_text", "text", "new_content"]))]
     pub content: String,
-    /// Store the line endings as given, or turn them into those of the file that is replaced
+    /// Store line endings as given, or convert them to those of the file
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     #[serde(default)]
     pub line_ending: Endings,
-    /// SHA-256 of the file's bytes as last seen, in place of a read
+    /// SHA-256 of the file as last seen; replaces a prior read
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
-    /// Refuse where the file exists already
+    /// Fail if the file exists
     #[arg(long)]
     #[serde(default)]
     pub create_only: bool,
-    /// Accept content with a line that only says that something is left out
+    /// Allow a line that stands for omitted text, such as `... existing code ...`
     #[arg(long)]
     #[serde(default)]
     pub allow_omission: bool,
@@ -66,7 +66,7 @@ pub enum Endings {
     /// Stored as given
     #[default]
     AsIs,
-    /// Turned into those of the file that is replaced, where these are uniform
+    /// Converted to those of the existing file, if they are uniform
     Keep,
 }
 

@@ -112,7 +112,7 @@ const EXAMPLES: &[Example] = &[
     on("append", "From a pipe:", "date | lbx append log.txt", "\"created\":true"),
     on(
         "append",
-        "With a reason, for whoever reviews it:",
+        "With a reason, recorded in the snapshot:",
         "lbx append notes.txt --content 'four\n' --why 'Count on'\ngit log -1 --format=%b lbx-snapshots",
         "Count on",
     ),

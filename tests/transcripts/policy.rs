@@ -325,10 +325,10 @@ fn a_branch_that_holds_no_snapshots_is_never_moved() {
     ws.git(&["branch", "lbx-release"]);
     let before = ws.git(&["rev-parse", "release", "lbx-release", "main"]);
     user_policy(&ws, "snapshot.branch = 'release'");
-    ws.lbx(&["write", "b.txt", "--content", "b"]).warned("`release` holds commits that are no snapshots");
+    ws.lbx(&["write", "b.txt", "--content", "b"]).warned("`release` holds commits that are not snapshots");
     ws.write(".lbx/config.toml", "snapshot.branch = 'lbx-release'");
     ws.lbx(&["write", "b.txt", "--content", "bb"])
-        .warned("`lbx-release` holds commits that are no snapshots");
+        .warned("`lbx-release` holds commits that are not snapshots");
     ws.lbx(&["snapshot"]).error("snapshot_failed");
     user_policy(&ws, "snapshot.branch = 'main'");
     ws.write(".lbx/config.toml", "");

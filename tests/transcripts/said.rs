@@ -70,7 +70,7 @@ fn a_guess_is_a_question_and_never_an_order() {
         assert!(!said.contains("delete") && said.contains("another name"), "{said}");
     }
     let said = advice(&["delete", "src"], "is_a_directory");
-    assert!(said.starts_with("Where the folder"), "{said}");
+    assert!(said.starts_with("If you mean the folder"), "{said}");
 }
 
 /// The source files below a folder.

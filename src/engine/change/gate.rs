@@ -235,7 +235,7 @@ impl Change<'_> {
             let source = self.engine.policy().source_of(Key::Gate);
             let verb = intent.verb();
             self.engine.warn(format!(
-                "{shown} {what}; the policy lets you {verb} it all the same (gate = \"warn\", {source})"
+                "{shown} {what}; the policy lets you {verb} it anyway (gate = \"warn\", {source})"
             ));
         }
     }

@@ -250,9 +250,9 @@ settings! {
         "Variables that commands get from the caller's environment, beside those that every program \
          needs. The lists of all sources count together.";
     BashMs "bash.timeout_ms", UpTo(3_600_000), number(1, 86_400_000, "milliseconds"), Value::Number(120_000),
-        "Time limit of a command where the request does not say.";
+        "Default time limit of a command.";
     BashJobMs "bash.job_ms", UpTo(86_400_000), number(1, 86_400_000, "milliseconds"), Value::Number(3_600_000),
-        "Time limit of a job (bash with background) where the request does not say.";
+        "Default time limit of a job (bash with background).";
     BashMemory "bash.memory_bytes", UpTo(64 << 30), bounded(1 << 50, "bytes", "no limit"),
         Value::Number(16 << 30),
         "Memory that each process of a command may fill.";
@@ -264,7 +264,7 @@ settings! {
         "The largest file that a command may write.";
     BashOutputBytes "bash.output_bytes", UpTo(1 << 30), number(1 << 20, 16 << 30, "bytes"),
         Value::Number(64 << 20),
-        "Output of a command that is kept in a file where the answer does not hold it all.";
+        "Maximum output of a command that is kept in a file when the response cannot hold it all.";
 }
 
 #[cfg(test)]

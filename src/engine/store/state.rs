@@ -201,7 +201,7 @@ impl State {
             return Ok(Some(Arc::clone(known)));
         }
         let Some(path) = WorkspacePath::new(name.as_ref()) else {
-            return Err(Error::internal(format!("{name} is no folder of the state")));
+            return Err(Error::internal(format!("{name} is not a folder of the state")));
         };
         match fs::open_beneath(self.fd(), &path, fs::FOLDER) {
             Ok(folder) => {

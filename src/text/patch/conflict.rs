@@ -197,7 +197,7 @@ impl fmt::Display for Failure {
             Some(found) => {
                 write!(f, "line {} should be `{}` and is `{found}`", nearest.differs_at, nearest.wanted)
             }
-            None => write!(f, "`{}` is wanted where the file ends", nearest.wanted),
+            None => write!(f, "`{}` is expected, but the file ends there", nearest.wanted),
         }
     }
 }

@@ -235,12 +235,12 @@ impl<'a> Reader<'_, 'a> {
         };
         let start = self.at;
         let size = std::str::from_utf8(size).ok().and_then(|size| size.parse().ok());
-        let size = size.ok_or_else(|| ParseError::at(start, "the size of this part is no number"))?;
+        let size = size.ok_or_else(|| ParseError::at(start, "the size of this part is not a number"))?;
         self.at += 1;
         let mut compressed = Vec::new();
         while let Some(line) = self.source.text(self.at).filter(|line| !line.is_empty()) {
             let bytes =
-                decode_line(line).ok_or_else(|| ParseError::at(self.at, "this is no line of base 85"))?;
+                decode_line(line).ok_or_else(|| ParseError::at(self.at, "this is not a line of base 85"))?;
             compressed.extend(bytes);
             self.at += 1;
         }
@@ -344,7 +344,7 @@ fn moving(text: &[u8]) -> Option<(Operation, bool, &[u8])> {
 fn mode(digits: &[u8]) -> Result<u32, String> {
     let text = String::from_utf8_lossy(digits);
     let mode =
-        u32::from_str_radix(text.trim(), 8).map_err(|_| format!("the mode {text} is no octal number"))?;
+        u32::from_str_radix(text.trim(), 8).map_err(|_| format!("the mode {text} is not an octal number"))?;
     match mode >> 12 {
         _ if mode & 0o7000 != 0 => Err(format!("the mode {text} sets setuid, setgid or sticky bits")),
         0o10 => Ok(mode),

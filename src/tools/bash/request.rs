@@ -27,7 +27,7 @@ pub struct Request {
     #[arg(short = 'l', hide = true)]
     #[serde(skip)]
     pub login: bool,
-    /// Folder to run in
+    /// Working directory of the command
     #[arg(long, short = 'C', value_name = "DIR")]
     #[schemars(extend("x-aliases" = ["cwd", "working_directory", "working_dir", "dir_path"]))]
     pub workdir: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub struct Request {
         help = "Environment variables: NAME=VALUE, separated by commas, or a JSON object"
     )]
     pub env: Option<Environment>,
-    /// Text for its standard input
+    /// Text for the command's standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub stdin: Option<String>,
     /// Use the network, if the policy allows it
@@ -54,14 +54,14 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub transaction: bool,
-    /// What becomes of the changes of a command that fails; implies transaction [default: keep]
+    /// What to do with the changes of a failed command; implies transaction [default: keep]
     #[arg(long, value_name = "WHAT")]
     pub on_failure: Option<OnFailure>,
     /// Run the command, list what it changes, and change nothing; implies transaction
     #[arg(long)]
     #[serde(default)]
     pub dry_run: bool,
-    /// Bytes of output to show: beginning and end; 0 for no limit
+    /// Maximum bytes of output, split between its start and its end; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
     /// Start the command as a job and return at once; look at it with job
@@ -88,7 +88,7 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub backends: bool,
-    /// Reason, recorded in the snapshot
+    /// Reason for the change, recorded in the snapshot
     #[arg(long, value_name = "TEXT")]
     #[schemars(extend("x-aliases" = ["description", "instruction", "summary", "explanation"]))]
     pub why: Option<String>,
@@ -105,9 +105,9 @@ impl Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// They are applied.
+    /// Apply them.
     Keep,
-    /// They are thrown away.
+    /// Discard them.
     Discard,
 }
 

@@ -421,7 +421,7 @@ fn changed_meanwhile(shown: &str) -> Error {
         format!("{shown} was changed by others while the command ran; nothing that it did was applied");
     Error::new(ErrorKind::StaleFile, message)
         .at(shown)
-        .suggest("Run the command again: it then begins with what stands there now.")
+        .suggest("Run the command again: it then begins with the current files.")
 }
 
 /// Gives a file the times that the command left it with.

@@ -14,7 +14,7 @@ use crate::text::line_range::LineSpan;
 use crate::text::patch;
 use crate::tools::common::ContentOptions;
 
-/// Replace text in a file, where it stands exactly once
+/// Replace text that occurs exactly once in a file
 ///
 /// `old_string` must match exactly, whitespace included; only line endings may differ. Several
 /// edits in one call are done in order, all or none.
@@ -29,15 +29,15 @@ pub struct Request {
     /// File to change
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file", "target_file"]))]
     pub path: Option<PathBuf>,
-    /// Several files to change in the same way, all or none
+    /// Several files to change the same way, all or none
     #[arg(value_name = "PATH")]
     #[schemars(extend("x-aliases" = ["files", "file_paths"]))]
     pub paths: Option<Vec<PathBuf>>,
-    /// Text to find, exactly as it stands in the file
+    /// Text to find, exactly as in the file
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     #[schemars(extend("x-aliases" = ["old_str", "old_text", "before", "search"]))]
     pub old_string: Option<String>,
-    /// Text to put in its place; may be empty
+    /// Replacement text; may be empty
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     #[schemars(extend("x-aliases" = ["new_str", "new_text", "after", "replace", "replacement"]))]
     pub new_string: Option<String>,
@@ -45,24 +45,24 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub word: bool,
-    /// Replace every place instead of the only one
+    /// Replace all matches
     #[arg(long)]
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["allow_multiple"]))]
     pub replace_all: bool,
-    /// Replace every place, and refuse where there are not just as many
+    /// Replace all matches; fail unless there are exactly COUNT
     #[arg(long, value_name = "COUNT")]
     #[schemars(range(min = 1))]
     pub expected_replacements: Option<usize>,
-    /// Replace the place of this number alone, from 1
+    /// Replace only the Nth match, from 1
     #[arg(long, value_name = "NUMBER")]
     #[schemars(range(min = 1))]
     pub occurrence: Option<usize>,
-    /// First line to look at, from 1
+    /// First line of the range to search, from 1
     #[arg(long, value_name = "LINE")]
     #[schemars(range(min = 1))]
     pub start_line: Option<u64>,
-    /// Last line to look at
+    /// Last line of the range to search
     #[arg(long, value_name = "LINE")]
     #[schemars(range(min = 1))]
     pub end_line: Option<u64>,
@@ -86,14 +86,14 @@ pub struct Request {
     )]
     #[schemars(extend("x-aliases" = ["code_edit"]))]
     pub sketch: Option<String>,
-    /// Accept new text with a line that only says that something is left out
+    /// Allow a line that stands for omitted text, such as `... existing code ...`
     #[arg(long)]
     #[serde(default)]
     pub allow_omission: bool,
-    /// SHA-256 of the file's bytes as last seen, in place of a read
+    /// SHA-256 of the file as last seen; replaces a prior read
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
-    /// Where the file has changed since it was read, but not in the edited lines, edit it all the same
+    /// Apply even if other lines have changed since the read
     #[arg(long)]
     #[serde(default)]
     pub rebase: bool,
@@ -124,16 +124,16 @@ pub struct EditItem {
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["allow_multiple"]))]
     pub replace_all: bool,
-    /// Replace every place, and refuse where there are not just as many
+    /// Replace all matches; fail unless there are exactly COUNT
     #[schemars(range(min = 1))]
     pub expected_replacements: Option<usize>,
-    /// Replace the place of this number alone, from 1
+    /// Replace only the Nth match, from 1
     #[schemars(range(min = 1))]
     pub occurrence: Option<usize>,
-    /// First line to look at, from 1, as the file was before the call
+    /// First line of the range to search, from 1, as the file was before the call
     #[schemars(range(min = 1))]
     pub start_line: Option<u64>,
-    /// Last line to look at
+    /// Last line of the range to search
     #[schemars(range(min = 1))]
     pub end_line: Option<u64>,
     /// SHA-256 of the bytes of those lines; without `old_string` they are replaced whole

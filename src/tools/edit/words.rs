@@ -94,7 +94,7 @@ impl Text<'_> {
             error = error.detail("flexible", detail);
         }
         if let Some(line) = but_for_case(body, wanted, scope) {
-            hints.push(format!("In another letter case it occurs at line {line}."));
+            hints.push(format!("It occurs at line {line} in different letter case."));
             error = error.detail("other_case", json!({ "line": line }));
         }
         let is_lossy = wanted.old.contains('\u{fffd}') && std::str::from_utf8(body).is_err();
@@ -156,7 +156,7 @@ impl Text<'_> {
                 tier.difference()
             ),
             (None, Count::Exactly(_)) => format!(
-                "Include more of the lines around the one meant ({lines}); where all are meant, set expected_replacements to {count}."
+                "Include more of the lines around the one meant ({lines}); to change all, set expected_replacements to {count}."
             ),
             (None, Count::One | Count::All | Count::Nth(_)) => format!(
                 "It occurs at {lines}: include more surrounding lines, or pick one with occurrence or start_line; to replace all {count}, set replace_all."

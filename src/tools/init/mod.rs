@@ -34,7 +34,7 @@ pub struct Request {
     /// Client: claude-code, codex, gemini, opencode, cursor, vscode, zed or goose
     #[arg(long, value_name = "NAME")]
     pub client: Option<String>,
-    /// Remove what init wrote
+    /// Remove what init added
     #[arg(long)]
     #[serde(default)]
     pub remove: bool,

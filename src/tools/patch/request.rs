@@ -27,30 +27,30 @@ pub struct Request {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     #[schemars(extend("x-aliases" = ["diff", "patch_text", "input", "patch_content"]))]
     pub patch: PatchText,
-    /// The one file meant, where the patch names none or several
+    /// File to patch, if the patch names none or several
     #[arg(long, value_name = "PATH")]
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]
     pub path: Option<PathBuf>,
-    /// Leading folders to remove from the patch's paths; a/ and b/ are removed by themselves
+    /// Leading path components to strip; a/ and b/ are stripped automatically
     #[arg(long, short = 'p', value_name = "COUNT")]
     pub strip: Option<StripCount>,
-    /// SHA-256 of files as last seen, by path; empty where there must be no file
+    /// SHA-256 of files as last seen, by path; empty if the file must not exist
     #[arg(
         long,
         value_name = "PATH=HEX",
-        help = "SHA-256 of files as last seen, by path; empty where there must be no file: PATH=HEX, separated by \
+        help = "SHA-256 of files as last seen, by path; empty if the file must not exist: PATH=HEX, separated by \
                 commas, or a JSON object"
     )]
     pub expected_sha256_by_path: Option<ExpectedByPath>,
-    /// Context lines at either end of a hunk that may be ignored
+    /// Context lines at either end of a hunk that may differ
     #[arg(long, value_name = "LINES", default_value_t)]
     #[serde(default)]
     pub fuzz: usize,
-    /// Take line numbers, counts and white space at their word
+    /// Require exact line numbers, counts and whitespace
     #[arg(long)]
     #[serde(default)]
     pub strict: bool,
-    /// Undo the patch instead
+    /// Apply the patch in reverse
     #[arg(long, short = 'R')]
     #[serde(default)]
     pub reverse: bool,

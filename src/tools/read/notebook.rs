@@ -93,7 +93,7 @@ pub fn read(
     }
     let notebook: Option<Value> = serde_json::from_slice(bytes.strip_prefix(UTF8_BOM).unwrap_or(&bytes)).ok();
     let Some(all) = notebook.as_ref().and_then(cells_of) else {
-        return Err(Error::invalid(format!("{shown} is no notebook: cell is for .ipynb files"))
+        return Err(Error::invalid(format!("{shown} is not a notebook: cell is for .ipynb files"))
             .at(shown)
             .detail("field", "cell")
             .suggest("Read it without cell."));
@@ -101,7 +101,7 @@ pub fn read(
     let total = all.len();
     let (first, last) = match wanted.cell {
         Some(cell) if cell > total => {
-            return Err(Error::invalid(format!("there is no cell {cell}: {shown} has {total}"))
+            return Err(Error::invalid(format!("no cell {cell}: {shown} has {total}"))
                 .at(shown)
                 .detail("field", "cell")
                 .detail("total_cells", total));

@@ -33,11 +33,11 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub stat: bool,
-    /// Changes to skip first
+    /// Changes to skip
     #[arg(long, value_name = "COUNT", default_value_t)]
     #[serde(default)]
     pub offset: usize,
-    /// Bytes of the answer; 0 for no bound
+    /// Maximum bytes of the response; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
 }

@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::text::counted::counted;
 use items::{Items, PathStatus, ReadState as ItemState};
 
-/// Tell what this session has seen and changed, or let it forget
+/// Show what this session has read and changed, or reset it
 ///
 /// status: what was read, changed and refused. brief: the same in words, for a fresh context. compact:
 /// everything read counts as unread; call it after your context was compacted. forget: the same for these
@@ -39,13 +39,13 @@ pub struct Request {
     #[serde(default)]
     #[schemars(extend("x-aliases" = ["path", "file_path"], "type" = ["string", "array"]))]
     pub paths: Vec<PathBuf>,
-    /// Entries to pass over, as `next_offset` says
+    /// Entries to skip, as `next_offset` says
     #[arg(long, value_name = "COUNT")]
     pub offset: Option<usize>,
-    /// Bytes of the answer's lists; 0 for no bound
+    /// Maximum bytes of the lists; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
-    /// Answer what would be forgotten, and forget nothing
+    /// Show what would be forgotten without forgetting it
     #[arg(long)]
     #[serde(default)]
     pub dry_run: bool,
@@ -60,13 +60,13 @@ pub enum Action {
     Status,
     /// Every session of the workspace
     List,
-    /// Let these paths count as unread
+    /// Mark these paths as unread
     Forget,
-    /// Let all that was read count as unread
+    /// Mark everything as unread
     Compact,
     /// The status in words, for a fresh context
     Brief,
-    /// Let the session end
+    /// End the session
     End,
 }
 

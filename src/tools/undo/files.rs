@@ -142,7 +142,7 @@ impl<'p, 'c> Planner<'p, 'c> {
                     format!("{}, and this session left a file there", error.message()),
                 )
                 .at(shown)
-                .suggest("Move what stands there out of the way, and repeat the call.")
+                .suggest("Move what is there out of the way, and repeat the call.")
             }
             _ => error,
         })
@@ -224,7 +224,7 @@ impl<'p, 'c> Planner<'p, 'c> {
             Some(seq) => (
                 format!("later changes of {shown} overlap with change {seq}: {what}"),
                 format!(
-                    "Take the later changes back first (`log {shown}` lists them), or another hunk of change {seq}, or edit the file."
+                    "Undo the later changes first (`log {shown}` lists them), or another hunk of change {seq}, or edit the file."
                 ),
             ),
             None => (

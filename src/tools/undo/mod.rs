@@ -31,7 +31,7 @@ use files::Planner;
 pub use files::{Interleaved, Manner};
 use folders::{clear_the_way, innermost_first, vacated, without_empty};
 
-/// Take back changes that this session made, the newest first
+/// Undo changes of this session, the newest first
 ///
 /// A file that has changed since is left alone (`stale_file`) unless merge is set and the changes do
 /// not touch each other.
@@ -47,11 +47,11 @@ pub struct Request {
     #[command(flatten)]
     #[serde(flatten)]
     pub steps: Steps,
-    /// Take back only the change of this number; `log` and `review` show the numbers
+    /// Undo only the change with this number; `log` and `review` show the numbers
     #[arg(long, value_name = "NUMBER", conflicts_with = "steps")]
     #[schemars(range(min = 1))]
     pub seq: Option<u64>,
-    /// With seq, take back only this hunk of the file, as the diff of the change numbers them from 1
+    /// With seq, undo only this hunk of the change's diff, from 1
     #[arg(long, value_name = "NUMBER", requires = "seq")]
     #[schemars(range(min = 1))]
     pub hunk: Option<usize>,
@@ -350,7 +350,7 @@ fn conflict_error(workspace: &Workspace, conflict: &ReplayConflict, between: Int
     let (path, what) = match conflict {
         ReplayConflict::Between(path) => (path, "was changed by someone else between these changes"),
         ReplayConflict::Missing(path) => (path, "is no longer there, so it cannot go back"),
-        ReplayConflict::Taken(path) => (path, "cannot come back: something stands there"),
+        ReplayConflict::Taken(path) => (path, "cannot come back: something is in its place"),
     };
     let shown = workspace.shown(path);
     let suggestion = match conflict {
@@ -364,7 +364,7 @@ fn conflict_error(workspace: &Workspace, conflict: &ReplayConflict, between: Int
             }
         },
         ReplayConflict::Missing(_) => "Bring it back to where this session left it, and repeat the call.",
-        ReplayConflict::Taken(_) => "Move what stands there out of the way, and repeat the call.",
+        ReplayConflict::Taken(_) => "Move what is there out of the way, and repeat the call.",
     };
     Error::new(ErrorKind::StaleFile, format!("{shown} {what}")).at(shown).suggest(suggestion)
 }

@@ -124,7 +124,7 @@ impl Branch {
         let text = commit.message_raw().doing(|| format!("the commit {tip} is damaged"))?;
         match message::trailers(text) {
             Some(_) => Ok(()),
-            None => Err(self.refused("holds commits that are no snapshots")),
+            None => Err(self.refused("holds commits that are not snapshots")),
         }
     }
 

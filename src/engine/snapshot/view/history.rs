@@ -110,7 +110,7 @@ impl Store {
         let (count_until, walk_until) = (Instant::now() + LISTING_TIME_MAX, Instant::now() + WALK_TIME_MAX);
         let mut next = match query.from {
             Some(hex) => {
-                Some(ObjectId::from_hex(hex.as_bytes()).doing(|| format!("`{hex}` is no commit id"))?)
+                Some(ObjectId::from_hex(hex.as_bytes()).doing(|| format!("`{hex}` is not a commit id"))?)
             }
             None => self.branch.tip(&self.repo)?,
         };
@@ -147,7 +147,7 @@ impl Store {
     /// # Errors
     /// Where there is no such commit, or it cannot be read.
     pub fn one(&self, commit: &str) -> Result<Option<Snapshot>, SnapshotError> {
-        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is no commit id"))?;
+        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is not a commit id"))?;
         let found = self.snapshot(id)?;
         found.map(|found| self.with_files(found, Instant::now() + LISTING_TIME_MAX)).transpose()
     }
@@ -158,7 +158,7 @@ impl Store {
     /// Where there is no such commit, or it cannot be read.
     pub fn changes(&self, from: Option<&str>, to: &str, paths_max: usize) -> Result<Changes, SnapshotError> {
         let tree = |hex: &str| {
-            let id = ObjectId::from_hex(hex.as_bytes()).doing(|| format!("`{hex}` is no commit id"))?;
+            let id = ObjectId::from_hex(hex.as_bytes()).doing(|| format!("`{hex}` is not a commit id"))?;
             chain::tree_of(&self.repo, id)
         };
         let empty = ObjectId::empty_tree(self.repo.object_hash());

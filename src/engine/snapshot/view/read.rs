@@ -67,7 +67,7 @@ impl Store {
     /// # Errors
     /// Where there is no such commit, or it cannot be read.
     pub fn file_at(&self, commit: &str, path: &[u8]) -> Result<Option<Vec<u8>>, SnapshotError> {
-        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is no commit id"))?;
+        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is not a commit id"))?;
         self.stored(chain::tree_of(&self.repo, id)?, path)
     }
 
@@ -76,7 +76,7 @@ impl Store {
     /// # Errors
     /// As [`Self::file_at`].
     pub fn has_at(&self, commit: &str, path: &[u8]) -> Result<bool, SnapshotError> {
-        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is no commit id"))?;
+        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is not a commit id"))?;
         let tree = chain::tree_of(&self.repo, id)?;
         Ok(prepare::blob_id(tree::look_up(&self.repo, tree, path)?).is_some())
     }
@@ -93,7 +93,7 @@ impl Store {
         path: &[u8],
         size_bytes: u64,
     ) -> Result<Option<Vec<u8>>, SnapshotError> {
-        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is no commit id"))?;
+        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is not a commit id"))?;
         let tree = chain::tree_of(&self.repo, id)?;
         let Some(stored) = self.stored(tree, path)? else {
             return Ok(None);

@@ -41,7 +41,7 @@ impl Store {
     /// # Errors
     /// Where there is no such commit, or it cannot be read.
     pub fn parent(&self, commit: &str) -> Result<Option<String>, SnapshotError> {
-        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is no commit id"))?;
+        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is not a commit id"))?;
         Ok(self.parent_of(id)?.map(|id| id.to_string()))
     }
 
@@ -100,7 +100,7 @@ impl Store {
             return Ok(None);
         }
         let prefix = gix::hash::Prefix::from_hex(&name.to_ascii_lowercase())
-            .doing(|| format!("`{name}` is no commit id"))?;
+            .doing(|| format!("`{name}` is not a commit id"))?;
         let candidates = self.repo.beginning_with(prefix)?;
         let mut commits = candidates.into_iter().filter(|id| self.is_commit(*id));
         match (commits.next(), commits.next()) {

@@ -44,7 +44,7 @@ impl Store {
         commit: &str,
         session: Option<&str>,
     ) -> Result<Option<SessionAt>, SnapshotError> {
-        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is no commit id"))?;
+        let id = ObjectId::from_hex(commit.as_bytes()).doing(|| format!("`{commit}` is not a commit id"))?;
         let Some(first) = self.snapshot(id)? else {
             let began = self.began_at(id)?;
             let session = session.filter(|_| began);

@@ -40,7 +40,7 @@ pub fn handle(engine: &mut Engine, request: &Request) -> Result<Option<Response>
     }
     if request.background && request.is_transaction() {
         return Err(Error::invalid(
-            "a job is no transaction: its changes could be applied only when it ends",
+            "a job cannot be a transaction: its changes could only be applied when it ends",
         )
         .suggest("Leave out `background`, or `transaction`, `dry_run` and `on_failure`.")
         .detail("field", "background"));
