@@ -135,11 +135,41 @@ fn root() -> Command {
 /// rg), the tool's counts, and the option keeps its long name there.
 fn of_tool(tool: &ToolEntry) -> Command {
     let command = with_ways_of_text(tool, (tool.command)().aliases(tool.aliases));
+    let usage = [vec!["lbx".to_owned(), tool.name.to_owned(), "[OPTIONS]".to_owned()], positionals(&command)];
+    let command = command.override_usage(usage.concat().join(" "));
     let own: Vec<char> = command.get_arguments().filter_map(clap::Arg::get_short).collect();
     let globals = Flags::augment_args(Command::new("lbx"));
     let shadowed =
         globals.get_arguments().filter(|option| option.get_short().is_some_and(|short| own.contains(&short)));
     shadowed.fold(command, |command, option| command.arg(option.clone().short(None)))
+}
+
+/// The positional arguments of a command, as its usage shows them: without brackets where one must be there.
+#[must_use]
+pub fn positionals(command: &Command) -> Vec<String> {
+    let tool = find(command.get_name());
+    // Of a tool that needs a field, the first one is needed: which, no single argument of the parser tells.
+    let needs_first = tool.is_some_and(|tool| !matches!(tool.stdin, Stdin::Ignored));
+    let mut shown: Vec<(String, bool, bool)> = Vec::new();
+    for argument in command.get_arguments().filter(|it| it.is_positional() && !it.is_hide_set()) {
+        let names = argument.get_value_names().unwrap_or_default();
+        let name =
+            names.first().map_or_else(|| argument.get_id().as_str().to_uppercase(), ToString::to_string);
+        let repeats = argument.get_num_args().is_some_and(|range| range.max_values() > 1);
+        match shown.last_mut() {
+            // The first of several, and the others.
+            Some((last, _, last_repeats)) if *last == name && repeats => *last_repeats = true,
+            _ => {
+                let is_needed = argument.is_required_set() || (shown.is_empty() && needs_first);
+                shown.push((name, is_needed, repeats));
+            }
+        }
+    }
+    let word = |(name, is_needed, repeats): (String, bool, bool)| {
+        let several = if repeats { "..." } else { "" };
+        if is_needed { format!("{name}{several}") } else { format!("[{name}{several}]") }
+    };
+    shown.into_iter().map(word).collect()
 }
 
 /// A tool whose long text can come in more ways than as the value of its flag, with these told.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command};
 use clap_mangen::Man;
-use lbx::cli::commands::tree;
+use lbx::cli::commands::{positionals, tree};
 use lbx::dialect::DIALECTS;
 use lbx::engine::policy::parse::expected;
 use lbx::engine::policy::settings::{ByWorkspace, SETTINGS};
@@ -190,15 +190,7 @@ fn synopsis(command: &Command) -> String {
     let mut words = vec![format!("lbx {name}")];
     let own: Vec<&Arg> =
         command.get_arguments().filter(|argument| !argument.is_hide_set() && !is_global(argument)).collect();
-    for argument in own.iter().filter(|argument| argument.is_positional()) {
-        let value = value_of(argument);
-        let several = if takes_several(argument) { "..." } else { "" };
-        words.push(if argument.is_required_set() {
-            format!("{value}{several}")
-        } else {
-            format!("[{value}{several}]")
-        });
-    }
+    words.extend(positionals(command));
     for argument in own.iter().filter(|argument| !argument.is_positional()) {
         let Some(flag) = argument.get_long().map(|long| format!("--{long}")) else { continue };
         let takes_value = argument.get_action().takes_values();
@@ -222,11 +214,6 @@ fn value_of(argument: &Arg) -> String {
         return argument.get_id().as_str().to_uppercase();
     }
     names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
-}
-
-/// Whether a positional argument may be given several times.
-fn takes_several(argument: &Arg) -> bool {
-    argument.get_num_args().is_some_and(|range| range.max_values() > 1)
 }
 
 /// Words in lines of at most 76 characters, the later ones indented.

@@ -59,16 +59,16 @@ const EDIT: &[Section] = &[
     (
         "WHAT MATCHES",
         "
-old_string must stand exactly once in the file, byte for byte, line endings aside. The new text takes the
-endings of the lines that it replaces, and no other byte changes, in any encoding.
+old_string must occur exactly once in the file, byte for byte apart from line endings. The new text takes the line
+endings of the lines that it replaces; no other byte changes, in any encoding.
 
-Where old_string stands more often, occurrence, start_line and end_line name one place; replace_all and
-expected_replacements name all of them. Lines can also be replaced by number, with the range_sha256 that read
-answers for them. In edits, line numbers are those before the call.
+If old_string occurs more than once, occurrence, start_line and end_line select one match; replace_all and
+expected_replacements select all of them. Lines can also be replaced by number, with the range_sha256 that read
+returns for them. In edits, line numbers are those before the call.
 
-With match flexible, or match = \"flexible\" in the policy, a text that stands nowhere exactly is looked for by
-these tiers, in this order. The first tier that finds it decides, and it must find it once. The match field of
-the answer names the tier:
+With match flexible, or match = \"flexible\" in the policy, text without an exact match is searched for with these
+tiers, in this order. The first tier that finds it decides, and its match must be unique. The match field of the
+response names the tier:
 
     trailing_whitespace  blanks at the ends of lines may differ
     indentation          all lines may be shifted alike, tabs or spaces;
@@ -86,7 +86,7 @@ There is no similarity scoring. A no_match shows the nearest lines and says whic
     (
         "SKETCHES",
         "
-A sketch is the new text with marker lines for what stays, in any comment syntax:
+A sketch is the new text with marker lines in place of unchanged lines, in any comment syntax:
 
     # ... existing code ...
         def total(self, items):
@@ -94,10 +94,10 @@ A sketch is the new text with marker lines for what stays, in any comment syntax
     
     # ... existing code ...
 
-What lies between two markers is placed by its unchanged lines, and replaces all from the first to the last of
-them. Give each part an unchanged line at its start and at its end. A part that could mean two things is refused.
+The part between two markers is located by its unchanged lines, and replaces everything from the first to the last
+of them. Start and end each part with an unchanged line. An ambiguous part is an error.
 
-Without sketch, write and edit refuse new text that holds such a marker; allow_omission lets it through.
+Without sketch, write and edit reject new text that contains such a marker, unless allow_omission is set.
 ",
     ),
 ];
@@ -107,18 +107,18 @@ const PATCH: &[Section] = &[
     (
         "FORMATS",
         "
-patch takes what models and tools write: unified diffs, plain ones or git's (renames, copies, modes, symlinks,
-binary files), the envelope *** Begin Patch of Codex, and blocks of <<<<<<< SEARCH, alone, in a Markdown fence
-or after prose. The commits of git format-patch are taken one after the other. All files change, or none.
+patch accepts what models and tools write: unified diffs, plain or git's (renames, copies, modes, symlinks, binary
+files), Codex envelopes (*** Begin Patch), and <<<<<<< SEARCH blocks, alone, in a Markdown fence or after prose. The
+commits of a git format-patch series are applied in order. All files change, or none.
 ",
     ),
     (
         "WHERE A HUNK GOES",
         "
-A hunk goes where its lines stand at the stated line, else where they stand alone in the file. Only then come
-weaker tiers, each again only in a single place, and named in the answer: trailing_space, space (at both ends of
-a line) and typography (quotes, dashes, blanks). fuzz ignores outer context when it is asked to; strict turns
-all of these off. Two equal places are a patch_conflict that names both.
+A hunk applies at the stated line if its lines match there, otherwise where they match exactly once in the file.
+Only then are weaker tiers tried. Each must match exactly once, and the response names it: trailing_space, space (at
+both ends of a line) and typography (quotes, dashes, blanks). fuzz ignores outer context lines; strict turns all of
+these off. Two equal matches are a patch_conflict that names both.
 ",
     ),
     (
@@ -126,25 +126,25 @@ all of these off. Two equal places are a patch_conflict that names both.
         "
 A later file fails: lbx and git change nothing; Codex leaves the files before it changed.
 
-Two equal places without a line number: lbx refuses and names both; Codex takes the first.
+Two equal matches without a line number: lbx reports both as a conflict; Codex takes the first.
 
-A new file, or a move, onto a file that exists: lbx and git refuse (lbx accepts equal bytes); Codex overwrites.
+A new file or a move onto an existing file: an error in lbx and git (lbx accepts equal bytes); Codex overwrites.
 
-A path outside the workspace, or a symlink that leads out: lbx refuses; Codex writes.
+A path outside the workspace, or a symlink that leads out: an error in lbx; Codex writes.
 
-The patch stands already: lbx answers already_applied; git refuses; Codex refuses, or applies it twice.
+The patch is applied already: lbx returns already_applied; git fails; Codex fails, or applies it twice.
 
-The file to delete is gone: lbx answers not_found, or already_applied where this session deleted it.
+The file to delete is missing: lbx returns not_found, or already_applied if this session deleted it.
 
-One diff makes a file and deletes it: with lbx it is gone; git leaves it.
+One diff creates a file and deletes it: lbx removes it; git leaves it.
 
-The reversal of the deletion of an executable or a symlink: lbx brings it back as what it was; git makes a plain file.
+Reversing the deletion of an executable or a symlink: lbx restores it as it was; git creates a plain file.
 
-CRLF in the file and LF in the patch: new lines get the endings of the lines that they replace; git refuses.
+CRLF in the file and LF in the patch: new lines get the endings of the lines that they replace; git fails.
 
-A folder left empty: it goes after a diff, as with git, and stays after an envelope, as with Codex.
+A folder left empty: removed after a diff, as with git; kept after an envelope, as with Codex.
 
-Under the name apply_patch, old lines that stand exactly and in one place are proof enough for the gate.
+Under the name apply_patch, old lines that match exactly once prove that the caller has seen them.
 ",
     ),
 ];
@@ -154,11 +154,11 @@ const BASH: &[Section] = &[
     (
         "CONFINEMENT",
         "
-A command can write in the workspace, but not in .git (nested ones, the worktree's own and one that does not
-exist yet included) or .lbx. The rest of the disk is read-only, /tmp is empty, the known places of secrets (~/.ssh,
+A command can write in the workspace, but not in .git (nested ones, the worktree's own and one that does not exist
+yet included) or .lbx. The rest of the disk is read-only, /tmp is empty, the known places of secrets (~/.ssh,
 ~/.aws, ...) are hidden, no variable of the caller that may hold a secret is passed on, other processes are out of
-reach, and there is no network. lbx bash --backends lists what can confine a command here. Where nothing can, the
-command is refused.
+reach, and there is no network. lbx bash --backends lists what can confine a command here. If nothing can, the
+command is not run.
 
 Every process ends with the command, or at its time limit (TERM, then KILL after a second), also when lbx is killed.
 A long output is shown by its beginning and its end; output_file has all of it, up to bash.output_bytes.
@@ -173,7 +173,8 @@ may write.
         "WHAT A COMMAND CHANGED",
         "
 What a command changed is one change of the session and one snapshot: undo, redo, session, diff and audit know it.
-stale names files that the session has read and that are different now. What others had changed before stands apart.
+stale names files that the session has read and that are different now. What others had changed before is recorded
+separately.
 
 The old bytes come from the snapshot before the command. undo cannot bring back files that git ignores or that are
 too large for a snapshot, and says which; new files that git ignores stay. Where several programs change files at the
@@ -219,8 +220,8 @@ whose supervisor is killed ends at once and is lost; the next scan records what 
 const SESSION: &[Section] = &[(
     "AFTER A CONTEXT WAS COMPACTED",
     "
-compact lets all that was read count as unread, since it is no longer in the model's context; brief tells in words
-what the session has read and changed, to go on from. A harness with hooks can call both by itself. For Claude Code,
+compact marks everything as unread, since it is no longer in the model's context; brief tells in words what the
+session has read and changed. A harness with hooks can call both by itself; lbx init sets that up. For Claude Code,
 in .claude/settings.json:
 
     {\"hooks\": {\"SessionStart\": [{\"matcher\": \"compact\", \"hooks\": [
@@ -236,9 +237,8 @@ const UNDO: &[Section] = &[(
     "ANY CHANGE OF A SESSION",
     "
 With seq, undo takes back that change, whichever it is, or with path one file of it, or with hunk one hunk of that
-file. It is a three-way merge: what came later stays. Where later changes touch the same lines, undo is refused and
-shows both sides. It is a change of its own, so undo takes it back. lbx review shows the command beside each change
-and hunk.
+file. It is a three-way merge: later changes stay. If later changes touch the same lines, undo fails and shows both
+sides. It is a change of its own, so undo can revert it. lbx review shows the command beside each change and hunk.
 ",
 )];
 
