@@ -206,7 +206,7 @@ fn undo_takes_back_what_a_command_did_and_says_what_it_cannot() {
         ];
         assert_eq!(paths, wanted, "{backend}: {answer:#}");
         let after = ws.tree();
-        let undone = ws.lbx(&["undo"]).warned("nothing had the old bytes: gone.log, old.log");
+        let undone = ws.lbx(&["undo"]).warned("no copy exists: gone.log, old.log");
         assert_eq!(undone["undone"][0]["tool"], "bash");
         let is_recorded = |path: &std::path::Path| {
             !path.starts_with("build") && path.extension().is_none_or(|ending| ending != "log")
@@ -253,4 +253,23 @@ fn what_a_command_has_done_so_far_is_no_baseline_of_another_session() {
     ws.holds("d.txt", "d\n");
     assert!(!ws.path("new.txt").exists());
     assert_eq!(ws.lbx(&["undo"]).error("not_found")["kind"], "not_found");
+}
+
+#[test]
+fn a_folder_with_others_in_it_whose_place_a_special_file_took_comes_back() {
+    for backend in backends() {
+        for special in ["mkfifo d", "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"d\")'"] {
+            let ws = Workspace::with(&[("a.txt", "one\n"), ("d/f", "f\n")]);
+            std::fs::create_dir_all(ws.path("d/empty/inner")).unwrap();
+            let before = ws.tree();
+            bash(&ws, backend, &format!("rm -rf d; {special}")).success();
+            let after = ws.tree();
+            ws.lbx(&["undo"]).success();
+            assert_eq!(ws.tree(), before, "{backend}: {special}");
+            ws.lbx(&["redo"]).success();
+            assert_eq!(ws.tree(), after, "{backend}: {special}");
+            ws.lbx(&["undo"]).success();
+            assert_eq!(ws.tree(), before, "{backend}: {special}");
+        }
+    }
 }

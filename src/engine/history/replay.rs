@@ -272,31 +272,47 @@ impl<'s> Replay<'s> {
             Direction::Undo => (entry.removed.clone(), entry.folders.clone()),
             Direction::Redo => (entry.folders.iter().map(made).collect(), removed.collect()),
         };
-        for folder in made {
-            if self.standing(&folder.path).is_none() {
-                self.made.insert(folder.path.clone(), folder);
-                continue;
-            }
-            // One that was made again in between stands in its place.
-            self.vacant.remove(&folder.path);
-            if let Some(real) = self.standing(&folder.path) {
-                self.ousted.remove(&real);
-            }
-            if let Some(mode) = folder.mode {
-                self.modes.entry(folder.path).and_modify(|known| known.1 = mode).or_insert((None, mode));
-            }
-        }
+        // What took a folder's place, and holds none, goes before the folder can be made.
+        let is_late = |folder: &FolderEntry<WorkspacePath>| {
+            let is_over = |moved: &MoveEntry| folder.path.is_within(&moved.to) && self.is_leaf(&moved.to);
+            direction == Direction::Undo && entry.moves.iter().any(is_over)
+        };
+        let (late, made): (Vec<_>, Vec<_>) = made.into_iter().partition(is_late);
+        made.into_iter().for_each(|folder| self.make(folder));
         // What a change makes has the names after all moves, too.
         if direction == Direction::Undo {
             self.vacate(vacant.iter());
         }
         self.move_all(&entry.moves, direction)?;
+        late.into_iter().for_each(|folder| self.make(folder));
         last.into_iter().try_for_each(|file| self.change_file(file, direction))?;
         if direction == Direction::Redo {
             self.vacate(vacant.iter());
             self.change_modes(entry, direction);
         }
         Ok(())
+    }
+
+    /// Makes a folder that a change removed, or makes it again.
+    fn make(&mut self, folder: FolderEntry<WorkspacePath>) {
+        if self.standing(&folder.path).is_none() {
+            self.made.insert(folder.path.clone(), folder);
+            return;
+        }
+        // One that was made again in between stands in its place.
+        self.vacant.remove(&folder.path);
+        if let Some(real) = self.standing(&folder.path) {
+            self.ousted.remove(&real);
+        }
+        if let Some(mode) = folder.mode {
+            self.modes.entry(folder.path).and_modify(|known| known.1 = mode).or_insert((None, mode));
+        }
+    }
+
+    /// Whether something stands at a path that is no folder.
+    fn is_leaf(&self, path: &WorkspacePath) -> bool {
+        let kind = self.standing(path).and_then(|real| (self.stands)(&real));
+        kind.is_some_and(|kind| kind != Kind::Folder)
     }
 
     /// Lets folders go that nobody needs once they are empty.

@@ -221,14 +221,14 @@ fn folders_of(entry: &JournalEntry) -> impl Iterator<Item = &WorkspacePath> {
 /// Says which files a command changed whose old bytes were not at hand.
 fn warn_of_lost(engine: &mut Engine, entries: &[JournalEntry]) {
     /// Files named.
-    const NAMED: usize = 3;
+    const NAMED: usize = 20;
     let total: usize = entries.iter().map(|entry| entry.lost_total).sum();
     if total > 0 {
         let lost = entries.iter().flat_map(|entry| &entry.lost).take(NAMED);
         let names: Vec<String> = lost.map(|path| engine.workspace.shown(path)).collect();
         let more = total.saturating_sub(names.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        engine.warn(format!("not brought back, since nothing had the old bytes: {}{more}", names.join(", ")));
+        engine.warn(format!("not restored, because no copy exists: {}{more}", names.join(", ")));
     }
 }
 
