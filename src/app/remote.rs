@@ -14,9 +14,11 @@ use crate::engine::CallNotes;
 use crate::engine::policy::settings::{SETTINGS, Setting};
 use crate::engine::store::container::{self, NOT_THERE};
 use crate::engine::store::sandboxes::{self, Container, Sandbox};
+use crate::engine::store::tied;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
-use crate::tools::{Reply, Text, ToolEntry};
+use crate::tools::bash::Bash;
+use crate::tools::{Reply, Text, Tool as _, ToolEntry};
 
 /// Options with a value that are for this side alone.
 const OF_THIS_SIDE: &str = "--sandbox";
@@ -24,6 +26,12 @@ const OF_THIS_SIDE: &str = "--sandbox";
 const SET: &str = "--set";
 /// Time between two looks at whether a call was cancelled.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// Longest time that a cancelled call in a container has to end by itself.
+const END_TIME_MAX: Duration = Duration::from_secs(5);
+/// Longest request that is given as an argument.
+const INLINE_BYTES_MAX: usize = 100_000;
+/// Words with which a tool may take a request from stdin.
+const FROM_STDIN: [&str; 2] = ["--json", "-"];
 
 /// A container in which calls are made.
 pub struct Remote {
@@ -58,12 +66,12 @@ impl Remote {
         sandboxes::replace(&self.name, &self.sandbox)
     }
 
-    /// Makes the call of these arguments, the first of which is the program's own name, with this
+    /// Makes the call of that tool by these arguments, the first of which is the program's own name, with this
     /// process's stdin, stdout and stderr; answers the exit status.
     ///
     /// # Errors
     /// Where the engine cannot be run, or lbx is not there and cannot be copied in again.
-    pub fn forward(mut self, arguments: &[OsString], options: &Options) -> Result<u8, Error> {
+    pub fn forward(mut self, tool: &str, arguments: &[OsString], options: &Options) -> Result<u8, Error> {
         // Before stdin is used: afterwards nothing can be repeated.
         let check = container::command(&self.container, &[self.container.binary.as_str(), "--version"])
             .stdin(Stdio::null())
@@ -74,10 +82,21 @@ impl Remote {
         } else if !check.status.success() {
             return Err(self.unreachable(&container::words_of(&check)));
         }
-        let words = self.arguments(arguments, options);
-        let status = container::command(&self.container, &words)
-            .status()
-            .map_err(|source| self.unreachable(&source.to_string()))?;
+        let mut words = self.arguments(arguments, options);
+        let is_tied = takes_no_stdin(tool, &words);
+        if is_tied {
+            words.insert(1, OsString::from(tied::WORD));
+        }
+        let mut command = container::command(&self.container, &words);
+        if is_tied {
+            command.stdin(Stdio::piped());
+        }
+        let run = |mut child: std::process::Child| {
+            // Open until the call has ended: the call inside ends with it.
+            let _tie = child.stdin.take();
+            child.wait()
+        };
+        let status = command.spawn().and_then(run).map_err(|source| self.unreachable(&source.to_string()))?;
         Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
     }
 
@@ -148,13 +167,15 @@ impl Remote {
         options: &Options,
         control: &Control,
     ) -> Result<(Option<i32>, Vec<u8>, String), Error> {
+        let text = request.to_string();
+        let is_tied = tool.name == Bash::NAME && text.len() <= INLINE_BYTES_MAX;
         let mut words = vec![
             self.container.binary.clone(),
             "--workspace".to_owned(),
             self.sandbox.root.clone(),
             tool.name.to_owned(),
             "--json".to_owned(),
-            "-".to_owned(),
+            if is_tied { text.clone() } else { "-".to_owned() },
         ];
         if let Some(session) = &options.session {
             words.splice(1..1, ["--session".to_owned(), session.clone()]);
@@ -164,6 +185,9 @@ impl Remote {
         if options.require_snapshot {
             words.push("--require-snapshot".to_owned());
         }
+        if is_tied {
+            words.insert(1, tied::WORD.to_owned());
+        }
         let unreachable = |source: std::io::Error| self.unreachable(&source.to_string());
         let mut child = container::command(&self.container, &words)
             .stdin(Stdio::piped())
@@ -171,8 +195,8 @@ impl Remote {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(unreachable)?;
-        let text = request.to_string();
-        if let Some(mut stdin) = child.stdin.take() {
+        let mut stdin = child.stdin.take();
+        if let Some(mut stdin) = stdin.take_if(|_| !is_tied) {
             // lbx takes the whole request before it answers; where it is not there, the status tells.
             let _ = stdin.write_all(text.as_bytes());
         }
@@ -185,6 +209,10 @@ impl Remote {
         });
         while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = done.recv_timeout(LOOK_INTERVAL) {
             if control.should_stop() {
+                // What is tied ends by this, anything else with its client.
+                if stdin.take().is_some() {
+                    let _ = done.recv_timeout(END_TIME_MAX);
+                }
                 let pid = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw);
                 if let Some(pid) = pid {
                     let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
@@ -204,6 +232,17 @@ impl Remote {
             .suggest("See that the container runs; `lbx sandbox list` shows how it is reached.")
             .detail("sandbox", self.name.clone())
     }
+}
+
+/// Whether a call of that tool takes nothing from stdin, so that its end can be told by that: a command
+/// for `bash`.
+fn takes_no_stdin(tool: &str, words: &[OsString]) -> bool {
+    let may_take = |word: &OsString| {
+        let word = word.to_string_lossy();
+        FROM_STDIN.contains(&word.as_ref()) || word.starts_with("--json=")
+    };
+    let has_arguments = words.last().is_some_and(|word| word != Bash::NAME);
+    tool == Bash::NAME && has_arguments && !words.iter().any(may_take)
 }
 
 /// The settings that the environment of this side has, as flags: the container has another environment.

@@ -48,6 +48,9 @@ pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     if let Some(status) = crate::engine::sandbox::run_internal(&arguments) {
         return status;
     }
+    if let Some(status) = crate::engine::store::tied::run_internal(&arguments) {
+        return status;
+    }
     if let Some(status) = crate::engine::store::container::run_internal(&arguments) {
         return status;
     }
@@ -166,7 +169,7 @@ fn dispatch(
     let is_for_inside = !matches!(named, Named::Nothing) && named.name() != Sandbox::NAME;
     let remote = if is_for_inside { Remote::of(&options)? } else { None };
     if let Some(remote) = remote {
-        return remote.forward(arguments, &options);
+        return remote.forward(named.name(), arguments, &options);
     }
     match named {
         Named::Tool(tool) => Ok(run_tool(tool, matches, arguments, &options)),

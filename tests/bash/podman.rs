@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::common::{Call, PATH_FIXED, Workspace};
+use crate::common::{Call, PATH_FIXED, Workspace, kill};
 use crate::ended::{FORKS, mark, none_left};
 use crate::server::Server;
 
@@ -215,6 +215,25 @@ fn commands_are_confined_in_a_container_too() {
     let ran = container.call(&["bash", "--json", &request.to_string()]).run().ok();
     assert_eq!(ran["timed_out"], true, "{ran:#}");
     none_left(&mark, "podman");
+
+    // Nor where the call outside is killed or cancelled: the engine would leave it running.
+    let command = format!("{}\ntouch started; sleep 1000", FORKS.replace("bash", "sh"));
+    let wait = |name: &str| {
+        while container.inside(&format!("ls /src/{name} 2> /dev/null")).is_err() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        container.inside(&format!("/bin/busybox rm /src/{name}")).unwrap();
+    };
+    let by_flags = vec!["--sandbox", "box", "bash", "--env", "LBX_MARK=podman-killed", &command];
+    let request = json!({ "command": command, "env": { "LBX_MARK": "podman-killed" }, "sandbox": "box" });
+    let request = request.to_string();
+    for arguments in [by_flags, vec!["bash", "--json", &request]] {
+        let mut call = container.call(&arguments).spawn();
+        wait("started");
+        kill(call.id());
+        call.wait().unwrap();
+        none_left("podman-killed", "podman");
+    }
 }
 
 #[test]

@@ -7,5 +7,6 @@ pub mod lock;
 pub mod sandboxes;
 pub mod session;
 pub mod state;
+pub mod tied;
 pub mod trash;
 pub mod unique;
