@@ -263,7 +263,7 @@ fn called(mut answer: Map<String, Value>) -> Called {
     let answered = match (answer.remove("data"), answer.remove("error")) {
         (Some(data), _) => Ok(Box::new(Answer(data)) as Box<dyn Reply>),
         (None, Some(error)) => Err(refusal(&error)),
-        (None, None) => Err(Error::internal("the answer from the container is none")),
+        (None, None) => Err(Error::internal("the container gave no answer")),
     };
     Called { answered, outcome }
 }

@@ -466,7 +466,7 @@ fn no_match(shown: &str, document: &Document<'_>, header: &str) -> Error {
         },
     );
     let look_alike = look_alikes.first().map_or_else(String::new, |line| {
-        format!("; line {line} looks like it but is none: it stands in a code block, a list, a quotation or a comment")
+        format!("; line {line} looks like it but is not a header: it is in a code block, a list, a quotation or a comment")
     });
     let message = format!("header {wanted:?} not found in {shown}{nearest}{look_alike}");
     let listed: Vec<usize> = near.iter().copied().take(HEADERS_LISTED).collect();

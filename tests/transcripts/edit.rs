@@ -361,7 +361,7 @@ fn a_miss_says_that_the_file_was_another_when_it_was_read() {
 fn a_sketch_that_leaves_lines_out_says_which() {
     let ws = read("a\nb\nc\nd\n");
     let sketch = json!({"path": "a.txt", "sketch": "a\nd\n"});
-    ws.json("edit", &sketch).warned("nothing in place of lines 2-3 of a.txt");
+    ws.json("edit", &sketch).warned("the sketch omits lines 2-3 of a.txt; they were deleted");
     ws.holds("a.txt", "a\nd\n");
 }
 

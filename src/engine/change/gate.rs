@@ -117,7 +117,7 @@ impl Change<'_> {
                 .detail("expected_sha256", expected.to_hex())
                 .detail("actual_sha256", actual.to_hex())),
             None => Err(Error::invalid(format!(
-                "expected_sha256 is that of a file, and {} is none",
+                "expected_sha256 is for files, and {} is not a file",
                 place.shown()
             ))
             .at(place.shown())
@@ -230,7 +230,7 @@ impl Change<'_> {
             let what = match missing {
                 Missing::Fresh(_) => "has changed since it was read",
                 Missing::Read(_) => "was not read in this session",
-                Missing::Lines(_) => "was not read whole in this session",
+                Missing::Lines(_) => "was not completely read in this session",
             };
             let source = self.engine.policy().source_of(Key::Gate);
             let verb = intent.verb();

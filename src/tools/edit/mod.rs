@@ -134,7 +134,8 @@ fn edit_file(
     }
     for (first, last) in left_out {
         let lines = LineRange { start_line: first as u64, end_line: last as u64 };
-        change.engine().warn(format!("the sketch has nothing in place of {lines} of {shown}: gone"));
+        let were = if first == last { "it was" } else { "they were" };
+        change.engine().warn(format!("the sketch omits {lines} of {shown}; {were} deleted"));
     }
     Ok((FileEdited { sha256, rebased, diff, ..answer }, Some(path)))
 }

@@ -221,7 +221,7 @@ fn refusal(folder: &HeldFolder, name: &str, what: &str) -> String {
 /// The refusal of an included file.
 fn no_configuration(path: &Path) -> SnapshotError {
     SnapshotError::new(format!(
-        "its configuration includes `{}`, which is none, or too many files",
+        "its configuration includes `{}`, which is not a configuration file, or includes too many files",
         path.display()
     ))
 }
