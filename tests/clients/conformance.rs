@@ -123,8 +123,7 @@ fn checks(results: &Path) -> Vec<(String, Vec<Value>)> {
     let mut all: Vec<(String, Vec<Value>)> = folders
         .map(|folder| {
             let name = folder.file_name().unwrap().to_str().unwrap();
-            // server-NAME-2026-11-23T01-15-41-834Z
-            let (name, _) = name.strip_prefix("server-").unwrap().rsplit_once("-20").unwrap();
+            let name = &name["server-".len()..name.len() - "-2026-11-23T01-15-41-834Z".len()];
             let checks = std::fs::read_to_string(folder.join("checks.json")).unwrap();
             (name.to_owned(), serde_json::from_str(&checks).unwrap())
         })
