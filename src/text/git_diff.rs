@@ -10,6 +10,7 @@ use similar::{DiffOp, DiffTag, TextDiff};
 use super::git_binary;
 use crate::text::checked::peek;
 use crate::text::escaped;
+use crate::text::lines;
 
 /// Unchanged lines shown round a change, as git does.
 const CONTEXT_LINES: usize = 3;
@@ -143,7 +144,7 @@ fn is_binary(bytes: &[u8]) -> bool {
 
 /// The lines of a text as git has them: a line feed ends each.
 fn lines_of(text: &[u8]) -> Vec<&[u8]> {
-    <[u8]>::split_inclusive(text, |byte| *byte == b'\n').collect()
+    lines::at_line_feeds(text).collect()
 }
 
 /// The operations of each hunk between two texts; none is empty.

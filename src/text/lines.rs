@@ -107,6 +107,17 @@ pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split_inclusive(move |&byte| byte == terminator)
 }
 
+/// The lines of `text`, cut after each LF alone, as patches have them.
+pub fn at_line_feeds(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+        let (line, after) = rest.split_at_checked(end).filter(|_| end > 0)?;
+        rest = after;
+        Some(line)
+    })
+}
+
 /// The byte at which `text` is cut into lines: LF, or CR where there is no LF. It is found with the
 /// first line, where [`LineEnding::of`] would look through all of them.
 #[must_use]

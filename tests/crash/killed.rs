@@ -72,6 +72,31 @@ fn a_call_killed_at_any_system_call_leaves_all_old_or_all_new() {
 }
 
 #[test]
+fn a_change_of_many_files_is_whole_wherever_it_is_killed() {
+    if !can_inject() {
+        return;
+    }
+    let scenario = scenarios::of_many_files();
+    let sides = Sides::of(&scenario.before, &scenario.arguments());
+    let all = points(&scenario.before.copy(), CALLS, &scenario.arguments());
+    let last = |call: &str| all.iter().filter(|point| point.call == call).map(|point| point.number).max();
+    // One file is done as the other: what comes before and after them is of its own kind.
+    let is_telling = |point: &&Point| {
+        let from_end = last(&point.call).unwrap_or(0) - point.number;
+        point.number <= 2
+            || point.number.is_multiple_of(37)
+            || (CHANGING.contains(&point.call.as_str()) && from_end < 9)
+    };
+    let tries: Vec<&Point> = all.iter().filter(is_telling).collect();
+    eprintln!("{} of {} points", tries.len(), all.len());
+    let wrong = each(&tries, |point| {
+        check(&scenario, &sides, point)
+            .map_err(|what| format!("{} killed at {} {}: {what}", scenario.name, point.call, point.number))
+    });
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), tries.len(), wrong.join("\n"));
+}
+
+#[test]
 fn a_recovery_that_is_killed_is_recovered_from_too() {
     if !can_inject() {
         return;

@@ -92,6 +92,17 @@ fn mixed() -> Workspace {
     ws
 }
 
+/// A change of so many files that they have one file of old bytes, one pack of objects, and a second thread.
+pub fn of_many_files() -> Scenario {
+    let names: Vec<String> = (0..70).map(|number| format!("m{}/f{number}", number % 40)).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), name.as_str())).collect();
+    let ws = Workspace::with(&[FILES, &files].concat());
+    ws.lbx(&["append", "other.txt", "--content", "first\n", "--session", "other"]).ok();
+    ws.lbx(&["read", "--json", &serde_json::json!({"paths": names}).to_string()]).ok();
+    let edit = serde_json::json!({"paths": names, "old_string": "/f", "new_string": "/new f"});
+    scenario("edit many files", ws, &["edit", "--json", &edit.to_string()], &["undo"])
+}
+
 /// All of them, or those whose names hold the words of `LBX_CRASH_ONLY`.
 pub fn all() -> Vec<Scenario> {
     let deleted = workspace();

@@ -38,6 +38,36 @@ fn a_backup_counts_only_if_its_bytes_have_its_name() {
 }
 
 #[test]
+fn old_bytes_of_many_files_count_only_if_they_have_their_hash() {
+    let names: Vec<String> = (0..70).map(|number| format!("f{number}")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "old\n")).collect();
+    let ws = Workspace::with(&[files, vec![(".gitignore", "*\n")]].concat());
+    let _ = ws.lbx(&["read", "--json", &serde_json::json!({"paths": names}).to_string()]).success();
+    let edit = serde_json::json!({"paths": names, "old_string": "old", "new_string": "new"});
+    let _ = ws.lbx(&["edit", "--json", &edit.to_string()]).success();
+    let folder = state("backups/bundles");
+    let bundle = fs::read_dir(ws.path(&folder)).unwrap().next().unwrap().unwrap().file_name();
+    let bundle = format!("{folder}/{}", bundle.to_str().unwrap());
+    let whole = fs::read(ws.path(&bundle)).unwrap();
+    for damaged in [&whole[..whole.len() - 4], &whole[..20], b""] {
+        ws.write(&bundle, damaged);
+        ws.unchanged(|| assert_eq!(ws.lbx(&["undo"]).envelope()["ok"], false));
+        ws.write(&bundle, [damaged, b"odd\n"].concat());
+        ws.unchanged(|| assert_eq!(ws.lbx(&["undo"]).envelope()["ok"], false));
+    }
+    for trap in Trap::ALL {
+        trap.set(&ws, &bundle);
+        nothing_outside(&ws, &format!("{trap:?}"), || {
+            ws.unchanged(|| assert_eq!(ws.lbx(&["undo"]).envelope()["ok"], false, "{trap:?}"));
+        });
+    }
+    fs::remove_dir_all(ws.path(&bundle)).or_else(|_| fs::remove_file(ws.path(&bundle))).unwrap();
+    ws.write(&bundle, &whole);
+    let _ = ws.lbx(&["undo"]).success();
+    ws.holds("f69", "old\n");
+}
+
+#[test]
 fn old_bytes_in_the_journal_count_only_if_they_have_their_hash() {
     let ws = Workspace::with(&[("a.txt", "old\n"), (".gitignore", "*\n")]);
     let _ = ws.lbx(&["append", "a.txt", "--content", "new\n"]).success();

@@ -138,6 +138,36 @@ fn killed_at_any_moment_nothing_is_lost() {
 }
 
 #[test]
+fn the_many_objects_of_one_change_are_one_pack() {
+    let place = Place::with(&[("a", "a\n")]);
+    let before = place.frozen();
+    let paths: Vec<String> = (0..130).map(|number| format!("d{}/f{number}", number % 7)).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let write_all =
+        |text: &str| paths.iter().for_each(|path| place.write(path, format!("{text} of {path}\n")));
+    let counts = || {
+        let said = place.git(&["count-objects", "-v"]);
+        let count = |key: &str| said.lines().find_map(|line| line.strip_prefix(key)).unwrap().to_owned();
+        (count("count: "), count("packs: "), count("garbage: "))
+    };
+    let (loose, ..) = counts();
+    place.change(&paths, || write_all("one"));
+    assert_eq!(counts(), (loose.clone(), "1".to_owned(), "0".to_owned()));
+    let commit = place.change(&paths[..50], || write_all("two")).id.unwrap();
+    assert_ne!(counts().0, loose, "few objects get a file each");
+    assert_eq!(counts().1, "1");
+    place.fsck();
+    assert_eq!(place.frozen(), before);
+    assert_eq!(place.listed().len(), 131);
+    for (number, path) in paths.iter().enumerate() {
+        let text = if number < 50 { "two" } else { "one" };
+        assert_eq!(place.shown(path), format!("{text} of {path}"));
+    }
+    let store = place.open();
+    assert_eq!(store.file_at(&commit, b"d3/f129").unwrap().unwrap(), b"one of d3/f129\n");
+}
+
+#[test]
 fn the_developers_repository_is_left_to_git() {
     let place = Place::with(&[("a", "a\n")]);
     for number in 0..20 {

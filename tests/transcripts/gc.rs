@@ -72,6 +72,30 @@ fn what_is_old_goes_and_what_is_young_stays() {
 }
 
 #[test]
+fn the_old_bytes_of_many_files_are_one_file_and_go_with_their_change() {
+    let names: Vec<String> = (0..70).map(|number| format!("d{}/f{number}", number % 3)).collect();
+    let texts: Vec<String> = (0..70).map(|number| format!("old {number}\n")).collect();
+    let files: Vec<(&str, &str)> =
+        names.iter().map(String::as_str).zip(texts.iter().map(String::as_str)).collect();
+    let ws = Workspace::with(&files);
+    let first = ws.tree();
+    ws.lbx(&["read", "--json", &serde_json::json!({"paths": names}).to_string()]).ok();
+    let edit = serde_json::json!({"paths": names, "old_string": "old", "new_string": "new"});
+    ws.lbx(&["edit", "--json", &edit.to_string()]).ok();
+    let folder = ws.path(&state("backups"));
+    let bundles = || fs::read_dir(folder.join("bundles")).unwrap().map(|entry| entry.unwrap().path());
+    assert_eq!((fs::read_dir(&folder).unwrap().count(), bundles().count()), (1, 1));
+    let last = ws.tree();
+    ws.lbx(&["undo"]).ok();
+    assert_eq!(ws.tree(), first);
+    ws.lbx(&["redo"]).ok();
+    assert_eq!(ws.tree(), last);
+    let removed = ws.lbx(&["gc", "--keep-days", "0"]).ok()["by_kind"]["backups"]["files"].clone();
+    assert_eq!(removed, 3);
+    assert_eq!(bundles().count(), 0);
+}
+
+#[test]
 fn a_dry_run_removes_nothing() {
     let ws = old_and_new();
     ws.lbx(&["gc", "--dry-run"]).ok();

@@ -1,11 +1,13 @@
 //! From a planned change to one that stands, step by step.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
+
+use super::aside::{Aside, ToWrite};
 use super::folders::Ways;
 use super::marks::Marks;
 use super::moves::ForSnapshot;
@@ -13,14 +15,13 @@ use super::plan::{Intent, NewFile, plan};
 use super::record;
 use super::record::StandingChange;
 use super::run::Ground;
-use super::stage::{New, Stage, Staged};
+use super::stage::{Stage, Staged};
 use super::{Change, Current, Planned, across, marks, recover};
 use crate::engine::history::replay::Direction;
 use crate::engine::journal::backup;
-use crate::engine::journal::kept::{self, Kept};
 use crate::engine::journal::steps::Location;
 use crate::engine::journal::waiting;
-use crate::engine::journal::{HELD_FOLDER, JournalEntry, PendingEntry, Version};
+use crate::engine::journal::{HELD_FOLDER, PendingEntry, Version};
 use crate::engine::policy::settings::Key;
 use crate::engine::snapshot::{AllAhead, AtHand, LARGE_BYTES, Published, RULE_FILES, Ready};
 use crate::engine::store::session;
@@ -34,23 +35,14 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::{self, SYNC_EACH_MAX, keeps_order, sync_many};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-use crate::text::visible::short_path;
 
 /// Everything written aside for a change, not yet in force.
 #[derive(Default)]
 struct Prepared {
-    /// A folder of the file system that most of it is on, opened before any of it was written.
-    file_system: Option<Arc<OwnedFd>>,
-    /// New bytes, by the number of their file.
-    staged: BTreeMap<usize, Staged>,
+    /// New bytes and old ones.
+    aside: Aside,
     /// Descriptions of what goes to the trash.
     descriptions: Vec<Staged>,
-    /// Old bytes of larger files.
-    backups: Vec<backup::Pending>,
-    /// Those of small ones, which the journal entry holds.
-    kept: Vec<Kept>,
-    /// How many bytes these are.
-    kept_bytes: usize,
     /// The journal entry.
     entry: Option<PendingEntry>,
     /// The change's snapshot, where that need not wait until the change stands.
@@ -58,24 +50,10 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// Keeps old bytes: in the entry where they are few, else as a backup.
-    fn keep(&mut self, backups: &mut backup::Folders<'_>, sha256: Sha256, bytes: &[u8]) -> Result<(), Error> {
-        if self.kept.iter().any(|kept| kept.sha256 == sha256) {
-            return Ok(());
-        }
-        if bytes.len() <= kept::FILE_BYTES_MAX && self.kept_bytes + bytes.len() <= kept::ALL_BYTES_MAX {
-            self.kept_bytes += bytes.len();
-            self.kept.push(Kept::new(sha256, bytes));
-            return Ok(());
-        }
-        self.backups.push(backups.prepare(sha256, bytes)?);
-        Ok(())
-    }
-
     /// Removes everything again.
     fn discard(&self) {
-        self.staged.values().chain(&self.descriptions).for_each(Staged::discard);
-        self.backups.iter().for_each(backup::Pending::discard);
+        self.aside.discard();
+        self.descriptions.iter().for_each(Staged::discard);
         if let Some(entry) = &self.entry {
             entry.discard();
         }
@@ -147,7 +125,7 @@ impl Change<'_> {
         self.note_changed();
         // Where that fails, it is tried again below, and told.
         let published = prepared.snapshot.take().and_then(|ready| ready.publish().ok().flatten());
-        self.finish(&state, marks, published, prepared.file_system.as_deref())
+        self.finish(&state, marks, published, prepared.aside.file_system.as_deref())
     }
 
     /// Refuses, where the policy says so, a file with several names. It is a path not to be
@@ -173,8 +151,7 @@ impl Change<'_> {
 
     /// Writes backups and new bytes aside, and plans the steps.
     fn prepare(&mut self, state: &State, ways: Ways, prepared: &mut Prepared) -> Result<(), Error> {
-        let mut warnings = Vec::new();
-        self.write_aside(state, &ways, prepared, &mut warnings)?;
+        self.write_aside(state, &ways, prepared)?;
         self.copy_across(state, &ways)?;
         let mut intent = self.intent(prepared);
         self.prepare_descriptions(state, prepared, &mut intent)?;
@@ -187,10 +164,9 @@ impl Change<'_> {
         if self.entry.moves.iter().any(|moved| moved.via.is_some()) {
             state.folder(HELD_FOLDER)?;
         }
-        self.entry.kept = std::mem::take(&mut prepared.kept);
-        prepared.snapshot = self.prepare_snapshot();
+        self.entry.kept = std::mem::take(&mut prepared.aside.kept);
         prepared.entry = Some(self.entry.prepare(state)?);
-        for warning in warnings {
+        for warning in std::mem::take(&mut prepared.aside.warnings) {
             self.engine.warn(warning);
         }
         Ok(())
@@ -201,11 +177,11 @@ impl Change<'_> {
     /// stands afterwards; and rules count as they are then.
     fn prepare_snapshot(&self) -> Option<Ready> {
         let must_wait =
-            !self.entry.moves.is_empty() || self.files.iter().any(|file| is_large(file) || holds_rules(file));
+            !self.moves.is_empty() || self.files.iter().any(|file| is_large(file) || holds_rules(file));
         if must_wait {
             return None;
         }
-        let files = snapshot_files(&self.files, &self.entry, &self.state_path);
+        let files = snapshot_files(&self.files, &self.state_path);
         let record =
             StandingChange { entry: &self.entry, files, folders: Vec::new(), ahead: AllAhead::default() };
         record::prepare(self.engine, &record)
@@ -216,7 +192,7 @@ impl Change<'_> {
         let mut intent = Intent::default();
         for (number, file) in self.files.iter().enumerate() {
             let at = self.location(file.seen.current.place.path());
-            let staged = prepared.staged.get(&number);
+            let staged = prepared.aside.staged.get(&number);
             let before = before_of(&self.engine.workspace, &file.seen.current, staged.is_none());
             match (file.after.as_ref().zip(staged), before) {
                 (Some((after, staged)), before) => intent.files.push(NewFile {
@@ -237,40 +213,25 @@ impl Change<'_> {
         intent
     }
 
-    /// Writes backups and new bytes aside.
-    fn write_aside(
-        &self,
-        state: &State,
-        ways: &Ways,
-        prepared: &mut Prepared,
-        warnings: &mut Vec<String>,
-    ) -> Result<(), Error> {
-        let stage = Stage::new(&self.engine.workspace, state, &self.entry.id)?;
-        prepared.file_system = Some(stage.file_system());
-        let mut backups = backup::Folders::new(state);
-        for bytes in &self.kept {
-            prepared.keep(&mut backups, Sha256::of(bytes), bytes)?;
-        }
-        for (number, file) in self.files.iter().enumerate() {
-            let current = &file.seen.current;
-            if current.exists() {
-                prepared.keep(&mut backups, current.sha256, &current.bytes)?;
-            }
-            if let Some(after) = &file.after {
-                let parent = current.place.path().parent().unwrap_or_default();
-                let nearest = ways.nearest.get(&parent).cloned().unwrap_or_default();
-                let new = New {
-                    shown: current.place.shown(),
-                    bytes: &after.bytes,
-                    mode: after.mode,
-                    identity: after.identity.as_ref(),
-                };
-                let origin = file.origin.as_ref().map(|origin| &origin.original);
-                let original = origin.or(current.original.as_ref());
-                let staged = stage.write(&number.to_string(), &nearest, original, &new, warnings)?;
-                prepared.staged.insert(number, staged);
-            }
-            warn_of_links(file, warnings);
+    /// Writes backups, new bytes and the snapshot aside; of many files the snapshot is made meanwhile.
+    fn write_aside(&self, state: &State, ways: &Ways, prepared: &mut Prepared) -> Result<(), Error> {
+        let (workspace, files, kept) = (&self.engine.workspace, &*self.files, &*self.kept);
+        let to_write = ToWrite { workspace, state, id: &self.entry.id, files, kept, ways };
+        let (aside, outcome) = if to_write.is_many() {
+            std::thread::scope(|scope| {
+                let thread = std::thread::Builder::new().spawn_scoped(scope, || to_write.write());
+                prepared.snapshot = self.prepare_snapshot();
+                // Without a thread it is done here.
+                let Ok(thread) = thread else { return to_write.write() };
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+        } else {
+            to_write.write()
+        };
+        prepared.aside = aside;
+        outcome?;
+        if !to_write.is_many() {
+            prepared.snapshot = self.prepare_snapshot();
         }
         Ok(())
     }
@@ -321,14 +282,16 @@ impl Change<'_> {
         let Some(entry) = &prepared.entry else {
             return Err(Error::internal("a change without an entry"));
         };
-        let staged = prepared.staged.values().chain(&prepared.descriptions).map(|staged| &staged.file);
-        let files: Vec<&File> =
-            staged.chain(prepared.backups.iter().map(|backup| &backup.file)).chain([&entry.file]).collect();
+        let staged = prepared.aside.staged.values().chain(&prepared.descriptions).map(|staged| &staged.file);
+        let files: Vec<&File> = staged
+            .chain(prepared.aside.backups.iter().map(|backup| &backup.file))
+            .chain([&entry.file])
+            .collect();
         if files.len() <= SYNC_EACH_MAX && !self.files.iter().any(is_large) {
             let snapshot = prepared.snapshot.iter().flat_map(Ready::files);
             sync::begin(files.iter().copied().chain(snapshot));
         }
-        let staging = match &prepared.file_system {
+        let staging = match &prepared.aside.file_system {
             Some(staging) => Arc::clone(staging),
             None => state.folder(STAGING_FOLDER)?,
         };
@@ -336,13 +299,14 @@ impl Change<'_> {
         let mut wave: Vec<BorrowedFd<'_>> = files.iter().map(|file| file.as_fd()).collect();
         if !keeps_order(&staging) {
             // They share the folders, of which there are 256 at most.
-            let mut folders: Vec<&OwnedFd> = prepared.backups.iter().map(|backup| &*backup.folder).collect();
+            let mut folders: Vec<&OwnedFd> =
+                prepared.aside.backups.iter().map(|backup| &*backup.folder).collect();
             folders.sort_by_key(|folder| folder.as_raw_fd());
             folders.dedup_by_key(|folder| folder.as_raw_fd());
             let others = [&*entry.folder, &*staging];
             wave.extend(folders.into_iter().chain(others).chain(&grown).map(AsFd::as_fd));
         }
-        sync_many(&wave.iter().collect::<Vec<_>>(), prepared.file_system.as_deref()).map_err(io)?;
+        sync_many(&wave.iter().collect::<Vec<_>>(), prepared.aside.file_system.as_deref()).map_err(io)?;
         if prepared.snapshot.as_ref().is_some_and(|snapshot| snapshot.sync().is_err()) {
             // No change fails for that: it is tried again once this one stands, and told then.
             prepared.snapshot = None;
@@ -353,13 +317,18 @@ impl Change<'_> {
 
     /// Refuses where a file is no longer the one that was read: another program is at work.
     fn must_be_unchanged(&self) -> Result<(), Error> {
+        let root = self.engine.workspace.root_fd();
+        let mut folders = fs::LastFolder::default();
         for file in &self.files {
             let current = &file.seen.current;
             let Some(original) = &current.original else {
                 continue;
             };
-            let now = fs::open_beneath(self.engine.workspace.root_fd(), current.place.path(), fs::LOOK)
-                .and_then(rustix::fs::fstat);
+            let path = current.place.path();
+            let folder = folders.get(path.parent().unwrap_or_default(), |folder| {
+                fs::open_beneath(root, folder, fs::LOOK | OFlags::DIRECTORY)
+            });
+            let now = folder.and_then(|folder| fs::stat_at(folder, path.name().unwrap_or_default()));
             let same = now.is_ok_and(|now| fs::is_unchanged(&original.stat, &now));
             if !same {
                 let shown = current.place.shown();
@@ -448,7 +417,7 @@ impl Change<'_> {
             self.engine.warn(format!("the snapshot lacks what moved: {}", error.message()));
             ForSnapshot::default()
         });
-        let files = moved.files_with(snapshot_files(&self.files, &self.entry, &self.state_path));
+        let files = moved.files_with(snapshot_files(&self.files, &self.state_path));
         let record = StandingChange { entry: &self.entry, files, folders: moved.folders(), ahead };
         record::record(self.engine, &record)
     }
@@ -471,19 +440,12 @@ impl Change<'_> {
 }
 
 /// Both sides of each file, for the snapshot.
-fn snapshot_files<'a>(
-    files: &'a [Planned],
-    entry: &JournalEntry,
-    state: &WorkspacePath,
-) -> Vec<record::RecordedFile<'a>> {
-    let modes: BTreeMap<&WorkspacePath, u32> =
-        entry.files.iter().filter_map(|file| Some((&file.path, file.after.as_ref()?.mode))).collect();
-    let mode = |file: &Planned| modes.get(file.seen.current.place.path()).copied();
+fn snapshot_files<'a>(files: &'a [Planned], state: &WorkspacePath) -> Vec<record::RecordedFile<'a>> {
     let is_of_workspace = |file: &&Planned| !file.seen.current.place.path().is_within(state);
     let sides = |file: &'a Planned| record::RecordedFile {
         path: file.seen.current.place.path(),
         before: file.seen.current.mode().map(|mode| (mode, &**file.seen.current.bytes)),
-        after: file.after.as_ref().zip(mode(file)).map(|(after, mode)| (mode, &**after.bytes)),
+        after: file.after.as_ref().map(|after| (file.mode_of(after), &**after.bytes)),
     };
     files.iter().filter(is_of_workspace).map(sides).collect()
 }
@@ -542,17 +504,6 @@ fn identity_of(workspace: &Workspace, current: &Current) -> Option<Identity> {
 }
 
 /// Whether a file that is to be changed has other names.
-fn has_several_names(file: &Planned) -> bool {
+pub(super) fn has_several_names(file: &Planned) -> bool {
     file.after.is_some() && file.seen.current.original.as_ref().is_some_and(|it| it.stat.st_nlink > 1)
-}
-
-/// Says that the other names of a replaced file keep its old bytes.
-fn warn_of_links(file: &Planned, warnings: &mut Vec<String>) {
-    if let Some(original) = file.seen.current.original.as_ref().filter(|_| has_several_names(file)) {
-        warnings.push(format!(
-            "{} has {} hard links: it was replaced, and its other names keep the old bytes",
-            short_path(file.seen.current.place.shown()),
-            original.stat.st_nlink
-        ));
-    }
 }

@@ -5,9 +5,11 @@
 //! others are read without a lock: all are locked in one order before any is replaced, and a file that
 //! has changed since it was read is then refused.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
@@ -80,7 +82,7 @@ impl Change<'_> {
 
     /// Takes the lock of an opened file, waiting until it is free; where the file system has no locks
     /// there is none.
-    fn hold(&self, file: File, shown: &str) -> Result<Option<File>, Error> {
+    fn hold<F: Borrow<File>>(&self, file: F, shown: &str) -> Result<Option<F>, Error> {
         match hold(file, Some(self.engine.workspace.lock_wait())) {
             Ok(Asked::Held(file)) => Ok(Some(file)),
             Ok(Asked::Busy) => Err(Error::new(
@@ -102,27 +104,27 @@ impl Change<'_> {
     /// `lock_timeout`; `stale_file` where another file has come in the place of one that moves; or the
     /// system's.
     pub(in crate::engine) fn lock_all(&mut self) -> Result<(), Error> {
-        let mut files: BTreeMap<(u64, u64), (WorkspacePath, Stat)> = BTreeMap::new();
-        for file in &self.files {
-            let original = file.seen.current.original.as_ref().filter(|it| fs::is_regular(&it.stat));
-            files.extend(original.map(|it| ((it.stat.st_dev, it.stat.st_ino), (it.path.clone(), it.stat))));
+        let mut files: BTreeMap<(u64, u64), (WorkspacePath, Stat, Arc<File>)> = BTreeMap::new();
+        for original in self.files.iter().filter_map(|file| file.seen.current.original.as_ref()) {
+            // A lock on the very file that was read: one that came in its place is found out later.
+            let opened = original.opened.clone().map(|file| (original.path.clone(), original.stat, file));
+            files.extend(opened.map(|it| ((original.stat.st_dev, original.stat.st_ino), it)));
         }
         for moved in self.moves.iter().filter(|moved| !moved.thing.is_folder) {
             if let Location::File(path) = &moved.from
-                && let Some((_, stat)) = self.to_be_locked(path).filter(|(_, stat)| fs::is_regular(stat))
+                && let Some((file, stat)) = self.to_be_locked(path).filter(|(_, stat)| fs::is_regular(stat))
             {
-                files.insert((stat.st_dev, stat.st_ino), (path.clone(), stat));
+                files.insert((stat.st_dev, stat.st_ino), (path.clone(), stat, Arc::new(file)));
             }
         }
         let first = self.first_lock.get_mut();
         let held = if let FirstLock::Held(stat, Some(_)) = first { Some(*stat) } else { None };
-        if files.values().all(|(_, stat)| held.as_ref().is_some_and(|held| fs::is_same_file(held, stat))) {
+        if files.values().all(|(_, stat, _)| held.as_ref().is_some_and(|held| fs::is_same_file(held, stat))) {
             return Ok(());
         }
         *first = FirstLock::Free;
         let mut locks = Vec::with_capacity(files.len());
-        for (path, _) in files.into_values() {
-            let Some((file, _)) = self.to_be_locked(&path) else { continue };
+        for (path, _, file) in files.into_values() {
             locks.extend(self.hold(file, &self.engine.workspace.shown(&path))?);
         }
         self.locks = locks;

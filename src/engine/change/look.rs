@@ -178,9 +178,9 @@ impl Change<'_> {
         file: std::fs::File,
         stat: rustix::fs::Stat,
     ) -> Result<Current, Error> {
-        let (bytes, sha256) = hashed::read(file, fs::size_of(&stat), self.file_bytes_max())
+        let (bytes, sha256) = hashed::read(&file, fs::size_of(&stat), self.file_bytes_max())
             .map_err(|source| Error::io("read", place.shown(), source))?;
-        let original = Original { path: place.path().clone(), stat };
+        let original = Original { path: place.path().clone(), stat, opened: Some(Arc::new(file)) };
         Ok(Current { place, original: Some(original), bytes: Arc::new(bytes), sha256 })
     }
 
@@ -206,7 +206,7 @@ impl Change<'_> {
         let stat = rustix::fs::fstat(&link).map_err(io)?;
         let bytes = fs::target_of(&link).map_err(io)?;
         let sha256 = Sha256::of(&bytes);
-        let original = Original { path: place.path().clone(), stat };
+        let original = Original { path: place.path().clone(), stat, opened: None };
         Ok(Current { place, original: Some(original), bytes: Arc::new(bytes.into()), sha256 })
     }
 
@@ -285,7 +285,7 @@ impl Change<'_> {
             return Ok(None);
         }
         let (file, stat) = self.engine.workspace.open_regular(place.path(), place.shown())?;
-        let (_, sha256) = hashed::read(file, fs::size_of(&stat), self.file_bytes_max())
+        let (_, sha256) = hashed::read(&file, fs::size_of(&stat), self.file_bytes_max())
             .map_err(|source| Error::io("read", place.shown(), source))?;
         Ok(Some(sha256))
     }

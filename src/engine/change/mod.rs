@@ -8,6 +8,7 @@
 //! or rolled back whole, by this call or by the next one.
 
 pub(in crate::engine) mod across;
+mod aside;
 pub(in crate::engine) mod commit;
 pub mod done;
 mod folders;
@@ -42,6 +43,7 @@ use super::store::state::{Lock, STATE_FOLDER, State};
 use super::store::trash::TrashEntry;
 use super::store::unique::unique_name;
 use super::workspace::Workspace;
+use super::workspace::fs::{is_symlink_mode, recorded_mode};
 use super::workspace::identity::Identity;
 use super::workspace::open_files::OpenFiles;
 use super::workspace::path::WorkspacePath;
@@ -57,6 +59,9 @@ pub use look::{CheckedFile, Current};
 use plan::Move;
 pub use repeat::{LONG_AGO, RECENT};
 use stage::Original;
+
+/// The mode of a new file, as far as a snapshot asks for it.
+const NEW_FILE_MODE: u32 = 0o644;
 
 /// What the caller knows of the new bytes once the change is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +84,21 @@ struct Planned {
     after: Option<After>,
     /// The file that it was before it got this name.
     origin: Option<Origin>,
+}
+
+impl Planned {
+    /// The file whose identity the new one takes.
+    fn model(&self) -> Option<&Original> {
+        let origin = self.origin.as_ref().map(|origin| &origin.original);
+        origin.or(self.seen.current.original.as_ref())
+    }
+
+    /// The mode that the file gets with `after`, as far as a snapshot asks for it.
+    fn mode_of(&self, after: &After) -> u32 {
+        let model =
+            || self.model().map(|model| recorded_mode(&model.stat)).filter(|mode| !is_symlink_mode(*mode));
+        after.mode.or_else(model).unwrap_or(NEW_FILE_MODE)
+    }
 }
 
 /// The file whose identity and place in the caller's memory a renamed one takes over.
@@ -118,7 +138,7 @@ pub struct Change<'e> {
     /// The lock on the first file that it looked at.
     first_lock: RefCell<FirstLock>,
     /// The locks on all its files, once it replaces them.
-    locks: Vec<File>,
+    locks: Vec<Arc<File>>,
     /// Room for the files that the change holds open.
     _open_files: OpenFiles,
     /// Whether nothing is to be changed.
@@ -339,7 +359,7 @@ impl Change<'_> {
         };
         let origin = Origin {
             path: current.place.path().clone(),
-            original: Original { path: original.path.clone(), stat: original.stat },
+            original: original.clone(),
             bytes: Arc::clone(&current.bytes),
             sha256: current.sha256,
         };

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, OFlags, Stat};
 use rustix::io::Errno;
@@ -14,7 +15,7 @@ use crate::engine::journal::steps::{Folder, Location, Step};
 use crate::engine::journal::{FolderMode, Version};
 use crate::engine::store::state::{State, make_folder};
 use crate::engine::workspace::Workspace;
-use crate::engine::workspace::fs::{FILE_BYTES_MAX, rename_new};
+use crate::engine::workspace::fs::{FILE_BYTES_MAX, LastFolder, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::sync_many;
 use crate::engine::workspace::{fs, hashed, identity};
@@ -86,11 +87,38 @@ impl Ground<'_> {
     /// # Errors
     /// The system's, at the first that fails.
     pub fn carry_out_all(&self, steps: &[Step], done: usize) -> Result<(), Error> {
-        steps.iter().skip(done).try_for_each(|step| self.carry_out(step))?;
+        let mut folders = LastFolders::default();
+        for step in steps.iter().skip(done) {
+            if let Step::Put { at, staged, before, .. } = step {
+                let put = self.put(at, staged, before.is_some(), &mut folders);
+                put.map_err(|errno| Error::io("write", self.shown(at), errno))?;
+            } else {
+                // It may give a folder another name.
+                folders = LastFolders::default();
+                self.carry_out(step)?;
+            }
+        }
         self.dress(steps.iter().rev().filter_map(|step| match step {
             Step::MakeFolder(folder) => Some(folder),
             _ => None,
         }))
+    }
+
+    /// Gives staged bytes their name; `folders` are those of the file before.
+    fn put(
+        &self,
+        at: &Location,
+        staged: &Location,
+        over: bool,
+        folders: &mut LastFolders,
+    ) -> Result<(), Errno> {
+        let open = |folder: &Location| self.open(folder, BELOW);
+        let (Some(old), Some(new)) = (staged.path().name(), at.path().name()) else {
+            return Err(Errno::INVAL);
+        };
+        let from = folders.staged.get(staged.parent().ok_or(Errno::INVAL)?, open)?;
+        let to = folders.target.get(at.parent().ok_or(Errno::INVAL)?, open)?;
+        rename_in(from, old, to, new, over)
     }
 
     /// Removes bytes that wait for nothing any more.
@@ -214,10 +242,7 @@ impl Ground<'_> {
     /// Gives something another name, which must be free unless it is to come `over` a file.
     fn rename(&self, from: &Location, to: &Location, over: bool) -> Result<(), Errno> {
         let ((old_folder, old), (new_folder, new)) = (self.folder_of(from)?, self.folder_of(to)?);
-        if over {
-            return fs::rename_at(&old_folder, old, &new_folder, new);
-        }
-        rename_new(&old_folder, old, &new_folder, new)
+        rename_in(old_folder.as_fd(), old, new_folder.as_fd(), new, over)
     }
 
     /// Puts a file back as it was; `is_gone` where nothing may stand there.
@@ -248,9 +273,9 @@ impl Ground<'_> {
 
     /// The regular file at a location, whose identity what comes in its place takes over.
     fn original(&self, at: &Location) -> Option<Original> {
-        let file = self.open(at, fs::READ).ok()?;
+        let file = std::fs::File::from(self.open(at, fs::READ).ok()?);
         let stat = rustix::fs::fstat(&file).ok().filter(fs::is_regular)?;
-        Some(Original { path: at.from_root(self.state.path()), stat })
+        Some(Original { path: at.from_root(self.state.path()), stat, opened: Some(Arc::new(file)) })
     }
 
     /// What stands at a location; `has_bytes` where they matter.
@@ -322,4 +347,24 @@ impl Ground<'_> {
         sync_many(&folders, file_system)
             .map_err(|source| Error::io("sync", self.workspace.root().display().to_string(), source))
     }
+}
+
+/// The folders of the last file that was put in place.
+#[derive(Default)]
+struct LastFolders {
+    /// Where its bytes waited.
+    staged: LastFolder<Location>,
+    /// Where it stands.
+    target: LastFolder<Location>,
+}
+
+/// Renames onto a name, which must be free unless the new file is to come `over` another.
+fn rename_in(
+    from: BorrowedFd<'_>,
+    old: &OsStr,
+    to: BorrowedFd<'_>,
+    new: &OsStr,
+    over: bool,
+) -> Result<(), Errno> {
+    if over { fs::rename_at(from, old, to, new) } else { rename_new(from, old, to, new) }
 }

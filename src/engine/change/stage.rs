@@ -23,11 +23,14 @@ use crate::error::Error;
 const DEFAULT_ACL: &str = "system.posix_acl_default";
 
 /// Whose identity the new file takes.
+#[derive(Clone)]
 pub struct Original {
     /// Its canonical path.
     pub path: WorkspacePath,
     /// What it is.
     pub stat: Stat,
+    /// It itself, open; `None` of a symlink.
+    pub opened: Option<Arc<File>>,
 }
 
 /// New bytes that wait for their rename.
@@ -126,13 +129,16 @@ impl<'e> Stage<'e> {
         }
         // A replaced file's bytes may be secret: nobody else reads them before they have its mode.
         let mode = if original.is_some() || new.identity.is_some() { 0o600 } else { 0o666 };
-        let model = original.map(|original| self.workspace.open_regular(&original.path, shown)).transpose();
-        let model = model?.map(|(file, _)| file);
+        let model = match original {
+            Some(Original { opened: Some(opened), .. }) => Some(Arc::clone(opened)),
+            Some(original) => Some(Arc::new(self.workspace.open_regular(&original.path, shown)?.0)),
+            None => None,
+        };
+        let model = original.map(|original| &original.stat).zip(model.as_deref());
         let file =
             fs::create_at(folder.as_fd(), &name, mode).map_err(|errno| Error::io("write", shown, errno))?;
-        let like = original.map(|original| &original.stat).zip(model.as_ref());
         let written = fs::write_all(&file, new.bytes)
-            .and_then(|()| Ok(identity::give(&file, like, new.identity, new.mode, warnings)?));
+            .and_then(|()| Ok(identity::give(&file, model, new.identity, new.mode, warnings)?));
         match written {
             Ok(mode) => Ok(Staged { file, at, folder, name, mode }),
             Err(source) => {

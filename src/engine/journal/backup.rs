@@ -13,6 +13,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
+use super::bundle;
 use crate::engine::journal::kept::{self, Kept};
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::store::unique::unique_name;
@@ -69,20 +70,29 @@ impl<'s> Folders<'s> {
         let folder = self.open(folder)?;
         let name = OsString::from(name);
         let io = |source: std::io::Error| Error::io("write a backup in", STATE_FOLDER, source);
-        match open(folder.as_fd(), &name) {
-            Ok(Some((file, stat))) if fs::size_of(&stat) == bytes.len() as u64 && holds(&file, bytes) => {
-                return Ok(Pending { file, folder, name, is_new: false });
+        let create = || fs::create_at(folder.as_fd(), &name, 0o600);
+        let file = match create() {
+            Err(Errno::EXIST) => {
+                match open(folder.as_fd(), &name) {
+                    Ok(Some((file, stat)))
+                        if fs::size_of(&stat) == bytes.len() as u64 && holds(&file, bytes) =>
+                    {
+                        return Ok(Pending { file, folder, name, is_new: false });
+                    }
+                    // What is no file cannot be replaced by one.
+                    Ok(None) => set_aside(folder.as_fd(), &name),
+                    Ok(Some(_)) => {
+                        fs::unlink_at(&*folder, &name, AtFlags::empty()).map_err(|errno| io(errno.into()))?;
+                    }
+                    Err(_) => {}
+                }
+                create()
             }
-            // What is no file cannot be replaced by one.
-            Ok(None) => set_aside(folder.as_fd(), &name),
-            Ok(Some(_)) => {
-                fs::unlink_at(&*folder, &name, AtFlags::empty()).map_err(|errno| io(errno.into()))?;
-            }
-            Err(_) => {}
-        }
-        let file = fs::create_at(folder.as_fd(), &name, 0o600).map_err(|errno| io(errno.into()))?;
+            created => created,
+        };
+        let file = file.map_err(|errno| io(errno.into()))?;
         let written = fs::write_all(&file, bytes);
-        let pending = Pending { file, folder, name, is_new: true };
+        let pending = Pending::new(file, folder, name);
         match written {
             Ok(()) => Ok(pending),
             Err(source) => {
@@ -104,6 +114,11 @@ impl<'s> Folders<'s> {
 }
 
 impl Pending {
+    /// One that was not there before.
+    pub(super) fn new(file: File, folder: Arc<OwnedFd>, name: OsString) -> Self {
+        Self { file, folder, name, is_new: true }
+    }
+
     /// Removes one that is not needed after all.
     pub fn discard(&self) {
         if self.is_new {
@@ -124,14 +139,18 @@ pub fn spread(state: &State, kept: &[Kept]) {
     }
 }
 
-/// The bytes with that SHA-256; `None` where neither a backup nor an entry of the journal has them.
+/// The bytes with that SHA-256; `None` where neither a backup nor a bundle nor an entry of the journal has
+/// them.
 ///
 /// # Errors
 /// What the system says.
 pub fn find(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
     match find_backup(state, sha256)? {
         Some(bytes) => Ok(Some(bytes)),
-        None => kept::kept_bytes(state, sha256),
+        None => match bundle::find(state, sha256)? {
+            Some(bytes) => Ok(Some(bytes)),
+            None => kept::kept_bytes(state, sha256),
+        },
     }
 }
 

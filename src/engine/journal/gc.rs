@@ -13,7 +13,7 @@ use rustix::fs::AtFlags;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::backup;
+use super::{backup, bundle};
 use crate::engine::journal;
 use crate::engine::journal::{DONE_FOLDER, JournalEntry, STUCK_FOLDER};
 use crate::engine::store::state::State;
@@ -103,6 +103,7 @@ pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, E
     open.entries.iter().for_each(|entry| collector.needed.add(&trash, entry));
     collector.stuck()?;
     collector.backups()?;
+    collector.bundles()?;
     collector.trash()?;
     collector.sessions()?;
     collector.temporary()?;
@@ -301,7 +302,7 @@ impl Collector<'_> {
         let Some(backups) = self.state.find_folder(backup::FOLDER)? else {
             return Ok(());
         };
-        for first in names_in(&backups)? {
+        for first in names_in(&backups)?.into_iter().filter(|first| first != bundle::FOLDER) {
             let Some(folder) = self.state.find_folder(&format!("{}/{first}", backup::FOLDER))? else {
                 continue;
             };
@@ -316,6 +317,25 @@ impl Collector<'_> {
                     self.done.removed.backups.join(gone);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Old versions of the many files of one change: they go together.
+    fn bundles(&mut self) -> Result<(), Error> {
+        let Some(folder) = self.state.find_folder(&format!("{}/{}", backup::FOLDER, bundle::FOLDER))? else {
+            return Ok(());
+        };
+        for name in names_in(&folder)? {
+            let digests = bundle::digests(&folder, &name);
+            let digests =
+                digests.map_err(|source| Error::io("read", self.state.shown(backup::FOLDER), source))?;
+            // One of a newer version may hold what is needed.
+            let is_needed =
+                digests.is_none_or(|all| all.iter().any(|digest| self.needed.versions.contains(digest)));
+            let is_old = self.is_old_file(&folder, &name);
+            let gone = self.file(&folder, &name, is_old && !is_needed);
+            self.done.removed.backups.join(gone);
         }
         Ok(())
     }

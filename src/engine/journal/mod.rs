@@ -9,6 +9,7 @@
 //! are seen to be done: a power failure may take the new name.
 
 pub mod backup;
+pub mod bundle;
 pub mod gc;
 pub mod kept;
 pub mod progress;

@@ -3,6 +3,7 @@
 //! Nobody reads what is in a lock's file: each new holder sets its time, by which those who wait see
 //! that it goes from hand to hand. Whatever else stands in its place is set aside.
 
+use std::borrow::Borrow;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -67,16 +68,17 @@ pub fn take(
 ///
 /// # Errors
 /// The system's.
-pub fn hold(file: File, patience: Option<Duration>) -> std::io::Result<Asked<File>> {
-    let held = match fs2::FileExt::try_lock_exclusive(&file) {
-        Ok(()) => Some(file),
+pub fn hold<F: Borrow<File>>(file: F, patience: Option<Duration>) -> std::io::Result<Asked<F>> {
+    let is_held = match fs2::FileExt::try_lock_exclusive(file.borrow()) {
+        Ok(()) => true,
         Err(source) if is_contended(&source) => match patience {
-            Some(patience) => wait_for(&file, patience)?,
-            None => None,
+            // The lock belongs to what was opened, whichever of its descriptors stays.
+            Some(patience) => wait_for(file.borrow(), patience)?.is_some(),
+            None => false,
         },
         Err(source) => return Err(source),
     };
-    Ok(held.map_or(Asked::Busy, Asked::Held))
+    Ok(if is_held { Asked::Held(file) } else { Asked::Busy })
 }
 
 /// Shows those who wait that the lock has another holder.

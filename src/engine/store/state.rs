@@ -3,12 +3,11 @@
 //! The state of one account is `.lbx/ID/`, which nobody who prepares a workspace can name ([`id`]).
 //! Nothing else in `.lbx/` is looked at but the policy and the workspace's lock.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, Mode};
@@ -50,9 +49,9 @@ pub struct State {
     /// How long one holder may keep a lock before those who wait give up.
     lock_wait: Duration,
     /// Folders that got a new one in this call, which is not durable yet.
-    grown: RefCell<Vec<OwnedFd>>,
+    grown: Mutex<Vec<OwnedFd>>,
     /// Folders below it that are open, by path: a call needs some of them again and again.
-    opened: RefCell<BTreeMap<String, Arc<OwnedFd>>>,
+    opened: Mutex<BTreeMap<String, Arc<OwnedFd>>>,
 }
 
 impl State {
@@ -114,14 +113,7 @@ impl State {
         }
         let path = WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(id.as_str().as_ref());
         let lock_wait = workspace.lock_wait();
-        Ok(Some(Self {
-            shared,
-            folder,
-            path,
-            lock_wait,
-            grown: RefCell::default(),
-            opened: RefCell::default(),
-        }))
+        Ok(Some(Self { shared, folder, path, lock_wait, grown: Mutex::default(), opened: Mutex::default() }))
     }
 
     /// Where the id of this account's state comes from, or will come from, and the id itself where it is
@@ -175,7 +167,7 @@ impl State {
     /// Notes that a folder got a new one.
     fn has_grown(&self, folder: BorrowedFd<'_>) {
         if let Ok(folder) = fs::open_at(folder, OsStr::new("."), fs::FOLDER) {
-            self.grown.borrow_mut().push(folder);
+            locked(&self.grown).push(folder);
         }
     }
 
@@ -183,7 +175,7 @@ impl State {
     /// that is in them.
     #[must_use]
     pub fn take_grown(&self) -> Vec<OwnedFd> {
-        self.grown.take()
+        std::mem::take(&mut *locked(&self.grown))
     }
 
     /// The folder, for calls relative to it.
@@ -197,7 +189,7 @@ impl State {
     /// # Errors
     /// What the system says.
     pub fn find_folder(&self, name: &str) -> Result<Option<Arc<OwnedFd>>, Error> {
-        if let Some(known) = self.opened.borrow().get(name) {
+        if let Some(known) = locked(&self.opened).get(name) {
             return Ok(Some(Arc::clone(known)));
         }
         let Some(path) = WorkspacePath::new(name.as_ref()) else {
@@ -206,7 +198,7 @@ impl State {
         match fs::open_beneath(self.fd(), &path, fs::FOLDER) {
             Ok(folder) => {
                 let folder = Arc::new(folder);
-                let mut opened = self.opened.borrow_mut();
+                let mut opened = locked(&self.opened);
                 // Those that come and go are opened anew.
                 if opened.len() < OPENED_MAX && KEPT_OPEN.iter().any(|kept| name.starts_with(kept)) {
                     opened.insert(name.to_owned(), Arc::clone(&folder));
@@ -419,4 +411,9 @@ fn shown(name: &str) -> String {
 pub fn names_in(folder: &OwnedFd) -> Result<Vec<String>, Error> {
     let names = fs::names_in(folder).map_err(|errno| Error::io("list a folder in", STATE_FOLDER, errno))?;
     Ok(names.into_iter().map(|name| name.to_string_lossy().into_owned()).collect())
+}
+
+/// What a lock holds, whatever became of others that held it.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,6 @@
 //! The system's calls, relative to opened folders and repeated where a signal cut them short.
 
+use std::borrow::Borrow;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write as _};
@@ -64,6 +65,36 @@ fn walk_beneath(root: BorrowedFd<'_>, path: &WorkspacePath, flags: OFlags) -> Re
     open_at(folder.as_ref().map_or(root, AsFd::as_fd), name, flags | OFlags::NOFOLLOW)
 }
 
+/// The folder that was opened last. Files that are taken in order mostly lie in the folder of the one
+/// before.
+#[derive(Debug)]
+pub struct LastFolder<K>(Option<(K, OwnedFd)>);
+
+impl<K> Default for LastFolder<K> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<K: PartialEq> LastFolder<K> {
+    /// The folder that `key` names, opened by `open` unless it is the last one.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub fn get(
+        &mut self,
+        key: K,
+        open: impl FnOnce(&K) -> Result<OwnedFd, Errno>,
+    ) -> Result<BorrowedFd<'_>, Errno> {
+        let known = self.0.take().filter(|(last, _)| *last == key);
+        let folder = match known {
+            Some((_, folder)) => folder,
+            None => open(&key)?,
+        };
+        Ok(self.0.insert((key, folder)).1.as_fd())
+    }
+}
+
 /// Opens `name` in `folder`; not through a symlink where `flags` say so.
 ///
 /// # Errors
@@ -108,7 +139,8 @@ pub fn rename_at(
 ///
 /// # Errors
 /// The system's; `EEXIST` where the name is taken.
-pub fn rename_new(from: &OwnedFd, old: &OsStr, to: &OwnedFd, new: &OsStr) -> Result<(), Errno> {
+pub fn rename_new(from: impl AsFd, old: &OsStr, to: impl AsFd, new: &OsStr) -> Result<(), Errno> {
+    let (from, to) = (from.as_fd(), to.as_fd());
     let renamed =
         rustix::io::retry_on_intr(|| rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE));
     match renamed {
@@ -171,7 +203,7 @@ const WHOLE_BYTES: u64 = 64 << 10;
 ///
 /// # Errors
 /// What the system says; `EFBIG` beyond the bound.
-pub fn read_to_end(file: File, expected: u64, bytes_max: u64) -> io::Result<Vec<u8>> {
+pub fn read_to_end(file: impl Borrow<File>, expected: u64, bytes_max: u64) -> io::Result<Vec<u8>> {
     if expected > bytes_max {
         return Err(Errno::FBIG.into());
     }
@@ -179,12 +211,12 @@ pub fn read_to_end(file: File, expected: u64, bytes_max: u64) -> io::Result<Vec<
     let mut bytes = Vec::with_capacity(room.saturating_add(1));
     if expected > 0 && expected <= WHOLE_BYTES {
         // What came to it since it was looked at is as if it came later.
-        (&file).take(expected).read_to_end(&mut bytes)?;
+        file.borrow().take(expected).read_to_end(&mut bytes)?;
         if bytes.len() as u64 == expected {
             return Ok(bytes);
         }
     }
-    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    file.borrow().take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         return Err(Errno::FBIG.into());
     }

@@ -37,13 +37,13 @@ pub fn sha256_of(mut file: File) -> io::Result<Sha256> {
 ///
 /// # Errors
 /// What the system says; `EFBIG` beyond the bound.
-pub fn read(file: File, expected: u64, bytes_max: u64) -> io::Result<(Buffer, Sha256)> {
+pub fn read(file: &File, expected: u64, bytes_max: u64) -> io::Result<(Buffer, Sha256)> {
     if expected < LARGE_BYTES || expected > bytes_max {
         let bytes = fs::read_to_end(file, expected, bytes_max)?;
         let sha256 = Sha256::of(&bytes);
         return Ok((bytes.into(), sha256));
     }
-    let (bytes, mut hasher) = read_large(&file, usize::try_from(expected).unwrap_or(usize::MAX))?;
+    let (bytes, mut hasher) = read_large(file, usize::try_from(expected).unwrap_or(usize::MAX))?;
     // It may have grown meanwhile.
     let mut more = Vec::new();
     file.take(bytes_max.saturating_add(1) - bytes.len() as u64).read_to_end(&mut more)?;
@@ -105,7 +105,7 @@ mod tests {
             let path = folder.path().join("file");
             std::fs::write(&path, &content).unwrap();
             for expected in [0, LARGE_BYTES, length as u64, length as u64 + 1, 9 << 20] {
-                let (bytes, sha256) = read(File::open(&path).unwrap(), expected, 10 << 20).unwrap();
+                let (bytes, sha256) = read(&File::open(&path).unwrap(), expected, 10 << 20).unwrap();
                 assert!(*bytes == *content, "{length} bytes, {expected} expected");
                 assert_eq!(sha256, Sha256::of(&content));
             }
@@ -118,9 +118,9 @@ mod tests {
         let path = folder.path().join("file");
         std::fs::write(&path, vec![7; 3 << 20]).unwrap();
         for (expected, bytes_max) in [(2 << 20, (3 << 20) - 1), (3 << 20, 2 << 20), (0, 1)] {
-            let refused = read(File::open(&path).unwrap(), expected, bytes_max).unwrap_err();
+            let refused = read(&File::open(&path).unwrap(), expected, bytes_max).unwrap_err();
             assert_eq!(refused.raw_os_error(), Some(Errno::FBIG.raw_os_error()));
         }
-        assert!(read(File::open(&path).unwrap(), 2 << 20, 3 << 20).is_ok());
+        assert!(read(&File::open(&path).unwrap(), 2 << 20, 3 << 20).is_ok());
     }
 }

@@ -24,6 +24,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use place::Unfit;
+pub(in crate::text) use typographic::on_keyboard;
 
 /// Places that are looked for; more are as ambiguous as these.
 pub const PLACES_MAX: usize = 1000;

@@ -59,7 +59,7 @@ fn rewritten(line: &NewLine<'_>) -> Vec<u8> {
 }
 
 /// What a character is on a keyboard; `None` where it is nothing but itself.
-fn plain(character: char) -> Option<char> {
+pub(in crate::text) const fn on_keyboard(character: char) -> Option<char> {
     Some(match character {
         '\u{2018}'..='\u{201b}' => '\'',
         '\u{201c}'..='\u{201f}' => '"',
@@ -71,7 +71,7 @@ fn plain(character: char) -> Option<char> {
 
 /// Whether a character of the text looked for may be another one in the file.
 fn may_differ(character: char) -> bool {
-    matches!(character, '\'' | '"' | '-' | ' ') || plain(character).is_some()
+    matches!(character, '\'' | '"' | '-' | ' ') || on_keyboard(character).is_some()
 }
 
 /// The longest part in which no character may be another one.
@@ -85,7 +85,7 @@ fn longest_plain(old: &[u8]) -> Option<Range<usize>> {
 
 /// Whether two characters are the same but for typography.
 fn same(one: char, other: char) -> bool {
-    one == other || plain(one).unwrap_or(one) == plain(other).unwrap_or(other)
+    one == other || on_keyboard(one).unwrap_or(one) == on_keyboard(other).unwrap_or(other)
 }
 
 /// Where `wanted` begins, if it stands right before `end`.

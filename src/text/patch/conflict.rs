@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::index::Tier;
-use crate::text::checked::Fault;
+use crate::text::checked::{Fault, peek};
+use crate::text::visible;
 
 /// The fate of every hunk of a file, at least one of which has no place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -257,31 +258,14 @@ impl fmt::Display for Reason {
     }
 }
 
-/// `text` with `→` for a tab, `·` for each blank at the end and `␍` for a carriage return, bounded.
+/// The beginning of a line, as it can be seen.
 #[must_use]
 pub fn visible(text: &[u8]) -> String {
     const LETTERS_MAX: usize = 200;
-    let end = text.trim_ascii_end().len();
-    let (body, tail) = text.split_at_checked(end).unwrap_or((text, b""));
-    let mut shown = String::new();
-    for letter in String::from_utf8_lossy(body).chars().take(LETTERS_MAX) {
-        shown.push(visible_letter(letter, ' '));
-    }
-    for letter in String::from_utf8_lossy(tail).chars().take(LETTERS_MAX) {
-        shown.push(visible_letter(letter, '·'));
-    }
-    shown
-}
-
-/// One letter made visible.
-const fn visible_letter(letter: char, blank: char) -> char {
-    match letter {
-        '\t' => '→',
-        '\r' => '␍',
-        ' ' => blank,
-        letter if letter.is_ascii_control() => '�',
-        letter => letter,
-    }
+    // A letter has at most four bytes.
+    let start = peek(text, ..text.len().min(4 * LETTERS_MAX));
+    // A carriage return at its end is shown as one that ends a line.
+    visible::line(start).chars().take(LETTERS_MAX).filter(|letter| *letter != '\n').collect()
 }
 
 #[cfg(test)]
@@ -292,6 +276,7 @@ mod tests {
     fn white_space_is_made_visible() {
         assert_eq!(visible(b"\ta b \r"), "→a b·␍");
         assert_eq!(visible(b"  "), "··");
-        assert_eq!(visible(b"\xff"), "�");
+        assert_eq!(visible(b"\xff"), "‹0xFF›");
+        assert_eq!(visible("ä".repeat(1000).as_bytes()), "ä".repeat(200));
     }
 }

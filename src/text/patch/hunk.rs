@@ -1,8 +1,8 @@
 //! Hunks of unified diffs: `@@` lines and what follows them.
 
-use super::lines::Ending;
+use super::lines::{Ending, Line};
 use super::model::{Hunk, HunkLine, Kind};
-use super::parse::{ParseError, Source, foreign, without_ending};
+use super::parse::{ParseError, Source, foreign};
 use super::unified;
 
 /// How many old and new lines a hunk has.
@@ -149,7 +149,7 @@ impl<'s, 'a> Body<'s, 'a> {
 
     /// Takes one line; `false` where the hunk has ended before it.
     fn take(&mut self, raw: &'a [u8]) -> Result<bool, ParseError> {
-        let text = without_ending(raw);
+        let text = Line::of(raw).text;
         if text.is_empty() {
             let goes_on = !self.is_satisfied();
             if goes_on {
@@ -250,7 +250,7 @@ impl<'s, 'a> Body<'s, 'a> {
 
     /// Adds a line, `raw` without its first letter.
     fn push(&mut self, kind: Kind, raw: &'a [u8]) {
-        let text = without_ending(raw);
+        let text = Line::of(raw).text;
         // A patch cut off in its last line still means a whole line.
         let ending = if raw.len() == text.len() + 2 { Ending::CrLf } else { Ending::Lf };
         self.lines.push(HunkLine { kind, text, ending });

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::lines::Line;
 use crate::text::checked::peek;
+use crate::text::flexible::on_keyboard;
 
 /// How alike a line of the file and one of the patch must be; the line ending never counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,22 +56,12 @@ fn folded(text: &[u8]) -> Cow<'_, [u8]> {
     let mut plain = Vec::with_capacity(text.len());
     for chunk in text.utf8_chunks() {
         for letter in chunk.valid().chars() {
-            plain.extend_from_slice(plain_letter(letter).encode_utf8(&mut [0; 4]).as_bytes());
+            let letter = on_keyboard(letter).unwrap_or(letter);
+            plain.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
         }
         plain.extend_from_slice(chunk.invalid());
     }
     Cow::Owned(plain.trim_ascii().to_vec())
-}
-
-/// The letter on the keyboard for a typographic one.
-const fn plain_letter(letter: char) -> char {
-    match letter {
-        '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
-        '\u{2018}'..='\u{201b}' => '\'',
-        '\u{201c}'..='\u{201f}' => '"',
-        '\u{a0}' | '\u{2002}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => ' ',
-        other => other,
-    }
 }
 
 /// The lines of a file as numbers, equal ones alike, and where each number stands.

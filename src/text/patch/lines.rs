@@ -1,6 +1,6 @@
 //! Bytes as lines, each knowing how it ends.
 
-use memchr::memchr;
+use crate::text::lines::at_line_feeds;
 
 /// How a line ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,7 +39,8 @@ pub struct Line<'a> {
 
 impl<'a> Line<'a> {
     /// The line that `raw` is, ending included.
-    fn new(raw: &'a [u8]) -> Self {
+    #[must_use]
+    pub fn of(raw: &'a [u8]) -> Self {
         match raw.strip_suffix(b"\n") {
             None => Self { text: raw, ending: Ending::None },
             Some(text) => match text.strip_suffix(b"\r") {
@@ -55,7 +56,7 @@ impl<'a> Line<'a> {
 /// An empty text has no lines; a last line without an ending counts.
 #[must_use]
 pub fn lines(bytes: &[u8]) -> Vec<Line<'_>> {
-    raw_lines(bytes).map(Line::new).collect()
+    at_line_feeds(bytes).map(Line::of).collect()
 }
 
 /// Splits `bytes` at carriage returns, as files of old Macs want it.
@@ -68,17 +69,6 @@ pub fn lines_at_carriage_returns(bytes: &[u8]) -> Vec<Line<'_>> {
             Some(text) => Line { text, ending: Ending::Cr },
         })
         .collect()
-}
-
-/// The lines of `bytes`, each with its line feed.
-pub fn raw_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = bytes;
-    std::iter::from_fn(move || {
-        let end = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
-        let (line, after) = rest.split_at_checked(end).filter(|_| end > 0)?;
-        rest = after;
-        Some(line)
-    })
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 use std::fmt;
 
 use super::binary::BINARY_BYTES_MAX;
-use super::lines::raw_lines;
+use super::lines::Line;
 use super::model::{FilePatch, Format, Patch};
 use super::{blocks, codex, hunk, unified};
+use crate::text::lines::at_line_feeds;
 
 /// Why a patch cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl<'a> Source<'a> {
     /// The lines of `text`, after a byte-order mark.
     pub fn new(text: &'a [u8]) -> Self {
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-        Self { lines: raw_lines(text).collect() }
+        Self { lines: at_line_feeds(text).collect() }
     }
 
     /// How many lines there are.
@@ -56,7 +57,7 @@ impl<'a> Source<'a> {
 
     /// The line with `index`, without its ending.
     pub fn text(&self, index: usize) -> Option<&'a [u8]> {
-        self.raw(index).map(without_ending)
+        self.raw(index).map(|raw| Line::of(raw).text)
     }
 
     /// Whether the line with `index` ends in a carriage return and a line feed.
@@ -177,12 +178,4 @@ pub(super) fn foreign(text: &[u8]) -> Option<String> {
         return Some(format!("{message}, but the patch does not hold the bytes (git diff --binary does)"));
     }
     None
-}
-
-/// `raw` without its line ending.
-pub(super) fn without_ending(raw: &[u8]) -> &[u8] {
-    match raw.strip_suffix(b"\n") {
-        Some(text) => text.strip_suffix(b"\r").unwrap_or(text),
-        None => raw,
-    }
 }

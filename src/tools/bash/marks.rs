@@ -52,7 +52,7 @@ impl Marks {
             None => true,
             Some((file, now)) => {
                 !fs::is_unchanged(&marked.stat, &now)
-                    && fs::read_to_end(file.into(), fs::size_of(&now), FILE_BYTES_MAX)
+                    && fs::read_to_end(std::fs::File::from(file), fs::size_of(&now), FILE_BYTES_MAX)
                         .map_or(true, |bytes| Sha256::of(&bytes) != marked.sha256)
             }
         };

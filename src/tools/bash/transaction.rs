@@ -333,7 +333,7 @@ impl Made {
         let file = upper::open(layer, path).map_err(io)?;
         upper::strip(&file);
         let identity = Identity::of(&file, stat);
-        let read = || fs::read_to_end(file.into(), fs::size_of(stat), u64::MAX);
+        let read = || fs::read_to_end(std::fs::File::from(file), fs::size_of(stat), u64::MAX);
         let bytes = has_bytes.then(read).transpose();
         let bytes = bytes
             .map_err(|source| Error::io("read the layer of the command at", path.to_string(), source))?;

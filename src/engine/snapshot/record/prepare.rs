@@ -409,7 +409,8 @@ impl<'a> Preparer<'_, 'a> {
     ) -> Result<(), SnapshotError> {
         self.kept_bytes += bytes.len();
         if bytes.len() < LARGE_BYTES {
-            return self.store(path, bytes);
+            self.repo.write_named(Kind::Blob, id, bytes);
+            return Ok(());
         }
         let packed = Packed::blob(id, bytes, self.repo.settings().loose_compression());
         self.done.packed.push(packed.doing(|| format!("cannot compress `{}`", path.to_str_lossy()))?);
@@ -424,12 +425,6 @@ impl<'a> Preparer<'_, 'a> {
         }
         self.kept_bytes = 0;
         objects::store_all(self.repo, &std::mem::take(&mut self.done.packed))
-    }
-
-    /// Stores a blob.
-    fn store(&self, path: &[u8], bytes: &[u8]) -> Result<(), SnapshotError> {
-        self.repo.write(Kind::Blob, bytes).doing(|| format!("cannot store `{}`", path.to_str_lossy()))?;
-        Ok(())
     }
 
     /// The kind of a regular file; where the file system's bits do not count, as it is stored.

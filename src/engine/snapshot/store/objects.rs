@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
+use super::pack::{self, Deflater, NewPack};
 use super::repo::{NewObjects, Repo};
 use crate::engine::workspace::fs::write_all;
 use crate::engine::workspace::sync::{SYNC_EACH_MAX, sync_all};
@@ -23,6 +24,10 @@ use crate::engine::workspace::sync::{SYNC_EACH_MAX, sync_all};
 const THREADS_MAX: usize = 8;
 /// Up to so many objects are written before a thread has begun.
 const ONE_THREAD_MAX: usize = 16;
+/// From so many objects on they become one pack, as those do that git fetches (`transfer.unpackLimit`).
+const PACKED_MIN: usize = 100;
+/// So many objects are compressed by one thread, one after the other.
+const SHARE: usize = 32;
 /// How often an object is tried again when its folder vanishes.
 const TRIES_MAX: usize = 10;
 
@@ -75,8 +80,8 @@ pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<(), SnapshotError> {
 
 /// Writes every object that waits in the memory of `repo`, and those of `packed`, beside its place.
 ///
-/// Each gets a file of its own under a name that `git gc` clears away; it is to be synced and only then
-/// renamed, so that no power cut leaves an empty object. No folder is reached through a link.
+/// Each gets a file of its own, and many get one pack, under names that `git gc` clears away; they are to
+/// be synced and only then renamed, so that no power cut leaves an empty object. No folder is reached through a link.
 pub fn write_aside(repo: &Repo, packed: &[Packed]) -> Result<Aside, SnapshotError> {
     let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
     let memory = repo.take_new();
@@ -93,7 +98,8 @@ fn written(
 ) -> io::Result<Aside> {
     let plain = memory.iter().map(|(id, (kind, bytes))| (id, Form::Plain(*kind, bytes.as_slice())));
     let packed = packed.iter().map(|object| (&object.id, Form::Packed(&object.bytes)));
-    let objects: Vec<Object<'_>> = plain.chain(packed).collect();
+    let is_many = memory.len() >= PACKED_MIN;
+    let objects: Vec<Object<'_>> = plain.filter(|_| !is_many).chain(packed).collect();
     let writer = Writer {
         folder: &folder,
         level,
@@ -107,6 +113,13 @@ fn written(
         let one = writer.write(object)?;
         all.lock().unwrap_or_else(PoisonError::into_inner).push(one);
         Ok(())
+    });
+    let outcome = outcome.and_then(|()| {
+        if is_many {
+            writer.write_pack(memory, &mut all.lock().unwrap_or_else(PoisonError::into_inner))
+        } else {
+            Ok(())
+        }
     });
     let keeps_files = writer.keeps_files;
     let folders = writer.folders.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -220,10 +233,40 @@ struct Waiting {
 }
 
 impl Writer<'_> {
+    /// Writes a pack of all objects in `memory` aside, and its index. What is to be renamed first comes
+    /// last in `waiting`: no index is ever without its pack.
+    fn write_pack(&self, memory: &NewObjects, waiting: &mut Vec<Waiting>) -> io::Result<()> {
+        let Some(hash) = memory.keys().next().map(ObjectId::kind) else { return Ok(()) };
+        let pack = NewPack::of(self.entries(memory)?, hash)?;
+        let folder = self.fan_out("pack")?;
+        let number = next_number();
+        let index_to = pack::index_of(&pack.name).to_string_lossy().into_owned();
+        for (kind, to, bytes) in [("idx", index_to, &pack.index), ("pack", pack.name, &pack.bytes)] {
+            let name = format!("{}{kind}{}-{number}", pack::ASIDE, std::process::id());
+            let file = self.keeps_files.then_some(write_file(&folder, &name, bytes)?);
+            waiting.push(Waiting { folder: Arc::clone(&folder), name, to, file });
+        }
+        Ok(())
+    }
+
+    /// The objects in `memory` as a pack holds them.
+    fn entries(&self, memory: &NewObjects) -> io::Result<Vec<pack::PackedObject>> {
+        let objects: Vec<_> = memory.iter().collect();
+        let shares: Vec<_> = objects.chunks(SHARE).collect();
+        let all = Mutex::new(Vec::with_capacity(objects.len()));
+        in_parallel(&shares, |share| {
+            let mut deflater = Deflater::new(self.level);
+            let entries = share.iter().map(|(id, (kind, bytes))| deflater.entry(**id, *kind, bytes));
+            let entries = entries.collect::<io::Result<Vec<_>>>()?;
+            all.lock().unwrap_or_else(PoisonError::into_inner).extend(entries);
+            Ok(())
+        })?;
+        Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Writes one object aside.
     fn write(&self, (id, form): &Object<'_>) -> io::Result<Waiting> {
-        static COUNTER: AtomicU32 = AtomicU32::new(0);
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let number = next_number();
         let hex = id.to_hex().to_string();
         let (fan_out, rest) = hex.split_at_checked(2).unwrap_or_default();
         let name = format!("tmp_obj_lbx{}-{number}", std::process::id());
@@ -274,6 +317,12 @@ impl Writer<'_> {
     fn forget(&self, name: &str) {
         self.folders.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
+}
+
+/// A number that no other unfinished file of this process has.
+fn next_number() -> u32 {
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    COUNTER.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Writes a new file.

@@ -186,7 +186,7 @@ pub fn read_followed(path: &Path) -> std::io::Result<Vec<u8>> {
     if !is_regular(&stat) {
         return Err(rustix::io::Errno::INVAL.into());
     }
-    read_to_end(file.into(), size_of(&stat), CONFIG_BYTES_MAX)
+    read_to_end(std::fs::File::from(file), size_of(&stat), CONFIG_BYTES_MAX)
 }
 
 /// Where an included file lies.

@@ -1,4 +1,4 @@
-//! Packing the private repository's objects, a few at a time.
+//! Packs: the one that holds the many objects of one change, and those of the private repository.
 //!
 //! Git packs the developer's repository when it finds many loose objects; nobody else packs lbx's
 //! own. So a call that finds many there puts some of them into a pack, never more than takes a few
@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use gix::ObjectId;
 use gix::objs::Kind;
-use gix::zlib::{Compression, stream::deflate};
+use gix::zlib::stream::deflate::{Compress, FlushCompress};
+use gix::zlib::{Compression, Status};
 
 use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
@@ -35,7 +36,9 @@ const PACKS_MAX: usize = 16;
 /// A pack of more bytes stays as it is.
 const PACK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// How the names of unfinished files begin; `git gc` clears such names away too.
-const ASIDE: &str = "tmp_lbx_";
+pub const ASIDE: &str = "tmp_lbx_";
+/// Room for compressed bytes.
+const ROOM_BYTES: usize = 32 * 1024;
 /// The types of pack entries that are whole objects; others are deltas.
 const WHOLE: std::ops::RangeInclusive<u8> = 1..=4;
 
@@ -78,7 +81,7 @@ pub fn tidy(repo: &Repo, amount: Amount) -> Result<usize, SnapshotError> {
 }
 
 /// An object as a pack holds it.
-struct PackedObject {
+pub struct PackedObject {
     /// Its id.
     id: ObjectId,
     /// Header and compressed content.
@@ -116,6 +119,7 @@ impl Packer<'_> {
     fn pack_loose(&self, until: Instant) -> Result<usize, SnapshotError> {
         let mut entries = Vec::new();
         let mut packed_ids = Vec::new();
+        let mut deflater = Deflater::new(self.repo.settings().loose_compression());
         let mut bytes = 0;
         // The sample comes last, so that it tells of all the others.
         let folders = (0..=u8::MAX).map(|step| SAMPLE.wrapping_add(1).wrapping_add(step));
@@ -129,13 +133,13 @@ impl Packer<'_> {
                 gix::objs::compute_hash(id.kind(), object.kind, &object.data).is_ok_and(|it| it == id);
             if is_whole {
                 bytes += object.data.len();
-                let packed = entry(object.kind, &object.data, self.repo.settings().loose_compression());
-                entries.push(PackedObject { id, bytes: packed.doing(|| format!("cannot pack {id}"))? });
+                let packed = deflater.entry(id, object.kind, &object.data);
+                entries.push(packed.doing(|| format!("cannot pack {id}"))?);
                 packed_ids.push(id);
             }
         }
         if !entries.is_empty() {
-            self.write(&mut entries)?;
+            self.write(entries)?;
             for id in &packed_ids {
                 let hex = id.to_hex().to_string();
                 let folder = self.loose_folder(id.first_byte());
@@ -172,7 +176,7 @@ impl Packer<'_> {
         if joined.len() < packs_min {
             return Ok(false);
         }
-        let made = self.write(&mut entries)?;
+        let made = self.write(entries)?;
         for name in joined.iter().filter(|name| **name != made) {
             let _ = self.packs.remove(index_of(name));
             let _ = self.packs.remove(name);
@@ -194,16 +198,13 @@ impl Packer<'_> {
     }
 
     /// Writes a pack and its index, and returns its name when both are durable.
-    fn write(&self, entries: &mut [PackedObject]) -> Result<OsString, SnapshotError> {
+    fn write(&self, entries: Vec<PackedObject>) -> Result<OsString, SnapshotError> {
         let doing = || format!("cannot write a pack in `{}`", self.packs.path().display());
         self.clear()?;
-        entries.sort_by_key(|entry| entry.id);
-        let hash = self.repo.object_hash();
-        let pack = pack(entries, hash).doing(doing)?;
-        let index = index(entries, &pack.bytes, &pack.offsets, hash).doing(doing)?;
-        let name = OsString::from(format!("pack-{}.pack", pack.checksum));
+        let NewPack { name, bytes, index } = NewPack::of(entries, self.repo.object_hash()).doing(doing)?;
+        let name = OsString::from(name);
         let (pack_aside, index_aside) = (format!("{ASIDE}pack"), format!("{ASIDE}idx"));
-        self.write_new(&pack_aside, &pack.bytes).doing(doing)?;
+        self.write_new(&pack_aside, &bytes).doing(doing)?;
         self.write_new(&index_aside, &index).doing(doing)?;
         self.packs.rename(&pack_aside, &self.packs, &name).doing(doing)?;
         self.packs.rename(&index_aside, &self.packs, index_of(&name)).doing(doing)?;
@@ -219,8 +220,32 @@ impl Packer<'_> {
     }
 }
 
+/// A pack and its index, which are not on disk yet.
+pub struct NewPack {
+    /// The name of the pack's file; that of the index is [`index_of`] it.
+    pub name: String,
+    /// The pack.
+    pub bytes: Vec<u8>,
+    /// The index.
+    pub index: Vec<u8>,
+}
+
+impl NewPack {
+    /// The pack of `entries`.
+    ///
+    /// # Errors
+    /// Where it would be larger than 2 GiB.
+    pub fn of(mut entries: Vec<PackedObject>, hash: gix::hash::Kind) -> io::Result<Self> {
+        entries.sort_by_key(|entry| entry.id);
+        let Pack { bytes, offsets, checksum } = pack(&entries, hash)?;
+        let index = index(&entries, &bytes, &offsets, hash)?;
+        Ok(Self { name: format!("pack-{checksum}.pack"), bytes, index })
+    }
+}
+
 /// The name of the index of a pack.
-fn index_of(pack: &OsStr) -> OsString {
+pub fn index_of(pack: impl AsRef<OsStr>) -> OsString {
+    let pack = pack.as_ref();
     Path::new(pack).with_extension("idx").into_os_string()
 }
 
@@ -304,27 +329,65 @@ fn whole_entries(packs: &HeldFolder, name: &OsStr, hash: gix::hash::Kind) -> Opt
     ids.chunks_exact(length).zip(&offsets).map(entry).collect()
 }
 
-/// An object as a pack holds it: type and size in a few bytes, then the compressed content.
-fn entry(kind: Kind, content: &[u8], level: Compression) -> io::Result<Vec<u8>> {
-    let kind: u8 = match kind {
-        Kind::Commit => 1,
-        Kind::Tree => 2,
-        Kind::Blob => 3,
-        Kind::Tag => 4,
-    };
-    let low = |size: usize, bits: u32| u8::try_from(size & ((1 << bits) - 1)).unwrap_or_default();
-    let mut size = content.len();
-    let mut bytes = vec![kind << 4 | low(size, 4)];
-    size >>= 4;
-    while size > 0 {
-        bytes.last_mut().into_iter().for_each(|byte| *byte |= 0x80);
-        bytes.push(low(size, 7));
-        size >>= 7;
+/// Compresses one object after the other: to set this up takes longer than a small object does.
+pub struct Deflater {
+    /// What compresses.
+    compress: Compress,
+    /// Room for what comes out of it.
+    room: Vec<u8>,
+}
+
+impl Deflater {
+    /// One that compresses as hard as `level` says.
+    pub fn new(level: Compression) -> Self {
+        Self { compress: Compress::new(level), room: vec![0; ROOM_BYTES] }
     }
-    let mut packed = deflate::Write::new(bytes, level);
-    packed.write_all(content)?;
-    packed.flush()?;
-    Ok(packed.into_inner())
+
+    /// An object as a pack holds it: type and size in a few bytes, then the compressed content.
+    ///
+    /// # Errors
+    /// Where it cannot be compressed.
+    pub fn entry(&mut self, id: ObjectId, kind: Kind, content: &[u8]) -> io::Result<PackedObject> {
+        let kind: u8 = match kind {
+            Kind::Commit => 1,
+            Kind::Tree => 2,
+            Kind::Blob => 3,
+            Kind::Tag => 4,
+        };
+        let low = |size: usize, bits: u32| u8::try_from(size & ((1 << bits) - 1)).unwrap_or_default();
+        let mut size = content.len();
+        let mut bytes = vec![kind << 4 | low(size, 4)];
+        size >>= 4;
+        while size > 0 {
+            bytes.last_mut().into_iter().for_each(|byte| *byte |= 0x80);
+            bytes.push(low(size, 7));
+            size >>= 7;
+        }
+        self.deflate(content, &mut bytes)?;
+        Ok(PackedObject { id, bytes })
+    }
+
+    /// Adds the compressed `content` to `bytes`.
+    fn deflate(&mut self, content: &[u8], bytes: &mut Vec<u8>) -> io::Result<()> {
+        self.compress.reset();
+        let mut rest = content;
+        loop {
+            let (read, written) = (self.compress.total_in(), self.compress.total_out());
+            let status = self.compress.compress(rest, &mut self.room, FlushCompress::Finish);
+            let status = status.map_err(io::Error::other)?;
+            let gone = |now: u64, then: u64| usize::try_from(now - then).unwrap_or(usize::MAX);
+            let read = gone(self.compress.total_in(), read);
+            let written = gone(self.compress.total_out(), written);
+            bytes.extend_from_slice(self.room.get(..written).unwrap_or_default());
+            rest = rest.get(read..).unwrap_or_default();
+            if status == Status::StreamEnd {
+                return Ok(());
+            }
+            if read == 0 && written == 0 {
+                return Err(io::Error::other("compression makes no progress"));
+            }
+        }
+    }
 }
 
 /// A count as packs write it.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use gix::ObjectId;
 use gix::error::ResultExt as _;
-use gix::objs::{Data, Exists as _, Find as _, Header, Kind, WriteTo};
+use gix::objs::{Data, Find as _, Header, Kind, WriteTo};
 use gix::refs::packed;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
@@ -221,10 +221,15 @@ impl Repo {
     pub fn write(&self, kind: Kind, bytes: &[u8]) -> Result<ObjectId, SnapshotError> {
         let id = gix::objs::compute_hash(self.object_hash(), kind, bytes);
         let id = id.doing(|| "an object cannot be named".into())?;
+        self.write_named(kind, id, bytes);
+        Ok(id)
+    }
+
+    /// The same, of the object whose name is `id`.
+    pub fn write_named(&self, kind: Kind, id: ObjectId, bytes: &[u8]) {
         if !self.has(&id) {
             self.new.borrow_mut().insert(id, (kind, bytes.to_owned()));
         }
-        Ok(id)
     }
 
     /// The same for an object that is not in its stored form yet.
@@ -243,7 +248,8 @@ impl Repo {
         self.new.borrow().contains_key(id)
             || self.read.borrow().objects.contains_key(id)
             || match self.elsewhere.get() {
-                Some(elsewhere) => elsewhere.odb.exists(id),
+                // Looking for packs that came meanwhile would list their folder for each of many objects.
+                Some(elsewhere) => elsewhere.odb.exists_without_refresh(id),
                 None => rustix::fs::statat(&*self.objects_folder, loose::name(id), AtFlags::empty()).is_ok(),
             }
     }

@@ -1,0 +1,149 @@
+//! What a change writes before anything of it is in force: new bytes beside their targets, old ones where
+//! an undo finds them.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::Planned;
+use super::commit::has_several_names;
+use super::folders::Ways;
+use super::stage::{New, Stage, Staged};
+use crate::engine::journal::backup;
+use crate::engine::journal::bundle::Bundle;
+use crate::engine::journal::kept::{self, Kept};
+use crate::engine::snapshot::LARGE_BYTES;
+use crate::engine::store::state::State;
+use crate::engine::workspace::Workspace;
+use crate::engine::workspace::sync::SYNC_EACH_MAX;
+use crate::error::Error;
+use crate::sha256::Sha256;
+use crate::text::visible::short_path;
+
+/// What is written.
+#[derive(Default)]
+pub struct Aside {
+    /// A folder of the file system that most of it is on, opened before any of it was written.
+    pub file_system: Option<Arc<OwnedFd>>,
+    /// New bytes, by the number of their file.
+    pub staged: BTreeMap<usize, Staged>,
+    /// Old bytes of larger files, and of many.
+    pub backups: Vec<backup::Pending>,
+    /// Those of a few small ones, which the journal entry holds.
+    pub kept: Vec<Kept>,
+    /// How many bytes these are.
+    kept_bytes: usize,
+    /// What the caller should know.
+    pub warnings: Vec<String>,
+}
+
+impl Aside {
+    /// Keeps old bytes: in the entry where they are few, else as a backup.
+    fn keep(&mut self, backups: &mut backup::Folders<'_>, sha256: Sha256, bytes: &[u8]) -> Result<(), Error> {
+        if self.kept.iter().any(|kept| kept.sha256 == sha256) {
+            return Ok(());
+        }
+        if bytes.len() <= kept::FILE_BYTES_MAX && self.kept_bytes + bytes.len() <= kept::ALL_BYTES_MAX {
+            self.kept_bytes += bytes.len();
+            self.kept.push(Kept::new(sha256, bytes));
+            return Ok(());
+        }
+        self.backups.push(backups.prepare(sha256, bytes)?);
+        Ok(())
+    }
+
+    /// Removes everything again.
+    pub fn discard(&self) {
+        self.staged.values().for_each(Staged::discard);
+        self.backups.iter().for_each(backup::Pending::discard);
+    }
+}
+
+/// What is to be written.
+pub struct ToWrite<'c> {
+    /// The workspace.
+    pub workspace: &'c Workspace,
+    /// Its state.
+    pub state: &'c State,
+    /// The change's own name.
+    pub id: &'c str,
+    /// Its files.
+    pub files: &'c [Planned],
+    /// Other old bytes.
+    pub kept: &'c [Vec<u8>],
+    /// The folders of its files.
+    pub ways: &'c Ways,
+}
+
+impl ToWrite<'_> {
+    /// Whether the files are so many that their old bytes go into one file.
+    #[must_use]
+    pub fn is_many(&self) -> bool {
+        self.files.len() > SYNC_EACH_MAX
+    }
+
+    /// Writes all of it. What was written is answered even where something fails.
+    pub fn write(&self) -> (Aside, Result<(), Error>) {
+        let mut aside = Aside::default();
+        let outcome = self.write_to(&mut aside);
+        (aside, outcome)
+    }
+
+    /// Writes all of it.
+    fn write_to(&self, aside: &mut Aside) -> Result<(), Error> {
+        let stage = Stage::new(self.workspace, self.state, self.id)?;
+        aside.file_system = Some(stage.file_system());
+        let mut backups = backup::Folders::new(self.state);
+        for bytes in self.kept {
+            aside.keep(&mut backups, Sha256::of(bytes), bytes)?;
+        }
+        let mut bundle = Bundle::default();
+        for (number, file) in self.files.iter().enumerate() {
+            let current = &file.seen.current;
+            if self.is_many() && current.exists() && current.bytes.len() < LARGE_BYTES {
+                bundle.add(current.sha256, &current.bytes);
+            } else if current.exists() {
+                aside.keep(&mut backups, current.sha256, &current.bytes)?;
+            }
+            if let Some(staged) = self.staged(&stage, number, file, &mut aside.warnings)? {
+                aside.staged.insert(number, staged);
+            }
+            warn_of_links(file, &mut aside.warnings);
+        }
+        aside.backups.extend(bundle.write(self.state, self.id)?);
+        Ok(())
+    }
+
+    /// Writes the new bytes of a file; `None` where it goes.
+    fn staged(
+        &self,
+        stage: &Stage<'_>,
+        number: usize,
+        file: &Planned,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Staged>, Error> {
+        let Some(after) = &file.after else { return Ok(None) };
+        let current = &file.seen.current;
+        let parent = current.place.path().parent().unwrap_or_default();
+        let nearest = self.ways.nearest.get(&parent).cloned().unwrap_or_default();
+        let new = New {
+            shown: current.place.shown(),
+            bytes: &after.bytes,
+            mode: after.mode,
+            identity: after.identity.as_ref(),
+        };
+        let original = file.model();
+        stage.write(&number.to_string(), &nearest, original, &new, warnings).map(Some)
+    }
+}
+
+/// Says that the other names of a replaced file keep its old bytes.
+fn warn_of_links(file: &Planned, warnings: &mut Vec<String>) {
+    if let Some(original) = file.seen.current.original.as_ref().filter(|_| has_several_names(file)) {
+        warnings.push(format!(
+            "{} has {} hard links: it was replaced, and its other names keep the old bytes",
+            short_path(file.seen.current.place.shown()),
+            original.stat.st_nlink
+        ));
+    }
+}

@@ -1,0 +1,242 @@
+//! Old bytes of many files in one file, so that a change of thousands of files does not make thousands
+//! of backups.
+//!
+//! A bundle lies beside the backups and has the name of its change. A table of SHA-256 digests, in order,
+//! tells where the bytes of each are, and these follow it. Like a backup it is read as hostile input: what
+//! the table leads to counts only where it has the digest.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+
+use rustix::io::Errno;
+
+use super::backup::{self, Pending};
+use crate::engine::store::state::{STATE_FOLDER, State, names_in};
+use crate::engine::workspace::fs;
+use crate::error::Error;
+use crate::sha256::Sha256;
+
+/// Where bundles are, below the folder of the backups.
+pub const FOLDER: &str = "bundles";
+/// How a bundle begins.
+const MAGIC: &[u8; 8] = b"lbxold\0\x01";
+/// Bytes before the table: the beginning, and how many rows the table has.
+const HEAD_BYTES: usize = 16;
+/// Bytes of a row: a digest, where its bytes begin, and how many they are.
+const ROW_BYTES: usize = 48;
+/// Bytes of a digest.
+const DIGEST_BYTES: usize = 32;
+/// Bytes written at once.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Old bytes that become one file.
+#[derive(Default)]
+pub struct Bundle<'b> {
+    /// They, by their digest.
+    parts: BTreeMap<Sha256, &'b [u8]>,
+}
+
+impl<'b> Bundle<'b> {
+    /// Adds the bytes of a file.
+    pub fn add(&mut self, sha256: Sha256, bytes: &'b [u8]) {
+        self.parts.insert(sha256, bytes);
+    }
+
+    /// Writes the bundle of the change `id`, which is to be synced; `None` where there is nothing in it.
+    ///
+    /// # Errors
+    /// What the system says; then nothing is left behind.
+    pub fn write(&self, state: &State, id: &str) -> Result<Option<Pending>, Error> {
+        if self.parts.is_empty() {
+            return Ok(None);
+        }
+        let io = |source: io::Error| Error::io("write a backup in", STATE_FOLDER, source);
+        let folder = state.folder(&folder())?;
+        let file = fs::create_at(folder.as_fd(), OsStr::new(id), 0o600).map_err(|errno| io(errno.into()))?;
+        let written = self.write_to(&file);
+        let pending = Pending::new(file, folder, id.into());
+        match written {
+            Ok(()) => Ok(Some(pending)),
+            Err(source) => {
+                pending.discard();
+                Err(io(source))
+            }
+        }
+    }
+
+    /// Writes the table and what it leads to.
+    fn write_to(&self, file: &File) -> io::Result<()> {
+        let mut writer = BufWriter::with_capacity(BUFFER_BYTES, file);
+        writer.write_all(MAGIC)?;
+        writer.write_all(&(self.parts.len() as u64).to_be_bytes())?;
+        let mut start = (HEAD_BYTES + self.parts.len() * ROW_BYTES) as u64;
+        for (sha256, bytes) in &self.parts {
+            writer.write_all(sha256.as_bytes())?;
+            writer.write_all(&start.to_be_bytes())?;
+            writer.write_all(&(bytes.len() as u64).to_be_bytes())?;
+            start += bytes.len() as u64;
+        }
+        self.parts.values().try_for_each(|bytes| writer.write_all(bytes))?;
+        writer.flush()
+    }
+}
+
+/// The bytes with that SHA-256; `None` where no bundle has them.
+///
+/// # Errors
+/// What the system says.
+pub fn find(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
+    let io = |source: io::Error| Error::io("read", state.shown(backup::FOLDER), source);
+    let Some(folder) = state.find_folder(&folder())? else {
+        return Ok(None);
+    };
+    for name in names_in(&folder)? {
+        let Some(table) = Table::open(&folder, &name).map_err(io)? else { continue };
+        if let Some(bytes) = table.find(sha256).map_err(io)? {
+            return Ok(Some(bytes));
+        }
+    }
+    Ok(None)
+}
+
+/// The digests, in hex digits, of what is in the bundle `name`; `None` where it is no bundle of this
+/// version.
+///
+/// # Errors
+/// What the system says.
+pub fn digests(folder: &OwnedFd, name: &str) -> io::Result<Option<Vec<String>>> {
+    let Some(table) = Table::open(folder, name)? else { return Ok(None) };
+    let mut all = Vec::new();
+    for row in 0..table.rows {
+        all.push(table.row(row)?.sha256.to_hex());
+    }
+    Ok(Some(all))
+}
+
+/// The folder of the bundles.
+fn folder() -> String {
+    format!("{}/{FOLDER}", backup::FOLDER)
+}
+
+/// A bundle that is open.
+struct Table {
+    /// It.
+    file: File,
+    /// How many rows it has; there is room for all of them.
+    rows: u64,
+    /// How many bytes the file has.
+    size: u64,
+}
+
+/// One row.
+struct Row {
+    /// The digest.
+    sha256: Sha256,
+    /// Where its bytes begin.
+    start: u64,
+    /// How many they are.
+    length: u64,
+}
+
+impl Table {
+    /// Opens the bundle `name`; `None` where there is none of this version.
+    fn open(folder: &OwnedFd, name: &str) -> io::Result<Option<Self>> {
+        let file = match fs::open_at(folder.as_fd(), OsStr::new(name), fs::READ) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::NODEV) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+        let stat = rustix::fs::fstat(&file)?;
+        let size = fs::size_of(&stat);
+        if !fs::is_regular(&stat) || size < HEAD_BYTES as u64 {
+            return Ok(None);
+        }
+        let head: [u8; HEAD_BYTES] = part(&file, 0)?;
+        let rows = head.last_chunk().copied().map_or(0, u64::from_be_bytes);
+        let is_whole = head.starts_with(MAGIC) && rows <= (size - HEAD_BYTES as u64) / ROW_BYTES as u64;
+        Ok(is_whole.then_some(Self { file, rows, size }))
+    }
+
+    /// A row of the table.
+    fn row(&self, number: u64) -> io::Result<Row> {
+        let row: [u8; ROW_BYTES] = part(&self.file, HEAD_BYTES as u64 + number * ROW_BYTES as u64)?;
+        let (digest, place) = row.split_at(DIGEST_BYTES);
+        let number = |bytes: Option<&[u8; 8]>| bytes.copied().map_or(0, u64::from_be_bytes);
+        Ok(Row {
+            sha256: Sha256::from_bytes(digest.first_chunk().copied().unwrap_or_default()),
+            start: number(place.first_chunk()),
+            length: number(place.last_chunk()),
+        })
+    }
+
+    /// The bytes with that SHA-256.
+    fn find(&self, sha256: Sha256) -> io::Result<Option<Vec<u8>>> {
+        let (mut low, mut high) = (0, self.rows);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let row = self.row(middle)?;
+            match row.sha256.cmp(&sha256) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+                std::cmp::Ordering::Equal => return self.bytes_of(&row),
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a row leads to, where it has the row's digest.
+    fn bytes_of(&self, row: &Row) -> io::Result<Option<Vec<u8>>> {
+        let is_within = row.start.checked_add(row.length).is_some_and(|end| end <= self.size);
+        let Some(length) = usize::try_from(row.length).ok().filter(|_| is_within) else { return Ok(None) };
+        let mut bytes = vec![0; length];
+        self.file.read_exact_at(&mut bytes, row.start)?;
+        Ok(Some(bytes).filter(|bytes| Sha256::of(bytes) == row.sha256))
+    }
+}
+
+/// So many bytes of a file.
+fn part<const LENGTH: usize>(file: &File, start: u64) -> io::Result<[u8; LENGTH]> {
+    let mut bytes = [0; LENGTH];
+    file.read_exact_at(&mut bytes, start)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_found_under_their_own_digest_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = OwnedFd::from(File::open(dir.path()).unwrap());
+        let texts: Vec<Vec<u8>> =
+            (0..100_u32).map(|number| number.to_string().repeat(9).into_bytes()).collect();
+        let mut bundle = Bundle::default();
+        texts.iter().for_each(|text| bundle.add(Sha256::of(text), text));
+        let path = dir.path().join("one");
+        bundle.write_to(&File::create(&path).unwrap()).unwrap();
+        let found = |text: &[u8]| {
+            let table = Table::open(&folder, "one").unwrap();
+            table.and_then(|table| table.find(Sha256::of(text)).ok().flatten())
+        };
+        assert!(texts.iter().all(|text| found(text).as_ref() == Some(text)));
+        assert_eq!(found(b"other"), None);
+        let digests = digests(&folder, "one").unwrap().unwrap();
+        assert_eq!(digests.len(), 100);
+        assert!(texts.iter().all(|text| digests.contains(&Sha256::of(text).to_hex())));
+        // Whatever is damaged is not there.
+        let whole = std::fs::read(&path).unwrap();
+        for at in (0..whole.len()).step_by(97) {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0xff;
+            std::fs::write(&path, damaged).unwrap();
+            assert!(texts.iter().all(|text| found(text).is_none_or(|bytes| bytes == *text)), "{at}");
+            std::fs::write(&path, &whole[..at]).unwrap();
+            assert!(texts.iter().all(|text| found(text).is_none_or(|bytes| bytes == *text)), "{at}");
+        }
+    }
+}
