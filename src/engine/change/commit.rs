@@ -304,7 +304,13 @@ impl Change<'_> {
             folders.sort_by_key(|folder| folder.as_raw_fd());
             folders.dedup_by_key(|folder| folder.as_raw_fd());
             let others = [&*entry.folder, &*staging];
-            wave.extend(folders.into_iter().chain(others).chain(&grown).map(AsFd::as_fd));
+            wave.extend(
+                folders
+                    .into_iter()
+                    .chain(others)
+                    .chain(grown.iter().map(|folder| &**folder))
+                    .map(AsFd::as_fd),
+            );
         }
         sync_many(&wave.iter().collect::<Vec<_>>(), prepared.aside.file_system.as_deref()).map_err(io)?;
         if prepared.snapshot.as_ref().is_some_and(|snapshot| snapshot.sync().is_err()) {

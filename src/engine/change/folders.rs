@@ -1,6 +1,6 @@
 //! The folders that a change makes and removes.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -142,7 +142,7 @@ impl Change<'_> {
         let removed = self.removed_paths();
         let mut ways = Ways::default();
         // As bytes: by components, a path of thousands of folders would take minutes.
-        let mut known: HashSet<Vec<u8>> = HashSet::new();
+        let mut known: BTreeSet<Vec<u8>> = BTreeSet::new();
         for folder in &self.folders.wanted {
             if known.insert(folder.path.as_bytes().to_vec()) {
                 let path = self.location(&folder.path);

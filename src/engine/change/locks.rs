@@ -18,10 +18,13 @@ use super::Change;
 use crate::engine::journal::steps::Location;
 use crate::engine::store::lock::{Asked, hold};
 use crate::engine::workspace::fs;
+use crate::engine::workspace::open_files::OpenFiles;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 
+/// A change of so many files holds its descriptors under any limit.
+const FEW_FILES: usize = 64;
 /// Tries to lock a file that others replace meanwhile.
 const TRIES: usize = 100;
 
@@ -34,7 +37,17 @@ pub(in crate::engine) enum FirstLock {
     /// There was nothing to be locked, or it is free again.
     Free,
     /// The file is locked, where its file system has locks.
-    Held(Stat, Option<File>),
+    Held(Stat, Option<Arc<File>>),
+}
+
+impl FirstLock {
+    /// The locked file, where it is the one of that `stat`.
+    pub(in crate::engine) fn file_of(&self, stat: &Stat) -> Option<&Arc<File>> {
+        match self {
+            Self::Held(held, Some(file)) if fs::is_same_file(held, stat) => Some(file),
+            _ => None,
+        }
+    }
 }
 
 impl Change<'_> {
@@ -53,12 +66,13 @@ impl Change<'_> {
                 *first = FirstLock::Free;
                 return Ok(place);
             };
-            let held = self.hold(file, place.shown())?;
+            let held = self.hold(Arc::new(file), place.shown())?;
             // It may have been replaced, made or removed while this call waited.
-            let now = self.to_be_locked(place.path());
-            if now.is_some_and(|(_, now)| fs::is_same_file(&now, &stat)) {
+            let now = self.engine.workspace.place_of(place.path())?.stat().copied();
+            let nearest = if now.is_some() { now } else { self.to_be_locked(place.path()).map(|(_, it)| it) };
+            let is_the_same = nearest.is_some_and(|nearest| fs::is_same_file(&nearest, &stat));
+            if is_the_same {
                 *first = FirstLock::Held(stat, held);
-                let now = self.engine.workspace.place_of(place.path())?.stat().copied();
                 return Ok(ResolvedPath::at(place.path().clone(), place.shown().to_owned(), now));
             }
         }
@@ -104,6 +118,9 @@ impl Change<'_> {
     /// `lock_timeout`; `stale_file` where another file has come in the place of one that moves; or the
     /// system's.
     pub(in crate::engine) fn lock_all(&mut self) -> Result<(), Error> {
+        if self.files.len() + self.moves.len() > FEW_FILES {
+            self.open_files = Some(OpenFiles::as_many_as_allowed());
+        }
         let mut files: BTreeMap<(u64, u64), (WorkspacePath, Stat, Arc<File>)> = BTreeMap::new();
         for original in self.files.iter().filter_map(|file| file.seen.current.original.as_ref()) {
             // A lock on the very file that was read: one that came in its place is found out later.
@@ -122,7 +139,10 @@ impl Change<'_> {
         if files.values().all(|(_, stat, _)| held.as_ref().is_some_and(|held| fs::is_same_file(held, stat))) {
             return Ok(());
         }
-        *first = FirstLock::Free;
+        // The file may be read through the descriptor that locks it, which stays open then.
+        if let FirstLock::Held(_, Some(file)) = std::mem::replace(first, FirstLock::Free) {
+            let _ = fs2::FileExt::unlock(&*file);
+        }
         let mut locks = Vec::with_capacity(files.len());
         for (path, _, file) in files.into_values() {
             locks.extend(self.hold(file, &self.engine.workspace.shown(&path))?);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustix::fs::{Access, AtFlags};
 
 use super::Change;
+use super::locks::FirstLock;
 use super::stage::Original;
 use crate::buffer::Buffer;
 use crate::engine::policy::settings::Key;
@@ -111,15 +112,24 @@ impl Change<'_> {
     /// As [`Self::look_at`].
     pub fn look_at_place(&self, place: ResolvedPath) -> Result<Current, Error> {
         self.must_be_writable(&place)?;
+        let was_asked = !matches!(*self.first_lock.borrow(), FirstLock::Unasked);
         let place = self.lock_first(place)?;
-        if place.stat().is_none() {
+        let Some(stat) = place.stat().copied() else {
             must_be_short(place.path().as_path(), "path")?;
             let sha256 = Sha256::of(b"");
             return Ok(Current { place, original: None, bytes: Arc::default(), sha256 });
+        };
+        if !was_asked
+            && let Some(file) =
+                self.first_lock.borrow().file_of(&stat).filter(|_| fs::is_regular(&stat)).cloned()
+        {
+            // It was opened to be locked, and is still the one at that path.
+            self.must_be_allowed(&place)?;
+            return self.read_all(place, file, stat);
         }
         let (file, stat) = self.engine.workspace.open_file(&place)?;
         self.must_be_allowed(&place)?;
-        self.read_all(place, file, stat)
+        self.read_all(place, Arc::new(file), stat)
     }
 
     /// Looks at the file or symlink of that canonical path, or at the place where there is none. A
@@ -155,7 +165,7 @@ impl Change<'_> {
         if left != Some(fs::recorded_mode(&stat)) {
             self.must_be_allowed(&place)?;
         }
-        self.read_all(place, file, stat)
+        self.read_all(place, Arc::new(file), stat)
     }
 
     /// A place at which nothing will stand, whatever does now.
@@ -175,12 +185,12 @@ impl Change<'_> {
     fn read_all(
         &self,
         place: ResolvedPath,
-        file: std::fs::File,
+        file: Arc<std::fs::File>,
         stat: rustix::fs::Stat,
     ) -> Result<Current, Error> {
         let (bytes, sha256) = hashed::read(&file, fs::size_of(&stat), self.file_bytes_max())
             .map_err(|source| Error::io("read", place.shown(), source))?;
-        let original = Original { path: place.path().clone(), stat, opened: Some(Arc::new(file)) };
+        let original = Original { path: place.path().clone(), stat, opened: Some(file) };
         Ok(Current { place, original: Some(original), bytes: Arc::new(bytes), sha256 })
     }
 

@@ -140,7 +140,7 @@ pub struct Change<'e> {
     /// The locks on all its files, once it replaces them.
     locks: Vec<Arc<File>>,
     /// Room for the files that the change holds open.
-    _open_files: OpenFiles,
+    open_files: Option<OpenFiles>,
     /// Whether nothing is to be changed.
     dry_run: bool,
     /// Where the state is, or would be, from the workspace root.
@@ -250,7 +250,7 @@ impl Engine {
             _lock: lock,
             first_lock: RefCell::default(),
             locks: Vec::new(),
-            _open_files: OpenFiles::as_many_as_allowed(),
+            open_files: None,
             dry_run,
             session,
             entry,

@@ -11,9 +11,9 @@ use super::stage::{New, Original, Stage};
 use crate::engine::history::replay::Direction;
 use crate::engine::journal::backup;
 use crate::engine::journal::progress::Observed;
-use crate::engine::journal::steps::{Folder, Location, Step};
+use crate::engine::journal::steps::{Folder, Location, Step, is_waiting};
 use crate::engine::journal::{FolderMode, Version};
-use crate::engine::store::state::{State, make_folder};
+use crate::engine::store::state::{STAGING_FOLDER, State, make_folder};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs::{FILE_BYTES_MAX, LastFolder, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
@@ -60,10 +60,17 @@ impl Ground<'_> {
     ///
     /// # Errors
     /// The system's.
-    pub fn folder_of<'a>(&self, at: &'a Location) -> Result<(OwnedFd, &'a OsStr), Errno> {
+    pub fn folder_of<'a>(&self, at: &'a Location) -> Result<(Arc<OwnedFd>, &'a OsStr), Errno> {
         let name = at.path().name().ok_or(Errno::INVAL)?;
         let folder = at.parent().ok_or(Errno::INVAL)?;
-        Ok((self.open(&folder, BELOW)?, name))
+        if is_waiting(at)
+            && matches!(at, Location::State(_))
+            && let Ok(Some(staging)) = self.state.find_folder(STAGING_FOLDER)
+        {
+            // It stays open while a call lasts.
+            return Ok((staging, name));
+        }
+        Ok((Arc::new(self.open(&folder, BELOW)?), name))
     }
 
     /// Carries out one step.

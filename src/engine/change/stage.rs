@@ -199,8 +199,11 @@ impl<'e> Stage<'e> {
         }
         let target = self.workspace.open_folder(nearest)?;
         let io = |errno: Errno| Error::io("look at", self.workspace.shown(nearest), errno);
-        let stat = rustix::fs::fstat(&target).map_err(io)?;
-        let gives_identity = !replaces && (fs::mode_of(&stat) & 0o2000 != 0 || has_default_acl(&target));
+        // What replaces a file has the identity of that.
+        let gives_identity = !replaces && {
+            let stat = rustix::fs::fstat(&target).map_err(io)?;
+            fs::mode_of(&stat) & 0o2000 != 0 || has_default_acl(&target)
+        };
         let is_near = fs::mount_of(&self.staging).map_err(io)? == fs::mount_of(&target).map_err(io)?;
         if is_near && !gives_identity {
             self.near.borrow_mut().insert(asked);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use globset::{Candidate, GlobSet, GlobSetBuilder};
+use rustix::io::Errno;
 
 use super::Policy;
 use super::outer::Outer;
@@ -13,6 +14,7 @@ use super::settings::{Key, Value};
 use crate::engine::sandbox::own::OwnPlace;
 use crate::engine::store::id;
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 
 /// What is said where the globs are too many or too large to be used.
@@ -199,6 +201,10 @@ fn is_link(path: &Path) -> bool {
     reason = "only where the user's own configuration folder leads; nothing is read"
 )]
 fn canonical(path: &Path) -> PathBuf {
+    // Where no link is on the way, it lies where its name says; what is missing leads nowhere either.
+    if let Some(Ok(_) | Err(Errno::NOENT)) = fs::open_plain(path, fs::LOOK) {
+        return path.to_owned();
+    }
     for ancestor in path.ancestors() {
         if ancestor.exists()
             && let Ok(found) = std::fs::canonicalize(ancestor)

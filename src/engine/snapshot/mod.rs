@@ -24,7 +24,7 @@ use store::chain::{Chain, Stamp};
 use store::error::Doing as _;
 use store::repo::Repo;
 use store::tree::TreeEdit;
-use store::{objects, pack, repository, tree};
+use store::{objects, pack, refs, repository, tree};
 
 pub use self::scan::{Bounds, Scan};
 pub use ready::{Published, Ready};
@@ -195,7 +195,8 @@ impl Store {
     /// Makes the commits of a change, in memory.
     fn make(&self, change: &CommitInfo<'_>) -> Result<Made, SnapshotError> {
         let tip = self.branch.tip(&self.repo)?;
-        self.branch.check_free(&self.repo)?;
+        let head = refs::head_target(&self.repo)?;
+        self.branch.check_free(&self.repo, head.as_ref())?;
         self.branch.check_ours(&self.repo, tip)?;
         let stamp = Stamp {
             session: change.session,
@@ -204,7 +205,7 @@ impl Store {
             gate: change.gate,
             harness: self.harness.as_deref(),
         };
-        let mut chain = Chain::begin(&self.repo, tip, stamp)?;
+        let mut chain = Chain::begin(&self.repo, tip, head.as_ref(), stamp)?;
         let prepared = prepare::prepare(
             &self.repo,
             &chain,

@@ -16,6 +16,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -154,31 +155,53 @@ struct Head {
 impl Head {
     /// Reads it; `None` where there is none, or a damaged one: a power failure may take it.
     fn read(folder: &OwnedFd) -> Option<Self> {
-        let bytes = fs::read_at(folder.as_fd(), OsStr::new(HEAD), HEAD_BYTES as u64).ok()??;
-        serde_json::from_slice::<Self>(&bytes).ok().filter(|head| head.version <= HEAD_VERSION)
+        Self::of(&fs::read_at(folder.as_fd(), OsStr::new(HEAD), HEAD_BYTES as u64).ok()??)
+    }
+
+    /// Reads it from its opened file, as [`Self::read`] does.
+    fn read_from(file: &File) -> Option<Self> {
+        let mut bytes = [0; HEAD_BYTES + 1];
+        let count = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut bytes, 0)).ok()?;
+        Self::of(bytes.get(..count).filter(|bytes| bytes.len() <= HEAD_BYTES)?)
+    }
+
+    /// The head that these bytes are.
+    fn of(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice::<Self>(bytes).ok().filter(|head| head.version <= HEAD_VERSION)
     }
 
     /// Writes it in place of the one before.
-    fn write(&self, folder: &OwnedFd) -> std::io::Result<()> {
+    fn write(&self, file: &File) -> std::io::Result<()> {
         let mut bytes = serde_json::to_vec(self)?;
         bytes.resize(HEAD_BYTES, b' ');
-        open(folder, HEAD, OFlags::empty())?.write_all_at(&bytes, 0)
+        file.write_all_at(&bytes, 0)
     }
 }
 
 /// Opens a file of the log for reading and writing, made where it is missing. What is no regular file
 /// gets another name first.
 fn open(folder: &OwnedFd, name: &str, flags: OFlags) -> std::io::Result<File> {
-    if fs::stat_at(folder.as_fd(), OsStr::new(name)).is_ok_and(|stat| !fs::is_regular(&stat)) {
-        fs::rename_at(folder, name, folder, unique_name(&format!("{name}.aside")))?;
-    }
+    Ok(open_with_size(folder, name, flags)?.0)
+}
+
+/// The same, with its size.
+fn open_with_size(folder: &OwnedFd, name: &str, flags: OFlags) -> std::io::Result<(File, u64)> {
     let flags = flags | OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let open = || rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600));
-    let file = File::from(rustix::io::retry_on_intr(open)?);
-    if !fs::is_regular(&rustix::fs::fstat(&file)?) {
-        return Err(rustix::io::Errno::INVAL.into());
+    match regular(rustix::io::retry_on_intr(open)) {
+        Err(Errno::INVAL | Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::NODEV) => {
+            fs::rename_at(folder, name, folder, unique_name(&format!("{name}.aside")))?;
+            Ok(regular(rustix::io::retry_on_intr(open))?)
+        }
+        opened => Ok(opened?),
     }
-    Ok(file)
+}
+
+/// What was opened and its size, where it is a regular file; `EINVAL` for anything else.
+fn regular(opened: Result<OwnedFd, Errno>) -> Result<(File, u64), Errno> {
+    let file = File::from(opened?);
+    let stat = rustix::fs::fstat(&file)?;
+    if fs::is_regular(&stat) { Ok((file, fs::size_of(&stat))) } else { Err(Errno::INVAL) }
 }
 
 /// Whether a record must be on disk before the call goes on.
@@ -211,6 +234,8 @@ pub struct Pending {
     length: u64,
     /// What its head will say.
     head: Head,
+    /// The file of the head.
+    head_file: File,
 }
 
 impl Pending {
@@ -229,7 +254,7 @@ impl Pending {
             }
         }
         // Only now: it says what must be there.
-        self.head.write(&self.folder).map_err(io)
+        self.head.write(&self.head_file).map_err(io)
     }
 }
 
@@ -241,9 +266,10 @@ pub fn begin(state: &State, record: AuditRecord) -> Result<Pending, Error> {
     let folder = state.folder(FOLDER)?;
     let lock = state.lock(folder.as_fd(), LOCK, "the audit log")?;
     let io = |source: std::io::Error| Error::io("write", state.shown(FOLDER), source);
-    let head = Head::read(&folder);
-    let mut file = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
-    let mut end = End::of(&file, head.as_ref()).map_err(io)?;
+    let head_file = open(&folder, HEAD, OFlags::empty()).map_err(io)?;
+    let head = Head::read_from(&head_file);
+    let (mut file, size) = open_with_size(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
+    let mut end = End::of(&file, size, head.as_ref()).map_err(io)?;
     if end.length >= FILE_BYTES {
         set_aside(state, &folder)?;
         file = open(&folder, CURRENT, OFlags::APPEND).map_err(io)?;
@@ -274,7 +300,7 @@ pub fn begin(state: &State, record: AuditRecord) -> Result<Pending, Error> {
         return Err(io(source));
     }
     let head = Head { version: HEAD_VERSION, records, hash: chained.hash };
-    Ok(Pending { _lock: lock, file, folder, length, head })
+    Ok(Pending { _lock: lock, file, folder, length, head, head_file })
 }
 
 /// Syncs the bytes of the log, and the folder of a new one.
@@ -299,9 +325,8 @@ struct End {
 }
 
 impl End {
-    /// Finds the end of a file.
-    fn of(file: &File, head: Option<&Head>) -> std::io::Result<Self> {
-        let size = file.metadata()?.len();
+    /// Finds the end of a file of `size` bytes.
+    fn of(file: &File, size: u64, head: Option<&Head>) -> std::io::Result<Self> {
         let mut end = Self { length: size, knows_head: head.is_none(), ..Self::default() };
         for tail in [NEAR_BYTES, TAIL_BYTES, FILE_BYTES_MAX] {
             let start = size.saturating_sub(tail);
@@ -334,11 +359,12 @@ fn end_of_older(state: &State, folder: &OwnedFd, head: Option<&Head>) -> Result<
     let io = |source: std::io::Error| Error::io("read", state.shown(FOLDER), source);
     let file = fs::open_at(folder.as_fd(), OsStr::new(&name_of(newest)), fs::READ);
     match file.map(File::from) {
-        Ok(file) if rustix::fs::fstat(&file).is_ok_and(|stat| fs::is_regular(&stat)) => {
-            End::of(&file, head).map_err(io)
-        }
+        Ok(file) => match rustix::fs::fstat(&file) {
+            Ok(stat) if fs::is_regular(&stat) => End::of(&file, fs::size_of(&stat), head).map_err(io),
+            _ => Ok(End::default()),
+        },
         // The gap shows: the chain goes on from the head.
-        _ => Ok(End::default()),
+        Err(_) => Ok(End::default()),
     }
 }
 

@@ -17,6 +17,8 @@ use crate::engine::workspace::fs;
 
 /// Tries to get hold of a lock whose file others remove or set aside meanwhile.
 const TRIES: usize = 20;
+/// The permission bits of a lock that other accounts take too.
+const OTHERS: u32 = 0o066;
 
 /// A held lock; dropped, it is free.
 #[derive(Debug)]
@@ -95,22 +97,26 @@ fn touch(file: &File, stat: &Stat) {
 /// Opens a lock's file, made where it is missing; read-only where this account may not write it.
 fn open(folder: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<(File, Stat), Errno> {
     for _ in 0..TRIES {
-        match fs::stat_at(folder, name) {
-            Ok(stat) if !fs::is_regular(&stat) => {
-                set_aside(folder, name)?;
-                continue;
+        // Where others may write, anything may stand, and not even opening it may be harmless.
+        if mode & OTHERS != 0 {
+            match fs::stat_at(folder, name) {
+                Ok(stat) if !fs::is_regular(&stat) => {
+                    set_aside(folder, name)?;
+                    continue;
+                }
+                Ok(_) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
             }
-            Ok(_) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno),
         }
         match open_or_make(folder, name, mode) {
             Ok(file) => match rustix::fs::fstat(&file) {
                 Ok(stat) if fs::is_regular(&stat) => return Ok((file, stat)),
-                // Something else came in between: look again.
-                _ => {}
+                // Something else stands there, or came in between: look again.
+                _ => set_aside(folder, name)?,
             },
             // As above.
-            Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::NODEV | Errno::NOENT) => {}
+            Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::NODEV) => set_aside(folder, name)?,
+            Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
     }

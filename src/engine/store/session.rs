@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fmt;
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -435,23 +436,48 @@ fn load_or(
         return Ok((SessionState::default(), None));
     };
     let name = format!("{id}.json");
-    let bytes = match fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
+    if let Some(known) = state.session_read().as_ref().and_then(|read| read.if_unchanged(&folder, &name)) {
+        return Ok((known, None));
+    }
+    let (bytes, file, stat) = match fs::read_opened(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
         Ok(None) => return Ok((SessionState::default(), None)),
         // What a power failure leaves of a file that was not synced: what was read is to be read
         // again, and the gate says so.
-        Ok(Some(bytes)) if bytes.iter().all(|byte| *byte == 0) => {
+        Ok(Some((bytes, ..))) if bytes.iter().all(|byte| *byte == 0) => {
             return Ok((SessionState::default(), None));
         }
-        Ok(Some(bytes)) => bytes,
+        Ok(Some(read)) => read,
         Err(source) if is_no_state_file(&source) => {
             return Ok((SessionState::default(), Some(damaged(&folder, &name))));
         }
         Err(source) => return Err(Error::io("read", state.shown(&format!("{FOLDER}/{name}")), source)),
     };
     if let Some(session) = parse(&bytes, &state.shown(&format!("{FOLDER}/{name}")))? {
+        *state.session_read() = Some(SessionRead { name, _file: file, stat, session: session.clone() });
         Ok((session, None))
     } else {
         Ok((SessionState::default(), Some(damaged(&folder, &name))))
+    }
+}
+
+/// A session's file as a call has read it: what it says need not be read again while it stands.
+#[derive(Debug)]
+pub struct SessionRead {
+    /// The name of its file.
+    name: String,
+    /// The file: open, so that no other one gets its inode.
+    _file: File,
+    /// What it was.
+    stat: Stat,
+    /// What it says.
+    session: SessionState,
+}
+
+impl SessionRead {
+    /// What the file of that name says, where it is still the one that was read.
+    fn if_unchanged(&self, folder: &OwnedFd, name: &str) -> Option<SessionState> {
+        let now = fs::stat_at(folder.as_fd(), OsStr::new(name)).ok()?;
+        (self.name == name && fs::is_unchanged(&self.stat, &now)).then(|| self.session.clone())
     }
 }
 

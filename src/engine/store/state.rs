@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use super::lock::Asked;
 pub use super::lock::Lock;
+use super::session::SessionRead;
 use super::unique::unique_name;
 use super::{id, lock};
 use crate::engine::workspace::Workspace;
@@ -49,9 +50,11 @@ pub struct State {
     /// How long one holder may keep a lock before those who wait give up.
     lock_wait: Duration,
     /// Folders that got a new one in this call, which is not durable yet.
-    grown: Mutex<Vec<OwnedFd>>,
+    grown: Mutex<Vec<Arc<OwnedFd>>>,
     /// Folders below it that are open, by path: a call needs some of them again and again.
     opened: Mutex<BTreeMap<String, Arc<OwnedFd>>>,
+    /// The session's file that was read last.
+    session: Mutex<Option<SessionRead>>,
 }
 
 impl State {
@@ -113,7 +116,15 @@ impl State {
         }
         let path = WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(id.as_str().as_ref());
         let lock_wait = workspace.lock_wait();
-        Ok(Some(Self { shared, folder, path, lock_wait, grown: Mutex::default(), opened: Mutex::default() }))
+        Ok(Some(Self {
+            shared,
+            folder,
+            path,
+            lock_wait,
+            grown: Mutex::default(),
+            opened: Mutex::default(),
+            session: Mutex::default(),
+        }))
     }
 
     /// Where the id of this account's state comes from, or will come from, and the id itself where it is
@@ -167,15 +178,20 @@ impl State {
     /// Notes that a folder got a new one.
     fn has_grown(&self, folder: BorrowedFd<'_>) {
         if let Ok(folder) = fs::open_at(folder, OsStr::new("."), fs::FOLDER) {
-            locked(&self.grown).push(folder);
+            locked(&self.grown).push(Arc::new(folder));
         }
     }
 
     /// The folders that got new ones in this call: until they are synced, those may be lost with all
     /// that is in them.
     #[must_use]
-    pub fn take_grown(&self) -> Vec<OwnedFd> {
+    pub fn take_grown(&self) -> Vec<Arc<OwnedFd>> {
         std::mem::take(&mut *locked(&self.grown))
+    }
+
+    /// The session's file that this call has read last.
+    pub(super) fn session_read(&self) -> MutexGuard<'_, Option<SessionRead>> {
+        locked(&self.session)
     }
 
     /// The folder, for calls relative to it.
@@ -200,7 +216,8 @@ impl State {
                 let folder = Arc::new(folder);
                 let mut opened = locked(&self.opened);
                 // Those that come and go are opened anew.
-                if opened.len() < OPENED_MAX && KEPT_OPEN.iter().any(|kept| name.starts_with(kept)) {
+                let is_kept = name == "backups" || KEPT_OPEN.iter().any(|kept| name.starts_with(kept));
+                if is_kept && opened.len() < OPENED_MAX {
                     opened.insert(name.to_owned(), Arc::clone(&folder));
                 }
                 Ok(Some(folder))
@@ -221,14 +238,20 @@ impl State {
         }
         let mut made = String::new();
         for name in path.split('/') {
-            let parent = if made.is_empty() { None } else { self.find_folder(&made)? };
-            let parent = parent.as_ref().map_or(self.fd(), AsFd::as_fd);
+            let above = if made.is_empty() { None } else { self.find_folder(&made)? };
+            let parent = above.as_ref().map_or(self.fd(), AsFd::as_fd);
+            made = if made.is_empty() { name.to_owned() } else { format!("{made}/{name}") };
+            if made != path && self.find_folder(&made)?.is_some() {
+                continue;
+            }
             let is_new = clear_for_folder(parent, OsStr::new(name))
                 .and_then(|()| make_folder(parent, OsStr::new(name), 0o700));
             if is_new.map_err(|errno| Error::io("make", self.shown(path), errno))? {
-                self.has_grown(parent);
+                match &above {
+                    Some(above) => locked(&self.grown).push(Arc::clone(above)),
+                    None => self.has_grown(parent),
+                }
             }
-            made = if made.is_empty() { name.to_owned() } else { format!("{made}/{name}") };
         }
         self.find_folder(path)?
             .ok_or_else(|| Error::io("open", self.shown(path), std::io::Error::from(Errno::NOENT)))

@@ -10,7 +10,7 @@ pub fn unique_name(prefix: &str) -> String {
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| since.as_nanos() & 0xffff_ffff_ffff);
     let count = NAMES.fetch_add(1, Ordering::Relaxed);
-    format!("{prefix}-{nanos:012x}-{:x}-{count:x}", std::process::id())
+    format!("{prefix}-{nanos:012x}-{:x}-{count:x}", crate::engine::workspace::fs::process_id())
 }
 
 /// Whether a name is one that [`unique_name`] makes, after its prefix.

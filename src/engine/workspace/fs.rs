@@ -48,6 +48,27 @@ pub fn open_beneath(root: BorrowedFd<'_>, path: &WorkspacePath, flags: OFlags) -
     }
 }
 
+/// Opens an absolute path that leads through no symlink and has no dots in it, so that it is its own
+/// canonical form; `None` where it is not such a path, or the kernel cannot tell.
+#[must_use]
+pub fn open_plain(path: &Path, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
+    let is_plain = |part: std::path::Component<'_>| {
+        matches!(part, std::path::Component::RootDir | std::path::Component::Normal(_))
+    };
+    // The components of a path leave out what another spelling of it has.
+    let is_written_so = || path.components().collect::<std::path::PathBuf>().as_os_str() == path.as_os_str();
+    if !path.is_absolute() || !path.components().all(is_plain) || !is_written_so() {
+        return None;
+    }
+    loop {
+        match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(Errno::LOOP | Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG | Errno::INVAL) => return None,
+            outcome => return Some(outcome),
+        }
+    }
+}
+
 /// [`open_beneath`], one component at a time.
 fn walk_beneath(root: BorrowedFd<'_>, path: &WorkspacePath, flags: OFlags) -> Result<OwnedFd, Errno> {
     let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
@@ -180,6 +201,19 @@ pub fn names_in(folder: &OwnedFd) -> Result<Vec<std::ffi::OsString>, Errno> {
 /// # Errors
 /// What the system says; `EFBIG` beyond the bound, `EINVAL` for anything but a regular file.
 pub fn read_at(folder: BorrowedFd<'_>, name: &OsStr, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    Ok(read_opened(folder, name, bytes_max)?.map(|(bytes, ..)| bytes))
+}
+
+/// The same with the file, still open, and what it was when it was read. While it is open, no other file
+/// gets its inode.
+///
+/// # Errors
+/// As [`read_at`].
+pub fn read_opened(
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+    bytes_max: u64,
+) -> io::Result<Option<(Vec<u8>, File, Stat)>> {
     let file = match open_at(folder, name, READ) {
         Ok(fd) => File::from(fd),
         Err(Errno::NOENT) => return Ok(None),
@@ -189,7 +223,8 @@ pub fn read_at(folder: BorrowedFd<'_>, name: &OsStr, bytes_max: u64) -> io::Resu
     if !is_regular(&stat) {
         return Err(Errno::INVAL.into());
     }
-    read_to_end(file, size_of(&stat), bytes_max).map(Some)
+    let bytes = read_to_end(&file, size_of(&stat), bytes_max)?;
+    Ok(Some((bytes, file, stat)))
 }
 
 /// Room for a file at first, in bytes: a sparse one may claim any size, and whether its bytes come is
@@ -204,6 +239,7 @@ const WHOLE_BYTES: u64 = 64 << 10;
 /// # Errors
 /// What the system says; `EFBIG` beyond the bound.
 pub fn read_to_end(file: impl Borrow<File>, expected: u64, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let file = file.borrow();
     if expected > bytes_max {
         return Err(Errno::FBIG.into());
     }
@@ -211,12 +247,12 @@ pub fn read_to_end(file: impl Borrow<File>, expected: u64, bytes_max: u64) -> io
     let mut bytes = Vec::with_capacity(room.saturating_add(1));
     if expected > 0 && expected <= WHOLE_BYTES {
         // What came to it since it was looked at is as if it came later.
-        file.borrow().take(expected).read_to_end(&mut bytes)?;
+        file.take(expected).read_to_end(&mut bytes)?;
         if bytes.len() as u64 == expected {
             return Ok(bytes);
         }
     }
-    file.borrow().take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         return Err(Errno::FBIG.into());
     }
@@ -373,6 +409,13 @@ pub fn mount_of(file: impl AsFd) -> Result<(u64, Option<u64>), Errno> {
 /// The device that a file is on.
 fn fstat_device(file: impl AsFd) -> Result<u64, Errno> {
     Ok(rustix::fs::fstat(file)?.st_dev)
+}
+
+/// The number of this process, asked for once.
+#[must_use]
+pub fn process_id() -> u32 {
+    static ID: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    *ID.get_or_init(std::process::id)
 }
 
 /// Joins `folder` and `name` for a message, never for opening.

@@ -84,11 +84,15 @@ impl Workspace {
             Error::io("open the workspace", shown.clone(), source)
                 .suggest("Name an existing folder with --workspace (or LBX_WORKSPACE).")
         };
-        let root = std::fs::canonicalize(root).map_err(open_error)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root_fd = rustix::io::retry_on_intr(|| rustix::fs::open(&root, flags, Mode::empty()))
-            .map_err(|errno| open_error(errno.into()))?;
-        must_be_outside_git(&root)?;
+        let (root, root_fd) = if let Some(opened) = fs::open_plain(root, flags) {
+            (root.to_owned(), opened.map_err(|errno| open_error(errno.into()))?)
+        } else {
+            let root = std::fs::canonicalize(root).map_err(open_error)?;
+            let opened = rustix::io::retry_on_intr(|| rustix::fs::open(&root, flags, Mode::empty()));
+            (root, opened.map_err(|errno| open_error(errno.into()))?)
+        };
+        must_be_outside_git(&root, root_fd.as_fd())?;
         Ok(Self { root, root_fd, base: WorkspacePath::root(), lock_wait: LOCK_WAIT })
     }
 
@@ -175,7 +179,7 @@ impl Workspace {
 }
 
 /// Refuses a root in the state of git or lbx: there no file tool writes. `root` is canonical.
-fn must_be_outside_git(root: &Path) -> Result<(), Error> {
+fn must_be_outside_git(root: &Path, root_fd: BorrowedFd<'_>) -> Result<(), Error> {
     let error = |why: String| {
         Err(Error::new(
             ErrorKind::ProtectedPath,
@@ -188,14 +192,20 @@ fn must_be_outside_git(root: &Path) -> Result<(), Error> {
         return error(format!("it lies in {}, which no file tool writes", name.display()));
     }
     for folder in root.ancestors() {
-        let Ok(opened) = rustix::fs::open(folder, fs::LOOK | OFlags::DIRECTORY, Mode::empty()) else {
-            continue;
+        let above = if folder == root {
+            None
+        } else {
+            match rustix::fs::open(folder, fs::LOOK | OFlags::DIRECTORY, Mode::empty()) {
+                Ok(opened) => Some(opened),
+                Err(_) => continue,
+            }
         };
-        if is_repository(opened.as_fd()) {
+        let opened = above.as_ref().map_or(root_fd, AsFd::as_fd);
+        if is_repository(opened) {
             return error(format!("git uses {} as a repository", folder.display()));
         }
         // A work tree begins here, perhaps one that lies beside the files of its own repository.
-        if is_work_tree(opened.as_fd()) {
+        if is_work_tree(opened) {
             break;
         }
     }

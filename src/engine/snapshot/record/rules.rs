@@ -1,7 +1,7 @@
 //! Git's rules for paths: what is ignored, how line endings are stored. No program is run.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use gix::ObjectId;
 use gix::attrs::search::MetadataCollection;
@@ -72,7 +72,7 @@ impl<'repo> Rules<'repo> {
             settings.conversions().doing(|| "the settings for line endings cannot be read".into())?;
         let programs = settings.filter_programs();
         let pipeline = Pipeline::new(gix::command::Context::default(), repo.object_hash(), options);
-        let objects = RuleObjects { repo, read: HashMap::new() };
+        let objects = RuleObjects { repo, read: BTreeMap::new() };
         let obstacles = Obstacles::new(repo.work_tree());
         Ok(Self { repo, index, obstacles, objects, stacks, pipeline, programs })
     }
@@ -273,7 +273,7 @@ struct RuleObjects<'repo> {
     /// The repository.
     repo: &'repo Repo,
     /// Rule files by their ids.
-    read: HashMap<ObjectId, Vec<u8>>,
+    read: BTreeMap<ObjectId, Vec<u8>>,
 }
 
 impl gix::objs::Find for RuleObjects<'_> {
@@ -310,12 +310,13 @@ fn committed_rules<'p>(
             _ => continue,
         };
         let path = joined(folder, name);
-        let on_disk = gix::path::from_bstr(path.as_bstr()).ok();
-        if on_disk.is_some_and(|on_disk| work_tree.stat(on_disk).is_ok_and(|found| found.is_some())) {
-            continue;
-        }
+        let is_on_disk = || {
+            let on_disk = gix::path::from_bstr(path.as_bstr()).ok();
+            on_disk.is_some_and(|on_disk| work_tree.stat(on_disk).is_ok_and(|found| found.is_some()))
+        };
         if let Lookup::Entry(found) = trees.look_up(repo, &path)?
             && found.kind == EntryKind::Blob
+            && !is_on_disk()
         {
             if repo.header(found.id)?.1 > rule_bounds::FILE_BYTES_MAX {
                 return Err(SnapshotError::new(format!("`{path}` has more rules than are read")));

@@ -22,8 +22,8 @@ use super::store::chain::{Chain, Stamp};
 use super::store::error::{Doing as _, SnapshotError};
 use super::store::held::HeldFolder;
 use super::store::objects::Packed;
-use super::store::tree;
 use super::store::tree::{TreeEdit, TreeItem};
+use super::store::{refs, tree};
 use super::view::compare;
 use super::{Moved, PathChange, RepositoryPaths, Store, seconds};
 use crate::control::Control;
@@ -109,7 +109,8 @@ impl Store {
         control: &Control,
     ) -> Result<Option<Recorded>, SnapshotError> {
         let tip = self.branch.tip(&self.repo)?;
-        self.branch.check_free(&self.repo)?;
+        let head = refs::head_target(&self.repo)?;
+        self.branch.check_free(&self.repo, head.as_ref())?;
         self.branch.check_ours(&self.repo, tip)?;
         let stamp = Stamp {
             session: scan.session,
@@ -118,7 +119,7 @@ impl Store {
             gate: None,
             harness: self.harness.as_deref(),
         };
-        let mut chain = Chain::begin(&self.repo, tip, stamp)?;
+        let mut chain = Chain::begin(&self.repo, tip, head.as_ref(), stamp)?;
         let moved_head = chain.newest();
         let began = SystemTime::now();
         let mut index = ScanIndex::load(&self.repo, place, chain.tree(), control)?;

@@ -155,7 +155,7 @@ impl Store {
     pub fn squash(&self, squash: &Squash<'_>) -> Result<Squashed, SnapshotError> {
         let Onto { branch, tip, at: base } = self.onto(squash.branch)?;
         if !squash.checked_out {
-            branch.check_free(&self.repo)?;
+            branch.check_free(&self.repo, refs::head_target(&self.repo)?.as_ref())?;
         }
         if tip.is_none() {
             branch.check_room(&self.repo)?;

@@ -21,7 +21,7 @@ use super::refs::{REF_BYTES_MAX, RefTarget};
 use super::repo::Repo;
 use crate::engine::snapshot::BRANCH_DEFAULT;
 use crate::engine::snapshot::record::message;
-use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink};
+use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, process_id};
 
 /// How often a lock that someone holds is tried again.
 const LOCK_TRIES: u32 = 100;
@@ -93,10 +93,11 @@ impl Branch {
         format!("the snapshot branch `{}` cannot be read", self.short_name())
     }
 
-    /// Refuses a branch that is checked out, here or in another worktree.
-    pub fn check_free(&self, repo: &Repo) -> Result<(), SnapshotError> {
+    /// Refuses a branch that is checked out, here, where HEAD names `head`, or in another worktree.
+    pub fn check_free(&self, repo: &Repo, head: Option<&RefTarget>) -> Result<(), SnapshotError> {
         let is_linked = repo.common().path() != repo.own().path();
-        let mut is_head = self.is_head_of(repo.common()) || (is_linked && self.is_head_of(repo.own()));
+        let mut is_head = matches!(head, Some(RefTarget::Symbolic(name)) if *name == self.name);
+        is_head |= is_linked && self.is_head_of(repo.common());
         if let Ok(Some(worktrees)) = repo.common().folder("worktrees") {
             let names = worktrees.names().doing(|| "the linked worktrees cannot be listed".into())?;
             if names.len() > WORKTREES_MAX {
@@ -180,7 +181,7 @@ impl Branch {
         // Written aside first, so that the lock never exists without saying whose it is. What a
         // killed call leaves under such a name, `git gc` clears away.
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tmp_lbx_ref_{}_{number}", std::process::id());
+        let name = format!("tmp_lbx_ref_{}_{number}", process_id());
         let folder = repo.objects_folder();
         let content = format!("{to}\n");
         let file = match write_new(folder, &name, &content) {

@@ -5,6 +5,7 @@ use gix::objs::Commit;
 
 use super::error::{Doing as _, SnapshotError};
 use super::refs;
+use super::refs::RefTarget;
 use super::repo::Repo;
 use super::tree;
 use crate::engine::snapshot::record::message;
@@ -57,18 +58,24 @@ pub struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// Begins on top of `tip`, else of HEAD.
+    /// Begins on top of `tip`, else of HEAD, which names `head`.
     ///
     /// Where HEAD is not the one that `tip` knew, the first commit is `external: HEAD moved to …`;
     /// where that would change nothing, the next commit just gets HEAD as a further parent.
-    pub fn begin(repo: &'a Repo, tip: Option<ObjectId>, stamp: Stamp<'a>) -> Result<Self, SnapshotError> {
+    pub fn begin(
+        repo: &'a Repo,
+        tip: Option<ObjectId>,
+        head: Option<&RefTarget>,
+        stamp: Stamp<'a>,
+    ) -> Result<Self, SnapshotError> {
         let empty = ObjectId::empty_tree(repo.object_hash());
         let mut chain =
             Self { repo, stamp, tree: empty, parents: Vec::new(), head: None, head_then: None, newest: None };
         if let Some(tip) = tip {
-            chain.continue_from(tip)?;
+            chain.continue_from(tip, head)?;
         } else {
-            chain.head = refs::head(repo)?;
+            let named = refs::head_as_named(repo, head)?;
+            chain.head = named.map(|id| refs::peeled(repo, id)).transpose()?;
             chain.head_then = chain.head;
             chain.parents = chain.head.into_iter().collect();
             chain.tree = chain.head.map_or(Ok(empty), |id| tree_of(repo, id))?;
@@ -77,12 +84,12 @@ impl<'a> Chain<'a> {
     }
 
     /// Puts the chain on top of `tip`, and takes in what HEAD brings.
-    fn continue_from(&mut self, tip: ObjectId) -> Result<(), SnapshotError> {
+    fn continue_from(&mut self, tip: ObjectId, head: Option<&RefTarget>) -> Result<(), SnapshotError> {
         let ours = tree_of(self.repo, tip)?;
         let known = self.known_head(tip)?;
         self.tree = ours;
         self.parents = vec![tip];
-        let Some(named) = refs::head_as_named(self.repo)? else {
+        let Some(named) = refs::head_as_named(self.repo, head)? else {
             self.head = known.commit; // unborn again: what was taken in stays known
             return Ok(());
         };

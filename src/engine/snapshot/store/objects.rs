@@ -3,21 +3,21 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use gix::ObjectId;
 use gix::objs::Kind;
-use gix::zlib::{Compression, stream::deflate};
+use gix::zlib::Compression;
 use rustix::io::Errno;
 
 use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
 use super::pack::{self, Deflater, NewPack};
 use super::repo::{NewObjects, Repo};
-use crate::engine::workspace::fs::write_all;
+use crate::engine::workspace::fs::{process_id, write_all};
 use crate::engine::workspace::sync::{SYNC_EACH_MAX, sync_all};
 
 /// Most threads that write at once.
@@ -102,6 +102,7 @@ fn written(
     let objects: Vec<Object<'_>> = plain.filter(|_| !is_many).chain(packed).collect();
     let writer = Writer {
         folder: &folder,
+        deflaters: Mutex::default(),
         level,
         keeps_files: objects.len() <= SYNC_EACH_MAX || !crate::engine::workspace::fs::syncfs_tells_errors(),
         folders: Mutex::default(),
@@ -207,7 +208,9 @@ type Folders = BTreeMap<String, Arc<HeldFolder>>;
 struct Writer<'a> {
     /// The folder `objects`.
     folder: &'a HeldFolder,
-    /// How hard to compress.
+    /// What compresses, one for each thread at work: to make one takes longer than to use it.
+    deflaters: Mutex<Vec<Deflater>>,
+    /// How hard.
     level: Compression,
     /// Whether each file stays open, to be synced.
     keeps_files: bool,
@@ -269,9 +272,9 @@ impl Writer<'_> {
         let number = next_number();
         let hex = id.to_hex().to_string();
         let (fan_out, rest) = hex.split_at_checked(2).unwrap_or_default();
-        let name = format!("tmp_obj_lbx{}-{number}", std::process::id());
+        let name = format!("tmp_obj_lbx{}-{number}", process_id());
         let packed = match form {
-            Form::Plain(kind, bytes) => Cow::Owned(compressed(*kind, bytes, self.level)?),
+            Form::Plain(kind, bytes) => Cow::Owned(self.compressed(*kind, bytes)?),
             Form::Packed(bytes) => Cow::Borrowed(*bytes),
         };
         for _ in 0..TRIES_MAX {
@@ -290,6 +293,15 @@ impl Writer<'_> {
             }
         }
         Err(Errno::NOENT.into())
+    }
+
+    /// The compressed form of an object.
+    fn compressed(&self, kind: Kind, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        let free = self.deflaters.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut deflater = free.unwrap_or_else(|| Deflater::new(self.level));
+        let packed = deflater.loose(kind, bytes)?;
+        self.deflaters.lock().unwrap_or_else(PoisonError::into_inner).push(deflater);
+        Ok(packed)
     }
 
     /// The opened folder of the objects whose ids begin with `name`, made where it is missing.
@@ -351,11 +363,7 @@ pub fn blob_compressed(bytes: &[u8], level: Compression) -> io::Result<Vec<u8>> 
 
 /// The compressed form of an object.
 fn compressed(kind: Kind, bytes: &[u8], level: Compression) -> io::Result<Vec<u8>> {
-    let mut packed = deflate::Write::new(Vec::with_capacity(bytes.len() / 2 + 64), level);
-    packed.write_all(&gix::objs::encode::loose_header(kind, bytes.len() as u64))?;
-    packed.write_all(bytes)?;
-    packed.flush()?;
-    Ok(packed.into_inner())
+    Deflater::new(level).loose(kind, bytes)
 }
 
 /// Runs `work` on every item, many of them spread over a few threads; the first failure is the answer.

@@ -363,17 +363,35 @@ impl Deflater {
             bytes.push(low(size, 7));
             size >>= 7;
         }
-        self.deflate(content, &mut bytes)?;
+        self.deflate(&[content], &mut bytes)?;
         Ok(PackedObject { id, bytes })
     }
 
-    /// Adds the compressed `content` to `bytes`.
-    fn deflate(&mut self, content: &[u8], bytes: &mut Vec<u8>) -> io::Result<()> {
+    /// An object as a file of its own holds it: all of it compressed, its header too.
+    ///
+    /// # Errors
+    /// Where it cannot be compressed.
+    pub fn loose(&mut self, kind: Kind, content: &[u8]) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(content.len() / 2 + 64);
+        self.deflate(&[&gix::objs::encode::loose_header(kind, content.len() as u64), content], &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Adds the compressed `parts`, which are one content, to `bytes`.
+    fn deflate(&mut self, parts: &[&[u8]], bytes: &mut Vec<u8>) -> io::Result<()> {
         self.compress.reset();
-        let mut rest = content;
-        loop {
+        for part in parts {
+            self.feed(part, FlushCompress::None, bytes)?;
+        }
+        self.feed(&[], FlushCompress::Finish, bytes)
+    }
+
+    /// Compresses `rest`; with [`FlushCompress::Finish`] until the end of the stream is written.
+    fn feed(&mut self, mut rest: &[u8], flush: FlushCompress, bytes: &mut Vec<u8>) -> io::Result<()> {
+        let finishes = matches!(flush, FlushCompress::Finish);
+        while finishes || !rest.is_empty() {
             let (read, written) = (self.compress.total_in(), self.compress.total_out());
-            let status = self.compress.compress(rest, &mut self.room, FlushCompress::Finish);
+            let status = self.compress.compress(rest, &mut self.room, flush);
             let status = status.map_err(io::Error::other)?;
             let gone = |now: u64, then: u64| usize::try_from(now - then).unwrap_or(usize::MAX);
             let read = gone(self.compress.total_in(), read);
@@ -387,6 +405,7 @@ impl Deflater {
                 return Err(io::Error::other("compression makes no progress"));
             }
         }
+        Ok(())
     }
 }
 

@@ -181,14 +181,29 @@ pub fn resolve_short(repo: &Repo, name: &str) -> Result<Option<ObjectId>, Snapsh
 /// # Errors
 /// Where it cannot be read.
 pub fn head(repo: &Repo) -> Result<Option<ObjectId>, SnapshotError> {
-    head_as_named(repo)?.map(|id| peeled(repo, id)).transpose()
+    let target = head_target(repo)?;
+    head_as_named(repo, target.as_ref())?.map(|id| peeled(repo, id)).transpose()
 }
 
-/// The object that HEAD names; `None` while it is unborn.
+/// What HEAD says.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn head_target(repo: &Repo) -> Result<Option<RefTarget>, SnapshotError> {
+    let name = FullName::try_from("HEAD").untold(|| "HEAD cannot be read".into())?;
+    find(repo, name.as_ref()).doing(|| "HEAD cannot be read".into())
+}
+
+/// The object that HEAD names, where it says `target`; `None` while it is unborn.
 ///
 /// # Errors
 /// As [`head`].
-pub fn head_as_named(repo: &Repo) -> Result<Option<ObjectId>, SnapshotError> {
-    let name = FullName::try_from("HEAD").untold(|| "HEAD cannot be read".into())?;
-    resolve(repo, name.as_ref()).doing(|| "HEAD, or the branch that it is on, cannot be read".into())
+pub fn head_as_named(repo: &Repo, target: Option<&RefTarget>) -> Result<Option<ObjectId>, SnapshotError> {
+    match target {
+        None => Ok(None),
+        Some(RefTarget::Id(id)) => Ok(Some(*id)),
+        Some(RefTarget::Symbolic(name)) => {
+            resolve(repo, name.as_ref()).doing(|| "the branch that HEAD is on cannot be read".into())
+        }
+    }
 }

@@ -227,7 +227,8 @@ impl Repo {
 
     /// The same, of the object whose name is `id`.
     pub fn write_named(&self, kind: Kind, id: ObjectId, bytes: &[u8]) {
-        if !self.has(&id) {
+        // A commit says when it was made: it is new.
+        if kind == Kind::Commit || !self.has(&id) {
             self.new.borrow_mut().insert(id, (kind, bytes.to_owned()));
         }
     }

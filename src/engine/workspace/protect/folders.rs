@@ -1,13 +1,14 @@
 //! The git folders on the way to a path, found on disk and remembered for the length of a change.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::protected_component;
 use super::repository::{COMMON, HEAD, is_repository};
@@ -29,7 +30,7 @@ const STEP: usize = 32;
 #[derive(Debug, Default)]
 pub struct Protection {
     /// The git folder that each folder lies in or is, by the folder's bytes.
-    known: RefCell<HashMap<Vec<u8>, Option<WorkspacePath>>>,
+    known: RefCell<BTreeMap<Vec<u8>, Option<WorkspacePath>>>,
     /// The folders that `.git` at the root leads to.
     used: OnceCell<Vec<WorkspacePath>>,
 }
@@ -178,8 +179,14 @@ fn used_by_git(workspace: &Workspace) -> Vec<WorkspacePath> {
     } else {
         dot_git
     };
-    // A real folder leads nowhere else.
-    let folder = if fs::is_folder(&stat) { Some(folder) } else { led_to(&folder) };
+    if fs::is_folder(&stat)
+        && let Some(common) = WorkspacePath::new(&Path::new(DOT_GIT).join(COMMON))
+        && fs::open_beneath(workspace.root_fd(), &common, fs::LOOK).err() == Some(Errno::NOENT)
+    {
+        // A real folder that is the whole repository leads nowhere else.
+        return WorkspacePath::new(Path::new(DOT_GIT)).into_iter().collect();
+    }
+    let folder = led_to(&folder);
     let Some(folder) = folder else {
         return Vec::new();
     };
