@@ -16,7 +16,7 @@ pub struct Progress {
     pub total: Option<u64>,
 }
 
-/// Takes the progress of a long call, with words about it where there are any; called from any thread, at most a few times a second.
+/// Takes the progress of a long call, with words about it where there are any; called from any thread.
 pub type ProgressFn = dyn Fn(Progress, &str) + Send + Sync;
 
 /// Handed to everything that can take long. Clones share the flag.
@@ -35,6 +35,13 @@ impl Control {
     #[must_use]
     pub fn reporting_to(mut self, progress: Arc<ProgressFn>) -> Self {
         self.progress = Some(progress);
+        self
+    }
+
+    /// The same control, for a part of the work whose progress is not that of the call.
+    #[must_use]
+    pub fn without_reports(mut self) -> Self {
+        self.progress = None;
         self
     }
 

@@ -68,7 +68,7 @@ impl ToolCall {
         let (control, mut news) = control_for(context);
         let listening = control.clone();
         let mut running = tokio::task::spawn_blocking(move || self.make(listening));
-        let mut teller = Teller { context, done: 0, next: Instant::now() };
+        let mut teller = Teller { context, count: Count::default(), next: Instant::now() };
         loop {
             tokio::select! {
                 biased;
@@ -182,24 +182,50 @@ fn control_for(context: &RequestContext<RoleServer>) -> (Control, watch::Receive
 struct Teller<'a> {
     /// The call.
     context: &'a RequestContext<RoleServer>,
-    /// What was told last.
-    done: u64,
+    /// What was told so far.
+    count: Count,
     /// When the next notification may go out.
     next: Instant,
 }
 
 impl Teller<'_> {
-    /// Tells, where that is news: the numbers must grow, and not too often.
+    /// Tells, where that is news, and not too often.
     async fn tell(&mut self, (progress, line): News) {
         let Some(token) = self.context.meta.get_progress_token() else {
             return;
         };
-        if progress.done > self.done && Instant::now() >= self.next {
-            self.done = progress.done;
+        let progress = self.count.add(progress);
+        if progress.done > self.count.told && Instant::now() >= self.next {
+            self.count.told = progress.done;
             self.next = Instant::now() + PROGRESS_INTERVAL;
             // A client that cannot be told has gone, and the transport knows.
             let _ = self.context.peer.notify_progress(notification(token, progress, line)).await;
         }
+    }
+}
+
+/// How far a call is in all of its parts, each of which counts from the start: the numbers that a client
+/// is told must grow.
+#[derive(Debug, Default)]
+struct Count {
+    /// What the parts that are over had come to.
+    before: u64,
+    /// How far the part that runs is.
+    now: u64,
+    /// What was told last.
+    told: u64,
+}
+
+impl Count {
+    /// How far the whole is, when a part is at `progress`.
+    fn add(&mut self, progress: Progress) -> Progress {
+        if progress.done <= self.now / 2 {
+            self.before += std::mem::take(&mut self.now);
+        }
+        // Reports of several threads may come out of order.
+        self.now = self.now.max(progress.done);
+        let total = progress.total.map(|total| self.before + total);
+        Progress { done: self.before + self.now, total }
     }
 }
 
@@ -215,5 +241,19 @@ fn notification(
     match progress.total {
         Some(total) => notification.with_total(total as f64),
         None => notification,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Count, Progress};
+
+    #[test]
+    fn numbers_grow_from_part_to_part() {
+        let mut count = Count::default();
+        let steps = [(1, None), (5, None), (4, None), (2, Some(3)), (3, Some(3)), (1, None)];
+        let told = steps.map(|(done, total)| count.add(Progress { done, total }));
+        let numbers = told.map(|progress| (progress.done, progress.total));
+        assert_eq!(numbers, [(1, None), (5, None), (5, None), (7, Some(8)), (8, Some(8)), (9, None)]);
     }
 }

@@ -72,7 +72,11 @@ impl Before {
         }
         let (session, warning) = session::load(&locked.state, engine.session())?;
         engine.warn_if(warning);
+        // What is told of a command is its output.
+        let control = engine.control.clone();
+        engine.control = control.clone().without_reports();
         let scanned = record::scan_others(engine, session.seq == 0);
+        engine.control = control;
         let heads = done::Heads::of(&locked.state)?;
         drop(locked);
         let known = match scanned {
