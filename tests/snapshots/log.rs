@@ -33,7 +33,7 @@ fn a_snapshot_says_who_what_when_and_how_much() {
     assert!(time.as_str().unwrap().ends_with('Z'), "{time}");
     let wanted = json!({
         "id": id, "tool": "append", "paths": ["a.txt"], "session": "one", "time": null,
-        "files": 1, "insertions": 1, "deletions": 0, "why": "for a reason",
+        "seq": 2, "files": 1, "insertions": 1, "deletions": 0, "why": "for a reason",
     });
     assert_eq!(first, wanted);
     let by_hand = &log["snapshots"][0];

@@ -50,7 +50,7 @@ fn a_person_at_a_terminal_is_shown_colours_and_what_each_session_changed() {
     assert!(diff.contains("\u{1b}[31m-two\u{1b}[m\n\u{1b}[32m+TWO\u{1b}[m\n"), "{diff}");
     let plain = on_a_terminal(&ws, "log", &[("NO_COLOR", "1")]).unwrap();
     assert!(!plain.contains('\u{1b}'), "{plain:?}");
-    assert!(plain.contains(" second edit: b.txt +1 -1\n    because of B"), "{plain}");
+    assert!(plain.contains(" second #1 edit: b.txt +1 -1\n    because of B"), "{plain}");
     let audit = on_a_terminal(&ws, "audit", &[("NO_COLOR", "1")]).unwrap();
     assert!(audit.contains(" first write b.txt not_read: refusing to overwrite b.txt"), "{audit}");
     let review = on_a_terminal(&ws, "review --session first", &[("NO_COLOR", "1")]).unwrap();

@@ -362,7 +362,7 @@ fn the_words_of_small_mistakes_lead_on() {
         (
             &["edit", "a.txt", "--old-string", "BETA\n", "--new-string", "x\n"],
             "no_match",
-            "In another letter case it occurs at line 2.",
+            "It occurs at line 2 in different letter case.",
             "Nothing in",
         ),
     ] {

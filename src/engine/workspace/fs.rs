@@ -60,6 +60,8 @@ pub fn open_plain(path: &Path, flags: OFlags) -> Option<Result<OwnedFd, Errno>> 
     if !path.is_absolute() || !path.components().all(is_plain) || !is_written_so() {
         return None;
     }
+    // With it, a symlink at the end would be opened itself.
+    let flags = flags.difference(OFlags::NOFOLLOW);
     loop {
         match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
             Err(Errno::AGAIN | Errno::INTR) => {}
