@@ -193,7 +193,7 @@ fn the_lines_of_a_command_are_told_while_it_runs() {
 }
 
 #[test]
-fn a_cancelled_command_and_a_cancelled_search_leave_no_process() {
+fn a_cancelled_command_leaves_no_process() {
     let workspace = Workspace::with(&[]);
     let mut client = workspace.serve(&[]);
     let id =
@@ -215,6 +215,41 @@ fn a_cancelled_command_and_a_cancelled_search_leave_no_process() {
     assert!(!asleep());
     client.ok("ls", &json!({}));
     assert!(!workspace.path("late").exists());
+}
+
+#[test]
+fn a_cancelled_search_stops() {
+    let workspace = Workspace::with(&[]);
+    // Nothing is found in them, and to read them takes minutes.
+    let large = workspace.path("large");
+    std::fs::write(&large, "a line of no use\n".repeat(4 << 20)).unwrap();
+    for number in 0..8000 {
+        std::fs::hard_link(&large, workspace.path(&format!("large-{number}"))).unwrap();
+    }
+    let mut client = workspace.serve(&[]);
+    let stat = format!("/proc/{}/stat", client.process.id());
+    let ticks = || -> u64 {
+        let stat = std::fs::read_to_string(&stat).unwrap();
+        let fields = stat.rsplit(')').next().unwrap().split_whitespace();
+        fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+    };
+    let before = ticks();
+    let id = client.begin_call("grep", &json!({ "pattern": "ne+dle" }));
+    while ticks() < before + 20 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    client.tell("notifications/cancelled", &json!({ "requestId": id }));
+    let mut last = ticks();
+    for _ in 0..60 {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = ticks();
+        if now == last {
+            client.ok("ls", &json!({ "limit": 1 }));
+            return;
+        }
+        last = now;
+    }
+    panic!("the search goes on after its cancellation");
 }
 
 #[test]
