@@ -36,6 +36,8 @@ for target in "${targets[@]}"; do
 done
 ((${#parsers[@]} > 0)) || exit "$status"
 
+# The same versions as in lbx itself.
+cp ../Cargo.lock .
 host=$(rustc -vV | sed -n 's/^host: //p')
 # As cargo-fuzz has them: coverage for libFuzzer, AddressSanitizer, checks on. The sanitizer wants a
 # dynamically linked program, unlike lbx itself.
