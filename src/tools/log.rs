@@ -162,7 +162,7 @@ impl Tool for Log {
         let named = request.path.map(|path| known::named(engine, &store, &path)).transpose()?;
         let (path, from) = match named {
             None => (None, None),
-            Some(Named::Path(place)) => (Some(place), None),
+            Some(Named::Path(place)) => (Some(*place), None),
             Some(Named::Revisions(Revisions::Snapshot(id) | Revisions::Since(id))) => (None, Some(id)),
             Some(Named::Revisions(Revisions::Between(from, to))) => {
                 return Err(Error::invalid(format!("{from}..{to} is for diff: log takes one snapshot"))

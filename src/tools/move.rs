@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::common::ChangeOptions;
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
+use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::escaped;
@@ -93,6 +94,9 @@ impl Tool for Move {
             )
             .at(to.shown())
             .suggest("Choose another name in `to`."));
+        }
+        if !from.stat().is_some_and(fs::is_folder) {
+            to.must_take_a_file()?;
         }
         change.must_have_sha256(&from, request.expected_sha256)?;
         change.move_whole(from.path(), to.path())?;

@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::engine::change::{Change, RECENT};
 use crate::engine::store::trash;
 use crate::engine::store::trash::TrashEntry;
+use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::counted::counted;
@@ -119,6 +120,9 @@ fn restore(mut change: Change<'_>, request: Request) -> Result<Response, Error> 
     let content = entry.content(change.state());
     let stored = change.engine().workspace.root().join(content.as_path());
     let stored = change.engine().workspace.resolve_entry(&stored)?;
+    if !stored.stat().is_some_and(fs::is_folder) {
+        place.must_take_a_file()?;
+    }
     let sha256 = change.sha256_at(&stored)?;
     change.move_whole(&content, place.path())?;
     change.commit(subject(Restore::NAME, &[place.path().clone()]), request.options.why)?;

@@ -277,12 +277,42 @@ fn folders_are_told_from_files() {
     for path in ["sub", "sub/", ".", "sub/.", "sub/../sub"] {
         ws.lbx(&["read", path]).error("is_a_directory");
     }
-    for path in ["sub/a.txt/", "sub/a.txt/x", "sub/a.txt/../a.txt"] {
+    for path in ["sub/a.txt/", "sub/a.txt/.", "sub/a.txt/./", "sub/a.txt/x", "sub/a.txt/../a.txt"] {
         ws.lbx(&["read", path]).error("not_a_directory");
+        ws.lbx(&["delete", path]).error("not_a_directory");
+        ws.lbx(&["grep", "a", path]).error("not_a_directory");
     }
-    ws.lbx(&["read", "none/"]).error("not_found");
-    ws.lbx(&["write", "none/", "--content", "x"]).error("not_found");
-    assert!(!ws.path("none").exists());
+    ws.holds("sub/a.txt", "a\n");
+}
+
+#[test]
+fn a_name_that_ends_as_a_folders_is_never_a_files() {
+    let ws = Workspace::with(&[("sub/a.txt", "a\n"), ("b.txt", "b\n")]);
+    ws.lbx(&["delete", "b.txt"]).ok();
+    ws.unchanged(|| {
+        for path in ["none/", "none/.", "none/./", "none//", "sub/none/."] {
+            ws.lbx(&["read", path]).error("not_found");
+            for tool in ["write", "append", "prepend"] {
+                ws.lbx(&[tool, path, "--content", "x"]).error("not_found");
+            }
+            ws.lbx(&["move", "sub/a.txt", path]).error("not_found");
+            ws.lbx(&["restore", "b.txt", "--to", path]).error("not_found");
+            let patch = format!("--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+new\n");
+            ws.lbx_stdin(&["patch"], &patch).error("not_found");
+        }
+    });
+    // What is about folders takes such a name, whether they stand or are gone.
+    ws.lbx(&["mkdir", "new/"]).ok();
+    ws.lbx(&["mkdir", "new/deep/."]).ok();
+    ws.lbx(&["move", "sub", "moved/"]).ok();
+    ws.holds("moved/a.txt", "a\n");
+    ws.lbx(&["delete", "moved/", "--recursive"]).ok();
+    ws.lbx(&["log", "moved/"]).ok();
+    ws.lbx(&["audit", "moved/"]).ok();
+    ws.lbx(&["restore", "moved/", "--to", "back/"]).ok();
+    ws.holds("back/a.txt", "a\n");
+    ws.lbx(&["undo", "--path", "back/"]).ok();
+    assert!(!ws.path("back").exists());
 }
 
 #[test]

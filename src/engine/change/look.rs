@@ -112,6 +112,7 @@ impl Change<'_> {
     /// As [`Self::look_at`].
     pub fn look_at_place(&self, place: ResolvedPath) -> Result<Current, Error> {
         self.must_be_writable(&place)?;
+        place.must_take_a_file()?;
         let was_asked = !matches!(*self.first_lock.borrow(), FirstLock::Unasked);
         let place = self.lock_first(place)?;
         let Some(stat) = place.stat().copied() else {

@@ -43,13 +43,15 @@ pub struct ResolvedPath {
     protected: Option<OsString>,
     /// The other names by which the path as it was written, followed link by link, led there.
     aliases: Vec<WorkspacePath>,
+    /// Whether it was written as a folder's name: it ended in `/` or `/.`.
+    names_folder: bool,
 }
 
 impl ResolvedPath {
     /// A place whose canonical path is known already.
     #[must_use]
     pub fn at(path: WorkspacePath, shown: String, stat: Option<Stat>) -> Self {
-        Self { path, shown, stat, protected: None, aliases: Vec::new() }
+        Self { path, shown, stat, protected: None, aliases: Vec::new(), names_folder: false }
     }
 
     /// The canonical path.
@@ -74,6 +76,21 @@ impl ResolvedPath {
     #[must_use]
     pub fn stat(&self) -> Option<&Stat> {
         self.stat.as_ref()
+    }
+
+    /// Refuses a place where nothing stands and whose name, as it was written, is a folder's: no file
+    /// can get it.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub fn must_take_a_file(&self) -> Result<(), Error> {
+        if self.stat.is_some() || !self.names_folder {
+            return Ok(());
+        }
+        let written = format!("{}/", self.shown);
+        Err(Error::new(ErrorKind::NotFound, format!("no such directory: {written}"))
+            .at(written)
+            .suggest("Name a file in it, which makes the folder, or leave the slash at the end out."))
     }
 
     /// Refuses a place with a name in it that no file tool may write.
@@ -103,15 +120,10 @@ impl Workspace {
             Some(as_written) => self.shown(&as_written),
             None => self.shown(&canonical),
         };
-        let names_folder = path.as_os_str().as_bytes().ends_with(b"/");
-        if names_folder && stat.as_ref().is_some_and(|stat| !fs::is_folder(stat)) {
-            return Err(path_error(&written, Errno::NOTDIR));
-        }
-        if names_folder && stat.is_none() {
-            return Err(Error::new(ErrorKind::NotFound, format!("no such directory: {written}")).at(written));
-        }
+        let names_folder = names_a_folder(path);
+        must_be_as_written(path, stat.as_ref())?;
         let protected = protected_component(path).map(OsStr::to_owned);
-        Ok(ResolvedPath { path: canonical, shown, stat, protected, aliases })
+        Ok(ResolvedPath { path: canonical, shown, stat, protected, aliases, names_folder })
     }
 
     /// The very place of a canonical path, whatever is on the way to it now.
@@ -152,15 +164,17 @@ impl Workspace {
                 Err(errno) => return Err(path_error(&written, errno)),
             },
         };
-        if stat.is_none() && path.as_os_str().as_bytes().ends_with(b"/") {
-            return Err(Error::new(ErrorKind::NotFound, format!("no such directory: {written}")).at(written));
+        // What a link leads to is for the caller to judge.
+        let names_folder = names_a_folder(path);
+        if !stat.as_ref().is_some_and(fs::is_symlink) {
+            must_be_as_written(path, stat.as_ref())?;
         }
         let shown = self
             .as_written(path)
             .map_or_else(|| self.shown(&canonical), |as_written| self.shown(&as_written));
         let protected = protected_component(path).map(OsStr::to_owned);
         let aliases = folder.aliases.iter().map(|alias| alias.join(name)).collect();
-        Ok(ResolvedPath { path: canonical, shown, stat, protected, aliases })
+        Ok(ResolvedPath { path: canonical, shown, stat, protected, aliases, names_folder })
     }
 
     /// The canonical path, what stands there, and the other names by which the way led there.
@@ -235,6 +249,15 @@ pub fn must_be_short(path: &Path, field: &str) -> Result<(), Error> {
 pub fn names_a_folder(path: &Path) -> bool {
     let bytes = path.as_os_str().as_bytes();
     bytes.ends_with(b"/") || bytes.ends_with(b"/.")
+}
+
+/// Refuses a path that is written as a folder's where something else stands, as the system does.
+fn must_be_as_written(path: &Path, stat: Option<&Stat>) -> Result<(), Error> {
+    if !names_a_folder(path) || stat.is_none_or(fs::is_folder) {
+        return Ok(());
+    }
+    let written = path.display().to_string();
+    Err(Error::new(ErrorKind::NotADirectory, format!("{written} is not a directory")).at(written))
 }
 
 /// The refusal that an errno of the walk stands for.

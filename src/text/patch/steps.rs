@@ -103,12 +103,13 @@ fn keep_target(steps: &mut Vec<PatchStep<'_>>, target: &[u8], refusals: &mut Vec
     }
 }
 
-/// `path` without empty and `.` components; `..` stays for the caller to judge, as does a slash at
-/// the end, which no file's name has.
+/// `path` without empty and `.` components; `..` stays for the caller to judge, as does the end
+/// of a folder's name (`/` or `/.`), which no file has.
 pub(super) fn normal(path: &[u8]) -> Vec<u8> {
     let components = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
     let joined = components.collect::<Vec<_>>().join(&b'/');
     let first: &[u8] = if path.starts_with(b"/") { b"/" } else { b"" };
-    let last: &[u8] = if path.ends_with(b"/") && !joined.is_empty() { b"/" } else { b"" };
+    let names_folder = path.ends_with(b"/") || path.ends_with(b"/.");
+    let last: &[u8] = if names_folder && !joined.is_empty() { b"/" } else { b"" };
     [first, &joined, last].concat()
 }

@@ -13,7 +13,7 @@ use crate::tools::log::{commit, no_snapshot};
 /// What a word in the path's place names.
 pub enum Named {
     /// A path at which something is, or was once.
-    Path(ResolvedPath),
+    Path(Box<ResolvedPath>),
     /// Snapshots.
     Revisions(Revisions),
 }
@@ -25,7 +25,7 @@ pub enum Named {
 pub fn named(engine: &Engine, store: &Store, path: &Path) -> Result<Named, Error> {
     let place = engine.workspace.resolve(path);
     if place.as_ref().is_ok_and(|place| place.stat().is_some()) {
-        return place.map(Named::Path);
+        return place.map(|place| Named::Path(Box::new(place)));
     }
     if let Some(text) = path.to_str()
         && let Some(revisions) = Revisions::of(store, text)?
@@ -34,7 +34,7 @@ pub fn named(engine: &Engine, store: &Store, path: &Path) -> Result<Named, Error
     }
     let place = place?;
     is_known(engine, Some(store), &place, path)?;
-    Ok(Named::Path(place))
+    Ok(Named::Path(Box::new(place)))
 }
 
 /// The request with revisions in the paths' place understood, and the paths that are left.
@@ -57,7 +57,7 @@ pub fn settled(
             continue;
         }
         match named(engine, store, &word)? {
-            Named::Path(place) => places.push(place),
+            Named::Path(place) => places.push(*place),
             Named::Revisions(named) => revisions.push(named),
         }
     }
