@@ -129,12 +129,6 @@ pub enum Reason {
     Depth,
 }
 
-/// Whether a path lies deeper than a snapshot goes.
-#[must_use]
-pub fn is_too_deep(path: &[u8]) -> bool {
-    memchr::memchr_iter(b'/', path).nth(DEPTH_MAX).is_some()
-}
-
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

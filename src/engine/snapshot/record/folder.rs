@@ -7,11 +7,10 @@ use gix::bstr::{BString, ByteSlice as _};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::change::{FileState, FolderChange, LeftOut, Reason, is_too_deep};
-use super::prepare::{Preparer, is_name};
-use super::rules::RULE_FILES;
-use crate::engine::snapshot::scan::disk::{AtHand, OnDisk, Root, ScannedFolder};
-use crate::engine::snapshot::scan::untracked::may_enter;
+use super::change::{FileState, FolderChange, LeftOut, Reason};
+use super::disk::{AtHand, OnDisk, Root, ScannedFolder};
+use super::names::{RULE_FILES, is_name, is_too_deep, may_enter};
+use super::prepare::Preparer;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem};
 use crate::engine::workspace::listing::Listing;

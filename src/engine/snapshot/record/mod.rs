@@ -1,9 +1,12 @@
 //! From a change to its commit.
 
-pub mod ahead;
 pub mod change;
+pub mod commit;
+pub mod disk;
 pub mod folder;
-pub mod message;
+pub mod names;
 pub mod obstacles;
 pub mod prepare;
+pub mod racy;
+pub mod ready;
 pub mod rules;

@@ -3,7 +3,7 @@
 use gix::bstr::ByteSlice as _;
 
 use super::change::Reason;
-use super::rules::{RULE_FILES, joined};
+use super::names::{RULE_FILES, joined};
 use crate::engine::snapshot::store::held::HeldFolder;
 use crate::engine::snapshot::store::trail::{Trails, next_end};
 use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, size_of};

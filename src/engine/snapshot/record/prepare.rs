@@ -5,17 +5,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gix::ObjectId;
-use gix::bstr::{BStr, ByteSlice as _};
+use gix::bstr::ByteSlice as _;
 use gix::objs::Kind;
 use gix::objs::tree::EntryKind;
-use gix::validate::path::component;
 
-use super::ahead::{AllAhead, LARGE_BYTES};
-use super::change::{FileChange, FileState, FolderChange, LeftOut, Reason, is_too_deep};
-use super::folder;
+use super::change::{FileChange, FileState, LeftOut, Reason};
+use super::disk::OnDisk;
+use super::names::{is_name, is_too_deep};
 use super::rules::Rules;
-use crate::engine::snapshot::scan::disk::OnDisk;
-use crate::engine::snapshot::scan::untracked::may_enter;
+use crate::engine::snapshot::store::ahead::{AllAhead, LARGE_BYTES};
 use crate::engine::snapshot::store::chain::{Chain, tree_of};
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::objects;
@@ -23,10 +21,6 @@ use crate::engine::snapshot::store::objects::{Packed, blob_compressed};
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree::{Lookup, TreeEdit, TreeItem};
 use crate::engine::snapshot::store::trees::Trees;
-
-/// What the names of a snapshot are held to. Device names of Windows are none of git's business.
-const NAMES: component::Options =
-    component::Options { protect_windows: false, protect_hfs: true, protect_ntfs: true };
 
 /// Bytes of new blobs that may wait in memory while more are read.
 const KEPT_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -46,44 +40,6 @@ pub struct Prepared<'a> {
     pub packed: Vec<Packed>,
 }
 
-/// Turns `files` into edits on top of `chain`. Blobs go into the repository's object memory, the
-/// large ones into what this answers.
-pub fn prepare<'a>(
-    repo: &Repo,
-    chain: &Chain<'_>,
-    files: &[FileChange<'a>],
-    folders: &[FolderChange<'_>],
-    file_bytes_max: u64,
-    ahead: &AllAhead,
-) -> Result<Prepared<'a>, SnapshotError> {
-    let names = folders.iter().flat_map(|folder| [folder.before, folder.after]).flatten();
-    let rules = Rules::new(repo, chain.tree(), files.iter().map(|file| file.path).chain(names))?;
-    let modes = modes_count(repo);
-    let paths = files.iter().map(|file| file.path).collect();
-    let done = Prepared::default();
-    let ahead = Arc::clone(ahead);
-    let (tip, head) = trees_of(chain);
-    let mut preparer =
-        Preparer { repo, tip, head, rules, modes, paths, file_bytes_max, ahead, done, kept_bytes: 0 };
-    for folder in folders {
-        folder::take_in(&mut preparer, folder)?;
-    }
-    for file in files {
-        preparer.flush()?; // before the next one: what a small change has goes out at its end, all at once
-        if let Some(reason) = preparer.file(file)? {
-            let path = file.path.to_str_lossy().into_owned();
-            preparer.done.left_out.push(LeftOut { path, reason });
-        }
-    }
-    Ok(preparer.done)
-}
-
-/// The newest tree, and HEAD's.
-fn trees_of(chain: &Chain<'_>) -> (Trees, HeadTrees) {
-    let tip = chain.tree();
-    (Trees::of(tip), chain.head_then().map_or(HeadTrees::Same, |commit| HeadTrees::Unread(commit, tip)))
-}
-
 /// The trees of HEAD, read where they are asked for.
 enum HeadTrees {
     /// There are none, or they are those of the branch.
@@ -95,6 +51,11 @@ enum HeadTrees {
 }
 
 impl HeadTrees {
+    /// Those that `chain` began at.
+    fn of(chain: &Chain<'_>) -> Self {
+        chain.head_then().map_or(Self::Same, |commit| Self::Unread(commit, chain.tree()))
+    }
+
     /// They, where they are others than those of the branch.
     fn read(&mut self, repo: &Repo) -> Result<Option<&mut Trees>, SnapshotError> {
         if let Self::Unread(commit, tip) = *self {
@@ -108,21 +69,6 @@ impl HeadTrees {
 /// Whether the file system's executable bits count.
 pub fn modes_count(repo: &Repo) -> bool {
     repo.settings().boolean("core.fileMode").unwrap_or(true)
-}
-
-/// A preparer for files that a scan found.
-pub fn scanner<'r, 'p>(
-    repo: &'r Repo,
-    chain: &'r Chain<'r>,
-    paths: impl Iterator<Item = &'p [u8]>,
-    file_bytes_max: u64,
-) -> Result<Preparer<'r, 'static>, SnapshotError> {
-    let rules = Rules::new(repo, chain.tree(), paths)?;
-    let modes = modes_count(repo);
-    let (paths, done) = (BTreeSet::new(), Prepared::default());
-    let ahead = AllAhead::default();
-    let (tip, head) = trees_of(chain);
-    Ok(Preparer { repo, tip, head, rules, modes, paths, file_bytes_max, ahead, done, kept_bytes: 0 })
 }
 
 /// What a scan makes of a file.
@@ -159,9 +105,32 @@ pub struct Preparer<'r, 'a> {
     kept_bytes: usize,
 }
 
+impl<'r> Preparer<'r, '_> {
+    /// Nothing is prepared on top of `chain` yet; rules are wanted for `paths`.
+    pub fn new<'p>(
+        repo: &'r Repo,
+        chain: &Chain<'_>,
+        paths: impl Iterator<Item = &'p [u8]>,
+        file_bytes_max: u64,
+    ) -> Result<Self, SnapshotError> {
+        let rules = Rules::new(repo, chain.tree(), paths)?;
+        let modes = modes_count(repo);
+        let (paths, done) = (BTreeSet::new(), Prepared::default());
+        let ahead = AllAhead::default();
+        let tip = Trees::of(chain.tree());
+        let head = HeadTrees::of(chain);
+        Ok(Self { repo, tip, head, rules, modes, paths, file_bytes_max, ahead, done, kept_bytes: 0 })
+    }
+}
+
 impl<'a> Preparer<'_, 'a> {
+    /// The same for a change of these paths, with what is known of its large blobs.
+    pub fn of_change(self, paths: BTreeSet<&'a [u8]>, ahead: &AllAhead) -> Self {
+        Self { paths, ahead: Arc::clone(ahead), ..self }
+    }
+
     /// Takes one file in; answers why, where it does not enter.
-    fn file(&mut self, file: &FileChange<'a>) -> Result<Option<Reason>, SnapshotError> {
+    pub fn file(&mut self, file: &FileChange<'a>) -> Result<Option<Reason>, SnapshotError> {
         if file.before.is_none() && file.after.is_none() {
             return Ok(None);
         }
@@ -364,7 +333,7 @@ impl<'a> Preparer<'_, 'a> {
         found: Lookup,
         wanted: bool,
     ) -> Result<(EntryKind, Cow<'b, [u8]>), SnapshotError> {
-        let stored = found.entry().filter(|found| is_file(found.kind));
+        let stored = found.entry().filter(|found| found.is_file());
         Ok(match state {
             FileState::Symlink { target } => (EntryKind::Link, Cow::Borrowed(target)),
             FileState::Regular { executable, bytes } => {
@@ -466,11 +435,6 @@ impl<'a> Preparer<'_, 'a> {
     }
 }
 
-/// Whether an entry is a regular file.
-fn is_file(kind: EntryKind) -> bool {
-    matches!(kind, EntryKind::Blob | EntryKind::BlobExecutable)
-}
-
 /// The size of a file's content.
 fn size_bytes(state: FileState<'_>) -> u64 {
     match state {
@@ -479,27 +443,7 @@ fn size_bytes(state: FileState<'_>) -> u64 {
     }
 }
 
-/// Whether git takes every part of the path, and none is lbx's own folder: of that, only the policy
-/// enters, which git sees too.
-pub(in crate::engine::snapshot) fn is_name(path: &[u8], is_link: bool) -> bool {
-    let is_own = path.split(|byte| *byte == b'/').any(|name| name == b".lbx");
-    let last = path.rsplit(|byte| *byte == b'/').next();
-    may_enter(path)
-        && !(is_own && is_link)
-        && path.split(|byte| *byte == b'/').all(|name| {
-            let mode = (is_link && Some(name) == last).then_some(component::Mode::Symlink);
-            // Git reads a backslash as a separator where it checks a repository.
-            let parts_ok = name.split(|byte| *byte == b'\\').filter(|part| !part.is_empty());
-            !name.contains(&0)
-                && gix::validate::path::component(BStr::new(name), mode, NAMES).is_ok()
-                && parts_ok.into_iter().all(|part| {
-                    matches!(part, b"." | b"..")
-                        || gix::validate::path::component(BStr::new(part), None, NAMES).is_ok()
-                })
-        })
-}
-
 /// The id of the blob found, where one is there.
 pub fn blob_id(found: Lookup) -> Option<ObjectId> {
-    found.entry().filter(|found| is_file(found.kind) || found.kind == EntryKind::Link).map(|found| found.id)
+    found.entry().filter(|found| found.is_file() || found.kind == EntryKind::Link).map(|found| found.id)
 }

@@ -17,6 +17,7 @@ use gix::worktree::stack::state::{attributes, ignore};
 use gix::worktree::{Stack, stack};
 
 use super::change::Reason;
+use super::names::{RULE_FILES, folders, joined};
 use super::obstacles::Obstacles;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::ordinary;
@@ -28,9 +29,6 @@ use crate::engine::snapshot::store::tree::Lookup;
 use crate::engine::snapshot::store::trees::Trees;
 use crate::engine::workspace::rule_bounds;
 use crate::text::visible::short_path;
-
-/// The files that hold rules, in every folder.
-pub const RULE_FILES: [&[u8]; 2] = [b".gitignore", b".gitattributes"];
 
 /// The repository's own attributes, in git's folder.
 const INFO_ATTRIBUTES: &str = "info/attributes";
@@ -326,20 +324,4 @@ fn committed_rules<'p>(
     }
     index.sort_entries();
     Ok(index)
-}
-
-/// Every folder on the way to `path`, the root (empty) first.
-pub fn folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-    std::iter::once(0).chain(slashes).filter_map(|at| path.get(..at))
-}
-
-/// The path of `name` in `folder`.
-pub fn joined(folder: &[u8], name: &[u8]) -> BString {
-    let mut path = BString::from(folder);
-    if !path.is_empty() {
-        path.push(b'/');
-    }
-    path.extend_from_slice(name);
-    path
 }

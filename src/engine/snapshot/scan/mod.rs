@@ -1,7 +1,5 @@
 //! The full scan: whatever changed in the work tree, as one commit.
 
-pub mod disk;
-pub mod racy;
 pub mod scan_index;
 pub mod untracked;
 pub mod walk;
@@ -15,23 +13,26 @@ use gix::bstr::{BString, ByteSlice as _};
 use rustix::io::Errno;
 
 use super::record::change::{LeftOut, Reason, Recorded};
+use super::record::disk::{AtHand, Root};
+use super::record::names::may_enter;
 use super::record::prepare;
-use super::record::prepare::Scanned;
+use super::record::prepare::{Preparer, Scanned};
+use super::record::racy::Clock;
 use super::record::rules::Rules;
-use super::store::chain::{Chain, Stamp};
+use super::store::branch::Moved;
+use super::store::chain::{Chain, Stamp, seconds};
 use super::store::error::{Doing as _, SnapshotError};
+use super::store::gitdir::RepositoryPaths;
 use super::store::held::HeldFolder;
 use super::store::objects::Packed;
 use super::store::tree::{TreeEdit, TreeItem};
-use super::store::{refs, tree};
+use super::store::{Store, refs, tree};
 use super::view::compare;
-use super::{Moved, PathChange, RepositoryPaths, Store, seconds};
+use super::view::compare::PathChange;
 use crate::control::Control;
 use crate::text::counted::counted;
-use disk::{AtHand, Root};
-use racy::Clock;
 use scan_index::ScanIndex;
-use untracked::{Untracked, may_enter};
+use untracked::Untracked;
 
 /// Most paths that are compared for the subject of a scan's commit.
 const PATHS_MAX: usize = 100_000;
@@ -188,7 +189,7 @@ impl Store {
         let mut files: Vec<(BString, Option<TreeItem>)> =
             looked.doubtful.into_iter().map(|(path, known)| (path, Some(known))).chain(new).collect();
         files.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        let mut preparer = prepare::scanner(
+        let mut preparer = Preparer::new(
             &self.repo,
             chain,
             files.iter().map(|(path, _)| path.as_slice()),
@@ -243,7 +244,7 @@ impl Store {
         let since = compare::trees(&self.repo, scanned, chain.tree(), PATHS_MAX)?.paths;
         let is_there = |change: &&PathChange| change.after.is_some() || unreadable.holds(&change.path);
         let there: Vec<_> = since.iter().filter(is_there).collect();
-        let mut preparer = prepare::scanner(
+        let mut preparer = Preparer::new(
             &self.repo,
             chain,
             there.iter().map(|change| change.path.as_slice()),

@@ -12,12 +12,12 @@ use gix::index::entry::{Flags, Mode, Stat};
 use gix::index::{File, State, decode, write};
 use gix::objs::tree::EntryKind;
 
-use super::racy::Clock;
 use crate::control::Control;
+use crate::engine::snapshot::record::racy::Clock;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::gitdir::RepositoryPaths;
 use crate::engine::snapshot::store::held::HeldFolder;
 use crate::engine::snapshot::store::repo::Repo;
-use crate::engine::snapshot::store::repository::RepositoryPaths;
 use crate::engine::snapshot::store::tree;
 use crate::engine::snapshot::store::tree::TreeItem;
 use crate::engine::snapshot::view::compare;

@@ -1,20 +1,16 @@
 //! What of the untracked files git would add: they are not ignored, nor another repository's.
 
-use gix::bstr::{BString, ByteSlice as _};
+use gix::bstr::BString;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::disk::Root;
 use super::walk::WalkFindings;
 use crate::control::Control;
 use crate::engine::snapshot::record::change::{LeftOut, Reason};
+use crate::engine::snapshot::record::disk::Root;
+use crate::engine::snapshot::record::names::{may_enter, may_hold_policy};
 use crate::engine::snapshot::record::rules::Rules;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
-
-/// The folder of lbx's own files, wherever it is.
-const STATE_FOLDER: &[u8] = b".lbx";
-/// The one file in it that may enter.
-pub const STATE_FILE: &[u8] = b"config.toml";
 
 /// Untracked files.
 #[derive(Debug, Default)]
@@ -131,43 +127,4 @@ impl Sorter<'_, '_> {
 fn folder_of(file: &[u8]) -> &[u8] {
     let end = file.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     file.get(..end).unwrap_or_default()
-}
-
-/// Whether a path is no file of lbx's own, or the one among them that is the developer's to keep.
-pub fn may_enter(path: &[u8]) -> bool {
-    let is_own =
-        |path: &[u8]| path.split(|byte| *byte == b'/').any(|name| name.eq_ignore_ascii_case(STATE_FOLDER));
-    let folder =
-        path.strip_suffix(STATE_FILE).filter(|folder| may_hold_policy(folder.trim_end_with(|c| c == '/')));
-    !is_own(path) || folder.is_some_and(|folder| folder.ends_with(b"/"))
-}
-
-/// Whether a path is the folder of lbx's own files, and in no other such folder.
-fn may_hold_policy(folder: &[u8]) -> bool {
-    let parent = folder.strip_suffix(STATE_FOLDER);
-    parent.is_some_and(|parent| (parent.is_empty() || parent.ends_with(b"/")) && may_enter(parent))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_lbx_only_the_policy_may_enter() {
-        let paths: [(&[u8], bool); 10] = [
-            (b"a/b", true),
-            (b".lbx/config.toml", true),
-            (b"sub/.lbx/config.toml", true),
-            (b".LBX/config.toml", false),
-            (b".lbx/state.json", false),
-            (b".lbx/xconfig.toml", false),
-            (b".lbx/config.toml/x", false),
-            (b".lbx/trash/.lbx/config.toml", false),
-            (b".lbx", false),
-            (b"x.lbx/config.toml", true),
-        ];
-        for (path, may) in paths {
-            assert_eq!(may_enter(path), may, "{}", path.as_bstr());
-        }
-    }
 }

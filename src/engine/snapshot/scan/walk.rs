@@ -16,9 +16,9 @@ use gix::index::entry::{Flags, Mode};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::disk::{Root, ScannedFolder, in_order};
-use super::racy::Clock;
 use crate::control::{Control, Progress};
+use crate::engine::snapshot::record::disk::{Root, ScannedFolder, in_order};
+use crate::engine::snapshot::record::racy::Clock;
 use crate::engine::workspace::listing::ListedName;
 
 /// Most threads that walk at once; beyond, the kernel's own locks are what is waited for.

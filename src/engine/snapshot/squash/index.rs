@@ -11,15 +11,14 @@ use gix::bstr::{BStr, ByteSlice};
 use gix::index::entry::{Flags, Stat};
 use gix::index::{File, State, write};
 
-use super::found_of;
-use crate::engine::snapshot::Store;
 use crate::engine::snapshot::scan::scan_index::{mode_of, users_index};
+use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::chain;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::held::HeldFolder;
 use crate::engine::snapshot::store::tree::TreeItem;
 use crate::engine::snapshot::view::compare;
-use crate::engine::snapshot::view::compare::PathChange;
+use crate::engine::snapshot::view::compare::{PathChange, Version};
 
 /// The index, in the folder of the work tree's own state.
 const INDEX: &str = "index";
@@ -107,7 +106,7 @@ impl Store {
 fn follow(index: &mut File, changes: &[PathChange]) -> Result<(), SnapshotError> {
     let (mut staged, mut follows) = (Vec::new(), BTreeMap::new());
     for change in changes {
-        let (before, after) = (change.before.map(found_of), change.after.map(found_of));
+        let (before, after) = (change.before.map(Version::item), change.after.map(Version::item));
         let now = entry_at(index, change.path.as_bstr());
         if now == before && now != after {
             follows.insert(change.path.as_bstr(), after);

@@ -8,9 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gix::ObjectId;
 
-use super::{found_of, is_file};
 use crate::engine::history::own::{Own, Sides};
-use crate::engine::snapshot::Store;
+use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::tree::TreeItem;
 use crate::engine::snapshot::store::{chain, tree};
@@ -85,13 +84,13 @@ impl Store {
     ) -> Result<usize, SnapshotError> {
         let at = |tree| Ok::<_, SnapshotError>(tree::look_up(&self.repo, tree, path)?.entry());
         let ours = now.map_or(Ok(None), at)?;
-        let made: Vec<Option<TreeItem>> = steps.iter().map(|(_, after)| after.map(found_of)).collect();
+        let made: Vec<Option<TreeItem>> = steps.iter().map(|(_, after)| after.map(Version::item)).collect();
         if made.last() == Some(&ours) {
             return Ok(steps.len());
         }
         let Some(own) = own_of(steps) else { return Ok(0) };
         let first = self.change_of(path.to_vec(), &own)?.before;
-        if first.map(found_of) == ours {
+        if first.map(Version::item) == ours {
             return Ok(0);
         }
         let mut texts: Vec<ObjectId> = Vec::new();
@@ -100,10 +99,10 @@ impl Store {
             if let Some(index) = made.iter().rposition(|made| *made == then) {
                 return Ok(index + 1);
             }
-            if first.map(found_of) == then {
+            if first.map(Version::item) == then {
                 break;
             }
-            texts.extend(then.filter(|then| is_file(*then) && !texts.contains(&then.id)).map(|then| then.id));
+            texts.extend(then.filter(|then| then.is_file() && !texts.contains(&then.id)).map(|then| then.id));
         }
         first.map_or(Ok(0), |first| self.count_in_texts(path, steps, first, &texts))
     }
@@ -117,7 +116,7 @@ impl Store {
         texts: &[ObjectId],
     ) -> Result<usize, SnapshotError> {
         let base = self.content_to_compare(first)?;
-        if texts.is_empty() || !is_file(found_of(first)) || looks_binary(&base) {
+        if texts.is_empty() || !first.item().is_file() || looks_binary(&base) {
             return Ok(0);
         }
         let texts = texts.iter().map(|id| self.repo.find_blob(*id));
@@ -129,7 +128,7 @@ impl Store {
                 Some(rest) => self.change_of(path.to_vec(), &rest)?.before,
                 None => steps.last().and_then(|(_, after)| *after),
             };
-            let Some(then) = then.filter(|then| is_file(found_of(*then))) else { continue };
+            let Some(then) = then.filter(|then| then.item().is_file()) else { continue };
             let then = self.content_to_compare(then)?;
             if looks_binary(&then) || then == base {
                 continue;

@@ -15,14 +15,14 @@ use gix::objs::tree::EntryKind;
 use gix::objs::{Commit, Kind};
 use gix::refs::FullName;
 
-use super::Store;
+use super::store::Store;
 use super::store::branch::{Branch, LogLine, Moved, append_head_log};
 use super::store::chain;
 use super::store::error::{Doing as _, SnapshotError};
 use super::store::refs::RefTarget;
 use super::store::tree::{self, TreeEdit, TreeItem};
 use super::store::{objects, refs};
-use super::view::compare::{PathChange, Version, VersionKind};
+use super::view::compare::{PathChange, Version};
 use crate::text::content::looks_binary;
 use crate::text::merge::{self, Alike, Labels};
 
@@ -315,7 +315,7 @@ impl Store {
             tree::Lookup::Blocked(..) => return refused("a parent of it is a file there"),
             found => found.entry(),
         };
-        let (before, after) = (change.before.map(found_of), change.after.map(found_of));
+        let (before, after) = (change.before.map(Version::item), change.after.map(Version::item));
         if ours == after {
             return Ok(Ok(None));
         }
@@ -346,8 +346,8 @@ impl Store {
         let refused = |why: &str, conflicts: Option<String>| {
             Ok(Err(Overlap { path: path.clone(), why: why.to_owned(), conflicts }))
         };
-        let (old, new) = (found_of(before), found_of(after));
-        if ![old, ours, new].into_iter().all(is_file) {
+        let (old, new) = (before.item(), after.item());
+        if ![old, ours, new].into_iter().all(TreeItem::is_file) {
             return refused("it is a link or a submodule, and the branch has another version", None);
         }
         let kind = if new.kind == old.kind { ours.kind } else { new.kind };
@@ -384,20 +384,4 @@ enum To {
     Found(TreeItem),
     /// A file with this text.
     Text(EntryKind, Vec<u8>),
-}
-
-/// Whether it is a regular file.
-const fn is_file(found: TreeItem) -> bool {
-    matches!(found.kind, EntryKind::Blob | EntryKind::BlobExecutable)
-}
-
-/// A version as a tree has it.
-fn found_of(version: Version) -> TreeItem {
-    let kind = match version.kind {
-        VersionKind::File => EntryKind::Blob,
-        VersionKind::Executable => EntryKind::BlobExecutable,
-        VersionKind::Symlink => EntryKind::Link,
-        VersionKind::Submodule => EntryKind::Commit,
-    };
-    TreeItem { kind, id: version.id }
 }

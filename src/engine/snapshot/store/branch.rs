@@ -16,13 +16,15 @@ use rustix::io::Errno;
 
 use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
+use super::message;
+use super::ordinary::REF_BYTES_MAX;
 use super::refs;
-use super::refs::{REF_BYTES_MAX, RefTarget};
+use super::refs::RefTarget;
 use super::repo::Repo;
-use crate::engine::snapshot::BRANCH_DEFAULT;
-use crate::engine::snapshot::record::message;
 use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, process_id};
 
+/// Name of the snapshot branch where nothing else is configured.
+pub const BRANCH_DEFAULT: &str = "lbx-snapshots";
 /// How often a lock that someone holds is tried again.
 const LOCK_TRIES: u32 = 100;
 /// The nap between two tries.

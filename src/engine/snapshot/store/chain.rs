@@ -1,15 +1,17 @@
 //! The commits of one snapshot, each on top of the one before.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use gix::ObjectId;
 use gix::objs::Commit;
 
 use super::error::{Doing as _, SnapshotError};
+use super::message;
+use super::message::Trailers;
 use super::refs;
 use super::refs::RefTarget;
 use super::repo::Repo;
 use super::tree;
-use crate::engine::snapshot::record::message;
-use crate::engine::snapshot::record::message::Trailers;
 use crate::text::escaped;
 
 /// Name and address under which every snapshot is committed, so that an agent's never passes
@@ -37,6 +39,14 @@ pub struct Stamp<'a> {
     pub gate: Option<&'a str>,
     /// The harness that it is made for, where it named itself.
     pub harness: Option<&'a str>,
+}
+
+/// Whole seconds since 1970, as commits count time.
+pub fn seconds(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_secs()).map_or(0, |seconds| -seconds),
+    }
 }
 
 /// Commits that grow on top of the branch; none is visible before the branch moves.

@@ -19,6 +19,17 @@ use super::ordinary::CONFIG_BYTES_MAX;
 /// Longest `.git` file and the like that is read, in bytes.
 const POINTER_BYTES_MAX: u64 = 4096;
 
+/// Where the snapshots of a workspace are.
+#[derive(Debug, Clone, Copy)]
+pub struct RepositoryPaths<'a> {
+    /// The workspace, a canonical absolute path.
+    pub root: &'a Path,
+    /// The folder for lbx's own files, below it.
+    pub state: &'a Path,
+    /// Git folders elsewhere that the user trusts `.git` to lead to.
+    pub git_dirs: &'a [PathBuf],
+}
+
 /// What stands at `.git`.
 #[derive(Debug)]
 pub enum GitDir {

@@ -8,9 +8,11 @@ use gix::zlib::{Inflate, Status};
 use rustix::io::Errno;
 
 use super::held::HeldFolder;
-use super::repo::OBJECT_BYTES_MAX;
 use crate::engine::workspace::fs::is_regular;
 
+/// Largest object that is unpacked, in bytes. A few kilobytes of zeros can say that they are many
+/// gigabytes.
+pub const OBJECT_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Largest file that is read whole, in bytes; a larger one is mapped.
 const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// Room for the header of an object, and for all of a small one.

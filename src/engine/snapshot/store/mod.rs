@@ -1,5 +1,6 @@
 //! The repository that holds the snapshots: opened, read and written as hostile.
 
+pub mod ahead;
 pub mod alternates;
 pub mod branch;
 pub mod chain;
@@ -7,6 +8,7 @@ pub mod error;
 pub mod gitdir;
 pub mod held;
 pub mod loose;
+pub mod message;
 pub mod object;
 pub mod objects;
 pub mod ordinary;
@@ -19,3 +21,185 @@ pub mod settings;
 pub mod trail;
 pub mod tree;
 pub mod trees;
+
+use std::fmt;
+use std::thread;
+use std::time::Duration;
+
+use gix::ObjectId;
+
+use ahead::AllAhead;
+use branch::{Branch, LogLine, Moved};
+use error::{Doing as _, SnapshotError};
+use gitdir::RepositoryPaths;
+use repo::Repo;
+
+/// Largest file that enters a snapshot where nothing else is configured, in bytes.
+pub const FILE_BYTES_MAX: u64 = 50 * 1024 * 1024;
+/// Objects that are kept while snapshots are read, in bytes.
+const READ_CACHE_BYTES: usize = 2 * 1024 * 1024;
+/// How often a snapshot is made anew when someone else moved the branch meanwhile.
+const ATTEMPTS_MAX: u32 = 20;
+/// How long the next attempt waits, for each one before it.
+const ATTEMPT_NAP: Duration = Duration::from_millis(2);
+
+/// The snapshots of one workspace.
+pub struct Store {
+    /// The repository that holds them. New objects stay in its memory until they are stored whole.
+    pub(in crate::engine::snapshot) repo: Repo,
+    /// The branch that names them.
+    pub(in crate::engine::snapshot) branch: Branch,
+    /// Whether the repository is lbx's own.
+    private: bool,
+    /// Largest file that enters a snapshot, in bytes.
+    pub(in crate::engine::snapshot) file_bytes_max: u64,
+    /// What opening found that a person should know; said with every snapshot.
+    pub(in crate::engine::snapshot) warnings: Vec<String>,
+    /// What is known of large blobs already.
+    pub(in crate::engine::snapshot) ahead: AllAhead,
+    /// The harness that the snapshots are made for, where it named itself.
+    pub(in crate::engine::snapshot) harness: Option<String>,
+}
+
+impl Store {
+    /// Opens the snapshots of a workspace, whose state folder exists.
+    ///
+    /// Without a repository there that gix can use, a private one is made in the state folder, and a
+    /// warning says why.
+    ///
+    /// # Errors
+    /// Where neither can be opened, or `branch` cannot be a branch's name.
+    pub fn open(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
+        let mut opened = repository::open(place)?;
+        opened.repo.keep_read(READ_CACHE_BYTES);
+        Self::of(opened, branch)
+    }
+
+    /// Opens the snapshots of a workspace for reading: nothing is made where there are none.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn find(place: &RepositoryPaths<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
+        let Some(mut opened) = repository::find(place)? else { return Ok(None) };
+        // A snapshot is read again as the parent of the next one, and most of their trees are the same.
+        opened.repo.keep_read(READ_CACHE_BYTES);
+        Self::of(opened, branch).map(Some)
+    }
+
+    /// The snapshots in an opened repository.
+    fn of(opened: repository::Opened, branch: &str) -> Result<Self, SnapshotError> {
+        let branch = Branch::new(branch, opened.worktree.as_deref())?;
+        let repo = opened.repo;
+        let warnings = opened.warning.into_iter().collect();
+        let (private, ahead) = (opened.private, AllAhead::default());
+        let file_bytes_max = FILE_BYTES_MAX;
+        Ok(Self { repo, branch, private, file_bytes_max, warnings, ahead, harness: None })
+    }
+
+    /// The same, taking in files of at most `file_bytes_max` bytes.
+    #[must_use]
+    pub fn taking_files_of(self, file_bytes_max: u64) -> Self {
+        Self { file_bytes_max, ..self }
+    }
+
+    /// The same, for a harness that named itself.
+    #[must_use]
+    pub fn made_for(self, harness: Option<String>) -> Self {
+        Self { harness, ..self }
+    }
+
+    /// The same, with what is known of large blobs already.
+    #[must_use]
+    pub fn knowing(self, ahead: AllAhead) -> Self {
+        Self { ahead, ..self }
+    }
+
+    /// The name of the snapshot branch; a linked worktree has its own.
+    #[must_use]
+    pub fn branch(&self) -> String {
+        self.branch.short_name()
+    }
+
+    /// Whether the snapshots lie in lbx's own repository and not in the developer's.
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        self.private
+    }
+
+    /// Makes attempts until one is not overtaken by someone else who moves the branch.
+    pub(in crate::engine::snapshot) fn repeatedly<T>(
+        &mut self,
+        attempt: impl Fn(&Self) -> Result<Option<T>, SnapshotError>,
+    ) -> Result<T, SnapshotError> {
+        for number in 0..ATTEMPTS_MAX {
+            thread::sleep(ATTEMPT_NAP * number);
+            let result = attempt(self);
+            self.repo.take_new();
+            if let Some(done) = result? {
+                return Ok(done);
+            }
+        }
+        Err(SnapshotError::new("the branch was moved by someone else again and again"))
+    }
+
+    /// What the branch's log says of the commit `newest`.
+    pub(in crate::engine::snapshot) fn log_line(
+        &self,
+        newest: ObjectId,
+        seconds: i64,
+    ) -> Result<LogLine, SnapshotError> {
+        let commit = self.repo.find_commit(newest).doing(|| "the new commit cannot be read".into())?;
+        let summary = commit.message_raw().map(message::subject);
+        Ok(LogLine { subject: summary.unwrap_or_default(), seconds })
+    }
+
+    /// Stores the new objects, `packed` ones among them, then moves the branch to `newest`, where there is one.
+    pub(in crate::engine::snapshot) fn publish(
+        &self,
+        tip: Option<ObjectId>,
+        newest: Option<ObjectId>,
+        seconds: i64,
+        packed: &[objects::Packed],
+    ) -> Result<Moved, SnapshotError> {
+        let Some(newest) = newest else {
+            return Ok(Moved::Yes);
+        };
+        if tip.is_none() {
+            self.branch.check_room(&self.repo)?;
+        }
+        let log = self.log_line(newest, seconds)?;
+        objects::store_all(&self.repo, packed)?;
+        let moved = self.branch.advance(&self.repo, tip, newest, &log)?;
+        self.tidy();
+        Ok(moved)
+    }
+
+    /// Packs some objects of the private repository, where they are many.
+    pub(in crate::engine::snapshot) fn tidy(&self) {
+        if self.private {
+            // The snapshot stands; what cannot be packed now is packed another time.
+            let _ = pack::tidy(&self.repo, pack::Amount::Little);
+        }
+    }
+
+    /// Packs all objects of the private repository; answers how many were loose. The developer's
+    /// own repository is git's to pack.
+    ///
+    /// The caller holds lbx's lock.
+    ///
+    /// # Errors
+    /// Where the disk fails; no object is lost then.
+    pub fn pack(&self) -> Result<usize, SnapshotError> {
+        if self.private { pack::tidy(&self.repo, pack::Amount::All) } else { Ok(0) }
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("repo", &self.repo)
+            .field("branch", &self.branch)
+            .field("private", &self.private)
+            .finish_non_exhaustive()
+    }
+}

@@ -16,16 +16,15 @@ use rustix::fs::{AtFlags, CWD, OFlags};
 
 use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
-use super::settings::Settings;
 use crate::engine::workspace::fs::{READ, is_folder, is_regular, open_at, read_to_end, size_of};
 use crate::engine::workspace::rule_bounds;
 
 /// Largest configuration file, in bytes.
 pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+/// Longest content of a reference, in bytes.
+pub const REF_BYTES_MAX: u64 = 4096;
 /// Files of a git folder that are rules.
 pub const RULES: [&str; 2] = ["info/exclude", "info/attributes"];
-/// Settings that name a file of rules.
-const RULE_SETTINGS: [&str; 2] = ["core.excludesFile", "core.attributesFile"];
 /// How deep configuration files may include each other; git stops there too.
 const INCLUDE_DEPTH_MAX: usize = 10;
 /// How many files a configuration may include in all, each as often as it is named.
@@ -82,22 +81,6 @@ pub fn check_packs(objects: &HeldFolder) -> Result<(), SnapshotError> {
         let kind = found.map(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode));
         if kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir()) {
             return Err(refused(&packs, &name.to_string_lossy(), "a regular file"));
-        }
-    }
-    Ok(())
-}
-
-/// Refuses rules that the configuration names and that are no file, or are too many.
-///
-/// # Errors
-/// Names the setting.
-pub fn check_rules(settings: &Settings, root: &Path) -> Result<(), SnapshotError> {
-    for setting in RULE_SETTINGS {
-        let Ok(Some(path)) = settings.path(root, setting) else { continue };
-        if !may_be_rules(&path) {
-            return Err(SnapshotError::new(format!(
-                "`{setting}` names something that is not a regular file of as many rules as are read"
-            )));
         }
     }
     Ok(())

@@ -11,11 +11,10 @@ use gix::config::Source;
 use rustix::io::Errno;
 
 use super::error::{Doing as _, SnapshotError};
-use super::gitdir::Located;
+use super::gitdir::{Located, RepositoryPaths};
 use super::held::HeldFolder;
 use super::ordinary;
 use super::ordinary::{CONFIG_BYTES_MAX, RULES};
-use super::repository::RepositoryPaths;
 
 /// Settings of a repository that count though it cannot be used itself.
 const SETTINGS: [&str; 5] =

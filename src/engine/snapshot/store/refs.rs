@@ -11,10 +11,9 @@ use rustix::io::Errno;
 
 use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
+use super::ordinary::REF_BYTES_MAX;
 use super::repo::Repo;
 
-/// Longest content of a reference, in bytes.
-pub const REF_BYTES_MAX: u64 = 4096;
 /// How many references in a row may be symbolic; git stops there too.
 const SYMBOLIC_MAX: usize = 5;
 /// How many tags in a row may point to each other.

@@ -15,14 +15,11 @@ use rustix::io::Errno;
 
 use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
-use super::loose::Loose;
+use super::loose::{Loose, OBJECT_BYTES_MAX};
 use super::object::{Commit, Object, Tree};
 use super::settings::Settings;
 use super::{alternates, loose, ordinary};
 
-/// Largest object that is unpacked, in bytes. A few kilobytes of zeros can say that they are many
-/// gigabytes.
-pub const OBJECT_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Largest file of packed references: that of a million.
 const PACKED_REFS_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// Most objects of which it is remembered that their files were looked at.

@@ -1,24 +1,13 @@
 //! Opening the repository that holds the snapshots.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::error::{Doing as _, SnapshotError};
-use super::gitdir::{GitDir, Located};
+use super::gitdir::{GitDir, Located, RepositoryPaths};
 use super::held::HeldFolder;
 use super::repo::{Folders, Repo};
 use super::settings::Settings;
-use super::{gitdir, ordinary, private};
-
-/// Where the snapshots of a workspace are.
-#[derive(Debug, Clone, Copy)]
-pub struct RepositoryPaths<'a> {
-    /// The workspace, a canonical absolute path.
-    pub root: &'a Path,
-    /// The folder for lbx's own files, below it.
-    pub state: &'a Path,
-    /// Git folders elsewhere that the user trusts `.git` to lead to.
-    pub git_dirs: &'a [PathBuf],
-}
+use super::{gitdir, private};
 
 /// The repository that holds the snapshots of a workspace.
 #[derive(Debug)]
@@ -88,7 +77,7 @@ fn open_located(root: &Path, located: &Located) -> Result<(Folders, Settings), S
     let common = located.common.as_deref().map(opened).transpose()?;
     let folders = Folders::of(own, common)?;
     let settings = Settings::read(folders.common(), folders.own(), &[])?;
-    ordinary::check_rules(&settings, root)?;
+    settings.check_rules(root)?;
     Ok((folders, settings))
 }
 

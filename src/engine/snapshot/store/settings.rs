@@ -22,7 +22,7 @@ use gix::zlib::Compression;
 use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
 use super::ordinary;
-use super::ordinary::CONFIG_BYTES_MAX;
+use super::ordinary::{CONFIG_BYTES_MAX, REF_BYTES_MAX};
 
 /// Extensions that a repository of format 1 may use, in lower case.
 ///
@@ -40,6 +40,9 @@ const EXTENSIONS_KNOWN: [&str; 10] = [
     "worktreeconfig",
     "compatobjectformat",
 ];
+
+/// Settings that name a file of rules.
+const RULE_SETTINGS: [&str; 2] = ["core.excludesFile", "core.attributesFile"];
 
 /// The settings of a repository.
 #[derive(Debug)]
@@ -148,6 +151,22 @@ impl Settings {
         runs.filter_map(|it| it.header().subsection_name().map(BStr::to_owned)).collect()
     }
 
+    /// Refuses rules that these settings name and that are no file, or are too many.
+    ///
+    /// # Errors
+    /// Names the setting.
+    pub fn check_rules(&self, root: &Path) -> Result<(), SnapshotError> {
+        for setting in RULE_SETTINGS {
+            let Ok(Some(path)) = self.path(root, setting) else { continue };
+            if !ordinary::may_be_rules(&path) {
+                return Err(SnapshotError::new(format!(
+                    "`{setting}` names something that is not a regular file of as many rules as are read"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses a clone without trees, since nothing is ever fetched here.
     fn check_partial(&self) -> Result<(), SnapshotError> {
         let remotes = self.file.sections_by_name("remote").into_iter().flatten();
@@ -218,7 +237,7 @@ fn is_include(name: &BStr) -> bool {
 
 /// Takes in the files that are included, on the conditions of the folder and the branch.
 fn follow_includes(file: &mut File, own: &HeldFolder) -> gix::error::Result {
-    let head = own.read("HEAD", super::refs::REF_BYTES_MAX).ok().flatten().unwrap_or_default();
+    let head = own.read("HEAD", REF_BYTES_MAX).ok().flatten().unwrap_or_default();
     let branch = head.strip_prefix(b"ref:").and_then(|name| FullName::try_from(name.trim().as_bstr()).ok());
     let home = home();
     let context = conditional::Context {

@@ -29,6 +29,13 @@ pub struct TreeItem {
     pub id: ObjectId,
 }
 
+impl TreeItem {
+    /// Whether it is a regular file.
+    pub const fn is_file(self) -> bool {
+        matches!(self.kind, EntryKind::Blob | EntryKind::BlobExecutable)
+    }
+}
+
 /// What looking a path up came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {

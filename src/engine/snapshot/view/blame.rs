@@ -7,7 +7,7 @@ use similar::DiffOp;
 
 use super::compare;
 use super::history::Snapshot;
-use crate::engine::snapshot::Store;
+use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::error::SnapshotError;
 use crate::engine::snapshot::store::tree;
 use crate::text::{line_diff, lines};

@@ -9,6 +9,7 @@ use gix::objs::tree::{Entry, EntryKind};
 use crate::engine::snapshot::store::error::SnapshotError;
 use crate::engine::snapshot::store::repo::Repo;
 use crate::engine::snapshot::store::tree;
+use crate::engine::snapshot::store::tree::TreeItem;
 
 /// Most folders that are opened: a tree may name one folder a thousand times, on each of ten levels.
 const FOLDERS_MAX: usize = 500_000;
@@ -40,6 +41,17 @@ impl Version {
     #[must_use]
     pub fn id(&self) -> String {
         self.id.to_string()
+    }
+
+    /// It as a tree has it.
+    pub(in crate::engine::snapshot) const fn item(self) -> TreeItem {
+        let kind = match self.kind {
+            VersionKind::File => EntryKind::Blob,
+            VersionKind::Executable => EntryKind::BlobExecutable,
+            VersionKind::Symlink => EntryKind::Link,
+            VersionKind::Submodule => EntryKind::Commit,
+        };
+        TreeItem { kind, id: self.id }
     }
 
     /// Its mode, as git writes it.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::compare::{PathChange, Version, VersionKind};
-use crate::engine::snapshot::Store;
+use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::error::SnapshotError;
 
 /// Most pairs of a file that went and one that came whose contents are compared.

@@ -9,9 +9,9 @@ use similar::{ChangeTag, TextDiff};
 
 use super::compare;
 use super::compare::{Changes, PathChange, Version, VersionKind};
-use crate::engine::snapshot::Store;
-use crate::engine::snapshot::record::message;
+use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::message;
 use crate::engine::snapshot::store::{chain, tree};
 
 /// Most paths of one snapshot that a listing looks at.

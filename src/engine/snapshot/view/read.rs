@@ -3,12 +3,12 @@
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
 
-use crate::engine::snapshot::Store;
+use crate::engine::snapshot::record::prepare;
 use crate::engine::snapshot::record::rules::Rules;
-use crate::engine::snapshot::record::{message, prepare};
+use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::chain::EXTERNAL;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
-use crate::engine::snapshot::store::{chain, tree};
+use crate::engine::snapshot::store::{chain, message, tree};
 
 /// Snapshots that are searched for a version of a file.
 const COMMITS_LOOKED_AT: usize = 200;

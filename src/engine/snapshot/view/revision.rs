@@ -2,9 +2,9 @@
 
 use gix::ObjectId;
 
-use crate::engine::snapshot::Store;
-use crate::engine::snapshot::record::message;
+use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::message;
 use crate::engine::snapshot::store::refs;
 
 /// Shortest beginning of an id that is taken for one.

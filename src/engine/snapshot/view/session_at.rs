@@ -2,7 +2,7 @@
 
 use gix::ObjectId;
 
-use crate::engine::snapshot::Store;
+use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 
 /// How far a session had come at a snapshot.

@@ -9,8 +9,9 @@ use super::compare::{PathChange, Version, VersionKind};
 use super::history::Snapshot;
 use crate::engine::history::own;
 use crate::engine::history::own::{Before, Own};
+use crate::engine::snapshot::store::Store;
+use crate::engine::snapshot::store::chain::BASELINE;
 use crate::engine::snapshot::store::error::SnapshotError;
-use crate::engine::snapshot::{BASELINE, Store};
 
 /// Most paths of one snapshot that are looked at.
 const PATHS_MAX: usize = 100_000;

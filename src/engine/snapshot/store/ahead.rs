@@ -12,8 +12,8 @@ use gix::hash::Kind as Hash;
 use gix::objs::Kind;
 use gix::zlib::Compression;
 
+use super::objects::{Packed, blob_compressed};
 use crate::buffer::Buffer;
-use crate::engine::snapshot::store::objects::{Packed, blob_compressed};
 
 /// Blobs of so many bytes are worth it; smaller ones are done before a thread has begun.
 pub const LARGE_BYTES: usize = 1024 * 1024;

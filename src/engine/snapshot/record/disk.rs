@@ -11,10 +11,10 @@ use gix::index::entry::Stat;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawMode, openat, readlinkat, statat};
 use rustix::io::Errno;
 
+use super::change::FileState;
+use super::names::RULE_FILES;
 use super::racy;
 use crate::buffer::Buffer;
-use crate::engine::snapshot::record::change::FileState;
-use crate::engine::snapshot::record::rules::RULE_FILES;
 use crate::engine::workspace::fs::{is_unchanged, size_of};
 use crate::engine::workspace::listing::{ListedName, Listing, ROOM_BYTES};
 use crate::engine::workspace::rule_bounds;

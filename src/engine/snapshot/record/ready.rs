@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use gix::ObjectId;
 
-use super::Store;
-use super::record::change::Recorded;
-use super::store::branch::{LogLine, NewValue};
-use super::store::error::{Doing as _, SnapshotError};
-use super::store::held::HeldFolder;
-use super::store::objects::{Aside, Packed};
+use super::change::Recorded;
+use crate::engine::snapshot::store::Store;
+use crate::engine::snapshot::store::branch::{LogLine, NewValue};
+use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::held::HeldFolder;
+use crate::engine::snapshot::store::objects::{Aside, Packed};
 use crate::engine::workspace::sync::keeps_order;
 
 /// The commits of a change, in memory.
