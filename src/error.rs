@@ -358,6 +358,13 @@ impl Error {
         }
     }
 
+    /// Says more in the message.
+    #[must_use]
+    pub fn add_to_message(mut self, addition: &str) -> Self {
+        self.0.message.push_str(addition);
+        self
+    }
+
     /// Adds a fact for programs.
     #[must_use]
     pub fn detail(mut self, name: &str, value: impl Into<Value>) -> Self {

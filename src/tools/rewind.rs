@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{ChangeOptions, subject};
 use super::log::{commit, no_snapshot};
-use super::undo::{self, Interleaved, Manner, Undone};
+use super::undo::{self, Conflict, Conflicts, Interleaved, Manner, Undone};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -16,11 +16,13 @@ use crate::engine::journal::{self, JournalEntry, TakenBack};
 use crate::engine::snapshot::SessionAt;
 
 use crate::engine::store::session::SessionId;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
+use crate::text::counted::counted;
 
 /// Take a session back to one of its snapshots: undo every change that it made since
 ///
-/// Without yes, only shows which changes that would undo. Acts on the session that made the snapshot,
+/// Without yes, only shows which changes that would undo, and which files conflict. Acts on the session that made the snapshot,
 /// unless another one is named. All of it is one change, which `undo` takes back. Refused with
 /// `stale_file` where others have changed one of its files, unless merge is set and their changes do
 /// not touch the same lines.
@@ -53,6 +55,9 @@ pub struct Response {
     pub session: String,
     /// The changes, the newest first
     pub undone: Vec<Undone>,
+    /// Without yes: the files that stop it
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<Conflict>,
 }
 
 /// The tool.
@@ -72,24 +77,41 @@ impl Tool for Rewind {
         if let Ok(session) = at.session.parse::<SessionId>() {
             engine.act_for(session);
         }
-        let dry_run = !request.yes || request.options.dry_run;
-        let mut change = engine.begin(Self::NAME, &[], dry_run)?;
+        let is_preview = !request.yes;
+        let mut change = engine.begin(Self::NAME, &[], is_preview || request.options.dry_run)?;
         let (history, entries) = later(&mut change, &at)?;
         let undone = entries.iter().map(|entry| undo::listed(change.engine(), entry)).collect();
         change.set_takes_back(TakenBack { seq: at.seq, paths: Vec::new(), hunk: None });
         let between = if request.merge { Interleaved::Kept } else { Interleaved::Offered };
         let manner = Manner { merge: request.merge, between, ..Manner::default() };
-        let changed = undo::plan(&mut change, &history, &entries, Direction::Undo, &manner)?;
-        change.commit(subject(Self::NAME, &changed), request.options.why)?;
-        Ok(Response { id, session: at.session, undone })
+        let mut response = Response { id, session: at.session, undone, conflicts: Vec::new() };
+        let subject = |changed: &[WorkspacePath]| subject(Self::NAME, changed);
+        if is_preview {
+            let mut conflicts = Conflicts::default();
+            let way = Direction::Undo;
+            let planned = undo::plan_beside(&mut change, &history, &entries, way, &manner, &mut conflicts);
+            let changed = conflicts.sift(planned)?;
+            if conflicts.is_empty() {
+                change.commit(subject(&changed), request.options.why)?;
+            }
+            response.conflicts = conflicts.into_list();
+        } else {
+            let changed = undo::plan(&mut change, &history, &entries, Direction::Undo, &manner)?;
+            change.commit(subject(&changed), request.options.why)?;
+        }
+        Ok(response)
     }
 
     fn text(response: &Response, text: &mut Text) {
         undo::as_text(&response.undone, "undo", text);
-        if text.is_of_a_dry_run() {
-            let (count, yes) = (response.undone.len(), text.switch("yes"));
+        response.conflicts.iter().for_each(|conflict| conflict.as_text(text));
+        if let Some(first) = response.conflicts.first() {
+            let count = counted(response.conflicts.len(), "file");
+            text.note(format!("nothing was changed, and {count} would stop it. {}", first.suggested_action));
+        } else if text.is_of_a_dry_run() {
+            let (count, yes) = (counted(response.undone.len(), "change"), text.switch("yes"));
             text.note(format!(
-                "nothing was changed: to take back {count} changes of session {}, repeat the call with {yes}",
+                "nothing was changed: to take back {count} of session {}, repeat the call with {yes}",
                 response.session
             ));
         }

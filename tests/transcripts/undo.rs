@@ -697,6 +697,59 @@ fn a_rewind_says_first_what_it_would_undo() {
 }
 
 #[test]
+fn a_rewind_lists_every_file_that_would_stop_it() {
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n"), ("c.txt", "c\n"), ("d.txt", "d\n")]);
+    for name in ["a.txt", "b.txt", "c.txt", "d.txt"] {
+        ws.lbx(&["append", name, "--content", "one\n"]).ok();
+    }
+    ws.lbx(&["append", "b.txt", "--content", "other\n", "--session", "other"]).ok();
+    ws.lbx(&["append", "b.txt", "--content", "two\n"]).ok();
+    ws.write("a.txt", "developer\n");
+    std::fs::remove_file(ws.path("d.txt")).unwrap();
+    let preview = |more: &[&str]| {
+        let shown =
+            ws.unchanged(|| ws.lbx(&[&["rewind", "HEAD", "--session", "default"], more].concat()).success());
+        assert_eq!(shown["dry_run"], true, "{shown}");
+        shown["data"].clone()
+    };
+    let data = preview(&[]);
+    assert_eq!(data["undone"].as_array().unwrap().len(), 5, "{data}");
+    let paths = |data: &Value| -> Vec<String> {
+        let conflicts = data["conflicts"].as_array().unwrap();
+        conflicts.iter().map(|conflict| conflict["path"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(paths(&data), ["b.txt", "a.txt", "d.txt"]);
+    for conflict in data["conflicts"].as_array().unwrap() {
+        assert!(
+            conflict["message"].as_str().unwrap().starts_with(conflict["path"].as_str().unwrap()),
+            "{data}"
+        );
+        assert!(!conflict["suggested_action"].as_str().unwrap().is_empty(), "{data}");
+    }
+    // What is left where others' changes are kept, with the lines that both changed.
+    let data = preview(&["--merge"]);
+    assert_eq!(paths(&data), ["b.txt", "a.txt", "d.txt"]);
+    let shown = data["conflicts"][1]["conflicts"].as_str().unwrap();
+    assert!(shown.contains("developer\n"), "{shown}");
+    let text = ws.lbx(&["rewind", "HEAD", "--session", "default", "--text"]);
+    let (out, notes) = (text.stdout_text(), text.stderr());
+    assert!(out.starts_with("would undo: append: b.txt (change 5)\n"), "{out}");
+    assert!(
+        out.contains("\nconflict: d.txt has changed since this session changed it: it is gone\n"),
+        "{out}"
+    );
+    assert!(notes.contains("nothing was changed, and 3 files would stop it"), "{notes}");
+    // The refusal names all of them as well; so does the undo of several changes.
+    let all = json!(["a.txt", "b.txt", "d.txt"]);
+    let refused =
+        ws.unchanged(|| ws.lbx(&["rewind", "HEAD", "--session", "default", "--yes"]).error("stale_file"));
+    assert_eq!(refused["details"]["paths"], all, "{refused}");
+    let refused = ws.unchanged(|| ws.lbx(&["undo", "--steps", "5"]).error("stale_file"));
+    assert_eq!(refused["details"]["paths"], all, "{refused}");
+    assert!(refused["message"].as_str().unwrap().ends_with(" (also conflicting: a.txt, d.txt)"), "{refused}");
+}
+
+#[test]
 fn a_rewind_keeps_what_others_changed_in_between() {
     let ws = Workspace::with(&[("a.txt", &forty()), ("b.txt", "b\n")]);
     let edit = |session: &str, old: &str, new: &str| {

@@ -72,11 +72,9 @@ impl Gone {
     }
 }
 
-/// Why the changes do not fit together.
+/// Why a change cannot be played: it moves something, and the picture has no place for that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplayConflict {
-    /// The file does not hold what one change left when the next one began.
-    Between(WorkspacePath),
     /// What was moved is not there.
     Missing(WorkspacePath),
     /// Something stands where it is to come back.
@@ -119,6 +117,8 @@ pub struct Replay<'s> {
     /// Folders with other permission bits: those they must have now, where that is known, and those
     /// they are to have.
     modes: BTreeMap<WorkspacePath, (Option<u32>, u32)>,
+    /// Files that others changed between two of the changes, where the two cannot be combined.
+    interleaved: BTreeSet<WorkspacePath>,
 }
 
 /// What differs in the end.
@@ -139,6 +139,9 @@ pub struct ReplayResult {
     /// Folders that get other permission bits, by where they are to stand: those they must have now,
     /// where that is known, and those they are to have.
     pub modes: BTreeMap<WorkspacePath, (Option<u32>, u32)>,
+    /// Files that did not hold what one change left when the next one began. Where there is one, the
+    /// rest is what would come of it if the bytes in between did not matter.
+    pub interleaved: BTreeSet<WorkspacePath>,
 }
 
 /// Whether two versions have the same bytes and mode.
@@ -230,8 +233,8 @@ impl<'s> Replay<'s> {
     pub fn new(stands: &'s dyn Fn(&WorkspacePath) -> Option<Kind>, vacant: BTreeSet<WorkspacePath>) -> Self {
         let (pieces, lives, gone) = (Pieces::default(), BTreeMap::new(), BTreeMap::new());
         let (changed, made, ousted) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
-        let modes = BTreeMap::new();
-        Self { stands, blend: None, pieces, lives, gone, changed, made, vacant, ousted, modes }
+        let (modes, interleaved) = (BTreeMap::new(), BTreeSet::new());
+        Self { stands, blend: None, pieces, lives, gone, changed, made, vacant, ousted, modes, interleaved }
     }
 
     /// The same, keeping what others changed in between.
@@ -255,7 +258,7 @@ impl<'s> Replay<'s> {
             Direction::Undo => (put, gone),
             Direction::Redo => (gone, put),
         };
-        first.into_iter().try_for_each(|file| self.change_file(file, direction))?;
+        first.into_iter().for_each(|file| self.change_file(file, direction));
         // As it was made, where that was not as any new folder is.
         let made = |path: &WorkspacePath| {
             let dressed = entry.steps.iter().find_map(|step| match step {
@@ -285,7 +288,7 @@ impl<'s> Replay<'s> {
         }
         self.move_all(&entry.moves, direction)?;
         late.into_iter().for_each(|folder| self.make(folder));
-        last.into_iter().try_for_each(|file| self.change_file(file, direction))?;
+        last.into_iter().for_each(|file| self.change_file(file, direction));
         if direction == Direction::Redo {
             self.vacate(vacant.iter());
             self.change_modes(entry, direction);
@@ -363,12 +366,12 @@ impl<'s> Replay<'s> {
     }
 
     /// Gives a file the bytes that it had on the other side of a change.
-    fn change_file(&mut self, file: &FileEntry, direction: Direction) -> Result<(), ReplayConflict> {
+    fn change_file(&mut self, file: &FileEntry, direction: Direction) {
         let (from, target) = match direction {
             Direction::Undo => (&file.after, &file.before),
             Direction::Redo => (&file.before, &file.after),
         };
-        self.change(&file.path, from.as_ref(), target.as_ref())
+        self.change(&file.path, from.as_ref(), target.as_ref());
     }
 
     /// Gives folders other permission bits.
@@ -387,24 +390,17 @@ impl<'s> Replay<'s> {
     }
 
     /// Gives a file other bytes.
-    fn change(
-        &mut self,
-        path: &WorkspacePath,
-        from: Option<&Version>,
-        target: Option<&Version>,
-    ) -> Result<(), ReplayConflict> {
+    fn change(&mut self, path: &WorkspacePath, from: Option<&Version>, target: Option<&Version>) {
         let mut blended = None;
-        let live = match self.lives.remove(path) {
-            Some(live) if same(Some(&live.target), from) => Some((live.real, live.from)),
-            Some(live) => {
-                let conflict = || ReplayConflict::Between(path.clone());
-                let (blend, from, target) =
-                    self.blend.zip(from).zip(target).map(|((a, b), c)| (a, b, c)).ok_or_else(conflict)?;
-                blended = Some(blend(path, &live.target, from, target).ok_or_else(conflict)?);
-                Some((live.real, live.from))
+        let live = self.lives.remove(path).map(|live| {
+            if !same(Some(&live.target), from) {
+                blended = self.blended(path, &live.target, from, target);
+                if blended.is_none() {
+                    self.interleaved.insert(path.clone());
+                }
             }
-            None => None,
-        };
+            (live.real, live.from)
+        });
         let target = blended.as_ref().or(target);
         let (real, began) = live.unwrap_or_else(|| self.take_gone(path, from));
         self.changed.extend(real.clone());
@@ -424,7 +420,18 @@ impl<'s> Replay<'s> {
                 self.gone.entry(path.clone()).or_default().push(gone);
             }
         }
-        Ok(())
+    }
+
+    /// A file's bytes with a change taken back or done again, and with what others did in between kept;
+    /// `None` where that is not wanted, or both touch the same lines.
+    fn blended(
+        &self,
+        path: &WorkspacePath,
+        now: &Version,
+        from: Option<&Version>,
+        target: Option<&Version>,
+    ) -> Option<Version> {
+        self.blend?(path, now, from?, target?)
     }
 
     /// What stands at a path whose bytes have not changed so far; a file that went from there
@@ -528,7 +535,7 @@ impl<'s> Replay<'s> {
     /// What differs from the tree as it stands.
     #[must_use]
     pub fn outcome(self) -> ReplayResult {
-        let Self { mut pieces, lives, gone, made, vacant, ousted, modes, .. } = self;
+        let Self { mut pieces, lives, gone, made, vacant, ousted, modes, interleaved, .. } = self;
         let (unchanged, lives): (Vec<Live>, Vec<Live>) =
             lives.into_values().partition(|live| same(live.from.as_ref(), Some(&live.target)));
         for Live { at, real, .. } in unchanged {
@@ -552,7 +559,7 @@ impl<'s> Replay<'s> {
         let mut made: Vec<FolderEntry<WorkspacePath>> = made.into_values().collect();
         made.sort_by_cached_key(|folder| depth(&folder.path));
         let (vacant, ousted) = (vacant.into_iter().collect(), ousted.into_iter().collect());
-        ReplayResult { pieces, lives, gone, made, vacant, ousted, modes }
+        ReplayResult { pieces, lives, gone, made, vacant, ousted, modes, interleaved }
     }
 }
 
@@ -710,14 +717,19 @@ mod tests {
                 standing.iter().find(|known| path(known) == *wanted).map(|_| Kind::Other)
             };
             let mut replay = Replay::new(&stands, BTreeSet::new());
-            entries.iter().find_map(|entry| replay.play(entry, Direction::Undo).err())
+            let played = entries.iter().try_for_each(|entry| replay.play(entry, Direction::Undo));
+            played.map(|()| replay.outcome().interleaved.into_iter().collect::<Vec<_>>())
         };
-        let between = play(&["a"], &[file("a", "2", "3"), file("a", "1", "other")]);
-        assert_eq!(between, Some(ReplayConflict::Between(path("a"))));
-        assert_eq!(play(&[], &[moved("a", "b")]), Some(ReplayConflict::Missing(path("b"))));
+        // Every such file, not the first alone.
+        let between = play(
+            &["a", "b"],
+            &[file("a", "2", "3"), file("b", "2", "3"), file("a", "1", "other"), file("b", "1", "other")],
+        );
+        assert_eq!(between, Ok(vec![path("a"), path("b")]));
+        assert_eq!(play(&[], &[moved("a", "b")]), Err(ReplayConflict::Missing(path("b"))));
         assert_eq!(
             play(&["b"], &[file("a", "1", ""), moved("a", "b")]),
-            Some(ReplayConflict::Taken(path("a")))
+            Err(ReplayConflict::Taken(path("a")))
         );
     }
 }

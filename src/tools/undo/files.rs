@@ -15,6 +15,9 @@ use crate::text::merge::{self, Alike, Conflict, Labels};
 /// Bytes of the conflicts that a refusal shows.
 const CONFLICTS_BYTES: usize = 4_000;
 
+/// What a caller on the command line is told beside the field.
+pub const MERGE_FLAG: &str = "On the command line: --merge.";
+
 /// How changes are taken back.
 #[derive(Debug, Default, Clone)]
 pub struct Manner {
@@ -233,11 +236,12 @@ impl<'p, 'c> Planner<'p, 'c> {
                     .to_owned(),
             ),
         };
-        Error::new(ErrorKind::StaleFile, message)
+        let error = Error::new(ErrorKind::StaleFile, message)
             .at(shown)
             .suggest(suggestion)
             .detail("expected_sha256", hex(from.map(|version| version.sha256)))
-            .detail("actual_sha256", hex(current.exists().then(|| current.sha256())))
+            .detail("actual_sha256", hex(current.exists().then(|| current.sha256())));
+        if self.manner.single.is_some() { error } else { error.on_command_line(MERGE_FLAG) }
     }
 }
 

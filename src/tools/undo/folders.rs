@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::{Interleaved, conflict_error};
+use super::conflict_error;
 use crate::engine::change::{Change, moves};
 use crate::engine::history::replay::{Kind, Piece, ReplayConflict, ReplayResult, depth};
 use crate::engine::workspace::Workspace;
@@ -80,7 +80,7 @@ pub fn clear_the_way(
         };
         match emptied(workspace, &real, &leaving, &vanishes)? {
             Some(inner) if vanishes(&real) => cleared.extend(inner),
-            _ => return Err(conflict_error(workspace, &ReplayConflict::Taken(at), Interleaved::Refused)),
+            _ => return Err(conflict_error(workspace, &ReplayConflict::Taken(at))),
         }
     }
     // The others may move with what they are in before the end.

@@ -1,5 +1,6 @@
 //! `undo`: a session's changes, taken back.
 
+mod conflicts;
 mod files;
 mod folders;
 mod part;
@@ -27,8 +28,9 @@ use crate::sha256::Sha256;
 use crate::text::content::looks_binary;
 use crate::text::escaped;
 use crate::text::merge::{self, Alike};
-use files::Planner;
+pub use conflicts::{Conflict, Conflicts};
 pub use files::{Interleaved, Manner};
+use files::{MERGE_FLAG, Planner};
 use folders::{clear_the_way, innermost_first, vacated, without_empty};
 
 /// Undo changes of this session, the newest first
@@ -117,6 +119,7 @@ impl Tool for Undo {
     const CORE: bool = true;
     const EFFECT: Effect = Effect::Writes;
     const STDIN: Stdin = Stdin::Ignored;
+    const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
 
@@ -261,6 +264,24 @@ pub fn plan(
     direction: Direction,
     manner: &Manner,
 ) -> Result<Vec<WorkspacePath>, Error> {
+    let mut conflicts = Conflicts::default();
+    let planned = plan_beside(change, history, entries, direction, manner, &mut conflicts);
+    conflicts.into_error().map_or(planned, Err)
+}
+
+/// The same, for a caller that shows every file in the way: those go into `conflicts`, and where there
+/// is one, what is planned is not to be carried out.
+///
+/// # Errors
+/// What concerns no single file.
+pub fn plan_beside(
+    change: &mut Change<'_>,
+    history: &History,
+    entries: &[JournalEntry],
+    direction: Direction,
+    manner: &Manner,
+    conflicts: &mut Conflicts,
+) -> Result<Vec<WorkspacePath>, Error> {
     let texts = RefCell::new(BTreeMap::new());
     let outcome = {
         let blend = |path: &WorkspacePath, now: &Version, from: &Version, to: &Version| {
@@ -283,9 +304,12 @@ pub fn plan(
         entries
             .iter()
             .try_for_each(|entry| replay.play(entry, direction))
-            .map_err(|conflict| conflict_error(change.workspace(), &conflict, manner.between))?;
+            .map_err(|conflict| conflict_error(change.workspace(), &conflict))?;
         replay.outcome()
     };
+    for path in &outcome.interleaved {
+        conflicts.add(interleaved_error(change.workspace(), path, manner.between));
+    }
     let mut manner = manner.clone();
     manner.texts.extend(texts.into_inner());
     let mut vacant: Vec<WorkspacePath> =
@@ -296,13 +320,16 @@ pub fn plan(
     let vacated = vacated(&outcome, vacant);
     let mut planner = Planner::new(change, history, &manner, &outcome.pieces);
     for gone in &outcome.gone {
-        planner.remove(gone)?;
+        conflicts.sift(planner.remove(gone))?;
     }
     for live in outcome.lives {
-        planner.put(live)?;
+        conflicts.sift(planner.put(live))?;
     }
     let (mut paths, unchanged) = planner.into_parts();
     paths.retain(|path| !is_state(path));
+    if !conflicts.is_empty() {
+        return Ok(paths);
+    }
     let mut pieces = outcome.pieces;
     unchanged.into_iter().for_each(|piece| pieces.insert(&piece.real, &piece.at));
     change.move_all(&pieces)?;
@@ -345,26 +372,38 @@ fn mode_of(workspace: &Workspace, folder: &WorkspacePath) -> Option<u32> {
     rustix::fs::fstat(&opened).ok().map(|stat| fs::mode_of(&stat))
 }
 
-/// The refusal of changes that do not fit together or on what stands.
-fn conflict_error(workspace: &Workspace, conflict: &ReplayConflict, between: Interleaved) -> Error {
-    let (path, what) = match conflict {
-        ReplayConflict::Between(path) => (path, "was changed by someone else between these changes"),
-        ReplayConflict::Missing(path) => (path, "is no longer there, so it cannot go back"),
-        ReplayConflict::Taken(path) => (path, "cannot come back: something is in its place"),
+/// The refusal of changes that move what is not there, or to where something is.
+fn conflict_error(workspace: &Workspace, conflict: &ReplayConflict) -> Error {
+    let (path, what, suggestion) = match conflict {
+        ReplayConflict::Missing(path) => (
+            path,
+            "is no longer there, so it cannot go back",
+            "Bring it back to where this session left it, and repeat the call.",
+        ),
+        ReplayConflict::Taken(path) => (
+            path,
+            "cannot come back: something is in its place",
+            "Move what is there out of the way, and repeat the call.",
+        ),
     };
     let shown = workspace.shown(path);
-    let suggestion = match conflict {
-        ReplayConflict::Between(_) => match between {
-            Interleaved::Refused => "Take the changes back one step at a time.",
-            Interleaved::Offered => {
-                "Set merge to true to keep what others changed there, where it does not touch the same lines."
-            }
-            Interleaved::Kept => {
-                "They touch the same lines. `undo` with merge takes back the later changes, one at a time."
-            }
-        },
-        ReplayConflict::Missing(_) => "Bring it back to where this session left it, and repeat the call.",
-        ReplayConflict::Taken(_) => "Move what is there out of the way, and repeat the call.",
-    };
     Error::new(ErrorKind::StaleFile, format!("{shown} {what}")).at(shown).suggest(suggestion)
+}
+
+/// The refusal of a file that others changed between two of the changes.
+fn interleaved_error(workspace: &Workspace, path: &WorkspacePath, between: Interleaved) -> Error {
+    let shown = workspace.shown(path);
+    let message = format!("{shown} was changed by someone else between these changes");
+    let error = Error::new(ErrorKind::StaleFile, message).at(shown);
+    match between {
+        Interleaved::Refused => error.suggest("Take the changes back one step at a time."),
+        Interleaved::Offered => error
+            .suggest(
+                "Set merge to true to keep what others changed there, where it does not touch the same lines.",
+            )
+            .on_command_line(MERGE_FLAG),
+        Interleaved::Kept => error.suggest(
+            "They touch the same lines. `undo` with merge takes back the later changes, one at a time.",
+        ),
+    }
 }
