@@ -9,7 +9,7 @@ use crate::engine::CallNotes;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
-use crate::tools::{self, Reader, Reply, Text};
+use crate::tools::{self, Effect, Reader, Reply, Text};
 
 /// Bytes printed at once.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -19,7 +19,7 @@ const PIECE_BYTES: usize = 64 * 1024;
 pub fn answer(tool: &str, options: &Options, called: &Called) -> u8 {
     let outcome = &called.outcome;
     match &called.answered {
-        Ok(reply) if options.text => answer_as_text(reply.as_ref(), options, outcome),
+        Ok(reply) if options.text => answer_as_text(tool, reply.as_ref(), options, outcome),
         Ok(reply) => match print_reply(reply.as_ref(), &frame(tool, options, outcome)) {
             Ok(printed) => first_of(printed, status(reply.as_ref(), options)),
             Err(error) => refuse_with(tool, options, &error, outcome),
@@ -104,11 +104,14 @@ pub fn first_of(one: u8, other: u8) -> u8 {
 }
 
 /// Prints the payload alone, and the rest on stderr.
-fn answer_as_text(reply: &dyn Reply, options: &Options, outcome: &CallNotes) -> u8 {
+fn answer_as_text(tool: &str, reply: &dyn Reply, options: &Options, outcome: &CallNotes) -> u8 {
     let reader = if options.person { terminal::reader(options) } else { Reader::Program };
     let mut text = Text::new(options.null).of_a_dry_run(outcome.dry_run).for_reader(reader);
     reply.text(&mut text);
-    let printed = if options.person && terminal::page(&text.out) { 0 } else { print(&text.out) };
+    // What a change answers is a few lines, which nobody wants to leave a pager for.
+    let is_to_read = tools::find(tool).is_some_and(|tool| tool.effect == Effect::Reads);
+    let is_paged = options.person && is_to_read && terminal::page(&text.out);
+    let printed = if is_paged { 0 } else { print(&text.out) };
     // As with stdout: nobody can be told.
     let _ = std::io::stderr().lock().write_all(&text.err);
     for note in text.notes {

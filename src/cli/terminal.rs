@@ -1,7 +1,7 @@
 //! What a person at a terminal is shown: colours and a pager.
 //!
-//! Only the developer's tools answer so, and only where a person reads: agents that have a terminal of
-//! their own name their session in the environment, and get JSON there as everywhere.
+//! Only tools that people use answer so (`Tool::FOR_PEOPLE`), and only where a person reads: agents that
+//! have a terminal of their own name their session in the environment, and get JSON there as everywhere.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::{Command, Stdio};

@@ -168,6 +168,7 @@ impl Tool for Config {
     const EFFECT: Effect = Effect::Reads;
     const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
+    const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
 

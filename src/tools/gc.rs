@@ -69,6 +69,7 @@ impl Tool for Gc {
     const EFFECT: Effect = Effect::Writes;
     const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
+    const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
 

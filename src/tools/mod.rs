@@ -124,7 +124,7 @@ pub trait Tool {
     const BULK_ALONE: bool = false;
     /// Whether it answers with its text, where nobody asks for JSON.
     const TEXT_BY_DEFAULT: bool = false;
-    /// Whether a person at a terminal is answered with its text.
+    /// Whether people call it, too: at a terminal it answers them with its text.
     const FOR_PEOPLE: bool = false;
     /// Whether the command line goes on with it until it is interrupted: the answer's `next` is then the
     /// next request's `after`.

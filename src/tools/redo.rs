@@ -38,6 +38,7 @@ impl Tool for Redo {
     const LISTED: &'static str = "steps path merge";
     const EFFECT: Effect = Effect::Writes;
     const STDIN: Stdin = Stdin::Ignored;
+    const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
 

@@ -73,6 +73,7 @@ impl Tool for Restore {
     const NAME: &'static str = "restore";
     const LISTED: &'static str = "trash_id path to";
     const EFFECT: Effect = Effect::Adds;
+    const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
 

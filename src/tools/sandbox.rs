@@ -81,6 +81,7 @@ impl Tool for Sandbox {
     const EFFECT: Effect = Effect::Reads;
     const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
+    const FOR_PEOPLE: bool = true;
     const NEEDS_POLICY: bool = false;
     type Request = Request;
     type Response = Response;

@@ -58,6 +58,7 @@ impl Tool for Snapshot {
     const EFFECT: Effect = Effect::Adds;
     const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
+    const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
 

@@ -13,7 +13,13 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
         "The session, as --session. Where it is unset, CLAUDE_CODE_SESSION_ID and CODEX_THREAD_ID are looked at.",
     ),
     ("LBX_SANDBOX", "A named workspace, as --sandbox."),
-    ("LBX_OUTPUT", "With the value text, as --text."),
+    (
+        "LBX_OUTPUT",
+        "With the value text, as --text; with json, JSON at a terminal too, where log, diff, undo, stats and others answer people in words.",
+    ),
+    ("LBX_DIALECT", "Tools of a model family, as --dialect."),
+    ("LBX_PAGER", "The pager for those words, before PAGER; cat for none. Without either it is less."),
+    ("NO_COLOR", "Where it is set, no colours at a terminal."),
     (
         "LBX_STATE_ID",
         "The id of the state, 32 hexadecimal digits: where several machines or containers share a workspace and its history.",

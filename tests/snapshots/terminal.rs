@@ -63,6 +63,42 @@ fn a_person_at_a_terminal_is_shown_colours_and_what_each_session_changed() {
 }
 
 #[test]
+fn what_people_call_answers_them_in_words_and_programs_in_json() {
+    let ws = workspace();
+    ws.lbx(&["delete", "b.txt", "--session", "second"]).ok();
+    let calls = [
+        ("undo --session second", "undo: delete: b.txt (change 2)\n"),
+        ("redo --session second", "redo: delete: b.txt (change 2)\n"),
+        ("rewind HEAD --session second", "would undo: redo: b.txt (change 4)\n"),
+        ("stats", "all: 6 calls, 1 refused, "),
+        ("doctor", "ok       version "),
+        ("config", "gate = \"strict\"  # default\n"),
+        ("session --session first", "session first: "),
+        ("trash", "\tb.txt\t1 file\n"),
+        ("gc --dry-run", "would gc: 0 files "),
+        ("sandbox list", ""),
+        ("snapshot", "snapshot: nothing has changed\n"),
+        ("init", "claude-code\n"),
+    ];
+    for (call, wanted) in calls {
+        let Some(shown) = on_a_terminal(&ws, call, &[("NO_COLOR", "1"), ("LBX_PAGER", "sed p")]) else {
+            return;
+        };
+        assert!(shown.contains(wanted), "{call}: {shown}");
+        assert!(!shown.contains("{\"ok\""), "{call}: {shown}");
+        // What a change says needs no pager.
+        let is_change = wanted.contains("do: ");
+        assert!(!is_change || shown.matches(wanted).count() == 1, "{call}: {shown}");
+    }
+    for call in ["stats", "config", "session", "trash", "rewind HEAD --session second"] {
+        let words: Vec<&str> = call.split(' ').collect();
+        let piped = ws.lbx(&words).stdout_text();
+        let json = on_a_terminal(&ws, call, &[("LBX_OUTPUT", "json")]).unwrap();
+        assert_eq!(json, piped, "{call}");
+    }
+}
+
+#[test]
 fn a_long_call_shows_its_progress_to_a_person_and_to_nobody_else() {
     let ws = workspace();
     // What is written after a second is shown; the command goes on a while after that.

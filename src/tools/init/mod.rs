@@ -77,6 +77,7 @@ impl Tool for Init {
     const EFFECT: Effect = Effect::Writes;
     const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
+    const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
 

@@ -171,6 +171,7 @@ impl Tool for Session {
     const CORE: bool = true;
     const EFFECT: Effect = Effect::Reads;
     const STDIN: Stdin = Stdin::Ignored;
+    const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
 
