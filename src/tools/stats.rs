@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::store::audit::{self, AuditRecord};
-use crate::engine::store::state::State;
+use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::error::Error;
 use crate::text::counted::counted;
 use crate::text::escaped;
@@ -61,7 +61,9 @@ impl Sum {
     fn add(&mut self, record: &AuditRecord) {
         self.calls += 1;
         if record.outcome == OK {
-            self.paths += u64::try_from(record.files.len()).unwrap_or(u64::MAX);
+            // What goes to the trash and comes from it is one path.
+            let paths = record.files.iter().filter(|file| !is_state(&file.path));
+            self.paths += u64::try_from(paths.count()).unwrap_or(u64::MAX);
         } else {
             self.refused += 1;
         }
@@ -84,6 +86,11 @@ impl Sum {
     }
 }
 
+/// Whether a path is lbx's own.
+fn is_state(path: &str) -> bool {
+    path.strip_prefix(STATE_FOLDER).is_some_and(|rest| rest.starts_with('/'))
+}
+
 /// The tool.
 pub struct Stats;
 
@@ -92,6 +99,7 @@ impl Tool for Stats {
     const EFFECT: Effect = Effect::Reads;
     const STDIN: Stdin = Stdin::Ignored;
     const SERVED: bool = false;
+    const FOR_PEOPLE: bool = true;
     type Request = Request;
     type Response = Response;
 

@@ -107,4 +107,7 @@ fn the_calls_of_each_tool_and_session_are_counted() {
     assert_eq!(counts(&bob["total"]), json!([2, 1, 1]));
     let text = ws.lbx(&["stats", "--text"]).stdout_text();
     assert!(text.contains("tool write: 1 call, 1 refused"), "{text}");
+    // A path that goes to the trash is one path.
+    ws.lbx(&["delete", "b.txt"]).ok();
+    assert_eq!(counts(&ws.lbx(&["stats"]).ok()["by_tool"]["delete"]), json!([1, 0, 1]));
 }

@@ -684,6 +684,21 @@ fn a_fault_in_a_variable_or_flag_is_named() {
 }
 
 #[test]
+fn every_variable_that_the_manual_names_is_known() {
+    let manual = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/man/lbx.1")).unwrap();
+    let names = manual.lines().filter_map(|line| line.strip_prefix("\\fB")?.strip_suffix("\\fR"));
+    let names: Vec<&str> = names.filter(|name| name.starts_with("LBX_")).collect();
+    assert!(names.contains(&"LBX_PAGER") && names.len() > 5, "{names:?}");
+    let ws = Workspace::with(&[]);
+    for name in names {
+        // What it does with that value is its own matter.
+        let answer = ws.call(&["config"]).env(name, "x").run();
+        let said = answer.stdout_text() + &answer.stderr();
+        assert!(!said.contains("sets nothing"), "{name}: {said}");
+    }
+}
+
+#[test]
 fn whatever_stands_in_a_policy_file_s_place_is_refused_and_never_waited_for() {
     let say = |ws: &Workspace, part: &str, kind: &str| {
         let error = ws.lbx(&["read", "a.txt"]).error(kind);

@@ -21,8 +21,15 @@ use crate::error::Error;
 /// The beginning of the names of lbx's environment variables.
 pub const VARIABLE_PREFIX: &str = "LBX_";
 /// Those that are no setting of the policy.
-const OTHER_VARIABLES: [&str; 5] =
-    ["LBX_WORKSPACE", "LBX_SESSION", "LBX_SANDBOX", "LBX_OUTPUT", crate::engine::store::id::VARIABLE];
+const OTHER_VARIABLES: [&str; 7] = [
+    "LBX_WORKSPACE",
+    "LBX_SESSION",
+    "LBX_SANDBOX",
+    "LBX_OUTPUT",
+    "LBX_PAGER",
+    "LBX_DIALECT",
+    crate::engine::store::id::VARIABLE,
+];
 
 /// What the front end knows of the policy: everything but the workspace's own file.
 #[derive(Debug, Clone, Default)]
