@@ -273,3 +273,51 @@ fn a_folder_with_others_in_it_whose_place_a_special_file_took_comes_back() {
         }
     }
 }
+
+#[test]
+fn fifos_and_sockets_that_a_command_removes_come_back() {
+    let socket =
+        |path: &str| format!("python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"{path}\")'");
+    for backend in backends() {
+        let ws = Workspace::with(&[("a.txt", "one\n"), ("d/kept", "k\n")]);
+        let made = format!(
+            "mkfifo -m 640 pipe; mkdir -p d e/f; {}; chmod 755 d/s; mkfifo e/f/p; mkfifo other",
+            socket("d/s")
+        );
+        bash(&ws, backend, &made).success();
+        let before = ws.tree();
+        for command in [
+            "rm pipe d/s",
+            "rm -rf d e",
+            "rm pipe; echo x > pipe",
+            "rm pipe; mkdir pipe; echo x > pipe/x",
+            "rm -rf e; mkfifo e",
+            "mv pipe d/pipe; mv other pipe",
+            "chmod 600 pipe",
+            "rm pipe; mkfifo -m 640 pipe; rm d/s; mkfifo d/s",
+            "ln pipe pipe2; rm pipe",
+        ] {
+            let answer = bash(&ws, backend, command).success();
+            assert_eq!(answer["data"]["exit_code"], 0, "{command}: {answer:#}");
+            assert_ne!(answer["data"]["changed"], serde_json::json!([]), "{command}: {answer:#}");
+            let after = ws.tree();
+            for _ in 0..2 {
+                let undone = ws.lbx(&["undo"]).success();
+                assert!(undone["warnings"].is_null(), "{command}: {undone:#}");
+                assert_eq!(ws.tree(), before, "{backend}: {command}");
+                ws.lbx(&["redo"]).success();
+                assert_eq!(ws.tree(), after, "{backend}: {command}");
+            }
+            ws.lbx(&["undo"]).success();
+        }
+        // Whoever writes into one changes nothing of it.
+        let answer = bash(&ws, backend, "cat pipe > /dev/null & echo 1 > pipe; wait").ok();
+        assert_eq!(answer["changed"], serde_json::json!([]), "{answer:#}");
+        // The trash shows what was removed.
+        bash(&ws, backend, "rm pipe").success();
+        let trash = ws.lbx(&["trash"]).ok();
+        assert_eq!(trash["entries"][0]["path"], "pipe", "{trash:#}");
+        ws.lbx(&["restore", "pipe"]).success();
+        assert_eq!(ws.tree(), before, "{backend}");
+    }
+}

@@ -1,8 +1,10 @@
 //! Commands as transactions: applied as one change, thrown away, or refused whole.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
-use crate::common::Workspace;
+use crate::common::{Call, Workspace};
 use crate::support::{all_backends, backends, with};
 
 /// A command, and what others do while it runs.
@@ -211,6 +213,72 @@ fn what_is_protected_stays_so_under_a_layer() {
     let request = transaction("git init -q new; echo z > a.txt");
     with(&ws, "auto", &request).error("protected_path");
     ws.holds("a.txt", "y\n");
+}
+
+#[test]
+fn a_transaction_does_not_search_the_workspace_again() {
+    let can_trace = Command::new("strace").arg("true").output().is_ok_and(|output| output.status.success());
+    if !are_possible() || !can_trace {
+        return;
+    }
+    let ws = workspace();
+    for folder in 0..40 {
+        ws.write(&format!("deep/folder-{folder}/x.txt"), "x\n");
+    }
+    ws.git(&["init", "-q", "deep/inner"]);
+    ws.lbx(&["bash", "--transaction", "echo 1 > a.txt"]).ok();
+    let trace = tempfile::NamedTempFile::new().unwrap();
+    let tracing = ["-f", "-e", "trace=openat,openat2,getdents64", "-o", trace.path().to_str().unwrap()];
+    let answer = Call::under("strace", &tracing, &ws.root, &ws.outside.join("home"))
+        .arguments(&["bash", "--transaction", "echo 2 > a.txt; echo 3 > deep/inner/.git/x"])
+        .run()
+        .success();
+    assert!(answer["data"]["stderr"].as_str().unwrap().contains("Read-only"), "{answer:#}");
+    ws.holds("a.txt", "2\n");
+    let calls = std::fs::read_to_string(trace.path()).unwrap();
+    assert!(calls.contains("deep/inner"), "what was found before is looked at again");
+    assert!(!calls.contains("folder-"), "{}", calls.lines().find(|line| line.contains("folder-")).unwrap());
+}
+
+#[test]
+fn a_transaction_never_touches_a_repository_that_is_new_since_the_last_search() {
+    if !are_possible() {
+        return;
+    }
+    let ws = workspace();
+    for command in [
+        "echo x > sub/inner/.git/config; echo z > a.txt",
+        "rm -rf sub/inner/.git",
+        "rm -rf sub; echo z > a.txt",
+        "mv sub/inner sub/other",
+        "chmod 700 sub/inner/.git",
+        "cd sub/inner; echo 1 > f; git add f; git -c user.name=a -c user.email=a commit -qm 1",
+        "echo x > bare/config",
+        "rm -rf bare",
+        "mv bare other",
+        "mkdir -p new/.lbx; echo x > new/.lbx/lock",
+    ] {
+        for form in ["transaction", "dry_run"] {
+            // What is searched now is remembered.
+            ws.lbx(&["bash", "true"]).ok();
+            ws.git(&["init", "-q", "sub/inner"]);
+            ws.git(&["init", "-q", "--bare", "bare"]);
+            ws.chmod("sub/inner/.git", 0o755);
+            let before = ws.tree();
+            let request = json!({ "command": command, (form): true });
+            let error = with(&ws, "auto", &request).error("protected_path");
+            assert_eq!(error["details"]["exit_code"], 0, "{form} of {command}: {error:#}");
+            assert!(ws.tree() == before, "{form} of {command}");
+            // The next one searches, and what it finds is read-only.
+            if !command.starts_with("mv") && !command.contains("new/.lbx") {
+                let request = json!({ "command": command, "dry_run": true });
+                let answer = with(&ws, "auto", &request).success();
+                assert_ne!(answer["data"]["stderr"], "", "{form} of {command}: {answer:#}");
+            }
+            std::fs::remove_dir_all(ws.path("sub")).unwrap();
+            std::fs::remove_dir_all(ws.path("bare")).unwrap();
+        }
+    }
 }
 
 #[test]

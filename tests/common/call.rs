@@ -56,6 +56,14 @@ impl Call {
         Self::of(command, root, home)
     }
 
+    /// The same under another program, which has these arguments before those of the call.
+    #[allow(dead_code, reason = "not every test traces calls")]
+    pub fn under<A: AsRef<OsStr>>(program: &str, arguments: &[A], root: &Path, home: &Path) -> Self {
+        let mut command = Command::new(program);
+        command.args(arguments).arg(LBX);
+        Self::of(command, root, home)
+    }
+
     /// The same, by a user to whom the modes of files mean something, root as well; `None` where root
     /// cannot give up its power.
     #[allow(clippy::print_stderr, reason = "a test that is passed over says so")]

@@ -6,13 +6,15 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use super::Change;
 use super::plan::{Intent, Move, NewFile, plan};
+pub use super::special::SpecialFile;
+use super::special::{REMADE_MAX, remake};
 use crate::engine::history::replay::depth;
 use crate::engine::journal::backup;
 use crate::engine::journal::steps::{Folder, Location, Thing};
 use crate::engine::journal::{FolderEntry, FolderMode, HELD_FOLDER, Version};
 use crate::engine::store::session;
 use crate::engine::store::state::{STAGING_FOLDER, State};
-use crate::engine::store::trash::TrashEntry;
+use crate::engine::store::trash::{self, TrashEntry};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::sync_many;
 use crate::error::Error;
@@ -50,6 +52,8 @@ pub struct CommandChanges {
     pub modes: Vec<FolderMode>,
     /// Sockets and the like that it made.
     pub arrived: Vec<Arrived>,
+    /// FIFOs and sockets that it removed.
+    pub departed: Vec<SpecialFile>,
     /// What it changed or removed and nobody has the old bytes of.
     pub lost: Vec<WorkspacePath>,
 }
@@ -66,6 +70,7 @@ impl CommandChanges {
             && self.removed.is_empty()
             && self.modes.is_empty()
             && self.arrived.is_empty()
+            && self.departed.is_empty()
     }
 }
 
@@ -99,7 +104,7 @@ impl Change<'_> {
     /// The system's; the files stay as the command left them.
     pub fn record_done(
         mut self,
-        done: CommandChanges,
+        mut done: CommandChanges,
         backups: &Backups<'_>,
         (subject, why): (String, Option<String>),
     ) -> Result<(), Error> {
@@ -107,20 +112,37 @@ impl Change<'_> {
             return Err(Error::internal("a change without a state"));
         };
         backups.sync()?;
+        let mut intent = Intent::default();
+        let entry_of =
+            |path: &WorkspacePath| TrashEntry::new(path.clone(), &self.entry.session, self.entry.time, false);
+        for Arrived { path, thing } in done.arrived {
+            let from = Location::of(&entry_of(&path).content(Some(&state)), state.path());
+            intent.moves.push(Move { from, to: Location::File(path), thing, across: None });
+        }
+        let beyond = done.departed.split_off(done.departed.len().min(REMADE_MAX));
+        done.lost.extend(beyond.into_iter().map(|special| special.path));
+        let has_remade = !done.departed.is_empty();
+        for special in done.departed {
+            let entry = entry_of(&special.path);
+            let to = Location::of(&entry.content(Some(&state)), state.path());
+            match remake(&state, &special, &entry) {
+                Ok(thing) => {
+                    intent.moves.push(Move { from: Location::File(special.path), to, thing, across: None });
+                }
+                Err(_) => done.lost.push(special.path),
+            }
+        }
+        if has_remade {
+            let trash = state.folder(trash::FOLDER)?;
+            rustix::fs::fsync(&*trash)
+                .map_err(|errno| Error::io("sync", state.shown(trash::FOLDER), errno))?;
+        }
         self.entry.subject = subject;
         self.entry.why = why;
         self.entry.lost_total = done.lost.len();
         self.entry.lost = done.lost.into_iter().take(LOST_NAMED_MAX).collect();
         self.entry.modes = done.modes;
         let id = self.entry.id.clone();
-        let mut intent = Intent::default();
-        let entry_of = |path: &WorkspacePath| {
-            TrashEntry::new(path.clone(), &self.entry.session, self.entry.time, false).content(Some(&state))
-        };
-        for Arrived { path, thing } in done.arrived {
-            let from = Location::of(&entry_of(&path), state.path());
-            intent.moves.push(Move { from, to: Location::File(path), thing, across: None });
-        }
         for (number, DoneFile { path, before, after }) in done.files.into_iter().enumerate() {
             let at = Location::File(path);
             match (before, after) {

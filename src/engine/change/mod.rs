@@ -24,6 +24,7 @@ mod recover;
 mod repeat;
 mod result;
 pub mod run;
+mod special;
 pub mod stage;
 
 use std::cell::RefCell;

@@ -163,12 +163,14 @@ impl<'m> Leaving<'m> {
     }
 }
 
-/// Whether something that moves is in the way of something else, or comes out of it or into it.
+/// Whether something that moves is in the way of something else, or comes out of it or into it, or out of
+/// a folder that goes.
 fn is_crowded(intent: &Intent) -> bool {
     let leaving = Leaving::of(&intent.moves);
     let files = intent.files.iter().map(|file| &file.at);
     files.clone().any(|at| leaving.lies_in(at))
         || files.chain(intent.made.iter().map(|folder| &folder.path)).any(|at| leaving.holds(Some(at)))
+        || intent.cleared.iter().any(|folder| leaving.lies_in(&folder.path))
         || intent.moves.iter().any(|moved| {
             leaving.holds(Some(&moved.to))
                 || leaving.lies_in(&moved.to)

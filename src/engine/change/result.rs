@@ -45,7 +45,8 @@ impl Change<'_> {
         let trash = path_in(self.state.as_ref(), trash::FOLDER);
         let files = self.files.iter().map(|file| file.seen.current.place.path());
         let moves = self.pieces.iter().flat_map(|moved| [moved.real, moved.at]);
-        let all = files.chain(self.named_folders()).cloned().chain(moves);
+        let modes = self.entry.modes.iter().map(|folder| &folder.path);
+        let all = files.chain(self.named_folders()).chain(modes).cloned().chain(moves);
         all.filter(move |path| !path.is_within(&trash))
     }
 

@@ -11,6 +11,7 @@ pub mod capture;
 pub mod environment;
 pub mod hidden;
 mod init;
+pub mod known_repositories;
 mod landlock;
 pub mod layer;
 mod link;

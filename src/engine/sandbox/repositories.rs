@@ -32,6 +32,8 @@ pub struct ProtectedPaths {
     pub by_policy: Vec<PathBuf>,
     /// lbx's own folders likewise: who knows what they hold could make up a state that lbx trusts.
     pub states: Vec<PathBuf>,
+    /// The folders in which something was found.
+    pub holders: Vec<WorkspacePath>,
     /// Whether the search ended before it had looked everywhere.
     pub is_partial: bool,
 }
@@ -50,40 +52,21 @@ pub fn find(workspace: &Workspace, control: &Control, by_policy: &dyn Fn(&Path) 
             found.is_partial = true;
             break;
         }
-        // What may not be read may not be entered by the command either.
-        let Some(opened) = open(workspace, &folder) else { continue };
-        let Ok(entries) = Dir::read_from(&opened) else { continue };
-        let mut marks = 0;
-        let mut below = Vec::new();
-        for entry in entries.flatten() {
-            let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if name == "." || name == ".." {
-                continue;
-            }
-            let path = folder.join(name);
-            let Some(kind) = kind_of(&opened, &entry) else { continue };
-            marks += usize::from(REPOSITORY_MARKS.iter().any(|mark| name == *mark));
-            if name.eq_ignore_ascii_case(STATE_FOLDER) && kind.is_dir() {
-                found.states.push(path);
-            } else if protect::is_protected(name.as_bytes()) {
-                found.add(workspace.root(), &opened, path, kind);
-            } else if by_policy(&path) {
-                found.by_policy.push(path.clone());
-                found.protected.push(path);
-            } else if kind.is_dir() {
-                below.push(path);
-            }
-        }
-        if marks == REPOSITORY_MARKS.len() && !folder.as_os_str().is_empty() {
-            found.protected.push(folder);
-        } else {
-            folders.append(&mut below);
-        }
+        folders.append(&mut found.look_in(workspace, &folder, by_policy));
     }
-    found.protected.sort();
-    found.protected.dedup();
-    found.states.sort();
-    found
+    found.in_order()
+}
+
+/// Finds what is protected in these folders, and in the root, without what lies deeper.
+#[must_use]
+pub fn find_in(workspace: &Workspace, folders: &[WorkspacePath]) -> ProtectedPaths {
+    let mut found = ProtectedPaths::default();
+    let root = WorkspacePath::root();
+    for folder in std::iter::once(&root).chain(folders.iter().filter(|folder| !folder.is_root())) {
+        let folder = if folder.is_root() { PathBuf::new() } else { folder.as_path().to_owned() };
+        found.look_in(workspace, &folder, &|_| false);
+    }
+    found.in_order()
 }
 
 /// Opens a folder of the workspace, through no link.
@@ -102,6 +85,58 @@ fn kind_of(folder: &OwnedFd, entry: &DirEntry) -> Option<FileType> {
 }
 
 impl ProtectedPaths {
+    /// Looks at what is in a folder; answers the folders that are to be looked at as well.
+    fn look_in(
+        &mut self,
+        workspace: &Workspace,
+        folder: &Path,
+        by_policy: &dyn Fn(&Path) -> bool,
+    ) -> Vec<PathBuf> {
+        // What may not be read may not be entered by the command either.
+        let Some(opened) = open(workspace, folder) else { return Vec::new() };
+        let Ok(entries) = Dir::read_from(&opened) else { return Vec::new() };
+        let mut marks = 0;
+        let mut below = Vec::new();
+        let known = self.protected.len() + self.states.len();
+        for entry in entries.flatten() {
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            let path = folder.join(name);
+            let Some(kind) = kind_of(&opened, &entry) else { continue };
+            marks += usize::from(REPOSITORY_MARKS.iter().any(|mark| name == *mark));
+            if name.eq_ignore_ascii_case(STATE_FOLDER) && kind.is_dir() {
+                self.states.push(path);
+            } else if protect::is_protected(name.as_bytes()) {
+                self.add(workspace.root(), &opened, path, kind);
+            } else if by_policy(&path) {
+                self.by_policy.push(path.clone());
+                self.protected.push(path);
+            } else if kind.is_dir() {
+                below.push(path);
+            }
+        }
+        let is_repository = marks == REPOSITORY_MARKS.len() && !folder.as_os_str().is_empty();
+        if is_repository {
+            self.protected.push(folder.to_owned());
+            below.clear();
+        }
+        if self.protected.len() + self.states.len() > known {
+            self.holders.extend(WorkspacePath::new(folder));
+        }
+        below
+    }
+
+    /// The same, ordered.
+    fn in_order(mut self) -> Self {
+        self.protected.sort();
+        self.protected.dedup();
+        self.states.sort();
+        self.holders.sort();
+        self
+    }
+
     /// Adds a path with a protected name in an opened folder, and where it leads.
     fn add(&mut self, root: &Path, folder: &OwnedFd, path: PathBuf, kind: FileType) {
         let place = root.join(&path);
@@ -184,5 +219,15 @@ mod tests {
         assert_eq!(found.protected, wanted.map(PathBuf::from));
         assert_eq!(found.states, [PathBuf::from(".lbx")]);
         assert!(!found.is_partial);
+        // Whoever looks at the same folders again finds the same, as far as it still stands.
+        let found = find(&workspace, &Control::default(), &|_| false);
+        assert_eq!(find_in(&workspace, &found.holders), found);
+        fs::remove_dir_all(root.join("a/bare/refs")).unwrap();
+        fs::create_dir_all(root.join("new/.git")).unwrap();
+        let again = find_in(&workspace, &found.holders);
+        assert_eq!(
+            again.protected,
+            [".git", "a/b/.GIT", "real", "real/worktrees/w", "w/.git"].map(PathBuf::from)
+        );
     }
 }

@@ -181,8 +181,17 @@ fn is_same(things: (Option<Thing>, Option<Thing>)) -> bool {
         (Some(before), Some(after)) if before.kind().is_dir() && after.kind().is_dir() => {
             before.mode == after.mode
         }
+        // Whoever writes into a FIFO changes its times.
+        (Some(before), Some(after)) if !has_bytes(before.kind()) => {
+            (before.mode, before.inode) == (after.mode, after.inode)
+        }
         (before, after) => before == after,
     }
+}
+
+/// Whether a file of this type holds bytes of its own.
+fn has_bytes(kind: FileType) -> bool {
+    kind.is_file() || kind.is_symlink()
 }
 
 #[cfg(test)]

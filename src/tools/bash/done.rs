@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::answer::{Action, Changed};
 use super::changes::{Difference, LISTED_MAX};
 use crate::engine::change::Change;
-use crate::engine::change::done::{Arrived, Backups, CommandChanges, DoneFile};
+use crate::engine::change::done::{Arrived, Backups, CommandChanges, DoneFile, SpecialFile};
 use crate::engine::change::record;
 use crate::engine::history::replay::same;
 use crate::engine::journal::steps::Thing as Marked;
@@ -217,8 +217,14 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
             }
             return Ok(());
         }
-        // A socket or a FIFO: nobody can make it again, but its folder is.
-        self.done.lost.push(path.clone());
+        if SpecialFile::can_be_made(before.kind()) {
+            let (kind, mode) = (before.kind(), before.recorded_mode());
+            note(&mut self.removed, path, |folder| folder.has_recorded = true);
+            self.done.departed.push(SpecialFile { path: path.clone(), kind, mode });
+        } else {
+            self.done.lost.push(path.clone());
+        }
+        self.list.insert(path.clone(), (Action::Delete, None));
         Ok(())
     }
 
@@ -251,7 +257,8 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
     fn arrive(&mut self, path: &WorkspacePath, after: &Thing) {
         let thing = Marked { inode: after.inode(), is_folder: false };
         self.done.arrived.push(Arrived { path: path.clone(), thing });
-        self.list.insert(path.clone(), (Action::Create, None));
+        let action = if self.list.contains_key(path) { Action::Modify } else { Action::Create };
+        self.list.insert(path.clone(), (action, None));
     }
 
     /// Takes in a file with both its sides.

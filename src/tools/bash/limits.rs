@@ -13,8 +13,8 @@ use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::own::Own;
 use crate::engine::sandbox::plan::{Limits, Reach};
 use crate::engine::sandbox::repositories::{self, ProtectedPaths};
-use crate::engine::sandbox::{environment, hidden};
-use crate::engine::store::state::STATE_FOLDER;
+use crate::engine::sandbox::{environment, hidden, known_repositories};
+use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
@@ -76,7 +76,7 @@ pub fn prepare(engine: &mut Engine, request: &Request) -> Result<Prepared, Error
     let network = network(engine, request.network)?;
     let placeholder = Placeholder::make(engine.workspace.root_fd());
     let home = hidden::home();
-    let found = protected(engine);
+    let found = protected(engine, request.is_transaction());
     let writable = writable(engine, home.as_deref());
     let folders: Vec<&Path> = std::iter::once(root.as_path()).chain(writable.iter().map(Path::new)).collect();
     let own = Own::find(&folders, &engine.policy().own_places())?;
@@ -190,10 +190,16 @@ fn writable(engine: &mut Engine, home: Option<&Path>) -> Vec<OsString> {
     folders.into_iter().collect()
 }
 
-/// What of the workspace a command may not write, and which states of lbx it does not see.
-fn protected(engine: &mut Engine) -> ProtectedPaths {
+/// What of the workspace a command may not write, and which states of lbx it does not see. A transaction
+/// looks again where something was found before; what is new since then, its change may not touch.
+fn protected(engine: &mut Engine, is_transaction: bool) -> ProtectedPaths {
     let policy = engine.policy();
     let has_globs = policy.has_protected_paths();
+    let state = State::find(&engine.workspace).ok().flatten();
+    let known = state.as_ref().filter(|_| is_transaction && !has_globs).and_then(known_repositories::load);
+    if let Some(folders) = known {
+        return repositories::find_in(&engine.workspace, &folders);
+    }
     let by_policy = |path: &Path| {
         has_globs
             && WorkspacePath::new(path)
@@ -202,6 +208,10 @@ fn protected(engine: &mut Engine) -> ProtectedPaths {
     let found = repositories::find(&engine.workspace, &engine.control, &by_policy);
     if found.is_partial {
         engine.warn("not every folder was looked at: repositories deep in the workspace may not be protected from this command");
+    } else if let Some(state) = &state
+        && !has_globs
+    {
+        known_repositories::save(state, &found.holders);
     }
     found
 }

@@ -8,7 +8,7 @@ use super::transaction::Transaction;
 use crate::engine::Engine;
 use crate::engine::sandbox::overlay::Layer;
 use crate::engine::sandbox::plan::Reach;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 
 /// How the changes of one command are taken in.
 pub enum Recording {
@@ -75,7 +75,8 @@ impl Recording {
     /// not come to its end.
     ///
     /// # Errors
-    /// `stale_file` for a transaction whose files others changed, `snapshot_failed`.
+    /// `stale_file` for a transaction whose files others changed, `protected_path` for one that would touch
+    /// a repository, `snapshot_failed`.
     pub fn take(
         self,
         engine: &mut Engine,
@@ -91,17 +92,15 @@ impl Recording {
             | (Self::Layer(transaction, LayerFate::AppliedOnSuccess), Some(true)) => {
                 (transaction.apply(engine, command, why)?, false)
             }
+            (Self::Layer(transaction, LayerFate::Shown), Some(_)) => (transaction.try_out(engine)?, true),
             (Self::Layer(transaction, _), Some(_)) => (transaction.look(engine)?, true),
         };
         Ok(Taken { difference, is_discarded })
     }
 }
 
-/// Adds to the refusal of a transaction how the command ended: it has run, and nobody sees its answer.
+/// Adds to an error how the command ended: it has run, and nobody sees its answer.
 pub fn with_output(error: Error, ran: &Ran) -> Error {
-    if error.kind() != ErrorKind::StaleFile {
-        return error;
-    }
     error
         .detail("stdout", ran.stdout.clone())
         .detail("stderr", ran.stderr.clone())

@@ -12,6 +12,7 @@ use super::changes::{Difference, LISTED_MAX, body, subject};
 use crate::engine::Engine;
 use crate::engine::change::{Change, Current, moves};
 use crate::engine::journal::FolderEntry;
+use crate::engine::sandbox::known_repositories;
 use crate::engine::sandbox::layer::{LayerFolder, Moment, changed_at};
 use crate::engine::sandbox::overlay::Layer;
 use crate::engine::sandbox::upper::{self, Difference as Differing};
@@ -57,13 +58,35 @@ impl Transaction {
         self.layer.layer()
     }
 
+    /// What the command would change.
+    ///
+    /// # Errors
+    /// `protected_path` where [`Self::apply`] would be refused so, or as for reading the layer.
+    pub fn try_out(&self, engine: &mut Engine) -> Result<Difference, Error> {
+        let found = upper::read(&engine.workspace, self.layer.upper(), &engine.control)?;
+        let change = engine.begin(Bash::NAME, &[], true)?;
+        let checked = found.iter().try_for_each(|differing| change.nothing_at(&differing.path).map(drop));
+        checked.map_err(|error| self.refused(error))?;
+        self.look(engine)
+    }
+
     /// What the command changed.
     ///
     /// # Errors
     /// As for reading the layer.
     pub fn look(&self, engine: &Engine) -> Result<Difference, Error> {
         let found = upper::read(&engine.workspace, self.layer.upper(), &engine.control)?;
-        listed(&engine.workspace, self.layer.upper(), &found)
+        let looked = listed(&engine.workspace, self.layer.upper(), &found);
+        looked.map_err(|error| self.refused(error))
+    }
+
+    /// What an error means: where the command could touch a repository, one is new since the last search.
+    fn refused(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::ProtectedPath {
+            return error;
+        }
+        known_repositories::forget(&self.state);
+        error.suggest("Nothing that the command did was applied. Run it again without what it does there: git and lbx keep their own state in that place.")
     }
 
     /// Makes the changes of the command as one change of the session, and answers them.
@@ -76,7 +99,7 @@ impl Transaction {
         if applied.is_err() {
             self.layer.drop_taken(&self.state);
         }
-        applied
+        applied.map_err(|error| self.refused(error))
     }
 
     /// The same, where what was taken to the trash stays there after a failure.
