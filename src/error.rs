@@ -293,10 +293,11 @@ impl Error {
         let is_limit = errno == Some(rustix::io::Errno::FBIG) && !doing.starts_with("read");
         let kind = if is_limit { ErrorKind::IoError } else { kind_of(&source) };
         let mut error = Self::new(kind, format!("cannot {doing} {path}: {text}")).at(path);
-        if is_limit {
-            error = error.suggest("Raise the limit on the size of files (ulimit -f), and repeat the call.");
-        }
         if let Some(errno) = errno {
+            // Of what was told apart from the rest by its kind, the kind's own action says what to do.
+            if let Some(action) = action_for(errno).filter(|_| kind == ErrorKind::IoError) {
+                error = error.suggest(action);
+            }
             error = error.detail("errno", errno_name(errno));
         }
         error.0.source = Some(source);
@@ -457,6 +458,24 @@ fn kind_of(error: &io::Error) -> ErrorKind {
         Errno::XDEV => ErrorKind::OutsideWorkspace,
         Errno::NXIO | Errno::NODEV => ErrorKind::NotARegularFile,
         _ => ErrorKind::IoError,
+    }
+}
+
+/// What to do where the system's own limits are the reason, and not the disk.
+fn action_for(errno: rustix::io::Errno) -> Option<&'static str> {
+    use rustix::io::Errno;
+    match errno {
+        Errno::FBIG => Some("Raise the limit on the size of files (ulimit -f), and repeat the call."),
+        Errno::MFILE => Some(
+            "Raise the limit on open files (ulimit -n) to 64 or more, and repeat the call; nothing was half-written.",
+        ),
+        Errno::NFILE => Some(
+            "The whole system has no more open files: repeat the call once others are closed; nothing was half-written.",
+        ),
+        Errno::NOMEM => Some(
+            "Memory is short: repeat the call once there is more (or raise ulimit -v); nothing was half-written.",
+        ),
+        _ => None,
     }
 }
 

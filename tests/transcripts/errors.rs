@@ -313,6 +313,40 @@ fn a_limit_on_the_size_of_files_is_told() {
 }
 
 #[test]
+fn a_limit_on_open_files_is_told_and_no_other_repository_is_taken_for_it() {
+    let ws = Workspace::with(&[("a.txt", "0\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let mut last = "0\n".to_owned();
+    for limit in 6..40 {
+        let limited = "exec \"$1\" write a.txt --content \"$2\"";
+        let new = limit.to_string();
+        let Some(output) = script(&ws, &["prlimit", &format!("--nofile={limit}")], limited, &[&new]) else {
+            eprintln!("skipped: prlimit is missing");
+            return;
+        };
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let error = &answer["error"];
+        if answer["ok"] == false {
+            assert_eq!(error["details"]["errno"], "EMFILE", "{limit}: {answer:#}");
+            let action = error["suggested_action"].as_str().unwrap();
+            let expected = if error["applied"] == true { "the next call" } else { "ulimit -n" };
+            assert!(action.contains(expected), "{limit}: {answer:#}");
+        }
+        // A change that could be neither made nor taken back is completed by the next call that can.
+        if answer["ok"] == true || error["applied"] == true {
+            ws.lbx(&["read", "a.txt"]).ok();
+            last = new;
+        }
+        ws.holds("a.txt", &last);
+        let said = answer["warnings"].to_string();
+        assert!(!said.contains(" is not "), "the limit is told as a fault of the repository: {said}");
+    }
+    assert_eq!(last, "39", "39 open files are enough for a change");
+    let state = std::fs::read_dir(ws.path(".lbx")).unwrap().map(|entry| entry.unwrap().path());
+    assert!(state.map(|folder| folder.join("repo.git")).all(|private| !private.exists()));
+}
+
+#[test]
 fn an_unknown_tool_is_told_what_the_dialect_has() {
     let ws = Workspace::with(&[("a.txt", "a\n")]);
     let error = ws.lbx(&["--dialect", "claude", "Reed", "a.txt"]).error("invalid_request");

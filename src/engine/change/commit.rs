@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::aside::{Aside, ToWrite};
 use super::folders::Ways;
@@ -335,9 +336,13 @@ impl Change<'_> {
                 fs::open_beneath(root, folder, fs::LOOK | OFlags::DIRECTORY)
             });
             let now = folder.and_then(|folder| fs::stat_at(folder, path.name().unwrap_or_default()));
-            let same = now.is_ok_and(|now| fs::is_unchanged(&original.stat, &now));
+            let shown = current.place.shown();
+            let same = match now {
+                Ok(now) => fs::is_unchanged(&original.stat, &now),
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => false,
+                Err(errno) => return Err(Error::io("look at", shown, errno)),
+            };
             if !same {
-                let shown = current.place.shown();
                 return Err(Error::new(
                     ErrorKind::StaleFile,
                     format!("{shown} was changed by another program during this call"),
@@ -356,7 +361,10 @@ impl Change<'_> {
                 across::clear(Ground { workspace: &self.engine.workspace, state }, &self.moves, false);
                 error
             }
-            Err(_) => error.applied(),
+            Err(_) => error.applied().suggest(
+                "The change is recorded, and the next call of lbx completes it or takes it back, once the system \
+                 lets it: look at the files then.",
+            ),
         }
     }
 

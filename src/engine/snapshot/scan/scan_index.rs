@@ -178,7 +178,8 @@ impl ScanIndex {
 
 /// The folder of the index, made where it is missing.
 fn folder(place: &RepositoryPaths<'_>) -> Result<HeldFolder, SnapshotError> {
-    let doing = || format!("`{}` is not a folder of its own", place.state.join(FOLDER).display());
+    let doing =
+        || format!("`{}` cannot be opened as a folder of its own", place.state.join(FOLDER).display());
     let root = HeldFolder::open(place.root).doing(|| format!("`{}` cannot be read", place.root.display()))?;
     let below = place.state.strip_prefix(place.root).doing(doing)?;
     let state = root.folder(below).doing(doing)?.ok_or_else(|| SnapshotError::new(doing()))?;

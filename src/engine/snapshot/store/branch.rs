@@ -209,8 +209,12 @@ impl Branch {
     ) -> Result<Option<Arc<HeldFolder>>, SnapshotError> {
         let path = self.loose();
         let parent = Path::new(&path).parent().unwrap_or(Path::new("refs/heads"));
-        let doing =
-            || format!("`{}` is not a folder of its own", repo.common().path().join(parent).display());
+        let doing = || {
+            format!(
+                "`{}` cannot be opened as a folder of its own",
+                repo.common().path().join(parent).display()
+            )
+        };
         let kept = if parent == Path::new("refs/heads") { repo.heads().doing(doing)? } else { None };
         let folder = kept.map_or_else(|| repo.common().make_folder(parent).map(Arc::new), Ok).doing(doing)?;
         let mut lock = self.lock(repo, &folder, value)?;

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use rustix::io::Errno;
+
 /// Why there is no snapshot, in words for a person.
 ///
 /// The change that it was for stands all the same; unless the caller required a snapshot,
@@ -18,6 +20,8 @@ pub struct SnapshotError {
     message: String,
     /// Whether it was a signal.
     interrupted: bool,
+    /// Whether the system was short of something, and what it said: of the repository that says nothing.
+    short: Option<String>,
     /// Whether the work was stopped.
     timeout: bool,
 }
@@ -35,6 +39,12 @@ impl SnapshotError {
         self.interrupted
     }
 
+    /// Whether it was the system's state and not the repository's: what cannot be used now can be later.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        self.interrupted || self.short.is_some()
+    }
+
     /// Does `work`; a panic in it is a failed snapshot and no more. Anyone may have made the repository,
     /// and most of the code that reads it is not lbx's own.
     ///
@@ -47,7 +57,7 @@ impl SnapshotError {
 
     /// A refusal without a cause beneath it.
     pub(in crate::engine::snapshot) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), interrupted: false, timeout: false }
+        Self { message: message.into(), interrupted: false, short: None, timeout: false }
     }
 
     /// `message`, with what may be told of `cause`.
@@ -57,11 +67,13 @@ impl SnapshotError {
             error.message = format!("{}: {}", error.message, before.message);
             error.timeout = before.timeout;
             error.interrupted |= before.interrupted;
+            error.short.clone_from(&before.short);
         } else if let Some(own) = cause.downcast_ref::<crate::error::Error>() {
             error.message = format!("{}: {}", error.message, own.message());
             error.timeout = own.kind() == crate::error::ErrorKind::Timeout;
         } else if let Some(said) = said_by_system(cause) {
             error.message = format!("{}: {said}", error.message);
+            error.short = shortage(cause);
         }
         error
     }
@@ -81,7 +93,8 @@ pub(in crate::engine::snapshot) trait Doing<T> {
     /// nothing is kept.
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError>;
 
-    /// The value, or `what` alone.
+    /// The value, or `what` alone, which may claim something of what was read; where the system was short
+    /// of something, only that.
     fn untold(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError>;
 }
 
@@ -93,7 +106,16 @@ impl<T, E: Into<Box<dyn Error + Send + Sync>>> Doing<T> for Result<T, E> {
     fn untold(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
         self.map_err(|error| {
             let cause: Box<dyn Error + Send + Sync> = error.into();
-            SnapshotError { interrupted: was_interrupted(cause.as_ref()), ..SnapshotError::new(what()) }
+            let short = shortage(cause.as_ref());
+            let message = match &short {
+                Some(said) => format!("the repository cannot be read: {said}"),
+                None => what(),
+            };
+            SnapshotError {
+                interrupted: was_interrupted(cause.as_ref()),
+                short,
+                ..SnapshotError::new(message)
+            }
         })
     }
 }
@@ -115,7 +137,7 @@ fn said_by_system(error: &(dyn Error + 'static)) -> Option<String> {
         if let Some(said) = io.and_then(of_io) {
             return Some(said);
         }
-        if let Some(errno) = error.downcast_ref::<rustix::io::Errno>() {
+        if let Some(errno) = error.downcast_ref::<Errno>() {
             return Some(io::Error::from(*errno).to_string());
         }
         cause = error.source();
@@ -123,10 +145,19 @@ fn said_by_system(error: &(dyn Error + 'static)) -> Option<String> {
     None
 }
 
+/// What the system said where it was short of something: open files, or memory.
+fn shortage(error: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(before) = error.downcast_ref::<SnapshotError>() {
+        return before.short.clone();
+    }
+    let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(|errno| io::Error::from(errno).to_string());
+    said_by_system(error).filter(|said| short.contains(said))
+}
+
 /// Whether a signal is at the bottom of an error. Some of gix's errors hold their causes as text
 /// alone, so the system's own words count too.
 fn was_interrupted(error: &(dyn Error + 'static)) -> bool {
-    let signal = io::Error::from_raw_os_error(rustix::io::Errno::INTR.raw_os_error()).to_string();
+    let signal = io::Error::from_raw_os_error(Errno::INTR.raw_os_error()).to_string();
     let mut cause = Some(error);
     while let Some(error) = cause {
         let io = error.downcast_ref::<io::Error>();

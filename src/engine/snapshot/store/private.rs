@@ -45,8 +45,10 @@ const LEADING_ELSEWHERE: [&str; 6] = [
 /// # Errors
 /// Where the file system fails, or a link stands where a folder should be.
 pub fn repository(place: &RepositoryPaths<'_>) -> Result<HeldFolder, SnapshotError> {
-    let doing =
-        || "cannot make the private snapshot repository: `repo.git` is not a folder of its own".into();
+    let doing = || {
+        "cannot make the private snapshot repository: `repo.git` cannot be opened as a folder of its own"
+            .into()
+    };
     let state = state(place)?.ok_or_else(|| SnapshotError::new("there is no folder for lbx's own files"))?;
     let folder = state.make_folder(FOLDER).doing(doing)?;
     for name in LEADING_ELSEWHERE {
@@ -77,7 +79,7 @@ pub fn repository(place: &RepositoryPaths<'_>) -> Result<HeldFolder, SnapshotErr
 /// Where a link stands where a folder should be.
 pub fn find(place: &RepositoryPaths<'_>) -> Result<Option<HeldFolder>, SnapshotError> {
     let Some(state) = state(place)? else { return Ok(None) };
-    let doing = || "the private snapshot repository is not a folder of its own".into();
+    let doing = || "the private snapshot repository cannot be opened as a folder of its own".into();
     let Some(folder) = state.folder(FOLDER).doing(doing)? else { return Ok(None) };
     let is_whole = is_as_written(&folder, "HEAD", HEAD) && is_as_written(&folder, "config", CONFIG);
     Ok(is_whole.then_some(folder))
@@ -85,7 +87,7 @@ pub fn find(place: &RepositoryPaths<'_>) -> Result<Option<HeldFolder>, SnapshotE
 
 /// The state folder, reached from the workspace through no link.
 fn state(place: &RepositoryPaths<'_>) -> Result<Option<HeldFolder>, SnapshotError> {
-    let doing = || format!("`{}` is not a folder of its own", place.state.display());
+    let doing = || format!("`{}` cannot be opened as a folder of its own", place.state.display());
     let root = HeldFolder::open(place.root).doing(|| format!("`{}` cannot be read", place.root.display()))?;
     let below = place.state.strip_prefix(place.root).doing(doing)?;
     root.folder(below).doing(doing)

@@ -74,7 +74,9 @@ impl Folders {
         let own = Arc::new(own);
         let common = common.map_or_else(|| Arc::clone(&own), Arc::new);
         ordinary::check_folder(&own, &common)?;
-        let doing = || format!("`{}` is not a folder of its own", common.path().join("objects").display());
+        let doing = || {
+            format!("`{}` cannot be opened as a folder of its own", common.path().join("objects").display())
+        };
         let objects = common.folder("objects").doing(doing)?.ok_or_else(|| SnapshotError::new(doing()))?;
         Ok(Self { own, common, objects: Arc::new(objects) })
     }

@@ -46,8 +46,8 @@ fn open_with(
         GitDir::Absent => (None, None),
         GitDir::Odd(why) => (Some(why), None),
         GitDir::Here(located) => match open_located(root, &located) {
-            // It can be used all the same: the caller tries again.
-            Err(error) if error.is_interrupted() => return Err(error),
+            // It can be used all the same: the caller tries again, or the next call does.
+            Err(error) if error.is_passing() => return Err(error),
             Ok((folders, settings)) => {
                 let repo = Repo::new(work_tree, folders, settings);
                 return Ok(Some(Opened { repo, worktree: located.worktree, private: false, warning: None }));
