@@ -1,19 +1,31 @@
 #!/bin/bash
-# Fuzzes the parsers of patches and their application, one target after the other, and whole workspaces.
+# Fuzzes the parsers, the pure functions under them, and whole workspaces, one target after the other.
 #
-# Usage: fuzz/run.sh [SECONDS [TARGET…]]    (default: 600 seconds each, all targets)
+# Usage: fuzz/run.sh [SECONDS [TARGET…]]    (default: 600 seconds each, all targets of fuzz/entry/mod.rs)
 #
 # The target `workspaces` damages a real .lbx and .git, another sample in each round, and calls every
 # tool; it needs nothing but the project's own tests (tests/hostile). The other targets need a nightly
-# compiler and a C++ compiler (libFuzzer is built from its crate), but not cargo-fuzz.
+# compiler and a C++ compiler (libFuzzer is built from its crate), but not cargo-fuzz. Without them,
+#   LBX_FUZZ_SECONDS=60 LBX_SEED=1 cargo test --test fuzz
+# runs the same functions on inputs that nothing guides.
 # What is found lies in fuzz/artifacts/TARGET; run it again with
-#   fuzz/target/…/release/TARGET fuzz/artifacts/TARGET/FILE
+#   fuzz/run.sh 0 TARGET fuzz/artifacts/TARGET/FILE
 set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-600}
 shift || true
-targets=("$@")
-((${#targets[@]} > 0)) || targets=(unified codex blocks apply workspaces)
+targets=() inputs=()
+for word in "$@"; do
+    if [[ $word == */* ]]; then
+        inputs+=("$(realpath --relative-to=. "$OLDPWD/$word")")
+    else
+        targets+=("$word")
+    fi
+done
+if ((${#targets[@]} == 0)); then
+    mapfile -t targets < <(sed -n 's/^    ("\([a-z]*\)", .*/\1/p' entry/mod.rs)
+    targets+=(workspaces)
+fi
 
 # Samples of damaged workspaces until the time is over.
 fuzz_workspaces() {
@@ -47,12 +59,25 @@ RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cdebug-assertions -Ccodegen-units=1 --cfg fuzzing" \
     cargo +nightly build --release --target "$host"
 
+# The targets that work on files have a home folder of their own, in memory where that is possible.
+memory=/dev/shm
+[[ -d $memory ]] || memory=${TMPDIR:-/tmp}
+home=$(mktemp -d "$memory/lbx-fuzz-XXXXXX")
+trap 'rm -rf "$home"' EXIT
+export HOME=$home XDG_STATE_HOME=$home/state XDG_CONFIG_HOME=$home/config GIT_CONFIG_NOSYSTEM=1
+export LBX_STATE_ID=5ca1ab1e0ddba11c0ffee15badc0de42
+
 for target in "${parsers[@]}"; do
     mkdir -p "corpus/$target" "artifacts/$target"
     echo "== $target, $seconds s"
-    "target/$host/release/$target" "corpus/$target" "seeds/$target" -dict=patch.dict \
-        -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=1024 \
+    export LBX_FUZZ_TARGET=$target
+    if ((${#inputs[@]} > 0)); then
+        "target/$host/release/any" "${inputs[@]}" || status=1
+        continue
+    fi
+    "target/$host/release/any" "corpus/$target" "seeds/$target" -dict=words.dict \
+        -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
         -artifact_prefix="artifacts/$target/" -print_final_stats=1 2>&1 |
-        grep -E "panicked|ERROR|SUMMARY|stat::|Test unit written|DONE" || status=1
+        grep -E "panicked|fails|assert|ERROR|SUMMARY|stat::|Test unit written|DONE" || status=1
 done
 exit "$status"

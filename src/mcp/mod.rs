@@ -12,7 +12,7 @@ mod id;
 mod library;
 mod lines;
 mod logging;
-mod message;
+pub mod message;
 mod queue;
 mod root;
 mod server;

@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::format_push_string,
     clippy::indexing_slicing,
     clippy::panic,
@@ -16,7 +15,6 @@ mod common;
 
 mod cases;
 mod codex;
-mod fuzz;
 mod history;
 mod round_trip;
 mod symlinks;

@@ -1,0 +1,110 @@
+//! Requests: as JSON of a tool, as messages of MCP, and in the words of the dialects.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+
+use lbx::app::call::{Call, Called};
+use lbx::app::options::Options;
+use lbx::control::Control;
+use lbx::dialect::native::Native;
+use lbx::dialect::{DIALECTS, Failure, ForeignTool};
+use lbx::error::ErrorKind;
+use lbx::mcp::message;
+use lbx::request;
+use lbx::tools::{self, ToolEntry};
+use serde_json::Value;
+
+use super::SEPARATOR;
+use super::workspaces::{Template, furnished};
+
+/// Tools that are not called here: they start programs, or write beside the workspace.
+const LEFT_OUT: [&str; 5] = ["bash", "sandbox", "init", "doctor", "review"];
+/// Tools of the dialects that run commands.
+const SHELLS: [&str; 9] = [
+    "Bash",
+    "BashOutput",
+    "KillShell",
+    "shell",
+    "shell_command",
+    "exec_command",
+    "run_shell_command",
+    "bash",
+    "execute_bash",
+];
+/// Requests of one input.
+const REQUESTS_MAX: usize = 4;
+
+/// A line of MCP: a message, or an answer that says what is wrong with it.
+pub fn messages(data: &[u8]) {
+    let plain: Option<Value> = serde_json::from_slice(data).ok();
+    match request::read_json(data) {
+        Ok(value) => assert_eq!(Some(value), plain, "another value than serde reads"),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidRequest),
+    }
+    match message::parse(data) {
+        Ok(message) => drop(serde_json::to_string(&message).expect("a message is JSON")),
+        Err(answer) => drop(serde_json::to_string(&answer).expect("an answer is JSON")),
+    }
+}
+
+/// The name of a tool and its arguments, as a shell gives them.
+pub fn flags(data: &[u8]) {
+    let words: Vec<OsString> =
+        data.split(|byte| *byte == SEPARATOR).map(|word| OsString::from_vec(word.to_vec())).collect();
+    let Some(tool) = words.first().and_then(|name| tools::find(name.to_str()?)) else { return };
+    if let Err(error) = (tool.command)().try_get_matches_from(&words) {
+        let refused = request::flag_error(&error);
+        assert_eq!(refused.kind(), ErrorKind::InvalidRequest);
+        assert!(!refused.message().is_empty(), "a refusal without words");
+    }
+}
+
+/// Requests, a line each as in a batch, to tools that work on a small workspace.
+pub fn calls(data: &[u8]) {
+    let lines: Vec<_> = data.split(|byte| *byte == b'\n').filter_map(called).take(REQUESTS_MAX).collect();
+    if lines.is_empty() {
+        return;
+    }
+    let template: &Template = furnished();
+    template.put_back();
+    for (tool, request) in lines {
+        template.judge(tool, request);
+    }
+}
+
+/// The tool and the request in a line.
+fn called(line: &[u8]) -> Option<(&'static ToolEntry, Value)> {
+    let Ok(Value::Object(mut line)) = request::read_json(line) else { return None };
+    let tool = tools::find(line.get("tool")?.as_str()?)?;
+    let request = line.remove("request").unwrap_or_default();
+    (!LEFT_OUT.contains(&tool.name)).then_some((tool, request))
+}
+
+/// A request to a tool of a dialect.
+pub fn dialects(data: &[u8]) {
+    let Ok(Value::Object(line)) = request::read_json(data) else { return };
+    let Some(name) = line.get("tool").and_then(Value::as_str) else { return };
+    let template: &Template = furnished();
+    let request = line.get("request").cloned().unwrap_or_default();
+    let has_tool = |tool: &&ForeignTool| tool.name == name && !SHELLS.contains(&name);
+    for dialect in DIALECTS {
+        let Some(tool) = dialect.tools.iter().find(has_tool) else { continue };
+        template.put_back();
+        let options: Options = Template::options();
+        let open = || template.workspace();
+        let mut native = Native::new(&open, &options, Control::default());
+        if let Err(error) = (tool.run)(&mut native, request.clone()) {
+            assert_ne!(error.kind(), ErrorKind::Internal, "{}: {}", tool.name, error.message());
+            let _ = (dialect.error_text)(&Failure { error: &error, request: &request });
+        }
+    }
+}
+
+/// A call of `tool` in the workspace of a template.
+pub fn call(template: &Template, tool: &'static ToolEntry, request: Value) -> Called {
+    let workspace = template.workspace().expect("the template's root is there");
+    match Call::within(workspace, tool, &Template::options()) {
+        Ok(call) => call.run_with(|engine| (tool.run_json)(engine, request)),
+        Err(error) => Called::refused(error),
+    }
+}

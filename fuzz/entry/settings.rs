@@ -1,0 +1,114 @@
+//! Settings and patterns: what people and programs write into small files and fields.
+
+use lbx::engine::policy::layers;
+use lbx::engine::policy::parse;
+use lbx::engine::policy::settings::SETTINGS;
+use lbx::engine::store::audit::Cursor;
+use lbx::engine::store::session::SessionId;
+use lbx::engine::workspace::path::WorkspacePath;
+use lbx::search::globs::{self, PathGlob};
+use lbx::search::pattern::{self, Reading};
+use lbx::sha256::Sha256;
+use lbx::text::jsonc as json;
+use serde_json::{Value, json};
+
+use super::split;
+
+/// JSON with comments, and a change of it: what is put in is there, and can be taken out again.
+pub fn jsonc(data: &[u8]) {
+    let Some((choice, data)) = data.split_first() else { return };
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let path: &[&str] =
+        [&["a"][..], &["a", "b"], &["mcp", "servers", "x"], &["a\"\\"]][usize::from(choice % 4)];
+    let value = json!({ "command": "lbx", "args": ["mcp"] });
+    let before: Option<Value> = serde_json::from_str(text).ok();
+    if let Ok(with) = json::set(text, path, &value) {
+        assert_eq!(json::set(&with, path, &value).as_ref(), Ok(&with), "set twice");
+        // Where a name comes twice, serde takes the last, and so does lbx.
+        if before.is_some() || text.trim().is_empty() {
+            let after: Value = serde_json::from_str(&with).expect("JSON stays JSON");
+            assert_eq!(path.iter().try_fold(&after, |inner, name| inner.get(name)), Some(&value));
+        }
+        json::remove(&with, path).expect("what was put in can be taken out");
+    }
+    for changed in
+        [json::add_item(text, path, "sign", &json!("sign")), json::remove_items(text, path, "sign")]
+    {
+        if let (Ok(changed), Some(_)) = (changed, &before) {
+            assert!(serde_json::from_str::<Value>(&changed).is_ok(), "JSON stays JSON: {changed}");
+        }
+    }
+    let _ = json::is_empty(text);
+}
+
+/// A policy file; and its text as the value of each setting, as a flag gives it.
+pub fn policy(data: &[u8]) {
+    if let Err(fault) = parse::parse(data) {
+        assert!(!fault.message.is_empty(), "a fault without words");
+        let lines = data.split(|byte| *byte == b'\n').count();
+        assert!(
+            fault.place.is_none_or(|place| (1..=lines).contains(&place.line)),
+            "a fault outside the file"
+        );
+    }
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    for setting in SETTINGS {
+        if let Ok(value) = parse::parse_text(setting, text) {
+            let _ = layers::shown(&value);
+        }
+    }
+    let _ = parse::unknown(text);
+    let file = format!("[snapshot]\nbranch = {}\n", layers::quoted(text));
+    let wrong = parse::parse(file.as_bytes()).err().map(|fault| fault.key);
+    assert!(wrong.is_none_or(|key| key.is_some()), "a text in quotes ends where it should not: {file}");
+}
+
+/// Globs and regular expressions, and a path that they may match.
+pub fn patterns(data: &[u8]) {
+    let Some((choice, data)) = data.split_first() else { return };
+    let is = |bit: u8| choice >> bit & 1 == 1;
+    let [pattern, path] = split(data);
+    let pattern = String::from_utf8_lossy(pattern).into_owned();
+    if let Ok(glob) = PathGlob::new(&pattern, is(0)) {
+        let folders = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
+        let is_plain = path.split(|byte| *byte == b'/').all(|name| !matches!(name, b"" | b"." | b".."));
+        if is_plain && glob.matches(path) {
+            for folder in folders {
+                assert!(glob.may_lie_below(folder), "a match lies in a folder that is not entered");
+            }
+        }
+    }
+    let base = WorkspacePath::root();
+    let patterns = std::slice::from_ref(&pattern);
+    let _ = globs::overrides(&base, patterns, &[]);
+    let _ = globs::overrides(&base, &[], patterns);
+    let _ = globs::types(patterns, &[]);
+    let _ = parse::glob(&pattern);
+    let reading = Reading {
+        literal: is(1),
+        ignore_case: is(2),
+        smart_case: is(3),
+        word: is(4),
+        whole_line: is(5),
+        multiline: is(6),
+    };
+    let _ = pattern::compile(patterns, &reading);
+}
+
+/// Short values that fields and names of files hold.
+pub fn values(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Ok(id) = text.parse::<SessionId>() {
+        assert_eq!(id.as_str(), text, "a session of another name");
+    }
+    if let Ok(sha256) = text.parse::<Sha256>() {
+        assert!(sha256.to_hex().eq_ignore_ascii_case(text.trim()), "another digest");
+    }
+    if let Some(path) = WorkspacePath::new(std::path::Path::new(&*text)) {
+        let json = serde_json::to_string(&path).expect("a path is a text");
+        assert_eq!(serde_json::from_str::<WorkspacePath>(&json).ok(), Some(path), "a path of another name");
+    }
+    if let Ok(cursor) = text.parse::<Cursor>() {
+        assert_eq!(cursor.to_string().parse::<Cursor>().ok(), Some(cursor), "a cursor that moves");
+    }
+}

@@ -1,0 +1,218 @@
+//! Texts: encodings, lines, matches, sketches, Markdown, merges.
+
+use std::ops::Range;
+
+use lbx::text::content::{Content, View};
+use lbx::text::markdown::compose::{
+    Composed, Document, headers_that_end, lost_references, without_own_header,
+};
+use lbx::text::markdown::find;
+use lbx::text::markdown::outline::{self, Heading, outline};
+use lbx::text::merge::{Alike, Labels, conflicts, merge};
+use lbx::text::slice::{SliceBounds, Sliced, Slicer};
+use lbx::text::{block, diff, escaped, flexible, line_range, lines, nearest, own, replace, sketch, visible};
+
+use super::split;
+
+/// Largest text that a function here may make, in bytes.
+const BYTES_MAX: usize = 1 << 20;
+
+/// A file: its bytes come back, and slices of it join to the whole, in whatever pieces it is read.
+pub fn encodings(data: &[u8]) {
+    let Some((choice, bytes)) = data.split_first() else { return };
+    let decoded = Content::decode(bytes.to_vec());
+    let view = View::of(bytes);
+    let whole = sliced(bytes, &[ALL], usize::from(*choice));
+    let Ok(content) = decoded else {
+        assert!(view.is_err() && whole.is_none(), "one reader takes what another refuses");
+        return;
+    };
+    let view = view.expect("a view takes what can be decoded");
+    assert_eq!((view.encoding, view.bom, &*view.body), (content.encoding, content.bom, &*content.body));
+    assert_eq!(view.on_disk(&(0..view.body.len())), bytes);
+    assert_eq!(content.bytes_of(&content.body), bytes.len());
+    let whole = whole.expect("a slicer takes what can be decoded");
+    assert_eq!((whole.encoding, whole.bom), (content.encoding, content.bom));
+    assert_eq!(whole.total_lines, lines::count(&content.body));
+    assert_eq!(whole.line_ending, content.line_ending());
+    assert!(whole.parts[0].bytes == content.body, "a slice of everything");
+    let step = 1 + u64::from(choice % 5);
+    let wanted: Vec<SliceBounds> = (0..=whole.total_lines / step)
+        .take(200)
+        .map(|part| SliceBounds { offset: part * step, lines_max: step, ..ALL })
+        .collect();
+    if wanted.len() < 200 {
+        let parts = sliced(bytes, &wanted, 1 + usize::from(choice / 5)).expect("as before").parts;
+        assert!(parts.iter().flat_map(|part| &part.bytes).eq(&content.body), "slices join to the whole");
+    }
+    shown(&content.body);
+    assert_eq!(content.encode(), bytes, "decoded and encoded");
+}
+
+/// All of a text.
+const ALL: SliceBounds =
+    SliceBounds { offset: 0, lines_max: u64::MAX, skip_bytes: 0, bytes_max: 0, clips_first: false };
+
+/// Parts of a file that is read in pieces of so many bytes; `None` where it is no text.
+fn sliced(bytes: &[u8], wanted: &[SliceBounds], piece_bytes: usize) -> Option<Sliced> {
+    let body = Content::decode(bytes.to_vec()).map(|content| content.body).unwrap_or_default();
+    let mut slicer = Slicer::new(wanted, lines::terminator(&body));
+    for piece in bytes.chunks(piece_bytes.max(1)) {
+        slicer.push(piece).ok()?;
+    }
+    slicer.finish().ok()
+}
+
+/// What a person sees of a text: nothing in it may speak to the terminal.
+fn shown(body: &[u8]) {
+    let text = String::from_utf8_lossy(body);
+    assert!(!escaped::line(&text).contains(escaped::is_active), "an active character is shown");
+    assert!(!escaped::name(&text).contains(escaped::is_active), "an active character in a name");
+    let all: Vec<&[u8]> = lines::lines(body).collect();
+    for (at, line) in all.iter().enumerate().take(50) {
+        let _ = visible::line(line);
+        let _ = visible::blanks(line);
+        let (first, last) = block::enclosing(&all, at);
+        assert!(first <= last && last < all.len(), "a block outside the text");
+    }
+}
+
+/// A text, an old text and a new one: what is found is replaced, and nothing else changes.
+pub fn edits(data: &[u8]) {
+    let Some((choice, data)) = data.split_first() else { return };
+    let [body, old, new] = split(data);
+    if old.is_empty() {
+        return;
+    }
+    let places = replace::without_overlaps(&replace::places(body, old, choice % 2 == 1));
+    replaced(body, &places, new);
+    tier(body, old, new);
+    if let Some(near) = nearest::nearest(body, old) {
+        let total = lines::count(body);
+        assert!(1 <= near.start_line && near.start_line <= near.end_line && near.end_line <= total);
+    }
+    for first in 1..5 {
+        let span = line_range::LineSpan { first, last: first + u64::from(choice % 3) };
+        if let Some(range) = line_range::bytes_of(body, span) {
+            assert!(range.start < range.end && range.end <= body.len(), "lines outside the text");
+        }
+    }
+    let _ = diff::unified("a", "b", body, new, 10_000);
+}
+
+/// Replaces each place, in both ways that there are.
+fn replaced(body: &[u8], places: &[Range<usize>], new: &[u8]) {
+    are_apart(places.iter(), body.len());
+    let made = replace::replace(body, places, new, BYTES_MAX).expect("small texts are replaced");
+    let all = replace::replace_all(body, || places.iter().cloned(), new, 20, BYTES_MAX);
+    let all = all.expect("as one by one");
+    assert!(made.body[..] == all.body[..] && all.count == places.len(), "all at once is as one by one");
+    assert_eq!(made.ranges.len(), places.len());
+    // Between the places every byte stays.
+    let (mut old_at, mut new_at) = (0, 0);
+    for (old, new) in places.iter().zip(&made.ranges) {
+        assert_eq!(body[old_at..old.start], made.body[new_at..new.start], "a byte beside a match changed");
+        (old_at, new_at) = (old.end, new.end);
+    }
+    assert_eq!(body[old_at..], made.body[new_at..], "a byte after the last match changed");
+}
+
+/// Looks for a text by every tier, and puts in what the tier makes of the new one.
+fn tier(body: &[u8], old: &[u8], new: &[u8]) {
+    let (flat, wanted) = (replace::Flat::of(body), replace::flat_needle(old, body));
+    let Some(found) = flexible::find(&flat.text, &wanted, new, &(0..flat.text.len())) else { return };
+    assert!(!found.ranges.is_empty() && found.ranges.len() <= flexible::PLACES_MAX, "no place, or too many");
+    for place in &found.ranges {
+        assert!(place.start <= place.end && place.end <= flat.text.len(), "a place outside the text");
+        assert!(flat.original(place.end) <= body.len(), "a place outside the file");
+    }
+}
+
+/// Whether ranges stand in order and apart, within so many bytes.
+fn are_apart<'r>(ranges: impl Iterator<Item = &'r Range<usize>>, bytes: usize) {
+    let mut end = 0;
+    for range in ranges {
+        assert!(end <= range.start && range.start <= range.end && range.end <= bytes, "{range:?} of {bytes}");
+        end = range.end;
+    }
+}
+
+/// A text and a sketch of it: the changes are whole lines, in order and apart.
+pub fn sketches(data: &[u8]) {
+    let [body, drawn] = split(data);
+    let flat = replace::Flat::of(body);
+    let Ok(changes) = sketch::changes(&flat.text, drawn, &(0..flat.text.len()), 1) else { return };
+    are_apart(changes.iter().map(|change| &change.range), flat.text.len());
+    for change in &changes {
+        let Range { start, end } = change.range;
+        let begins = start == 0 || flat.text[start - 1] == b'\n';
+        let ends = end == flat.text.len() || end == start || flat.text[end - 1] == b'\n';
+        assert!(begins && ends, "a change within a line");
+    }
+}
+
+/// A Markdown text, the name of a section and a new body: every byte outside the section stays.
+pub fn markdown(data: &[u8]) {
+    let Some((choice, data)) = data.split_first() else { return };
+    let [text, name, content] = split(data);
+    let headings = outline(text);
+    are_apart(headings.iter().map(|heading| &heading.span), text.len());
+    let _ = outline::parts(text);
+    let name = String::from_utf8_lossy(name);
+    for at in find::nearest(&headings, &name) {
+        assert!(at < headings.len(), "a header that is not there");
+    }
+    let _ = find::look_alikes(text, b'\n', &name);
+    let document = Document {
+        text,
+        headings: &headings,
+        ending: if choice % 2 == 0 { b"\n" } else { b"\r\n" },
+        terminator: lines::terminator(text),
+        bytes_max: BYTES_MAX,
+    };
+    let with_subsections = choice / 2 % 2 == 0;
+    for at in find::find(&headings, &name, None).into_iter().take(3) {
+        let _ = find::path_to(&headings, at);
+        sections(&document, at, with_subsections, content);
+    }
+    let level = 1 + choice % 6;
+    let title = outline::on_one_line(&name);
+    if let Ok(created) = document.create(headings.len().checked_sub(1), level, &title, content) {
+        is_kept(text, &created);
+    }
+}
+
+/// Changes one section in each way.
+fn sections(document: &Document<'_>, at: usize, with_subsections: bool, content: &[u8]) {
+    let heading: &Heading = &document.headings[at];
+    let _ = without_own_header(content, heading);
+    let _ = headers_that_end(content, heading.level, with_subsections);
+    let composed =
+        [document.replace(at, with_subsections, content), document.append(at, with_subsections, content)];
+    for composed in composed.into_iter().flatten() {
+        is_kept(document.text, &composed);
+        let _ = lost_references(document.text, &composed.text);
+    }
+}
+
+/// Whether every byte outside the section that was changed stays.
+fn is_kept(text: &[u8], composed: &Composed) {
+    let Range { start, end } = composed.old;
+    assert!(composed.text.starts_with(&text[..start]), "a byte before the section changed");
+    assert!(composed.text.ends_with(&text[end..]), "a byte after the section changed");
+    assert!(composed.new.end <= composed.text.len(), "the new content lies outside the text");
+}
+
+/// A text and two changes of it.
+pub fn merges(data: &[u8]) {
+    let [base, one, other] = split(data);
+    let merged = merge(base, one, other, Alike::Once);
+    assert_eq!(merged, merge(base, other, one, Alike::Once), "a merge depends on the order of the sides");
+    assert!(merge(base, base, other, Alike::Conflict).is_ok_and(|made| made == other), "a change alone");
+    assert!(merge(base, one, one, Alike::Once).is_ok_and(|made| made == one), "the same change twice");
+    if merged.is_err() {
+        let _ = conflicts(base, one, other, Labels { base: "base", one: "one", other: "other" }, 10_000);
+    }
+    assert!(own::carried(base, one, one) == base, "a change alone is not taken back");
+    assert!(own::carried(base, base, other) == other, "no change, and something is taken back");
+}
