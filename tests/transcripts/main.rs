@@ -22,6 +22,7 @@ mod errors;
 mod gate_lines;
 mod gc;
 mod init;
+mod kinds;
 mod misses;
 mod mkdir;
 mod names;

@@ -41,7 +41,8 @@ pub fn find(repo: &Repo, name: &FullNameRef) -> Result<Option<RefTarget>, Snapsh
     let text = name.as_bstr().to_str().doing(|| format!("{} cannot be read", shown()))?;
     match stat(repo, text) {
         Ok(found) => find_at(repo, name, found),
-        Err(Errno::NOTDIR) => packed(repo, name),
+        // A name that is too long for a file may still be a packed one.
+        Err(Errno::NOTDIR | Errno::NAMETOOLONG) => packed(repo, name),
         Err(errno) => Err(errno).doing(|| format!("{} is reached through a link", shown())),
     }
 }
