@@ -8,6 +8,7 @@
     reason = "a test may fail, and its name says what it is about"
 )]
 
+mod blocks;
 #[path = "../common/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "each test crate uses a part of it")]
 mod common;

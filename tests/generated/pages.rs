@@ -265,11 +265,9 @@ impl Page {
     /// Paragraphs, of which those whose every line is indented stand as they are.
     fn prose(&mut self, text: &str) {
         for paragraph in text.trim_matches('\n').split("\n\n") {
-            if paragraph.lines().all(|line| line.starts_with("    ")) {
-                let lines: Vec<&str> = paragraph.lines().map(|line| line.get(4..).unwrap_or("")).collect();
-                self.verbatim(&lines.join("\n"));
-            } else {
-                self.text(paragraph);
+            match prose::verbatim(paragraph) {
+                Some(lines) => self.verbatim(&lines),
+                None => self.text(paragraph),
             }
         }
     }

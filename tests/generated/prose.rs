@@ -5,6 +5,13 @@
 /// A section: its title and its text.
 pub type Section = (&'static str, &'static str);
 
+/// The lines of a paragraph that stands as it is; `None` for any other.
+pub fn verbatim(paragraph: &str) -> Option<String> {
+    let is_block = paragraph.lines().all(|line| line.starts_with("    "));
+    let lines = || paragraph.lines().map(|line| line.get(4..).unwrap_or("")).collect::<Vec<_>>();
+    is_block.then(|| lines().join("\n"))
+}
+
 /// Environment variables, as a page shows them.
 pub const ENVIRONMENT: &[(&str, &str)] = &[
     ("LBX_WORKSPACE", "The workspace root, as --workspace."),

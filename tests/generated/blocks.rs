@@ -1,0 +1,326 @@
+//! The blocks of code on the manual pages, beside their examples, and in the README: a test uses each as its
+//! reader would. A block that no test here knows is a failure.
+
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use super::common::Workspace;
+use super::examples::run;
+use super::prose;
+
+/// Asks a server of MCP for one file.
+const MCP_LINES: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/list"}
+"#;
+
+/// A block: where it stands, and its text.
+struct Block {
+    /// The page and its section.
+    place: String,
+    /// The lines.
+    text: String,
+}
+
+/// How a block is used.
+type Use = fn(&str);
+
+/// Every block and what uses it, by the page, the section and the first word that tells it from others.
+const USES: &[(&str, &str, Use)] = &[
+    ("edit: WHAT MATCHES", "trailing_whitespace", each_tier_of_the_table_finds_its_text),
+    ("edit: SKETCHES", "# ...", the_sketch_replaces_the_part_between_its_markers),
+    ("bash: JOBS", "lbx bash -b", the_calls_of_a_job_work_one_after_the_other),
+    ("session: AFTER A CONTEXT WAS COMPACTED", "{\"hooks\"", the_hook_compacts_and_briefs),
+    ("squash: WHAT IS COMMITTED", "git checkout", git_alone_commits_what_was_done),
+    ("batch: LINES", "{\"tool\"", a_line_is_answered),
+    ("json: REQUESTS", "lbx read", three_forms_of_a_request_have_one_answer),
+    ("json: ANSWERS", "{\"ok\":true", answers_have_those_fields),
+    ("policy: SOURCES", "the default", a_later_source_is_stronger),
+    ("policy: EXAMPLE", "protect", what_the_example_names_is_protected),
+    ("dialects: DESCRIPTION", "lbx mcp", each_call_of_a_dialect_works),
+    ("dialects: A FOLDER FOR THE MEMORY", "lbx mcp", each_call_of_a_dialect_works),
+    ("README: sh 1", "./install.sh --demo", the_first_commands_are_those_that_are_tested),
+    ("README: console 1", "$ lbx edit", tested_in_examples),
+    ("README: text 1", "Use lbx", the_calls_for_agents_are_there),
+    ("README: sh 2", "lbx write", tested_in_examples),
+    ("README: json 1", "{\"mcpServers\"", the_configuration_starts_a_server),
+    ("README: sh 3", "lbx log", tested_in_examples),
+    ("README: toml 1", "protect", what_the_example_names_is_protected),
+];
+
+/// All blocks.
+fn blocks() -> Vec<Block> {
+    let tree = lbx::cli::commands::tree();
+    let mut pages: Vec<(String, &[prose::Section])> = tree
+        .get_subcommands()
+        .filter(|command| command.get_name() != "apply_patch")
+        .map(|command| (command.get_name().to_owned(), prose::sections_of(command.get_name())))
+        .collect();
+    for (page, sections) in [("json", prose::JSON), ("policy", prose::POLICY), ("dialects", prose::DIALECTS)]
+    {
+        pages.push((page.to_owned(), sections));
+    }
+    let mut found = Vec::new();
+    for (page, sections) in pages {
+        for (title, text) in sections {
+            let verbatim = text.trim_matches('\n').split("\n\n").filter_map(prose::verbatim);
+            found.extend(verbatim.map(|text| Block { place: format!("{page}: {title}"), text }));
+        }
+    }
+    let mut fences = include_str!("../../README.md").split("```").skip(1).step_by(2);
+    let mut counts = std::collections::BTreeMap::new();
+    for (language, text) in fences.by_ref().filter_map(|fence| fence.split_once('\n')) {
+        let count = counts.entry(language).or_insert(0);
+        *count += 1;
+        found.push(Block { place: format!("README: {language} {count}"), text: text.to_owned() });
+    }
+    found
+}
+
+#[test]
+fn every_block_of_the_manual_and_the_readme_is_used_by_a_test() {
+    let blocks = blocks();
+    assert_eq!(blocks.len(), USES.len(), "{:?}", blocks.iter().map(|block| &block.place).collect::<Vec<_>>());
+    for Block { place, text } in blocks {
+        let is_it = |of: &&(&str, &str, Use)| of.0 == place && text.trim_start().starts_with(of.1);
+        let (_, _, uses) = USES.iter().find(is_it).unwrap_or_else(|| panic!("no test uses {place}:\n{text}"));
+        uses(&text);
+    }
+}
+
+/// A project with the files that the blocks name.
+fn project() -> Workspace {
+    let lines: String = (1..=80).map(|number| format!("// line {number}\n")).collect();
+    Workspace::with(&[("src/main.rs", &lines), ("notes.txt", "one\ntwo\nthree\n")])
+}
+
+/// What a command prints; fails where the command does.
+#[track_caller]
+fn said(output: &Output) -> String {
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{out}{error}");
+    out
+}
+
+/// The commands of a block, without the words beside them.
+fn commands(block: &str) -> Vec<&str> {
+    block.lines().filter_map(|line| line.split("  ").next()).filter(|line| !line.is_empty()).collect()
+}
+
+/// Each row names a tier, which finds what the row says.
+fn each_tier_of_the_table_finds_its_text(block: &str) {
+    let cases = [
+        ("trailing_whitespace", "let a = 1;   \nlet b = 2;\n", "let a = 1;\nlet b = 2;\n", "let c = 3;\n"),
+        (
+            "indentation",
+            "    if a {\n        b();\n    }\n",
+            "if a {\n    b();\n}\n",
+            "if a {\n    c();\n}\n",
+        ),
+        ("typographic", "say \u{201c}hello\u{201d}\n", "say \"hello\"\n", "say \"goodbye\"\n"),
+        ("line_numbers", "first();\nsecond();\n", "     1\tfirst();\n     2\tsecond();\n", "third();\n"),
+        ("escapes", "first();\nsecond();\n", "first();\\nsecond();", "third();"),
+        ("blank_lines", "first();\n\nsecond();\n", "first();\nsecond();\n", "first();\nthird();\n"),
+    ];
+    let named: Vec<&str> = block
+        .lines()
+        .filter(|line| !line.starts_with(' '))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(named, cases.map(|case| case.0));
+    for (tier, text, old, new) in cases {
+        let ws = Workspace::with(&[("a.txt", text)]);
+        ws.lbx(&["read", "a.txt"]).ok();
+        let request = json!({"path": "a.txt", "old_string": old, "new_string": new, "match": "flexible"});
+        assert_eq!(ws.json("edit", &request).ok()["match"], tier, "{old:?}");
+    }
+}
+
+/// The sketch changes the method that it shows, and nothing else.
+fn the_sketch_replaces_the_part_between_its_markers(block: &str) {
+    let before = "import sys\n\nclass Cart:\n    def total(self, items):\n        cost = 0\n        return sum(item.price for item in items)\n\n    def size(self):\n        return 1\n";
+    let ws = Workspace::with(&[("cart.py", before)]);
+    ws.lbx(&["read", "cart.py"]).ok();
+    ws.lbx(&["edit", "cart.py", "--sketch", block]).warned("the sketch omits line 5");
+    ws.holds("cart.py", before.replace("        cost = 0\n", ""));
+}
+
+/// A job is started, looked at, stopped and listed.
+fn the_calls_of_a_job_work_one_after_the_other(block: &str) {
+    let ws = project();
+    ws.write("../names/npm", "#!/bin/sh\necho serving; exec sleep 60\n");
+    ws.chmod("../names/npm", 0o755);
+    for command in commands(block) {
+        // What may confine a command differs by machine; here it is the calls that count.
+        said(&run(&ws, command, &[("LBX_BASH_BACKEND", "none")]));
+    }
+}
+
+/// The hook's command goes with the harness's session.
+fn the_hook_compacts_and_briefs(block: &str) {
+    let settings: Value = serde_json::from_str(block).unwrap();
+    let hook = &settings["hooks"]["SessionStart"][0];
+    assert_eq!(hook["matcher"], "compact");
+    let ws = project();
+    ws.lbx(&["read", "notes.txt", "--session", "default"]).ok();
+    let brief = said(&run(&ws, hook["hooks"][0]["command"].as_str().unwrap(), &[]));
+    assert!(brief.contains("notes.txt"), "{brief}");
+    ws.lbx(&["write", "notes.txt", "--content", "x"]).error("not_read");
+}
+
+/// The branch has what was done, in one commit.
+fn git_alone_commits_what_was_done(block: &str) {
+    let ws = project();
+    ws.lbx(&["append", "notes.txt", "--content", "four\n"]).ok();
+    ws.lbx(&["write", "parser.rs", "--content", "// parser\n"]).ok();
+    said(&run(&ws, block, &[]));
+    assert_eq!(ws.git(&["rev-parse", "parser^{tree}"]), ws.git(&["rev-parse", "lbx-snapshots^{tree}"]));
+    assert_eq!(ws.git(&["status", "--porcelain"]), "");
+}
+
+/// The line has an answer with its id.
+fn a_line_is_answered(block: &str) {
+    let answers = project().lbx_stdin(&["batch"], format!("{block}\n")).stdout_text();
+    let answer: Value = serde_json::from_str(answers.trim_end()).unwrap();
+    assert_eq!((&answer["ok"], &answer["id"]), (&json!(true), &json!(1)), "{answer}");
+}
+
+/// The forms are one request.
+fn three_forms_of_a_request_have_one_answer(block: &str) {
+    let ws = project();
+    let answers: Vec<String> = commands(block).iter().map(|command| said(&run(&ws, command, &[]))).collect();
+    assert_eq!(answers.len(), 3);
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+    assert!(answers[0].contains("// line 41\\n"), "{}", answers[0]);
+}
+
+/// Both kinds of answer have the fields shown, and no others.
+fn answers_have_those_fields(block: &str) {
+    let shown = block.replace("{...}", "{}");
+    let shown: Vec<Value> =
+        serde_json::Deserializer::from_str(&shown).into_iter::<Value>().map(Result::unwrap).collect();
+    let keys = |value: &Value| -> Vec<String> {
+        value.as_object().unwrap().keys().filter(|key| *key != "warnings").cloned().collect()
+    };
+    let ws = project();
+    ws.lbx(&["read", "notes.txt"]).ok();
+    let edit =
+        |old: &str| ws.lbx(&["edit", "notes.txt", "--old-string", old, "--new-string", "2"]).envelope();
+    let done = edit("two");
+    ws.write("notes.txt", "others\n");
+    let refused = edit("three");
+    assert_eq!((keys(&done), keys(&refused)), (keys(&shown[0]), keys(&shown[1])));
+    assert_eq!(refused["error"]["kind"], shown[1]["error"]["kind"]);
+    assert_eq!(keys(&refused["error"]), keys(&shown[1]["error"]));
+}
+
+/// Each line names a source that is above those before it.
+fn a_later_source_is_stronger(block: &str) {
+    let ws = project();
+    let config = |more: &str, variables: &[(&str, &str)]| {
+        let answer: Value =
+            serde_json::from_str(&said(&run(&ws, &format!("lbx config {more}"), variables))).unwrap();
+        let settings = answer["data"]["settings"].as_array().unwrap().clone();
+        settings.into_iter().find(|setting| setting["key"] == "limits.read").unwrap()["value"].clone()
+    };
+    let lines: Vec<&str> = block.lines().collect();
+    assert_eq!(lines.len(), 5);
+    assert_eq!(config("", &[]), 2000);
+    assert!(lines[1].starts_with("lbx/config.toml in $XDG_CONFIG_HOME, else ~/.config "));
+    ws.write("../home/.config/lbx/config.toml", "limits.read = 101\n");
+    assert_eq!(config("", &[]), 101);
+    assert!(lines[2].starts_with(".lbx/config.toml "));
+    ws.write(".lbx/config.toml", "limits.read = 102\n");
+    assert_eq!(config("", &[]), 102);
+    assert!(lines[3].contains("LBX_LIMITS_READ"));
+    assert_eq!(config("", &[("LBX_LIMITS_READ", "103")]), 103);
+    assert!(lines[4].starts_with("--set KEY=VALUE"));
+    assert_eq!(config("--set limits.read=104", &[("LBX_LIMITS_READ", "103")]), 104);
+}
+
+/// Nothing that the policy names can be written.
+fn what_the_example_names_is_protected(block: &str) {
+    let ws = project();
+    ws.write(".lbx/config.toml", block);
+    let names: Vec<&str> = block.split('"').skip(1).step_by(2).collect();
+    assert!(names.len() > 10, "{names:?}");
+    for name in names {
+        let path = if name.ends_with('/') { format!("{name}settings.json") } else { name.to_owned() };
+        ws.lbx(&["write", &path, "--content", "x"]).error("protected_path");
+    }
+    ws.lbx(&["write", "free.txt", "--content", "x"]).ok();
+}
+
+/// Servers start and list tools, the others answer.
+fn each_call_of_a_dialect_works(block: &str) {
+    for command in commands(block) {
+        let ws = project();
+        ws.write("../home/memories/today.md", "a note\n");
+        let input = if command.starts_with("lbx mcp") { MCP_LINES } else { "" };
+        let answers = said(&run(&ws, &format!("printf '%s' '{input}' | {command}"), &[]));
+        assert!(
+            !input.is_empty() || answers.contains("line 1") || answers.contains("apply_patch"),
+            "{answers}"
+        );
+        assert!(input.is_empty() || answers.contains("\"inputSchema\""), "{command}: {answers}");
+    }
+}
+
+/// What `tests/install.rs` runs, and the tests themselves.
+fn the_first_commands_are_those_that_are_tested(block: &str) {
+    assert_eq!(commands(block), ["./install.sh --demo", "cargo test --locked"]);
+    let install = include_str!("../install.rs");
+    assert!(install.contains("fn the_demo_runs_from_an_archive_and_ends_with_a_next_step()"));
+}
+
+/// `the_readme_shows_what_happens` runs it.
+fn tested_in_examples(_block: &str) {
+    assert!(include_str!("examples.rs").contains("fn the_readme_shows_what_happens()"));
+}
+
+/// Every call and flag that agents are told of.
+fn the_calls_for_agents_are_there(block: &str) {
+    let tree = lbx::cli::commands::tree();
+    let mut calls = 0;
+    for call in block.split("lbx ").skip(1) {
+        let word = call.split(|character: char| !character.is_ascii_alphabetic()).next().unwrap();
+        let is_command = tree.find_subcommand(word).is_some();
+        assert!(is_command || ["for", "help"].contains(&word), "lbx {word}");
+        calls += usize::from(is_command);
+    }
+    assert!(calls > 8, "{calls}");
+    let flags = tree.find_subcommand("edit").unwrap();
+    assert!(block.contains("--why TEXT") && flags.get_arguments().any(|flag| flag.get_long() == Some("why")));
+    // The blocks that it names are taken.
+    let ws = project();
+    ws.lbx(&["read", "notes.txt"]).ok();
+    let markers: Vec<&str> = block
+        .split_once("lbx edit PATH with ")
+        .unwrap()
+        .1
+        .split(" blocks")
+        .next()
+        .unwrap()
+        .split(" / ")
+        .collect();
+    let [search, middle, replace] = markers[..] else { panic!("{markers:?}") };
+    ws.lbx_stdin(&["edit", "notes.txt"], format!("{search}\ntwo\n{middle}\n2\n{replace}\n")).ok();
+    ws.holds("notes.txt", "one\n2\nthree\n");
+}
+
+/// A client that is configured so finds the tools of a project.
+fn the_configuration_starts_a_server(block: &str) {
+    let ws = project();
+    let configuration: Value = serde_json::from_str(block).unwrap();
+    let server = &configuration["mcpServers"]["lbx"];
+    let root = ws.path(".").display().to_string();
+    let words = server["args"].as_array().unwrap().iter().filter_map(Value::as_str);
+    let words: Vec<&str> =
+        words.map(|word| if word == "/path/to/project" { root.as_str() } else { word }).collect();
+    assert!(words.contains(&root.as_str()));
+    let command = format!("{} {}", server["command"].as_str().unwrap(), words.join(" "));
+    let answers = said(&run(&ws, &format!("cd /; printf '%s' '{MCP_LINES}' | {command}"), &[]));
+    assert!(answers.contains("\"inputSchema\""), "{answers}");
+}
