@@ -34,7 +34,7 @@ $line" --why "A caller that drops the result of $name has a bug."
 done
 agent write src/percent.rs --why 'Percentages were asked for.' --content 'use crate::levenshtein;
 
-/// How many edits apart two texts are, in hundredths of the longer one.
+/// The edit distance of two texts, in percent of the longer one.
 #[must_use]
 pub fn percent(a: &str, b: &str) -> usize {
     let longer = a.chars().count().max(b.chars().count()).max(1);
@@ -64,7 +64,7 @@ agent append README.md --content 'Percentages: strsim::percent.
 "$lbx" review --session agent --html "$place/review.html" >"$place/answer"
 picture() { # NAME WIDTH HEIGHT URL
   chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars \
-    --user-data-dir="$place/browser" --window-size="$2,$3" \
+    --user-data-dir="$place/browser" --window-size="$2,$3" --virtual-time-budget=3000 \
     --screenshot="$here/$1.png" "$4" >"$place/said" 2>&1
 }
 picture review 1200 800 "file://$place/review.html"
@@ -83,4 +83,4 @@ terminal() { # CALL
   terminal 'blame --start-line 1 --end-line 12 src/percent.rs' 9
   terminal 'diff src/lib.rs' 14
 } >"$place/terminal.html"
-picture terminal 1000 800 "file://$place/terminal.html"
+picture terminal 1000 730 "file://$place/terminal.html"

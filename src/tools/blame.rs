@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::time_text;
-use super::{Effect, Stdin, Text, Tool};
+use super::{Effect, Paint, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::record::{self, unreadable};
 use crate::engine::snapshot::{BASELINE, Blame as Found, Origin};
@@ -153,7 +153,12 @@ impl Tool for Blame {
         for (range, name) in response.ranges.iter().zip(&names) {
             for number in range.start_line..=range.end_line {
                 let line = lines.next().map(String::as_str).unwrap_or_default();
-                text.entry(&format!("{name:width$} {number:digits$}) {}", escaped::line(line)));
+                let who = format!("{name:width$}");
+                let (id, who) = who.split_at_checked(ID_DIGITS).unwrap_or((&who, ""));
+                let (id, number) =
+                    (text.paint(Paint::Yellow, id), text.paint(Paint::Dim, &format!("{number:digits$})")));
+                let line = format!("{id}{} {number} {}", escaped::line(who), escaped::line(line));
+                if text.is_for_a_person() { text.styled(&line) } else { text.entry(&line) }
             }
         }
         if let Some(next) = response.next_line {
@@ -250,7 +255,7 @@ impl Range {
         let id: String = self.snapshot.iter().flat_map(|id| id.chars()).take(ID_DIGITS).collect();
         let time = self.time.as_deref().unwrap_or_default();
         let who = match (&self.session, &self.tool, self.seq) {
-            (Some(session), Some(tool), Some(seq)) => format!("{session} {tool} {seq}"),
+            (Some(session), Some(tool), Some(seq)) => format!("{session} {tool} #{seq}"),
             (Some(session), Some(tool), None) => format!("{session} {tool}"),
             _ => DEVELOPER.to_owned(),
         };

@@ -66,6 +66,13 @@ fn the_page_of_a_review_works_in_a_browser() {
     browser.until("document.querySelectorAll('#c1 td.add ins').length > 0");
     assert_eq!(browser.value("document.querySelector('#c1 td.del del').textContent"), "compute");
     assert_eq!(browser.value("document.querySelector('#c1 td.add ins').textContent"), "calculate");
+    // The list tells changes apart by what they come to and why; what was refused is a click away.
+    let row = browser.value("document.querySelector('#list-changes li').innerText");
+    let row = row.as_str().unwrap();
+    assert!(row.contains("+3 −2") && row.contains("</script><script>document"), "{row}");
+    browser.value("document.querySelector('#totals a[href=\"#refused\"]').click()");
+    browser.until("document.getElementById('refused').getBoundingClientRect().top < 700");
+    browser.value("location.hash = ''");
     // Each command is there, ready to be copied.
     let command = "lbx undo --session s --seq 1 --path src/a.rs --hunk 2";
     assert_eq!(browser.value("document.querySelectorAll('#c1 td.hunk button')[1].dataset.command"), command);

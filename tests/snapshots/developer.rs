@@ -66,7 +66,7 @@ fn each_line_is_put_down_to_the_call_that_wrote_it() {
         (&json!("developer"), &Value::Null)
     );
     let text = ws.call(&["blame", "-t", "sub/b.txt"]).run().stdout_text();
-    assert!(text.lines().nth(7).unwrap().contains("other edit 1"), "{text}");
+    assert!(text.lines().nth(7).unwrap().contains("other edit #1"), "{text}");
     ws.lbx(&["blame", "none.txt"]).error("not_found");
     ws.lbx(&["blame", "sub/b.txt", "--start-line", "40"]).error("invalid_request");
     ws.write("bin", b"a\0b");

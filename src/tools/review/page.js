@@ -309,9 +309,10 @@
     all.push(change);
     fragment.append(element);
   });
-  const list = (title, items) => {
+  const list = (id, title, items) => {
     if (!items.length) return;
     const element = make('details', 'list');
+    element.id = id;
     element.open = items.length <= 30;
     element.append(make('summary', '', `${title} (${items.length})`));
     const rows = make('ul');
@@ -319,11 +320,16 @@
     element.append(rows);
     fragment.append(element);
   };
-  list('Refused', story.refused.map((one) => `${one.time} ${one.tool} ${one.path || ''} ${one.kind}: ${one.message}`));
-  list('Read, not changed', story.read);
+  list('refused', 'Refused', story.refused.map((one) => `${one.time} ${one.tool} ${one.path || ''} ${one.kind}: ${one.message}`));
+  list('read', 'Read, not changed', story.read);
   main.append(fragment);
 
-  // --- The lists beside it.
+  // --- The lists beside it: what each change comes to, and why, tells those of one file apart.
+  const totalsOf = (change) => {
+    const counted = change.data.files.filter((file) => file.insertions !== undefined);
+    const sum = (field) => counted.reduce((total, file) => total + file[field], 0);
+    return counted.length ? amounts({ insertions: sum('insertions'), deletions: sum('deletions') }) : [];
+  };
   const changeLinks = document.createDocumentFragment();
   for (const change of all) {
     const row = make('li');
@@ -331,6 +337,8 @@
     link.href = `#${change.id}`;
     link.append(make('span', 'number', change.data.seq === undefined ? '·' : String(change.data.seq)));
     append(link, change.data.subject);
+    link.append(...totalsOf(change));
+    if (change.data.why) { const why = make('span', 'because'); append(why, change.data.why.split('\n')[0]); link.append(why); }
     link.title = change.data.subject;
     row.append(link);
     change.link = link;
@@ -373,9 +381,14 @@
   const totals = story.totals;
   const counted = (count, what) => `${count} ${what}${count === 1 ? '' : 's'}`;
   const facts = [counted(totals.changes, 'change'), `${counted(totals.files, 'file')} +${totals.insertions} −${totals.deletions}`];
-  for (const [count, what] of [[totals.undone, 'undone'], [totals.refused, 'refused'], [totals.developer, 'by the developer in between'], [story.read.length, 'only read']]) if (count) facts.push(`${count} ${what}`);
+  for (const [count, what, id] of [[totals.undone, 'undone'], [totals.refused, 'refused', 'refused'], [totals.developer, 'by the developer in between'], [story.read.length, 'only read', 'read']]) {
+    if (!count) continue;
+    const link = make(id ? 'a' : 'span', '', `${count} ${what}`);
+    if (id) link.href = `#${id}`;
+    facts.push(link);
+  }
   if (story.began) facts.push(`${story.began} to ${story.ended}`);
-  at('totals').textContent = facts.join(' · ');
+  facts.forEach((fact, index) => at('totals').append(index ? ' · ' : '', fact));
   for (const tool of [...new Set(changes.map((change) => change.tool))].sort()) {
     const option = make('option', '', tool);
     option.value = tool;
@@ -449,6 +462,8 @@
     select(shown[next], true);
   };
   const go = () => {
+    const list = location.hash && at(location.hash.slice(1));
+    if (list && list.matches('details.list')) { list.open = true; list.scrollIntoView({ block: 'start' }); }
     const match = /^#([cd]\d+)(-f\d+)?(-h\d+)?$/.exec(location.hash);
     if (!match) return;
     const change = all.find((one) => one.id === match[1]);
