@@ -206,6 +206,88 @@ fn whatever_stands_in_the_private_repository_nothing_leaves_it_and_nobody_waits(
     table(&private(), &[&folders[0], &folders[1]], |place, number| (place + number) % 3 == 0);
 }
 
+/// Puts something else in the place of a file.
+type Damage = Box<dyn Fn(&Path)>;
+
+/// Ways to damage a repository where every snapshot begins: a path in `.git`, and what is done to it.
+fn damages(ws: &Workspace) -> Vec<(&'static str, Damage)> {
+    let written = |text: &'static str| -> Damage {
+        Box::new(move |path| {
+            let _ = fs::remove_file(path);
+            fs::write(path, text).unwrap();
+        })
+    };
+    let huge = || -> Damage { Box::new(|path| fs::File::create(path).unwrap().set_len(SPARSE).unwrap()) };
+    let fifo = || -> Damage {
+        Box::new(|path| {
+            fs::remove_file(path).unwrap();
+            make_fifo(path);
+        })
+    };
+    let linked = || -> Damage {
+        Box::new(|path| {
+            fs::rename(path, path.with_extension("moved")).unwrap();
+            symlink(path.with_extension("moved"), path).unwrap();
+        })
+    };
+    let loose = |name: &str| -> &'static str {
+        let id = ws.git(&["rev-parse", name]);
+        format!("objects/{}/{}", &id[..2], &id[2..]).leak()
+    };
+    vec![
+        ("HEAD", written("\u{0}\u{1}")),
+        ("HEAD", written("")),
+        ("HEAD", written("ref: HEAD\n")),
+        ("HEAD", written("1234567890123456789012345678901234567890\n")),
+        ("HEAD", huge()),
+        ("refs/heads/main", written("")),
+        ("refs/heads/main", fifo()),
+        ("refs/heads/main", linked()),
+        ("refs/heads/main", huge()),
+        ("refs/heads/lbx-snapshots", written("nothing of git's\n")),
+        ("refs/heads/lbx-snapshots", fifo()),
+        ("refs/heads/lbx-snapshots", written("ref: refs/heads/main\n")),
+        ("refs/heads", linked()),
+        (loose("lbx-snapshots"), written("")),
+        (loose("lbx-snapshots^{tree}"), written("")),
+    ]
+}
+
+#[test]
+fn a_repository_that_is_damaged_where_snapshots_begin_gives_way_to_the_private_one() {
+    let base = Workspace::with(&[("a.txt", "one\n")]);
+    base.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    for (number, (name, damage)) in damages(&base).iter().enumerate() {
+        let ws = base.copy();
+        damage(&ws.path(".git").join(name));
+        let answer = ws.lbx(&["append", "a.txt", "--content", "three\n"]);
+        let envelope = answer.envelope();
+        let of = format!("{number}: {name}: {envelope}");
+        assert!(envelope["ok"] == true && envelope["snapshot"].is_string(), "{of}");
+        assert!(envelope["warnings"].to_string().contains("the private repository"), "{of}");
+        ws.holds("a.txt", "one\ntwo\nthree\n");
+        assert_eq!(ws.lbx(&["log"]).ok()["snapshots"][0]["id"], envelope["snapshot"], "{of}");
+        ws.lbx(&["undo"]).success();
+        ws.holds("a.txt", "one\ntwo\n");
+    }
+    // A damage that comes before the first snapshot, and goes again.
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.write(".git/HEAD", "");
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).warned("since HEAD cannot be read");
+    ws.write(".git/HEAD", "ref: refs/heads/main\n");
+    let snapshot = ws.lbx(&["append", "a.txt", "--content", "three\n"]).envelope()["snapshot"].clone();
+    assert_eq!(ws.git(&["rev-parse", "lbx-snapshots"]).trim(), snapshot);
+}
+
+#[test]
+fn a_change_without_a_snapshot_says_how_it_is_taken_back() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.write(".git/refs/heads/lbx-snapshots.lock", "someone's\n");
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).warned("undo and redo work all the same");
+    ws.lbx(&["undo"]).success();
+    ws.holds("a.txt", "one\n");
+}
+
 #[test]
 fn a_git_folder_elsewhere_serves_where_the_users_own_policy_names_it() {
     let ws = Workspace::bare(&[("a.txt", "one\n")]);

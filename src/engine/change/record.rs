@@ -72,9 +72,9 @@ pub fn record(engine: &mut Engine, record: &StandingChange<'_>) -> Result<(), Er
         return if engine.require_snapshot { engine.snapshot_failed(&turned_off(engine)) } else { Ok(()) };
     }
     let ahead = || AllAhead::clone(&record.ahead);
-    match uninterrupted(|| open(engine)?.knowing(ahead()).record(&change_of(record))) {
+    match in_store(engine, |store| store.knowing(ahead()).record(&change_of(record))) {
         Ok(recorded) => take(engine, recorded, record.entry),
-        Err(error) => engine.snapshot_failed(&error.to_string()),
+        Err(error) => engine.snapshot_failed(&format!("{error}; undo and redo work all the same")),
     }
 }
 
@@ -85,7 +85,7 @@ pub fn prepare(engine: &Engine, record: &StandingChange<'_>) -> Option<Ready> {
     if !engine.policy().has_snapshots() {
         return None;
     }
-    uninterrupted(|| open(engine)?.prepare(&change_of(record))).ok()
+    in_store(engine, |store| store.prepare(&change_of(record))).ok()
 }
 
 /// Commits a change that a dead call made, unless that call had come so far itself; answers the
@@ -95,8 +95,7 @@ pub fn record_late(engine: &mut Engine, record: &StandingChange<'_>) -> Option<S
         return None;
     }
     let entry = record.entry;
-    let outcome = uninterrupted(|| {
-        let mut store = open(engine)?;
+    let outcome = in_store(engine, |mut store| {
         if store.tip_is(&entry.session, entry.seq)? {
             return store.tip();
         }
@@ -131,7 +130,7 @@ pub fn baseline(engine: &mut Engine, entry: &JournalEntry, at_hand: &AtHand) {
         at_hand,
     };
     let control = engine.control.clone().within(BASELINE_TIME_MAX.min(scan_time(engine)));
-    match uninterrupted(|| with_place(engine, |place| open(engine)?.scan(place, &scan, &control))) {
+    match in_store(engine, |mut store| with_place(engine, |place| store.scan(place, &scan, &control))) {
         Ok(recorded) => {
             recorded.warnings.into_iter().for_each(|warning| engine.warn(warning));
             // A repository within is its own, at every baseline anew: nobody needs to hear of it.
@@ -187,7 +186,8 @@ pub fn scan_as(
         at_hand: &AtHand::new(),
     };
     let control = engine.control.clone().within(scan_time(engine));
-    let scanned = uninterrupted(|| with_place(engine, |place| open(engine)?.scan(place, &scan, &control)));
+    let scanned =
+        in_store(engine, |mut store| with_place(engine, |place| store.scan(place, &scan, &control)));
     scanned.map_err(|error| refused(ErrorKind::SnapshotFailed, &error))
 }
 
@@ -272,7 +272,7 @@ pub fn find_version(
     path: &WorkspacePath,
     is_it: impl FnMut(&[u8]) -> bool,
 ) -> Option<Vec<u8>> {
-    open(engine).ok()?.find_version(path.as_bytes(), is_it).ok().flatten()
+    open(engine, Store::open).ok()?.find_version(path.as_bytes(), is_it).ok().flatten()
 }
 
 /// Tries again where a signal came in between: not every call beneath does so itself.
@@ -289,9 +289,30 @@ fn uninterrupted<T>(work: impl Fn() -> Result<T, SnapshotError>) -> Result<T, Sn
     work()
 }
 
+/// Does `work` on the snapshots of the workspace: on the private ones where it fails since the
+/// repository of the workspace is damaged.
+fn in_store<T>(
+    engine: &Engine,
+    work: impl Fn(Store) -> Result<T, SnapshotError>,
+) -> Result<T, SnapshotError> {
+    uninterrupted(|| {
+        let store = open(engine, Store::open)?;
+        let is_private = store.is_private();
+        let failed = match work(store) {
+            Err(error) if !is_private && !error.is_interrupted() && !error.is_timeout() => error,
+            outcome => return outcome,
+        };
+        let whole = open(engine, Store::open_whole)?;
+        if whole.is_private() { work(whole) } else { Err(failed) }
+    })
+}
+
 /// Opens the snapshots of the workspace.
-fn open(engine: &Engine) -> Result<Store, SnapshotError> {
-    let store = with_place(engine, |place| Store::open(place, engine.policy().branch()))?;
+fn open(
+    engine: &Engine,
+    how: impl FnOnce(&RepositoryPaths<'_>, &str) -> Result<Store, SnapshotError>,
+) -> Result<Store, SnapshotError> {
+    let store = with_place(engine, |place| how(place, engine.policy().branch()))?;
     let store = store.taking_files_of(engine.policy().number(Key::SnapshotFileBytes));
     Ok(store.made_for(engine.harness.clone()))
 }

@@ -30,6 +30,7 @@ use gix::ObjectId;
 
 use ahead::AllAhead;
 use branch::{Branch, LogLine, Moved};
+use chain::{Chain, Stamp};
 use error::{Doing as _, SnapshotError};
 use gitdir::RepositoryPaths;
 use repo::Repo;
@@ -70,9 +71,16 @@ impl Store {
     /// # Errors
     /// Where neither can be opened, or `branch` cannot be a branch's name.
     pub fn open(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
-        let mut opened = repository::open(place)?;
-        opened.repo.keep_read(READ_CACHE_BYTES);
-        Self::of(opened, branch)
+        Self::of(repository::open(place, &|_| Ok(()))?, branch)
+    }
+
+    /// The same, for a change that [`Self::open`]'s store could not take: a repository that is damaged
+    /// where every snapshot begins does not serve either, and the private one takes its place.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_whole(place: &RepositoryPaths<'_>, branch: &str) -> Result<Self, SnapshotError> {
+        Self::of(repository::open(place, &|opened| check(opened, branch))?, branch)
     }
 
     /// Opens the snapshots of a workspace for reading: nothing is made where there are none.
@@ -80,16 +88,20 @@ impl Store {
     /// # Errors
     /// As [`Self::open`].
     pub fn find(place: &RepositoryPaths<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
-        let Some(mut opened) = repository::find(place)? else { return Ok(None) };
-        // A snapshot is read again as the parent of the next one, and most of their trees are the same.
-        opened.repo.keep_read(READ_CACHE_BYTES);
-        Self::of(opened, branch).map(Some)
+        let found = match repository::find(place, &|opened| check(opened, branch))? {
+            // Without a private one, what can be read of a damaged one is all that there is.
+            None => repository::find(place, &|_| Ok(()))?,
+            found => found,
+        };
+        found.map(|opened| Self::of(opened, branch)).transpose()
     }
 
     /// The snapshots in an opened repository.
     fn of(opened: repository::Opened, branch: &str) -> Result<Self, SnapshotError> {
         let branch = Branch::new(branch, opened.worktree.as_deref())?;
-        let repo = opened.repo;
+        let mut repo = opened.repo;
+        // A snapshot is read again as the parent of the next one, and most of their trees are the same.
+        repo.keep_read(READ_CACHE_BYTES);
         let warnings = opened.warning.into_iter().collect();
         let (private, ahead) = (opened.private, AllAhead::default());
         let file_bytes_max = FILE_BYTES_MAX;
@@ -192,6 +204,19 @@ impl Store {
     pub fn pack(&self) -> Result<usize, SnapshotError> {
         if self.private { pack::tidy(&self.repo, pack::Amount::All) } else { Ok(0) }
     }
+}
+
+/// Refuses a repository in which what every snapshot begins with cannot be read: HEAD, the snapshot
+/// branch, and the tree that the next one goes on top of.
+fn check(opened: &repository::Opened, branch: &str) -> Result<(), SnapshotError> {
+    let repo = &opened.repo;
+    let tip = Branch::new(branch, opened.worktree.as_deref())?.tip(repo)?;
+    let head = refs::head_target(repo)?;
+    let stamp = Stamp { session: "", seq: 0, seconds: 0, gate: None, harness: None };
+    let tree = Chain::begin(repo, tip, head.as_ref(), stamp)?.tree();
+    repo.take_new();
+    let is_empty = tree.is_empty_tree();
+    if is_empty { Ok(()) } else { repo.find_tree(tree).map(|_| ()) }
 }
 
 impl fmt::Debug for Store {

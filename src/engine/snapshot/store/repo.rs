@@ -154,6 +154,11 @@ impl Repo {
         &self.work_tree
     }
 
+    /// The work tree alone.
+    pub fn into_work_tree(self) -> HeldFolder {
+        self.work_tree
+    }
+
     /// Where the work tree is.
     pub fn root(&self) -> &Path {
         self.work_tree.path()

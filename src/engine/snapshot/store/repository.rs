@@ -22,24 +22,28 @@ pub struct Opened {
     pub warning: Option<String>,
 }
 
-/// Opens the workspace's repository where gix can use it, else the private one.
-pub fn open(place: &RepositoryPaths<'_>) -> Result<Opened, SnapshotError> {
-    open_with(place, || private::repository(place).map(Some))?
+/// What a repository must pass to serve.
+pub type Check<'c> = &'c dyn Fn(&Opened) -> Result<(), SnapshotError>;
+
+/// Opens the workspace's repository where it can be used and passes `check`, else the private one.
+pub fn open(place: &RepositoryPaths<'_>, check: Check<'_>) -> Result<Opened, SnapshotError> {
+    open_with(place, check, || private::repository(place).map(Some))?
         .ok_or_else(|| SnapshotError::new("there is no private snapshot repository"))
 }
 
 /// The same without making anything; `None` where there is no repository at all.
-pub fn find(place: &RepositoryPaths<'_>) -> Result<Option<Opened>, SnapshotError> {
-    open_with(place, || private::find(place))
+pub fn find(place: &RepositoryPaths<'_>, check: Check<'_>) -> Result<Option<Opened>, SnapshotError> {
+    open_with(place, check, || private::find(place))
 }
 
-/// Opens the workspace's repository where gix can use it, else the one that `private` gives.
+/// Opens the workspace's repository where it can be used, else the one that `private` gives.
 fn open_with(
     place: &RepositoryPaths<'_>,
+    check: Check<'_>,
     private: impl FnOnce() -> Result<Option<HeldFolder>, SnapshotError>,
 ) -> Result<Option<Opened>, SnapshotError> {
     let root = place.root;
-    let work_tree = HeldFolder::open(root).doing(|| format!("`{}` cannot be read", root.display()))?;
+    let mut work_tree = HeldFolder::open(root).doing(|| format!("`{}` cannot be read", root.display()))?;
     let found = gitdir::locate(&work_tree, place.git_dirs)
         .doing(|| format!("cannot look at `{}`", root.join(".git").display()))?;
     let (refusal, unusable) = match found {
@@ -50,7 +54,15 @@ fn open_with(
             Err(error) if error.is_passing() => return Err(error),
             Ok((folders, settings)) => {
                 let repo = Repo::new(work_tree, folders, settings);
-                return Ok(Some(Opened { repo, worktree: located.worktree, private: false, warning: None }));
+                let worktree = located.worktree.clone();
+                let opened = Opened { repo, worktree, private: false, warning: None };
+                match check(&opened) {
+                    Err(error) if !error.is_interrupted() => {
+                        work_tree = opened.repo.into_work_tree();
+                        (Some(error.to_string()), Some(located))
+                    }
+                    checked => return checked.map(|()| Some(opened)),
+                }
             }
             Err(error) => (Some(error.to_string()), Some(located)),
         },
@@ -81,9 +93,13 @@ fn open_located(root: &Path, located: &Located) -> Result<(Folders, Settings), S
     Ok((folders, settings))
 }
 
-/// `text` on one line and with a small first letter, to stand inside a sentence.
+/// `text` on one line and with a small first letter, unless that begins a name such as `HEAD`, to stand
+/// inside a sentence.
 fn lower_first(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().take(2).all(char::is_uppercase) {
+        return line;
+    }
     let mut chars = line.chars();
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
