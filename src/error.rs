@@ -40,7 +40,7 @@ pub enum ErrorKind {
     NotADirectory,
     /// A device, FIFO or socket.
     NotARegularFile,
-    /// Bytes that are no text.
+    /// Bytes that are not text.
     BinaryFile,
     /// Text in an encoding that could not be written back unchanged.
     UnsupportedEncoding,

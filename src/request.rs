@@ -468,7 +468,7 @@ const SYNONYMS: [(&str, &str); 9] = [
     ("dir", "path"),
 ];
 
-/// The fields that a name which is no field may be meant for, the likeliest first: they share a word with
+/// The fields that an unknown name may stand for, the likeliest first: they share a word with
 /// it, or nearly all letters.
 #[must_use]
 pub fn plausible(given: &str, schema: &Value) -> Vec<String> {

@@ -83,7 +83,7 @@ fn refused(message: impl Into<String>) -> Error {
     Error::invalid(message).suggest(FORM)
 }
 
-/// The id in a line that has a field twice somewhere, which is no reason to answer without it.
+/// The id in a line that has a field twice somewhere, which is still answered under that id.
 fn id_in(line: &[u8]) -> Option<Value> {
     serde_json::from_slice::<Value>(line).ok()?.as_object_mut()?.remove("id")
 }

@@ -89,7 +89,7 @@ impl<'m> FileSearcher<'m> {
         }
     }
 
-    /// Searches an opened file; `None` where it is no regular file.
+    /// Searches an opened file; `None` where it is not a regular file.
     ///
     /// # Errors
     /// What the system says; a line of more than [`LINE_BYTES_MAX`].

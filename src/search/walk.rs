@@ -578,7 +578,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Remarks that a folder could not be read; one that is gone by now is no remark.
+    /// Remarks that a folder could not be read; one that is gone by now needs none.
     fn note_folder(&mut self, path: &[u8], errno: Errno) {
         if matches!(errno, Errno::NOENT | Errno::LOOP | Errno::NOTDIR) {
             return;

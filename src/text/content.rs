@@ -96,7 +96,7 @@ impl Start {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported(pub &'static str);
 
-/// A whole file as text: the body is UTF-8, or the raw bytes where it is no text we know.
+/// A whole file as text: the body is UTF-8, or the raw bytes where it is not text we know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
     /// How the file's bytes stand for the body.

@@ -212,7 +212,7 @@ fn whole_units(bytes: &[u8], big_endian: bool) -> usize {
 enum Decoder {
     /// UTF-8 or raw bytes; whether there was a byte-order mark.
     Plain(Utf8Check, bool),
-    /// UTF-16, whether big endian, and what is no whole character yet.
+    /// UTF-16, whether big endian, and the start of a character that is not whole yet.
     Utf16(bool, Vec<u8>),
 }
 

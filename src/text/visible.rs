@@ -15,7 +15,7 @@ const CARRIAGE_RETURN: &str = "␍";
 /// Characters of a path that a warning names whole.
 const PATH_CHARACTERS_MAX: usize = 120;
 
-/// Characters that are no blank and no control, and are easily taken for ASCII.
+/// Characters that are easily mistaken for ASCII and are neither blank nor control.
 const LOOK_ALIKES: [char; 16] = [
     '\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2015}', '\u{2018}', '\u{2019}',
     '\u{201a}', '\u{201c}', '\u{201d}', '\u{201e}', '\u{2026}', '\u{2032}', '\u{2212}', '\u{00b4}',

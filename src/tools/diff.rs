@@ -434,7 +434,7 @@ impl Response {
         Ok(())
     }
 
-    /// Adds the numbers of each file, as many as fit into `bytes_max`, and at least one's; 0 is no bound.
+    /// Adds the numbers of each file, as many as fit into `bytes_max`, and at least one's; 0 means no limit.
     fn fill_stat(
         &mut self,
         store: &Store,
@@ -479,7 +479,7 @@ struct Window {
 }
 
 impl Window {
-    /// A window from the line `offset` on; 0 bytes are no bound.
+    /// A window from the line `offset` on; 0 bytes mean no limit.
     fn new(offset: usize, bytes_max: usize) -> Self {
         Self { offset, bytes_max, seen: 0, shown: 0, out: Vec::new(), is_full: false }
     }

@@ -352,7 +352,7 @@ fn limit_of(engine: &Engine) -> usize {
     if engine.is_for_a_person() { PERSON_LIMIT } else { engine.policy().size(Key::LogLimit) }
 }
 
-/// The first entries that fit into `bytes_max`, and at least one; 0 is no bound.
+/// The first entries that fit into `bytes_max`, and at least one; 0 means no limit.
 fn within(entries: impl Iterator<Item = LoggedSnapshot>, bytes_max: usize) -> Vec<LoggedSnapshot> {
     let mut size = 0;
     let mut fitting = Vec::new();

@@ -103,7 +103,7 @@ pub struct Request {
     pub view_range: Option<Vec<i64>>,
 }
 
-/// A form for files that are no text.
+/// A form for files that are not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum BinaryForm {

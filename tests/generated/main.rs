@@ -194,6 +194,42 @@ fn every_invariant_names_a_test_that_exists() {
     assert!(page.lines().count() < 300);
 }
 
+/// Every source file below a folder.
+fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files_below(&path, found);
+        } else {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn the_map_names_every_source_file() {
+    // Their files are those of a list in the code: the tools, the dialects, the tiers.
+    const LISTS: [&str; 3] = ["tools", "dialect", "text/flexible"];
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(package.join("ARCHITECTURE.md")).unwrap();
+    let map = page.split("## The map").nth(1).and_then(|rest| rest.split("## Invariants").next()).unwrap();
+    let words: Vec<&str> =
+        map.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').collect();
+    let mut files = Vec::new();
+    files_below(&package.join("src"), &mut files);
+    for file in files.iter().filter(|file| file.extension().is_some_and(|kind| kind == "rs")) {
+        let path = file.strip_prefix(package.join("src")).unwrap();
+        let folder = path.parent().unwrap();
+        let stem = path.file_stem().unwrap().to_str().unwrap();
+        let is_listed = LISTS.iter().any(|list| folder == Path::new(list)) || folder.ends_with("tests");
+        assert!(
+            is_listed || ["mod", "tests"].contains(&stem) || words.contains(&stem),
+            "the map of ARCHITECTURE.md does not name {}",
+            path.display()
+        );
+    }
+}
+
 #[test]
 fn the_readme_lists_every_tool() {
     let readme = include_str!("../../README.md");

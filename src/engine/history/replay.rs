@@ -312,7 +312,7 @@ impl<'s> Replay<'s> {
         }
     }
 
-    /// Whether something stands at a path that is no folder.
+    /// Whether something stands at a path that is not a folder.
     fn is_leaf(&self, path: &WorkspacePath) -> bool {
         let kind = self.standing(path).and_then(|real| (self.stands)(&real));
         kind.is_some_and(|kind| kind != Kind::Folder)

@@ -20,7 +20,7 @@ use crate::error::Error;
 
 /// The beginning of the names of lbx's environment variables.
 pub const VARIABLE_PREFIX: &str = "LBX_";
-/// Those that are no setting of the policy.
+/// Those that are not settings of the policy.
 const OTHER_VARIABLES: [&str; 7] = [
     "LBX_WORKSPACE",
     "LBX_SESSION",
@@ -213,7 +213,7 @@ fn read_workspace_file(workspace: &Workspace, shown: &str) -> Result<Option<Vec<
     let path = workspace_file();
     match fs::open_beneath(workspace.root_fd(), &path, fs::READ) {
         Ok(fd) => read_opened(File::from(fd), shown).map(Some),
-        // Where `.lbx` is no folder, there is no state either, and whoever needs it says so.
+        // Where `.lbx` is not a folder, there is no state either, and whoever needs it says so.
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(Errno::LOOP) if is_link(workspace, STATE_FOLDER) => Ok(None),
         Err(Errno::LOOP) => Err(no_regular_file(shown, "a symlink")),

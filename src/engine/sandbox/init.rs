@@ -80,7 +80,7 @@ pub fn run(kind: Kind) -> SetupResult<()> {
 /// The link to the call, which is this process's stdin.
 ///
 /// # Errors
-/// Where stdin is no socket.
+/// Where stdin is not a socket.
 pub fn link_on_stdin() -> SetupResult<Link> {
     let stdin = doing(std::io::stdin().as_fd().try_clone_to_owned(), "there is no link to the call")?;
     doing(rustix::net::sockopt::socket_type(&stdin), "there is no link to the call")?;

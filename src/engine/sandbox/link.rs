@@ -28,7 +28,7 @@ const LENGTH_BYTES: usize = 4;
 pub struct Link {
     /// The socket.
     socket: UnixStream,
-    /// What was read and is no whole message yet.
+    /// What was read and is not a whole message yet.
     pending: Vec<u8>,
     /// The descriptor that came with a message.
     received: Option<OwnedFd>,
@@ -80,7 +80,7 @@ impl Link {
     /// The next message; waits for it. `None` where the other side is gone.
     ///
     /// # Errors
-    /// The system's, or what is no message.
+    /// The system's, or an unreadable message.
     pub fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         self.socket.set_nonblocking(false)?;
         loop {

@@ -39,7 +39,7 @@ use std::process::{Command, Stdio};
 
 use plan::{Limits, Reach, SandboxPlan};
 
-/// The first word of the arguments with which lbx starts itself. It is no command of its users.
+/// The first word of the arguments with which lbx starts itself. Users do not call it.
 const INTERNAL: &str = "__sandbox";
 /// The program that a call starts again: itself, even where its file has been replaced meanwhile.
 const SELF: &str = "/proc/self/exe";

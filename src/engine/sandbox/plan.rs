@@ -59,7 +59,7 @@ pub struct Hidden {
     pub is_folder: bool,
 }
 
-/// How much a command may use; 0 is no limit of its own.
+/// How much a command may use; 0 sets no limit of its own.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Limits {
     /// Bytes of memory of each process.

@@ -51,7 +51,7 @@ impl Workspace {
     /// `.git`, else at `current`. Relative paths count from `current` where it lies inside.
     ///
     /// # Errors
-    /// `not_found` or `not_a_directory` where `explicit` is no folder, `protected_path` where the root
+    /// `not_found` or `not_a_directory` where `explicit` is not a folder, `protected_path` where the root
     /// would lie in the state of git or lbx.
     #[expect(clippy::disallowed_methods, reason = "where the caller stands, to count relative paths from")]
     pub fn discover(explicit: Option<&Path>, current: &Path) -> Result<Self, Error> {
@@ -72,7 +72,7 @@ impl Workspace {
     /// The workspace whose root is `root`; relative paths count from the root.
     ///
     /// # Errors
-    /// `not_found` or `not_a_directory` where it is no folder, `protected_path` where it lies in the
+    /// `not_found` or `not_a_directory` where it is not a folder, `protected_path` where it lies in the
     /// state of git or lbx.
     #[expect(
         clippy::disallowed_methods,

@@ -87,7 +87,7 @@ pub fn remove(folder: BorrowedFd<'_>, name: &OsStr) -> Removed {
     removed
 }
 
-/// Removes whatever is no folder; `false` where it is one.
+/// Removes whatever is not a folder; `false` where it is one.
 fn remove_file(folder: BorrowedFd<'_>, name: &OsStr, removed: &mut Removed) -> Result<bool, Errno> {
     let stat = fs::stat_at(folder, name)?;
     if fs::is_folder(&stat) {
@@ -151,7 +151,7 @@ fn remove_folder(top: BorrowedFd<'_>, name: &OsStr, removed: &mut Removed) {
     }
 }
 
-/// Removes what is no folder from an opened one, and notes the folders.
+/// Removes what is not a folder from an opened one, and notes the folders.
 fn empty(folder: &OwnedFd, level: &mut Level, removed: &mut Removed) {
     level.passes += 1;
     let mut entries = match rustix::io::retry_on_intr(|| rustix::fs::Dir::read_from(folder)) {

@@ -2,7 +2,7 @@
 //!
 //! All lines that are not blank must stand in the same order, each whole, blanks at its end aside.
 //! Blank lines before the first of them and after the last one, and the indentation of a line that is
-//! not there, are the edges of the text looked for: they are no lines of the file, and what the new text
+//! not there, are the edges of the text looked for: they are not lines of the file, and what the new text
 //! has there as well is not added to it.
 
 use std::ops::Range;
@@ -30,7 +30,7 @@ pub fn places(text: &[u8], old: &[u8], work: &Work) -> Vec<MatchedLines> {
 }
 
 /// Whether `old` ends in the indentation of a line that is not there, and stands exactly without it: then
-/// it is no text that was shifted.
+/// it was not shifted as a whole.
 pub fn only_dangles(text: &[u8], old: &[u8]) -> bool {
     let (lines, has_final_break) = split(old);
     let is_indentation = |line: &&[u8]| !line.is_empty() && trimmed(line).is_empty();

@@ -268,7 +268,7 @@ fn source_of(lines: &[u8]) -> String {
     on_one_line(&title)
 }
 
-/// A title in which what is no text looks as it does everywhere.
+/// A title in which what is not text looks as it does everywhere.
 fn shown(title: &str) -> String {
     title.replace(char::from(NO_TEXT), "\u{fffd}")
 }

@@ -95,7 +95,7 @@ fn flattened<'b>(body: &'b [u8], steps: &[EditStep]) -> Option<(Flat<'b>, bool)>
     fits.then(|| (Flat::of(body), style == LineEnding::Crlf))
 }
 
-/// The old and the new text of each edit, with LF alone; `None` where one is no plain edit.
+/// The old and the new text of each edit, with LF alone; `None` where one is not a plain edit.
 fn texts(steps: &[EditStep]) -> Option<Vec<(Option<String>, String)>> {
     let flat = |text: &str| text.replace("\r\n", "\n");
     steps

@@ -114,7 +114,7 @@ fn edit_file(
     common::must_exist(change, &current)?;
     let shown = current.place().shown().to_owned();
     let bytes = current.shared_bytes();
-    // A file that is no text that could be written back is refused before it need be read.
+    // A file whose text could not be written back unchanged is refused before it needs to be read.
     let file = View::of(&bytes).map_err(|unsupported| unsupported_encoding(&shown, &unsupported))?;
     if !request.allow_omission {
         must_leave_nothing_out(&file, steps, &shown)?;

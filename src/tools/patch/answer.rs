@@ -8,7 +8,7 @@ use crate::text::patch::{Failure, Fate, HunkFate, ParseError, Reason, Refusal, R
 /// Refusals listed in an answer.
 const LISTED: usize = 20;
 
-/// The refusal of a text that is no patch.
+/// The refusal of a text that is not a patch.
 #[must_use]
 pub fn invalid(error: &ParseError) -> Error {
     Error::new(ErrorKind::PatchInvalid, format!("line {} of the patch: {}", error.line, error.message))

@@ -71,7 +71,7 @@ pub struct FileRead {
     /// True where the file still has the sha256 asked about; then there is no content
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unchanged: bool,
-    /// MIME type of a file that is no text
+    /// MIME type of a file that is not text
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime: Option<&'static str>,
     /// Width of an image in pixels
@@ -80,14 +80,14 @@ pub struct FileRead {
     /// Height of an image in pixels
     #[serde(skip_serializing_if = "Option::is_none")]
     pub height: Option<usize>,
-    /// All bytes of a file that is no text; those of an image are in a block of their own over MCP
+    /// All bytes of a file that is not text; those of an image are in a block of their own over MCP
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
     /// SHA-256 of all bytes on disk
     pub sha256: Sha256,
     /// Bytes on disk
     pub size: u64,
-    /// What the text is like; absent for a file that is no text
+    /// What the text is like; absent for a file that is not text
     #[serde(flatten)]
     pub text: Option<TextRead>,
     /// Permission bits, octal

@@ -1,4 +1,4 @@
-//! Files that are no text.
+//! Files that are not text.
 
 use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom};
@@ -40,7 +40,7 @@ pub fn take_image(read: &mut FileRead) -> Option<Image> {
     None
 }
 
-/// What a file is that is no text.
+/// What a file is that is not text.
 struct Binary {
     /// Its MIME type.
     mime: &'static str,
@@ -52,7 +52,7 @@ struct Binary {
     size: u64,
 }
 
-/// Reads a file that is no text.
+/// Reads a file that is not text.
 pub fn read(
     engine: &mut Engine,
     place: &ResolvedPath,

@@ -68,7 +68,7 @@ impl<'a> Story<'a> {
     }
 
     /// The story from the change `offset` on, as much as fits into `bytes_max`, and at least one change;
-    /// 0 is no bound.
+    /// 0 means no limit.
     ///
     /// # Errors
     /// Where a version cannot be read.
