@@ -139,6 +139,27 @@ fn manual_pages_are_clean_to_a_linter() {
 }
 
 #[test]
+fn every_script_is_clean_to_a_linter() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = vec![package.join("install.sh"), package.join("fuzz/run.sh")];
+    for folder in [".ci", "benches", "tests/examples"] {
+        files_below(&package.join(folder), &mut files);
+    }
+    let is_script = |path: &PathBuf| {
+        let bytes = std::fs::read(path).unwrap();
+        let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        first.starts_with(b"#!") && first.ends_with(b"sh")
+    };
+    files.retain(is_script);
+    assert!(files.len() > 5, "{files:?}");
+    // Continuous integration installs shellcheck; elsewhere it may be missing.
+    let checked = Process::new("shellcheck").args(["-x", "-P", "SCRIPTDIR"]).args(&files).output();
+    if let Ok(output) = checked {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+#[test]
 fn completions_are_scripts_that_their_shells_take() {
     let (folder, _paths) = written();
     for (shell, script) in [("bash", "lbx.bash"), ("zsh", "_lbx"), ("fish", "lbx.fish")] {
