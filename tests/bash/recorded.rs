@@ -292,6 +292,7 @@ fn fifos_and_sockets_that_a_command_removes_come_back() {
             "rm pipe; echo x > pipe",
             "rm pipe; mkdir pipe; echo x > pipe/x",
             "rm -rf e; mkfifo e",
+            "rm pipe; mkdir -p pipe/one/two; echo x > pipe/one/two/x; chmod 700 pipe/one",
             "mv pipe d/pipe; mv other pipe",
             "chmod 600 pipe",
             "rm pipe; mkfifo -m 640 pipe; rm d/s; mkfifo d/s",

@@ -275,10 +275,16 @@ impl<'s> Replay<'s> {
             Direction::Undo => (entry.removed.clone(), entry.folders.clone()),
             Direction::Redo => (entry.folders.iter().map(made).collect(), removed.collect()),
         };
-        // What took a folder's place, and holds none, goes before the folder can be made.
+        // What has a folder's place, and is none itself, goes before the folder can be made.
         let is_late = |folder: &FolderEntry<WorkspacePath>| {
-            let is_over = |moved: &MoveEntry| folder.path.is_within(&moved.to) && self.is_leaf(&moved.to);
-            direction == Direction::Undo && entry.moves.iter().any(is_over)
+            let leaves = |moved: &MoveEntry| {
+                let place = match direction {
+                    Direction::Undo => &moved.to,
+                    Direction::Redo => &moved.from,
+                };
+                folder.path.is_within(place) && self.is_leaf(place)
+            };
+            entry.moves.iter().any(leaves)
         };
         let (late, made): (Vec<_>, Vec<_>) = made.into_iter().partition(is_late);
         made.into_iter().for_each(|folder| self.make(folder));
