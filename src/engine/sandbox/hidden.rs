@@ -77,11 +77,13 @@ pub fn find(home: Option<&Path>, more: &[String]) -> Vec<Hidden> {
     // Whoever knows the name of a state could make up one that lbx trusts.
     let of_lbx = state_home(home).map(|folder| folder.join("lbx"));
     let more = more.iter().map(|path| expanded(home, path));
-    // Links are followed: what they lead to would be readable by its own name.
+    // Links are followed: what they lead to would be readable by its own name. Most are not there, which
+    // one call tells.
     let there: BTreeSet<PathBuf> = in_home
         .chain(of_system)
         .chain(of_lbx)
         .chain(more)
+        .filter(|path| fs::symlink_metadata(path).is_ok())
         .filter_map(|path| fs::canonicalize(path).ok())
         .collect();
     let hidden = |path: PathBuf| {
