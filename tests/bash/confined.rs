@@ -558,3 +558,38 @@ fn a_masked_proc_is_kept_and_gives_nothing_away() {
     kill(pid);
     other.wait().unwrap();
 }
+
+#[test]
+fn commands_that_run_at_once_keep_the_place_of_a_repository() {
+    for backend in backends() {
+        let ws = Workspace::bare(&[("a.txt", "one\n")]);
+        let setting = format!("bash.backend={backend}");
+        let command =
+            "touch started; while [ ! -e go ]; do sleep 0.02; done; mkdir .git; git init -q .; echo $?";
+        let call = ws.call(&["bash", "--set", &setting, command]).spawn();
+        while !ws.path("started").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        bash(&ws, backend, "true").ok();
+        ws.lbx(&["write", "b.txt", "--content", "b\n"]).ok();
+        ws.write("go", "");
+        let ran = call.wait_with_output().unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+        assert_ne!(answer["data"]["stdout"], "0\n", "{backend}: {answer:#}");
+        assert!(!ws.path(".git").exists(), "{backend}: the last command removes it");
+
+        // What a killed call leaves goes with the next command; what is the user's stays.
+        let mut call = ws.call(&["bash", "--set", &setting, "touch begun; sleep 1000"]).spawn();
+        while !ws.path("begun").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        crate::common::kill(call.id());
+        call.wait().unwrap();
+        assert!(ws.path(".git").exists(), "{backend}");
+        bash(&ws, backend, "true").success();
+        assert!(!ws.path(".git").exists(), "{backend}");
+        std::fs::create_dir(ws.path(".git")).unwrap();
+        bash(&ws, backend, "true").success();
+        assert!(ws.path(".git").exists(), "{backend}: it is the user's own");
+    }
+}

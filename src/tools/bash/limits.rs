@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode};
-
+use super::placeholder::{GIT_FOLDER, Placeholder};
 use super::request::Request;
 use crate::engine::Engine;
 use crate::engine::policy::settings::Key;
@@ -15,12 +13,8 @@ use crate::engine::sandbox::plan::{Limits, Reach};
 use crate::engine::sandbox::repositories::{self, ProtectedPaths};
 use crate::engine::sandbox::{environment, hidden, known_repositories};
 use crate::engine::store::state::{STATE_FOLDER, State};
-use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
-
-/// The folder that a command could make to turn the workspace into a repository of its own.
-const GIT_FOLDER: &str = ".git";
 
 /// What a command may reach and use.
 pub struct Prepared {
@@ -32,31 +26,6 @@ pub struct Prepared {
     pub environment: Vec<(OsString, OsString)>,
     /// What stands in the place of a repository that there is not.
     pub placeholder: Placeholder,
-}
-
-/// An empty `.git` at the root of a workspace that has none: without it there would be nothing to
-/// protect, and the command could make one, whose hooks would run later and unconfined.
-pub struct Placeholder(Option<OwnedFd>);
-
-impl Placeholder {
-    /// Makes it, where the workspace has no `.git`.
-    fn make(root: BorrowedFd<'_>) -> Self {
-        let made = |root: &OwnedFd| rustix::fs::mkdirat(root, GIT_FOLDER, Mode::from_raw_mode(0o777)).is_ok();
-        Self(root.try_clone_to_owned().ok().filter(made))
-    }
-
-    /// Removes it; nothing but an empty folder ever is.
-    pub fn remove(&self) {
-        if let Some(root) = &self.0 {
-            let _ = fs::unlink_at(root, GIT_FOLDER, AtFlags::REMOVEDIR);
-        }
-    }
-}
-
-impl Drop for Placeholder {
-    fn drop(&mut self) {
-        self.remove();
-    }
 }
 
 /// Puts together what a command may reach and use.
@@ -74,7 +43,7 @@ pub fn prepare(engine: &mut Engine, request: &Request) -> Result<Prepared, Error
         .suggest("Name a smaller workspace with --workspace."));
     }
     let network = network(engine, request.network)?;
-    let placeholder = Placeholder::make(engine.workspace.root_fd());
+    let placeholder = Placeholder::make(engine.workspace.root_fd(), &State::open(&engine.workspace)?);
     let home = hidden::home();
     let found = protected(engine, request.is_transaction());
     let writable = writable(engine, home.as_deref());

@@ -7,6 +7,7 @@ mod job;
 mod limits;
 mod marks;
 mod output;
+mod placeholder;
 mod recording;
 mod request;
 mod told;

@@ -62,6 +62,10 @@ pub fn locate(folder: &HeldFolder, allowed: &[PathBuf]) -> io::Result<GitDir> {
     let Some(stat) = folder.stat(".git")? else { return Ok(GitDir::Absent) };
     let path = root.join(".git");
     if crate::engine::workspace::fs::is_folder(&stat) {
+        // As git: an empty one, such as a command is given where there is no repository, is none.
+        if folder.stat(".git/HEAD")?.is_none() && folder.stat(".git/objects")?.is_none() {
+            return Ok(GitDir::Absent);
+        }
         return Ok(own_folder(folder, path));
     }
     // A link or a pointer may lead anywhere: what it leads to is then held to the way back.
