@@ -4,4 +4,5 @@ pub mod call;
 pub mod consent;
 pub mod options;
 pub mod panics;
+mod relay;
 pub mod remote;

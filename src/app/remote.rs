@@ -2,13 +2,14 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use super::call::Called;
 use super::options::Options;
+use super::relay::{self, Input, Relayed};
 use crate::control::Control;
 use crate::engine::CallNotes;
 use crate::engine::policy::settings::{SETTINGS, Setting};
@@ -30,6 +31,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 const END_TIME_MAX: Duration = Duration::from_secs(5);
 /// Longest request that is given as an argument.
 const INLINE_BYTES_MAX: usize = 100_000;
+/// The least exit status that says nothing of lbx: 125 to 127 are those of engines, more than 128 those of
+/// signals.
+const ENGINE_STATUS_MIN: i32 = 125;
 /// Words with which a tool may take a request from stdin.
 const FROM_STDIN: [&str; 2] = ["--json", "-"];
 
@@ -61,7 +65,7 @@ impl Remote {
 
     /// Copies this program in.
     fn install(&mut self) -> Result<(), Error> {
-        self.container = container::install(&self.container)?;
+        self.container = container::install(&self.container, &self.sandbox.root)?;
         self.sandbox.container = Some(self.container.clone());
         sandboxes::replace(&self.name, &self.sandbox)
     }
@@ -72,32 +76,47 @@ impl Remote {
     /// # Errors
     /// Where the engine cannot be run, or lbx is not there and cannot be copied in again.
     pub fn forward(mut self, tool: &str, arguments: &[OsString], options: &Options) -> Result<u8, Error> {
-        // Before stdin is used: afterwards nothing can be repeated.
+        let is_tied = takes_no_stdin(tool, &self.arguments(arguments, options));
+        if !is_tied {
+            // Before stdin is used: afterwards nothing can be repeated.
+            self.check()?;
+        }
+        let mut relayed = self.relay(arguments, options, is_tied)?;
+        if is_tied && !relayed.has_answered && is_not_there(relayed.status) {
+            self.install()?;
+            relayed = self.relay(arguments, options, is_tied)?;
+        }
+        let Relayed { status, has_answered } = relayed;
+        if !has_answered && is_broken(status, options) {
+            return Err(self.unreachable(&status.to_string()));
+        }
+        Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
+    }
+
+    /// Sees that lbx is inside, and copies it in where it is not.
+    fn check(&mut self) -> Result<(), Error> {
         let check = container::command(&self.container, &[self.container.binary.as_str(), "--version"])
             .stdin(Stdio::null())
             .output()
             .map_err(|source| self.unreachable(&source.to_string()))?;
-        if check.status.code().is_some_and(|code| NOT_THERE.contains(&code)) {
-            self.install()?;
+        if is_not_there(check.status) {
+            self.install()
         } else if !check.status.success() {
-            return Err(self.unreachable(&container::words_of(&check)));
+            Err(self.unreachable(&container::words_of(&check)))
+        } else {
+            Ok(())
         }
+    }
+
+    /// Makes the call once.
+    fn relay(&self, arguments: &[OsString], options: &Options, is_tied: bool) -> Result<Relayed, Error> {
         let mut words = self.arguments(arguments, options);
-        let is_tied = takes_no_stdin(tool, &words);
         if is_tied {
             words.insert(1, OsString::from(tied::WORD));
         }
-        let mut command = container::command(&self.container, &words);
-        if is_tied {
-            command.stdin(Stdio::piped());
-        }
-        let run = |mut child: std::process::Child| {
-            // Open until the call has ended: the call inside ends with it.
-            let _tie = child.stdin.take();
-            child.wait()
-        };
-        let status = command.spawn().and_then(run).map_err(|source| self.unreachable(&source.to_string()))?;
-        Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
+        let input = if is_tied { Input::Tie } else { Input::Own };
+        relay::run(container::command(&self.container, &words), input)
+            .map_err(|source| self.unreachable(&source.to_string()))
     }
 
     /// The arguments as lbx takes them inside.
@@ -232,6 +251,19 @@ impl Remote {
             .suggest("See that the container runs; `lbx sandbox list` shows how it is reached.")
             .detail("sandbox", self.name.clone())
     }
+}
+
+/// Whether an engine says by its exit status that the program is not there.
+fn is_not_there(status: ExitStatus) -> bool {
+    status.code().is_some_and(|code| NOT_THERE.contains(&code))
+}
+
+/// Whether a call that wrote nothing to stdout cannot have been answered. As text a refusal is on stderr
+/// alone, and under `--exit-status` a command has any status.
+fn is_broken(status: ExitStatus, options: &Options) -> bool {
+    let is_of_lbx = |code: i32| code < ENGINE_STATUS_MIN || options.exit_status;
+    let is_refusal = options.text && status.code().is_some_and(is_of_lbx);
+    !status.success() && !is_refusal
 }
 
 /// Whether a call of that tool takes nothing from stdin, so that its end can be told by that: a command

@@ -167,9 +167,19 @@ fn dispatch(
     let options = Options::from_matches(&matches)?;
     dialect::chosen(options.dialect.as_deref())?;
     let is_for_inside = !matches!(named, Named::Nothing) && named.name() != Sandbox::NAME;
-    let remote = if is_for_inside { Remote::of(&options)? } else { None };
-    if let Some(remote) = remote {
-        return remote.forward(named.name(), arguments, &options);
+    if is_for_inside {
+        let forwarded = Remote::of(&options).and_then(|remote| {
+            remote.map(|remote| remote.forward(named.name(), arguments, &options)).transpose()
+        });
+        match forwarded {
+            Ok(None) => {}
+            Ok(Some(status)) => return Ok(status),
+            // Stdout is for MCP alone.
+            Err(error) if matches!(named, Named::Mcp) => {
+                return Ok(output::refuse("mcp", &Options { text: true, ..options }, &error));
+            }
+            Err(error) => return Err(error),
+        }
     }
     match named {
         Named::Tool(tool) => Ok(run_tool(tool, matches, arguments, &options)),

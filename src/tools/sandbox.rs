@@ -152,7 +152,7 @@ fn inside(container: &Container, root: Option<&str>) -> Result<Known, Error> {
     if !root.starts_with('/') {
         return Err(Error::invalid("root: in a container the path must be absolute").detail("field", "root"));
     }
-    let container = container::install(container)?;
+    let container = container::install(container, root)?;
     Ok(Known { root: root.to_owned(), container: Some(container) })
 }
 
@@ -164,6 +164,6 @@ fn shown((name, sandbox): (String, Known)) -> Shown {
         name,
         root,
         container: engine.map(|(engine, name)| format!("{engine}:{name}")),
-        exec: container.map(|container| container.exec.join(" ")).filter(|exec| !exec.is_empty()),
+        exec: container.map(|container| container::shown(&container.exec)).filter(|exec| !exec.is_empty()),
     }
 }

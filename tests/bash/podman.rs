@@ -254,9 +254,68 @@ fn a_server_in_a_container_is_one_connection() {
     assert_eq!(container.calls("exec"), calls, "every call takes the one connection");
     server.close();
     assert_eq!(container.inside("ls /src").unwrap(), "a.txt\nn0.txt\nn1.txt\nn2.txt\nn3.txt\nn4.txt\n");
+    // Where the call outside is killed, nothing goes on inside, whoever still holds its stdin.
+    let call = container.call_inside(&["mcp"]).stdin_never_closes();
+    let mut killed = call.spawn();
+    while !container.inside("ps").unwrap().contains(" mcp") {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    kill(killed.id());
+    killed.wait().unwrap();
+    while container.inside("ps").unwrap().contains(" mcp") {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     // A server outside reaches the container by the field.
     let mut server = Server::start(container.call(&["mcp"]));
     assert_eq!(server.ok("read", &json!({ "path": "a.txt" }))["content"], "here\n");
     assert_eq!(server.ok("read", &json!({ "path": "a.txt", "sandbox": "box" }))["content"], "inside\n");
     server.close();
+}
+
+#[test]
+fn a_container_that_stops_in_the_middle_is_an_error() {
+    let Some(container) = Container::start() else { return };
+    // Words with blanks are one word of the command in quotes.
+    let programs = container.ws.outside.join("my programs");
+    fs::create_dir(&programs).unwrap();
+    let program = programs.join("in it");
+    let script = format!("#!/bin/sh\nexec podman exec -i {} \"$@\"\n", container.id);
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let exec = format!("'{}'", program.display());
+    let made = container.call(&["sandbox", "create", "box", "--exec", &exec]).run().ok();
+    assert_eq!(made["sandboxes"][0]["exec"], exec.as_str(), "{made:#}");
+    let backends = container.ok(&["bash", "--backends"]);
+    let namespaces = backends["backends"].as_array().unwrap().iter().find(|it| it["name"] == "namespaces");
+    assert_eq!(namespaces.unwrap()["works"], true, "{backends:#}");
+    let call = container.call_inside(&["bash", "touch started; sleep 1000"]).spawn();
+    while container.inside("ls /src/started 2> /dev/null").is_err() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    container.podman(&["stop", "-t", "0", &container.id]).unwrap();
+    let ended = call.wait_with_output().unwrap();
+    let answer: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(answer["error"]["kind"], "io_error", "{answer:#}");
+    let call = container.call(&["--sandbox", "none", "mcp"]).run();
+    assert!(call.stdout().is_empty(), "stdout of a server is for MCP alone");
+}
+
+#[test]
+fn a_container_in_which_only_the_workspace_can_be_written_is_worked_in() {
+    let Some(container) = Container::start() else { return };
+    let source = container.ws.outside.join("source");
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("a.txt"), "inside\n").unwrap();
+    let volume = format!("{}:/src", source.display());
+    let only = ["run", "-d", "--read-only", "--read-only-tmpfs=false", "-v", &volume];
+    let run = [&only, &RUN[2..], &["/bin/sleep", "600"]].concat();
+    let id = container.podman(&run).unwrap().trim().to_owned();
+    let create = ["sandbox", "create", "box", "--container", &format!("podman:{id}")];
+    let made = container.call(&create).run().ok();
+    assert_eq!(made["sandboxes"][0]["root"], "/src", "{made:#}");
+    container.ok(&["edit", "a.txt", "--old-string", "inside", "--new-string", "edited", "--set", "gate=off"]);
+    assert_eq!(fs::read_to_string(source.join("a.txt")).unwrap(), "edited\n");
+    assert_eq!(container.ok(&["bash", "cat a.txt; ls -A .lbx"])["stdout"], "edited\n.gitignore\n");
+    assert_eq!(container.ok(&["ls"])["total"], 1);
+    container.podman(&["rm", "-f", "-t", "0", &id]).unwrap();
 }

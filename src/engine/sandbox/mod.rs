@@ -85,11 +85,12 @@ pub fn find(name: &str) -> Option<&'static dyn Backend> {
     BACKENDS.iter().copied().find(|backend| backend.name() == name)
 }
 
-/// Why a backend does not work here; `None` where it does. It runs `true` to find out.
+/// Why a backend does not work here; `None` where it does. It runs lbx itself to find out, which is there
+/// where no other program is.
 #[must_use]
 pub fn probe(backend: &dyn Backend, reach: Reach) -> Option<String> {
     let plan = SandboxPlan {
-        program: vec![OsString::from("true")],
+        program: [SELF, "--version"].map(OsString::from).into(),
         workdir: reach.root.clone(),
         environment: vec![(OsString::from("PATH"), OsString::from(environment::PATH_DEFAULT))],
         reach,

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, Output, Stdio};
 
 use super::sandboxes::Container;
+use super::state::STATE_FOLDER;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
@@ -66,12 +67,56 @@ pub fn of_engine(text: &str) -> Result<Container, Error> {
 /// # Errors
 /// `invalid_request` where there are no words in it.
 pub fn of_exec(text: &str) -> Result<Container, Error> {
-    let exec: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-    if exec.is_empty() {
-        return Err(Error::invalid("exec: expected a command, such as 'kubectl exec -i pod --'")
-            .detail("field", "exec"));
-    }
+    let exec = words(text).filter(|exec| !exec.is_empty()).ok_or_else(|| {
+        Error::invalid("exec: expected a command, such as 'kubectl exec -i pod --'; a quote must be closed")
+            .detail("field", "exec")
+    })?;
     Ok(Container { engine: None, exec, binary: String::new(), stamp: String::new() })
+}
+
+/// The words of a command as a shell takes them: apart by blanks, save in quotes and after a backslash; no
+/// more of a shell is in it. `None` where a quote stays open.
+fn words(text: &str) -> Option<Vec<String>> {
+    let mut words: Vec<String> = Vec::new();
+    let (mut is_in_word, mut quote) = (false, None);
+    let mut rest = text.chars();
+    while let Some(next) = rest.next() {
+        let taken = match (next, quote) {
+            (_, Some(open)) if next == open => {
+                quote = None;
+                continue;
+            }
+            ('\'' | '"', None) => {
+                quote = Some(next);
+                None
+            }
+            ('\\', None | Some('"')) => Some(rest.next()?),
+            (_, None) if next.is_whitespace() => {
+                is_in_word = false;
+                continue;
+            }
+            _ => Some(next),
+        };
+        if !is_in_word {
+            words.push(String::new());
+            is_in_word = true;
+        }
+        words.last_mut()?.extend(taken);
+    }
+    quote.is_none().then_some(words)
+}
+
+/// Words as [`of_exec`] takes them.
+#[must_use]
+pub fn shown(words: &[String]) -> String {
+    let is_plain = |word: &str| {
+        !word.is_empty() && !word.contains(|letter: char| letter.is_whitespace() || "'\"\\".contains(letter))
+    };
+    let shown = |word: &String| match quoted(word.as_ref()).into_string() {
+        Ok(quoted) if !is_plain(word) => quoted,
+        _ => word.clone(),
+    };
+    words.iter().map(shown).collect::<Vec<_>>().join(" ")
 }
 
 /// The command that runs a program inside, with its stdin.
@@ -123,16 +168,18 @@ pub fn stamp() -> Result<String, Error> {
     Ok(format!("{}-{}-{}", env!("CARGO_PKG_VERSION"), stat.len(), stat.mtime()))
 }
 
-/// Copies this program into a container, unless it is there; answers the container with it.
+/// Copies this program into a container, unless it is there; answers the container with it. Where nothing
+/// else can be written, it comes into lbx's own folder of the workspace at `root`.
 ///
 /// # Errors
 /// `io_error` with what the engine says.
-pub fn install(container: &Container) -> Result<Container, Error> {
+pub fn install(container: &Container, root: &str) -> Result<Container, Error> {
     let bytes = own_bytes().map_err(unreadable)?;
     let sum = Sha256::of(&bytes).to_string();
     let name = format!("lbx-{}", sum.get(..DIGITS).unwrap_or(&sum));
     let mut said = String::new();
-    for folder in FOLDERS {
+    let own = format!("{}/{STATE_FOLDER}", root.trim_end_matches('/'));
+    for folder in FOLDERS.into_iter().chain([own.as_str()]) {
         let binary = format!("{folder}/{name}");
         if sum_of(container, &binary).is_ok_and(|there| there == sum) {
             return Ok(Container { binary, stamp: stamp()?, ..container.clone() });
@@ -142,11 +189,13 @@ pub fn install(container: &Container) -> Result<Container, Error> {
                 return Ok(Container { binary, stamp: stamp()?, ..container.clone() });
             }
             Ok(_) => "what was copied into the container is not what was sent".clone_into(&mut said),
-            Err(why) => said = why,
+            // The first place is the one that should have worked.
+            Err(why) if said.is_empty() => said = why,
+            Err(_) => {}
         }
     }
     Err(Error::new(ErrorKind::IoError, format!("lbx could not be copied into the container: {said}")).suggest(
-        "See that the container runs and that its /tmp can be written. Its processor must be of this machine's kind.",
+        "See that the container runs and that its /tmp or the sandbox's root can be written. Its processor must be of this machine's kind.",
     ))
 }
 
@@ -164,17 +213,18 @@ fn sum_of(container: &Container, binary: &str) -> Result<String, String> {
 fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
     if let Some((engine, name)) = &container.engine {
         // Engines do not follow a link of /proc: they get a file of their own.
-        let aside = aside(bytes).map_err(|error| format!("a copy of lbx cannot be made: {error}"))?;
+        let aside =
+            Aside::make(bytes, to).map_err(|error| format!("a copy of lbx cannot be made: {error}"))?;
         let output = Command::new(engine)
             .arg("cp")
-            .arg(aside.path())
-            .arg(format!("{name}:{to}"))
+            .arg(aside.folder.join(&aside.sent))
+            .arg(format!("{name}:{}", aside.place))
             .stdin(Stdio::null())
             .output();
         return finished(output, engine);
     }
-    let script = format!("cat > '{to}' && chmod 755 '{to}'");
-    let mut child = command(container, &["sh", "-c", &script])
+    let script = r#"case "$1" in */.lbx/*) mkdir -p "${1%/*}";; esac; cat > "$1" && chmod 755 "$1""#;
+    let mut child = command(container, &["sh", "-c", script, "sh", to])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -187,34 +237,50 @@ fn copy(container: &Container, bytes: &[u8], to: &str) -> Result<(), String> {
     finished(child.wait_with_output(), program_of(container))
 }
 
-/// A copy of this program in a file of its own, which goes when it is dropped.
-fn aside(bytes: &[u8]) -> std::io::Result<Aside> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let name = super::unique::unique_name("lbx");
-    let aside = Aside(std::env::temp_dir().join(name));
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a new file with a name that nobody knows; nothing is followed"
-    )]
-    let mut file = File::options().write(true).create_new(true).mode(0o755).open(&aside.0)?;
-    file.write_all(bytes)?;
-    Ok(aside)
+/// A copy of this program in a folder of its own, which goes when it is dropped.
+struct Aside {
+    /// The folder.
+    folder: std::path::PathBuf,
+    /// What of it an engine is to copy.
+    sent: String,
+    /// Where to.
+    place: String,
 }
 
-/// A file that goes when it is dropped.
-struct Aside(std::path::PathBuf);
-
 impl Aside {
-    /// Its path.
-    fn path(&self) -> &std::path::Path {
-        &self.0
+    /// A copy of these bytes, to be brought to the path `to`. lbx's own folder goes with it: there may be
+    /// none, and an engine makes no folders.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a new folder with a name that nobody knows; nothing is followed"
+    )]
+    fn make(bytes: &[u8], to: &str) -> std::io::Result<Self> {
+        use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+        let folder = std::env::temp_dir().join(super::unique::unique_name("lbx"));
+        std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
+        let (parent, name) = to.rsplit_once('/').unwrap_or_default();
+        let (sent, place) = match parent.strip_suffix(STATE_FOLDER) {
+            Some(root) => (STATE_FOLDER, root),
+            None => (name, to),
+        };
+        let aside = Self { folder, sent: sent.to_owned(), place: place.to_owned() };
+        let mut at = aside.folder.clone();
+        if sent == STATE_FOLDER {
+            at.push(sent);
+            std::fs::DirBuilder::new().create(&at)?;
+        }
+        let mut file = File::options().write(true).create_new(true).mode(0o755).open(at.join(name))?;
+        // Whatever the mask of new files is.
+        file.set_permissions(std::fs::Permissions::from_mode(0o755))?;
+        file.write_all(bytes)?;
+        Ok(aside)
     }
 }
 
 impl Drop for Aside {
-    #[expect(clippy::disallowed_methods, reason = "the file that it made itself")]
+    #[expect(clippy::disallowed_methods, reason = "the folder that it made itself")]
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -275,6 +341,18 @@ mod tests {
         assert_eq!(podman.engine, Some(("podman".to_owned(), "build:1".to_owned())));
         for wrong in ["podman", ":x", "podman:", "podman:--privileged", "-x:y"] {
             assert!(of_engine(wrong).is_err(), "{wrong}");
+        }
+        for (text, wanted) in [
+            ("kubectl exec -i pod --", &["kubectl", "exec", "-i", "pod", "--"][..]),
+            ("  a  'b c' \"d 'e\"f \\ g ", &["a", "b c", "d 'ef", " g"]),
+            ("''  \"\\\"\"", &["", "\""]),
+        ] {
+            let exec = of_exec(text).unwrap().exec;
+            assert_eq!(exec, wanted, "{text}");
+            assert_eq!(of_exec(&shown(&exec)).unwrap().exec, wanted, "{text}");
+        }
+        for wrong in ["", "  ", "a 'b", "a \"b", "a \\"] {
+            assert!(of_exec(wrong).is_err(), "{wrong}");
         }
         let ssh = of_exec("ssh host").unwrap();
         let words: Vec<String> = command(&ssh, &["/lbx", "it's; rm x"])
