@@ -40,8 +40,9 @@ const IS_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 /// Set in each number of the x32 numbering.
 const X32: u32 = 0x4000_0000;
-/// Requests to a terminal that type into it, as if its user did.
-const TYPING: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
+/// Requests to a terminal that type into it, as if its user did: TIOCSTI and TIOCLINUX (ioctl_tty(2)). Every
+/// processor that a filter is known for has these numbers; in libc their type differs by C library.
+const TYPING: [u64; 2] = [0x5412, 0x541c];
 
 /// Refuses such calls to this process and all that it starts. `is_alone` says that namespaces keep it
 /// apart from other processes and from the network. What makes calls of another processor's numbering
