@@ -298,7 +298,9 @@ impl LoggedSnapshot {
         let subject = self.title();
         let session = self.session.as_deref().unwrap_or("-");
         let gate = self.gate.as_ref().map(|gate| format!(" [gate {gate}]")).unwrap_or_default();
-        format!("{id} {} {session} {subject} (+{} -{}){gate}", self.time, self.insertions, self.deletions)
+        let seq = self.seq.map_or_else(|| "-".to_owned(), |seq| format!("#{seq}"));
+        let amount = format!("(+{} -{})", self.insertions, self.deletions);
+        format!("{id} {} {session} {seq} {subject} {amount}{gate}", self.time)
     }
 }
 

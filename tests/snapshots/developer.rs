@@ -257,7 +257,7 @@ fn a_review_tells_the_story_of_a_session() {
     let part = ws.lbx(&["review", "--session", "s", "--max-bytes", "600"]).ok();
     assert_eq!((&part["truncated"], part["next_offset"].as_u64().unwrap() < 7), (&json!(true), true));
     let text = ws.call(&["review", "-t", "--session", "s", "--stat"]).run().stdout_text();
-    assert!(text.contains("[undone in part by 4]") && text.contains("read, not changed"), "{text}");
+    assert!(text.contains("[undone in part by #4]") && text.contains("read, not changed"), "{text}");
     // Without a name it is the session that changed something last.
     assert_eq!(ws.lbx(&["review"]).ok()["session"], "s");
     ws.lbx(&["review", "--session", "nobody"]).error("not_found");

@@ -87,7 +87,10 @@ fn as_text_it_is_a_line_each() {
     let ws = busy();
     let text = ws.lbx(&["log", "-t", "-n", "1"]).stdout_text();
     let words: Vec<&str> = text.split_whitespace().collect();
-    assert_eq!(words.len(), 8, "{text}");
+    assert_eq!(words.len(), 9, "{text}");
     assert!(ws.git(&["rev-parse", "lbx-snapshots"]).starts_with(words[0]));
-    assert_eq!(&words[3..], ["external:", "by", "hand", "(+1", "-2)"]);
+    assert_eq!(&words[2..], ["-", "-", "external:", "by", "hand", "(+1", "-2)"]);
+    // A change has the number that `undo --seq` takes.
+    let all = ws.lbx(&["log", "-t", "-n", "0"]).stdout_text();
+    assert!(all.lines().any(|line| line.contains(" #1 ")), "{all}");
 }

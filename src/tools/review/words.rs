@@ -56,16 +56,16 @@ fn head(response: &Response, text: &mut Text) {
 /// One change.
 fn tell_change(change: &ReviewedChange, session: &str, text: &mut Text) {
     let id: String = change.snapshot.iter().flat_map(|id| id.chars()).take(ID_DIGITS).collect();
-    let number = change.seq.map_or_else(|| "-".to_owned(), |seq| seq.to_string());
+    let number = change.seq.map_or_else(|| "-".to_owned(), |seq| format!("#{seq}"));
     let who = if change.by == "session" { session } else { change.by };
     let id = text.paint(Paint::Yellow, &format!("{id:ID_DIGITS$}"));
     let subject = text.paint(Paint::Bold, &escaped::line(&change.subject));
     let gate = change.gate.as_ref().map(|gate| format!(" [gate {gate}]")).unwrap_or_default();
     let undone = match (change.undone_by, change.undone_in_part_by.as_slice()) {
-        (Some(by), _) => format!(" [undone by {by}]"),
+        (Some(by), _) => format!(" [undone by #{by}]"),
         (None, []) => String::new(),
         (None, parts) => {
-            let parts: Vec<String> = parts.iter().map(u64::to_string).collect();
+            let parts: Vec<String> = parts.iter().map(|seq| format!("#{seq}")).collect();
             format!(" [undone in part by {}]", parts.join(", "))
         }
     };
