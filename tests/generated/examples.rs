@@ -416,7 +416,7 @@ const EXAMPLES: &[Example] = &[
         "blame",
         "Who wrote each line:",
         "lbx append notes.txt --content 'four\n'\nlbx blame notes.txt --text",
-        "default append 1",
+        "default append #1",
     ),
     on("blame", "Of two lines only:", "lbx blame src/main.rs --start-line 1 --end-line 2", "developer"),
     on(
