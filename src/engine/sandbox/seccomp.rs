@@ -40,7 +40,7 @@ const IS_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 /// Set in each number of the x32 numbering.
 const X32: u32 = 0x4000_0000;
-/// Requests to a terminal that type into it, as if its user did: TIOCSTI and TIOCLINUX (ioctl_tty(2)). Every
+/// Requests to a terminal that type into it, as if its user did: `TIOCSTI` and `TIOCLINUX`. Every
 /// processor that a filter is known for has these numbers; in libc their type differs by C library.
 const TYPING: [u64; 2] = [0x5412, 0x541c];
 
