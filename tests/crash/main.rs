@@ -21,6 +21,7 @@ mod inject;
 mod judge;
 mod killed;
 mod limits;
+mod many;
 mod mix;
 mod mounts;
 mod outsiders;

@@ -36,18 +36,18 @@ const SHUT_DOWN: &str = "import fcntl, os, struct, sys
 fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', int(sys.argv[2])))";
 
 /// A file system in a file, gone when the test ends however it ends.
-struct Disk {
+pub struct Disk {
     /// Holds the file and the mount point.
     _folder: tempfile::TempDir,
     /// The file.
     image: PathBuf,
     /// Where it is mounted.
-    mounted: PathBuf,
+    pub mounted: PathBuf,
 }
 
 impl Disk {
     /// An empty one; `None`, with a message, where there can be none.
-    fn new(kind: &str, mebibytes: u32) -> Option<Self> {
+    pub fn new(kind: &str, mebibytes: u32) -> Option<Self> {
         if !rustix::process::geteuid().is_root() || !succeeds("python3", &["-c", "import fcntl"]) {
             eprintln!("skipped: the power fails for root alone, by python3");
             return None;
@@ -75,7 +75,7 @@ impl Disk {
     }
 
     /// Puts everything on disk.
-    fn sync(&self) {
+    pub fn sync(&self) {
         assert!(succeeds("sync", &["-f", self.mounted.to_str().unwrap()]));
     }
 

@@ -290,6 +290,20 @@ fn what_a_patch_deletes_comes_back_with_its_owner_and_attributes() {
 }
 
 #[test]
+fn a_new_file_has_the_access_control_list_that_its_folder_gives() {
+    let ws = Workspace::with(&[("d/a.txt", "one\n")]);
+    if !has_run("setfacl", &["-d", "-m", "u:12345:rw"], &ws.path("d")) {
+        eprintln!("skipped: no access control lists here");
+        return;
+    }
+    fs::write(ws.path("d/as-the-system-makes-it.txt"), "new\n").unwrap();
+    ws.lbx(&["write", "d/new.txt", "--content", "new\n"]).ok();
+    let attributes = |path| identity(&ws, path).lines().skip(1).collect::<Vec<_>>().join("\n");
+    assert!(attributes("d/new.txt").contains("posix_acl_access"));
+    assert_eq!(attributes("d/new.txt"), attributes("d/as-the-system-makes-it.txt"));
+}
+
+#[test]
 fn an_immutable_file_is_refused_whole_with_those_beside_it() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
     if !has_run("chattr", &["+i"], &ws.path("b.txt")) {

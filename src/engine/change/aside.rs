@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::Planned;
 use super::commit::has_several_names;
 use super::folders::Ways;
-use super::stage::{New, Stage, Staged};
+use super::stage::{New, Original, Stage, Staged};
 use crate::engine::journal::backup;
 use crate::engine::journal::bundle::Bundle;
 use crate::engine::journal::kept::{self, Kept};
@@ -39,7 +39,12 @@ pub struct Aside {
 
 impl Aside {
     /// Keeps old bytes: in the entry where they are few, else as a backup.
-    fn keep(&mut self, backups: &mut backup::Folders<'_>, sha256: Sha256, bytes: &[u8]) -> Result<(), Error> {
+    fn keep(
+        &mut self,
+        backups: &mut backup::Folders<'_>,
+        (sha256, bytes): (Sha256, &[u8]),
+        of: Option<&Original>,
+    ) -> Result<(), Error> {
         if self.kept.iter().any(|kept| kept.sha256 == sha256) {
             return Ok(());
         }
@@ -48,7 +53,8 @@ impl Aside {
             self.kept.push(Kept::new(sha256, bytes));
             return Ok(());
         }
-        self.backups.push(backups.prepare(sha256, bytes)?);
+        let of = of.and_then(|of| Some((of.opened.as_deref()?, &of.stat)));
+        self.backups.push(backups.prepare_of(sha256, bytes, of)?);
         Ok(())
     }
 
@@ -95,7 +101,7 @@ impl ToWrite<'_> {
         aside.file_system = Some(stage.file_system());
         let mut backups = backup::Folders::new(self.state);
         for bytes in self.kept {
-            aside.keep(&mut backups, Sha256::of(bytes), bytes)?;
+            aside.keep(&mut backups, (Sha256::of(bytes), bytes), None)?;
         }
         let mut bundle = Bundle::default();
         for (number, file) in self.files.iter().enumerate() {
@@ -103,7 +109,8 @@ impl ToWrite<'_> {
             if self.is_many() && current.exists() && current.bytes.len() < LARGE_BYTES {
                 bundle.add(current.sha256, &current.bytes);
             } else if current.exists() {
-                aside.keep(&mut backups, current.sha256, &current.bytes)?;
+                let old = (current.sha256, &**current.bytes);
+                aside.keep(&mut backups, old, current.original.as_ref())?;
             }
             if let Some(staged) = self.staged(&stage, number, file, &mut aside.warnings)? {
                 aside.staged.insert(number, staged);

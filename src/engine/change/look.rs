@@ -128,9 +128,12 @@ impl Change<'_> {
             self.must_be_allowed(&place)?;
             return self.read_all(place, file, stat);
         }
-        let (file, stat) = self.engine.workspace.open_file(&place)?;
+        let (file, stat) = match place.opened() {
+            Some(opened) => opened,
+            None => self.engine.workspace.open_file(&place).map(|(file, stat)| (Arc::new(file), stat))?,
+        };
         self.must_be_allowed(&place)?;
-        self.read_all(place, Arc::new(file), stat)
+        self.read_all(place, file, stat)
     }
 
     /// Looks at the file or symlink of that canonical path, or at the place where there is none. A

@@ -299,7 +299,7 @@ fn in_store<T>(
         let store = open(engine, Store::open)?;
         let is_private = store.is_private();
         let failed = match work(store) {
-            Err(error) if !is_private && !error.is_interrupted() && !error.is_timeout() => error,
+            Err(error) if !is_private && !error.is_passing() && !error.is_timeout() => error,
             outcome => return outcome,
         };
         let whole = open(engine, Store::open_whole)?;

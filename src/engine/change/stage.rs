@@ -127,8 +127,15 @@ impl<'e> Stage<'e> {
             let file = made.map_err(|errno| Error::io("write", shown, errno))?.into();
             return Ok(Staged { file, at, folder, name, mode: fs::SYMLINK_MODE });
         }
-        // A replaced file's bytes may be secret: nobody else reads them before they have its mode.
-        let mode = if original.is_some() || new.identity.is_some() { 0o600 } else { 0o666 };
+        let is_apart = prefix.is_empty();
+        // A replaced file's bytes may be secret: nobody else reads them before they have its identity. Into
+        // the state folder nobody else comes, so that the file may be made as it is to be.
+        let mode = match original {
+            Some(original) if is_apart => 0o600 | new.mode.unwrap_or(fs::mode_of(&original.stat)) & 0o777,
+            Some(_) => 0o600,
+            None if new.identity.is_some() => 0o600,
+            None => 0o666,
+        };
         let model = match original {
             Some(Original { opened: Some(opened), .. }) => Some(Arc::clone(opened)),
             Some(original) => Some(Arc::new(self.workspace.open_regular(&original.path, shown)?.0)),
@@ -228,6 +235,5 @@ impl<'e> Stage<'e> {
 
 /// Whether a folder gives its files an access control list of their own.
 fn has_default_acl(folder: &OwnedFd) -> bool {
-    let mut nothing: [u8; 0] = [];
-    rustix::fs::fgetxattr(folder, DEFAULT_ACL, &mut nothing[..]).is_ok_and(|bytes| bytes > 0)
+    rustix::fs::fgetxattr_query(folder, DEFAULT_ACL).is_ok_and(|bytes| bytes > 0)
 }

@@ -1,7 +1,7 @@
 //! Every old version of a file, under the SHA-256 of its bytes.
 //!
-//! A backup is a copy of the very bytes that were hashed; a hard link would change under a late
-//! writer. It does not depend on git, so that ignored files are as safe as any. The old bytes of a small
+//! A backup is a copy of the very bytes that were hashed, or shares their blocks where the file system can
+//! do that; a hard link would change under a late writer. It does not depend on git, so that ignored files are as safe as any. The old bytes of a small
 //! file are durable in the change's entry of the journal, and their backup is made from that.
 
 use std::collections::BTreeMap;
@@ -27,6 +27,8 @@ pub const FOLDER: &str = "backups";
 const BYTES_MAX: u64 = FILE_BYTES_MAX;
 /// A larger backup is hashed before it is read into memory: a sparse file may claim any size.
 const HASHED_FIRST_BYTES: u64 = 16 << 20;
+/// From so many bytes on the blocks of the old file are shared where they can be.
+const SHARED_BYTES_MIN: usize = 64 << 10;
 /// Bytes looked at at a time.
 const PART_BYTES: usize = 64 << 10;
 
@@ -66,6 +68,20 @@ impl<'s> Folders<'s> {
     /// # Errors
     /// What the system says; then nothing is left behind.
     pub fn prepare(&mut self, sha256: Sha256, bytes: &[u8]) -> Result<Pending, Error> {
+        self.prepare_of(sha256, bytes, None)
+    }
+
+    /// The same for the bytes of an open file that had that `stat` when they were read: where the file
+    /// system can share them between two files, none is written.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub fn prepare_of(
+        &mut self,
+        sha256: Sha256,
+        bytes: &[u8],
+        of: Option<(&File, &Stat)>,
+    ) -> Result<Pending, Error> {
         let (folder, name) = place_of(sha256);
         let folder = self.open(folder)?;
         let name = OsString::from(name);
@@ -91,7 +107,8 @@ impl<'s> Folders<'s> {
             created => created,
         };
         let file = file.map_err(|errno| io(errno.into()))?;
-        let written = fs::write_all(&file, bytes);
+        let is_shared = of.map_or(Ok(false), |of| share(&file, of, bytes.len()));
+        let written = is_shared.and_then(|shared| if shared { Ok(()) } else { fs::write_all(&file, bytes) });
         let pending = Pending::new(file, folder, name);
         match written {
             Ok(()) => Ok(pending),
@@ -178,6 +195,28 @@ fn find_backup(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> 
         Err(source) if source.raw_os_error() == Some(Errno::FBIG.raw_os_error()) => Ok(None),
         Err(source) => Err(io(source)),
     }
+}
+
+/// Gives an empty file the blocks of another, as btrfs, xfs and others do, so that both have its bytes until
+/// one is written to. False, with the file as empty as it was, where the file system cannot or the other has
+/// changed since it had that `stat`. A program that has it mapped may still change it unseen: like any
+/// backup, this one counts only where it has its digest.
+#[cfg(target_os = "linux")]
+fn share(file: &File, (from, stat): (&File, &Stat), length: usize) -> std::io::Result<bool> {
+    if length < SHARED_BYTES_MIN || rustix::fs::ioctl_ficlone(file, from).is_err() {
+        return Ok(false);
+    }
+    let now = rustix::fs::fstat(from)?;
+    if fs::is_unchanged(stat, &now) && fs::size_of(&now) == length as u64 {
+        return Ok(true);
+    }
+    file.set_len(0).map(|()| false)
+}
+
+/// Elsewhere none is shared.
+#[cfg(not(target_os = "linux"))]
+fn share(_: &File, _: (&File, &Stat), _: usize) -> std::io::Result<bool> {
+    Ok(false)
 }
 
 /// Opens a backup; `None` where anything but a regular file has its name.

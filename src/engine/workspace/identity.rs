@@ -45,7 +45,7 @@ impl Identity {
 
     /// Gives it to an open file or folder, as far as that is allowed.
     fn give_to(&self, file: BorrowedFd<'_>, warnings: &mut Vec<String>) -> Result<(), Errno> {
-        keep_owner(file, (self.owner, self.group), warnings)?;
+        keep_owner(file, &rustix::fs::fstat(file)?, (self.owner, self.group), warnings)?;
         let values = self.attributes.iter().map(|(name, value)| {
             (STANDARD.decode(value).map_err(|_| Errno::INVAL), name.clone().into_bytes())
         });
@@ -86,41 +86,49 @@ pub fn give(
     warnings: &mut Vec<String>,
 ) -> Result<u32, Errno> {
     let fd = file.as_fd();
+    let made = rustix::fs::fstat(file)?;
+    let mut is_as_made = true;
     if let Some((stat, model)) = original {
         let model = model.as_fd();
-        keep_owner(fd, (stat.st_uid, stat.st_gid), warnings)?;
+        is_as_made = keep_owner(fd, &made, (stat.st_uid, stat.st_gid), warnings)?;
         let names = names_of(model);
+        is_as_made &= names.is_empty();
         keep_attributes(fd, names.into_iter().map(|name| (value_of(model, &name), name)), warnings);
     } else if let Some(identity) = identity {
+        is_as_made = false;
         identity.give_to(fd, warnings)?;
     }
-    let wanted = mode.or_else(|| original.map(|(stat, _)| fs::mode_of(stat)));
-    if let Some(mode) = wanted {
-        rustix::io::retry_on_intr(|| rustix::fs::fchmod(file, Mode::from_raw_mode(mode)))?;
+    let has = fs::mode_of(&made);
+    match mode.or_else(|| original.map(|(stat, _)| fs::mode_of(stat))) {
+        Some(mode) if mode != has || !is_as_made => {
+            rustix::io::retry_on_intr(|| rustix::fs::fchmod(file, Mode::from_raw_mode(mode)))?;
+        }
+        _ if is_as_made => return Ok(has),
+        _ => {}
     }
     rustix::fs::fstat(file).map(|stat| fs::mode_of(&stat))
 }
 
-/// Keeps owner and group where that is allowed.
+/// Keeps owner and group where that is allowed; answers whether `mine`, the file as it was made, has them.
 fn keep_owner(
     file: BorrowedFd<'_>,
+    mine: &Stat,
     (owner, group): (u32, u32),
     warnings: &mut Vec<String>,
-) -> Result<(), Errno> {
-    let mine = rustix::fs::fstat(file)?;
+) -> Result<bool, Errno> {
     if (mine.st_uid, mine.st_gid) == (owner, group) {
-        return Ok(());
+        return Ok(true);
     }
     let (user, group) = (Uid::from_raw(owner), Gid::from_raw(group));
     match rustix::io::retry_on_intr(|| rustix::fs::fchown(file, Some(user), Some(group))) {
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(false),
         Err(Errno::PERM) => {
             // Another's file: the group alone may still be given.
             let kept = rustix::fs::fchown(file, None, Some(group)).is_ok() && mine.st_uid == owner;
             if !kept {
                 warnings.push(format!("the file's owner ({owner}) could not be kept"));
             }
-            Ok(())
+            Ok(false)
         }
         Err(errno) => Err(errno),
     }
@@ -148,6 +156,10 @@ fn keep_attributes(
 
 /// The names of a file's extended attributes; none where the file system has none.
 fn names_of(file: BorrowedFd<'_>) -> Vec<Vec<u8>> {
+    // Most files have none, and need no room for them.
+    if rustix::fs::flistxattr_query(file).is_ok_and(|length| length == 0) {
+        return Vec::new();
+    }
     let mut names = vec![0_u8; XATTR_BYTES_MAX];
     let length = rustix::fs::flistxattr(file, &mut names[..]).unwrap_or(0);
     names.truncate(length);

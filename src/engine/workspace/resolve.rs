@@ -8,9 +8,11 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, Stat};
 use rustix::io::Errno;
@@ -45,13 +47,16 @@ pub struct ResolvedPath {
     aliases: Vec<WorkspacePath>,
     /// Whether it was written as a folder's name: it ended in `/` or `/.`.
     names_folder: bool,
+    /// The regular file that stands there, where it was opened to be looked at.
+    opened: Option<Arc<File>>,
 }
 
 impl ResolvedPath {
     /// A place whose canonical path is known already.
     #[must_use]
     pub fn at(path: WorkspacePath, shown: String, stat: Option<Stat>) -> Self {
-        Self { path, shown, stat, protected: None, aliases: Vec::new(), names_folder: false }
+        let (protected, aliases) = (None, Vec::new());
+        Self { path, shown, stat, protected, aliases, names_folder: false, opened: None }
     }
 
     /// The canonical path.
@@ -70,6 +75,12 @@ impl ResolvedPath {
     #[must_use]
     pub fn aliases(&self) -> &[WorkspacePath] {
         &self.aliases
+    }
+
+    /// The regular file that stands there and its state, where [`Workspace::resolve_file`] has opened it.
+    #[must_use]
+    pub fn opened(&self) -> Option<(Arc<File>, Stat)> {
+        self.opened.clone().zip(self.stat)
     }
 
     /// What stands there.
@@ -123,7 +134,33 @@ impl Workspace {
         let names_folder = names_a_folder(path);
         must_be_as_written(path, stat.as_ref())?;
         let protected = protected_component(path).map(OsStr::to_owned);
-        Ok(ResolvedPath { path: canonical, shown, stat, protected, aliases, names_folder })
+        Ok(ResolvedPath { path: canonical, shown, stat, protected, aliases, names_folder, opened: None })
+    }
+
+    /// The same, where a file is to be read next: a regular file that no symlink leads to is opened at once,
+    /// and what is opened tells what it is.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub fn resolve_file(&self, path: &Path) -> Result<ResolvedPath, Error> {
+        must_be_a_path(path, "path")?;
+        let direct = self.as_written(path).filter(|_| !names_a_folder(path));
+        let found = direct.and_then(|direct| self.open_at_once(&direct).map(|found| (direct, found)));
+        let Some((direct, (file, stat))) = found else { return self.resolve(path) };
+        let shown = self.shown(&direct);
+        let protected = protected_component(path).map(OsStr::to_owned);
+        let opened = Some(Arc::new(file));
+        Ok(ResolvedPath { protected, opened, ..ResolvedPath::at(direct, shown, Some(stat)) })
+    }
+
+    /// The regular file at a path as it is written; `None` where something else is there or on the way.
+    fn open_at_once(&self, path: &WorkspacePath) -> Option<(File, Stat)> {
+        // Looked at first: a FIFO or a device is not even opened. Where a link leads elsewhere, the opening
+        // finds out.
+        fs::stat_at(self.root_fd(), path.as_path().as_os_str()).ok().filter(fs::is_regular)?;
+        let file = fs::open_beneath(self.root_fd(), path, fs::READ).ok()?;
+        let stat = rustix::fs::fstat(&file).ok().filter(fs::is_regular)?;
+        Some((File::from(file), stat))
     }
 
     /// The very place of a canonical path, whatever is on the way to it now.
@@ -174,7 +211,7 @@ impl Workspace {
             .map_or_else(|| self.shown(&canonical), |as_written| self.shown(&as_written));
         let protected = protected_component(path).map(OsStr::to_owned);
         let aliases = folder.aliases.iter().map(|alias| alias.join(name)).collect();
-        Ok(ResolvedPath { path: canonical, shown, stat, protected, aliases, names_folder })
+        Ok(ResolvedPath { path: canonical, shown, stat, protected, aliases, names_folder, opened: None })
     }
 
     /// The canonical path, what stands there, and the other names by which the way led there.

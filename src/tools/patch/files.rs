@@ -482,7 +482,7 @@ impl<'e> Files<'e> {
 fn locate(workspace: &Workspace, path: &[u8], look: Look) -> Result<(PathBuf, ResolvedPath), Error> {
     let written = PathBuf::from(OsStr::from_bytes(path));
     let resolve = |path: &Path| match look {
-        Look::Through => workspace.resolve(path),
+        Look::Through => workspace.resolve_file(path),
         Look::Itself => workspace.resolve_entry(path),
     };
     let place = resolve(&written)?;

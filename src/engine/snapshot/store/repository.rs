@@ -57,7 +57,7 @@ fn open_with(
                 let worktree = located.worktree.clone();
                 let opened = Opened { repo, worktree, private: false, warning: None };
                 match check(&opened) {
-                    Err(error) if !error.is_interrupted() => {
+                    Err(error) if !error.is_passing() => {
                         work_tree = opened.repo.into_work_tree();
                         (Some(error.to_string()), Some(located))
                     }
