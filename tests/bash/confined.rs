@@ -108,6 +108,11 @@ fn the_history_and_the_state_cannot_be_written() {
             "echo x >> sub/bare/config",
             "echo x > sub/bare/hooks/post-update",
             "umount .git && echo x >> .git/config",
+            "unshare -Urm sh -c 'umount .git && echo x >> .git/config'",
+            "unshare -Urm sh -c 'mount -o remount,bind,rw .git && echo x >> .git/config'",
+            "ln .git/config config && echo x >> config",
+            "cp -al .git copy",
+            "mv sub s2; echo x >> s2/nested/.git/config; status=$?; mv s2 sub; exit $status",
         ] {
             let answer = bash(&ws, backend, command).success();
             assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {command}: {answer:#}");
@@ -236,6 +241,15 @@ server = socket.create_server((\"127.0.0.1\", 0))
 threading.Thread(target=lambda: server.accept()[0].sendall(b\"hello\")).start()
 print(socket.create_connection(server.getsockname()).recv(9))'";
         assert_eq!(output(&ws, backend, own)["stdout"], "b'hello'\n", "{backend}");
+        // No family of sockets leads past its network: not to the host of a virtual machine either.
+        for family in ["AF_VSOCK", "AF_PACKET", "AF_ALG", "AF_BLUETOOTH", "AF_TIPC"] {
+            let made =
+                format!("python3 -c 'import socket; socket.socket(socket.{family}, socket.SOCK_DGRAM)'");
+            let answer = bash(&ws, backend, &made).success();
+            assert_ne!(answer["data"]["exit_code"], 0, "{backend}: {family}: {answer:#}");
+        }
+        let kept = "python3 -c 'import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW); socket.socketpair()'";
+        assert_eq!(output(&ws, backend, kept)["exit_code"], 0, "{backend}");
         // Only the policy gives it.
         let asked = ["bash", "--set", &format!("bash.backend={backend}"), "--network=true", "true"];
         ws.lbx(&asked).error("command_denied");

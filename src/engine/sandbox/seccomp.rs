@@ -32,6 +32,9 @@ const TRACING: [i64; 5] = [
     libc::SYS_process_vm_writev,
     libc::SYS_ptrace,
 ];
+/// Families of sockets that a network namespace keeps to itself. Others go past it: by `AF_VSOCK` a command
+/// in a virtual machine talks to its host.
+const NAMESPACED: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 /// The instruction of a filter that loads a word; at 0 stands the call's number.
 const LOAD: u16 = 0x20;
 /// The instruction that jumps where the number is at least that one.
@@ -57,9 +60,10 @@ pub fn filter(is_alone: bool, network: bool) -> SetupResult<()> {
     rules.insert(libc::SYS_ioctl, doing(typing, "cannot make a filter")?);
     if !is_alone {
         rules.extend(TRACING.map(|call| (call, Vec::new())));
-        if !network {
-            rules.insert(libc::SYS_socket, vec![doing(not_unix(), "cannot make a filter")?]);
-        }
+    }
+    if !network {
+        let families = if is_alone { &NAMESPACED[..] } else { &[libc::AF_UNIX] };
+        rules.insert(libc::SYS_socket, vec![doing(none_of(families), "cannot make a filter")?]);
     }
     let arch = doing(TargetArch::try_from(std::env::consts::ARCH), "no filter is known for this processor")?;
     let errno = SeccompAction::Errno(libc::EPERM.unsigned_abs());
@@ -87,8 +91,11 @@ fn no_second_numbering() -> [sock_filter; 3] {
     ]
 }
 
-/// A socket of any family but that of this machine's own processes.
-fn not_unix() -> Result<SeccompRule, seccompiler::BackendError> {
-    let family = u64::from(libc::AF_UNIX.unsigned_abs());
-    SeccompRule::new(vec![SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)?])
+/// A socket of any family but these.
+fn none_of(families: &[i32]) -> Result<SeccompRule, seccompiler::BackendError> {
+    let is_not = |family: &i32| {
+        let family = u64::from(family.unsigned_abs());
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)
+    };
+    SeccompRule::new(families.iter().map(is_not).collect::<Result<_, _>>()?)
 }
