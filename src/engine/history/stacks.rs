@@ -1,6 +1,6 @@
 //! A session's changes as two stacks: what undo takes back next, and what redo does again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, VecDeque};
 
 use super::replay::Direction;
 use crate::engine::journal;
@@ -10,67 +10,83 @@ use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 
 /// The changes of a session that stand, and those that were taken back.
+///
+/// The newest entries of the journal say which these are, and no more of them are read than it takes: an
+/// undo costs as much after ten thousand changes as after ten.
 #[derive(Debug, Default)]
 pub struct History {
-    /// Changes that stand, the one made or done again last at the end.
-    done: Vec<JournalEntry>,
+    /// Whose it is.
+    session: String,
+    /// The numbers of the session's entries, ascending.
+    numbers: Vec<u64>,
+    /// Changes that stand and are yet to be read.
+    older: Older,
+    /// Changes that stand and are read, the one made or done again last at the end.
+    done: VecDeque<JournalEntry>,
     /// Changes that are taken back, the one taken back last at the end.
     undone: Vec<JournalEntry>,
-    /// What each undo and redo was about.
-    reverts: BTreeMap<u64, Vec<u64>>,
     /// Folders that were made for changes that are taken back, and still stand since others use them.
     vacant: BTreeSet<WorkspacePath>,
-    /// The files that the last undo or redo of them merged, with what it left there.
-    merged: BTreeMap<WorkspacePath, Option<Version>>,
+}
+
+/// What stood when the oldest entry that is read was made.
+#[derive(Debug, Default)]
+struct Older {
+    /// How many of the numbers are older than that entry.
+    left: usize,
+    /// Changes that an undo or a redo among those has moved: where they stand is known.
+    moved: BTreeSet<u64>,
+    /// Those of them that come next, since they were done again.
+    next: VecDeque<u64>,
 }
 
 impl History {
-    /// Reads the history of `session`.
+    /// The history of `session`.
     ///
     /// # Errors
     /// What the system says.
     pub fn load(state: &State, session: &str) -> Result<Self, Error> {
-        let mut history = Self::default();
-        for seq in journal::history(state, session)? {
-            if let Some(entry) = journal::done_entry(state, session, seq)? {
-                history.take(entry);
+        let numbers = journal::history(state, session)?;
+        let mut history = Self { session: session.to_owned(), numbers, ..Self::default() };
+        history.older.left = history.numbers.len();
+        // A change ends what could be redone, so all before it is known by what stands.
+        let mut newest = Vec::new();
+        while let Some(seq) = history.older_number() {
+            let Some(entry) = history.read(state, seq)? else { continue };
+            let is_change = direction_of(&entry).is_none();
+            newest.push(entry);
+            if is_change {
+                break;
             }
+        }
+        for entry in newest.into_iter().rev() {
+            history.take(state, entry)?;
         }
         Ok(history)
     }
 
-    /// Takes in the next change.
-    fn take(&mut self, entry: JournalEntry) {
-        for file in &entry.files {
-            self.merged.remove(&file.path);
-            if entry.merged.contains(&file.path) {
-                self.merged.insert(file.path.clone(), file.after.clone());
-            }
-        }
-        // What takes back an earlier change is a change of its own.
-        let direction = [Direction::Undo, Direction::Redo]
-            .into_iter()
-            .find(|way| way.name() == entry.tool && entry.takes_back.is_none());
-        let Some(direction) = direction else {
+    /// Takes in the next entry.
+    fn take(&mut self, state: &State, entry: JournalEntry) -> Result<(), Error> {
+        let Some(direction) = direction_of(&entry) else {
             // As in every editor: a new change ends what could have been redone.
             self.undone.clear();
             self.vacant.clear();
-            self.done.push(entry);
-            return;
+            self.done.push_back(entry);
+            return Ok(());
         };
-        let about = self.originals(&entry.reverts);
-        let (from, to) = match direction {
-            Direction::Undo => (&mut self.done, &mut self.undone),
-            Direction::Redo => (&mut self.undone, &mut self.done),
-        };
-        for seq in &about {
-            if let Some(at) = from.iter().rposition(|known| known.seq == *seq) {
-                let moved = from.remove(at);
-                match direction {
-                    Direction::Undo => self.vacant.extend(moved.folders.iter().cloned()),
-                    Direction::Redo => self.vacant.retain(|folder| !moved.folders.contains(folder)),
+        for seq in &entry.reverts {
+            match direction {
+                Direction::Undo => {
+                    let Some(moved) = self.taken_from_done(state, *seq)? else { continue };
+                    self.vacant.extend(moved.folders.iter().cloned());
+                    self.undone.push(moved);
                 }
-                to.push(moved);
+                Direction::Redo => {
+                    let at = self.undone.iter().rposition(|known| known.seq == *seq);
+                    let Some(moved) = at.map(|at| self.undone.remove(at)) else { continue };
+                    self.vacant.retain(|folder| !moved.folders.contains(folder));
+                    self.done.push_back(moved);
+                }
             }
         }
         // What came back with the rest of it was there before any of these changes.
@@ -78,27 +94,87 @@ impl History {
             entry.folders.contains(folder) || entry.moves.iter().any(|moved| folder.is_within(&moved.to))
         };
         self.vacant.retain(|folder| !came_back(folder));
-        self.reverts.insert(entry.seq, about);
+        Ok(())
     }
 
-    /// The changes that numbers stand for: those of an undo or a redo stand for what it was about.
-    fn originals(&self, seqs: &[u64]) -> Vec<u64> {
-        seqs.iter().flat_map(|seq| self.reverts.get(seq).cloned().unwrap_or_else(|| vec![*seq])).collect()
+    /// The change `seq`, which does not stand any more; `None` where it is in the history no longer.
+    fn taken_from_done(&mut self, state: &State, seq: u64) -> Result<Option<JournalEntry>, Error> {
+        if self.numbers.binary_search(&seq).is_err() {
+            return Ok(None);
+        }
+        loop {
+            if let Some(at) = self.done.iter().rposition(|known| known.seq == seq) {
+                return Ok(self.done.remove(at));
+            }
+            if !self.read_older(state)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads the newest change that stands and is not read yet; `false` where there is none.
+    fn read_older(&mut self, state: &State) -> Result<bool, Error> {
+        loop {
+            if let Some(seq) = self.older.next.pop_front() {
+                if let Some(entry) = self.read(state, seq)? {
+                    self.done.push_front(entry);
+                    return Ok(true);
+                }
+                continue;
+            }
+            let Some(seq) = self.older_number() else { return Ok(false) };
+            if self.older.moved.contains(&seq) {
+                continue;
+            }
+            let Some(entry) = self.read(state, seq)? else { continue };
+            let Some(direction) = direction_of(&entry) else {
+                self.done.push_front(entry);
+                return Ok(true);
+            };
+            // The last that it moved is on top. What a later one has moved again is known already.
+            for seq in entry.reverts.iter().rev() {
+                if self.older.moved.insert(*seq) && direction == Direction::Redo {
+                    self.older.next.push_back(*seq);
+                }
+            }
+        }
+    }
+
+    /// The newest number that was not looked at yet.
+    fn older_number(&mut self) -> Option<u64> {
+        self.older.left = self.older.left.checked_sub(1)?;
+        self.numbers.get(self.older.left).copied()
+    }
+
+    /// An entry.
+    fn read(&self, state: &State, seq: u64) -> Result<Option<JournalEntry>, Error> {
+        journal::done_entry(state, &self.session, seq)
     }
 
     /// The next `steps` changes to go that way, in that order; of those that `wanted` picks.
-    #[must_use]
+    ///
+    /// # Errors
+    /// What the system says.
     pub fn next(
-        &self,
+        &mut self,
+        state: &State,
         direction: Direction,
         steps: usize,
         wanted: impl Fn(&JournalEntry) -> bool,
-    ) -> Vec<JournalEntry> {
-        let stack = match direction {
-            Direction::Undo => &self.done,
-            Direction::Redo => &self.undone,
-        };
-        stack.iter().rev().filter(|entry| wanted(entry)).take(steps).cloned().collect()
+    ) -> Result<Vec<JournalEntry>, Error> {
+        if direction == Direction::Redo {
+            let undone = self.undone.iter().rev();
+            return Ok(undone.filter(|entry| wanted(entry)).take(steps).cloned().collect());
+        }
+        let (mut found, mut passed) = (Vec::new(), 0);
+        while found.len() < steps {
+            if passed == self.done.len() && !self.read_older(state)? {
+                break;
+            }
+            found.extend(self.done.iter().rev().nth(passed).filter(|entry| wanted(entry)).cloned());
+            passed += 1;
+        }
+        Ok(found)
     }
 
     /// The folders that were made for changes that are taken back: nobody needs them once they are
@@ -109,8 +185,23 @@ impl History {
     }
 
     /// What the session left at `path` when it last merged there, if it has not changed it since.
-    #[must_use]
-    pub fn merged(&self, path: &WorkspacePath) -> Option<&Version> {
-        self.merged.get(path).and_then(Option::as_ref)
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn merged(&self, state: &State, path: &WorkspacePath) -> Result<Option<Version>, Error> {
+        for seq in self.numbers.iter().rev() {
+            let Some(entry) = self.read(state, *seq)? else { continue };
+            if let Some(file) = entry.files.iter().rfind(|file| file.path == *path) {
+                return Ok(file.after.clone().filter(|_| entry.merged.contains(path)));
+            }
+        }
+        Ok(None)
     }
+}
+
+/// Which way an entry goes; `None` of one that is a change of its own, as is what takes back an earlier
+/// change by its number.
+fn direction_of(entry: &JournalEntry) -> Option<Direction> {
+    let ways = [Direction::Undo, Direction::Redo];
+    ways.into_iter().find(|way| way.name() == entry.tool && entry.takes_back.is_none())
 }

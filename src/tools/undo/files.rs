@@ -176,8 +176,11 @@ impl<'p, 'c> Planner<'p, 'c> {
     ) -> Result<Vec<u8>, Error> {
         let path = current.place().path();
         // What the session itself merged there is no one else's, so nobody need ask for it again.
-        let is_own =
-            self.history.merged(path).is_some_and(|left| same(version(current).as_ref(), Some(left)));
+        let left = match self.change.state() {
+            Some(state) => self.history.merged(state, path)?,
+            None => None,
+        };
+        let is_own = left.is_some_and(|left| same(version(current).as_ref(), Some(&left)));
         let (true, Some(from), true) = (self.manner.merge || is_own, from, current.exists()) else {
             return Err(self.stale(current, from));
         };

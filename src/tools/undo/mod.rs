@@ -182,11 +182,15 @@ fn entries(
     path: Option<&WorkspacePath>,
 ) -> Result<(History, Vec<JournalEntry>), Error> {
     let session = change.engine().session().as_str().to_owned();
-    let history = match change.state() {
-        Some(state) => History::load(state, &session)?,
-        None => History::default(),
+    let (history, entries) = match change.state() {
+        Some(state) => {
+            let mut history = History::load(state, &session)?;
+            let wanted = |entry: &JournalEntry| path.is_none_or(|path| touches(entry, path));
+            let entries = history.next(state, direction, steps, wanted)?;
+            (history, entries)
+        }
+        None => (History::default(), Vec::new()),
     };
-    let entries = history.next(direction, steps, |entry| path.is_none_or(|path| touches(entry, path)));
     if entries.is_empty() {
         let what = match path {
             Some(path) => format!("session {session} has nothing to {} in {path}", direction.name()),
