@@ -20,9 +20,13 @@ fn edits_of_distinct_lines_by_many_processes_all_land_once() {
     let begun = Instant::now();
     let slowest = std::sync::Mutex::new(Duration::ZERO);
     let name = |process: usize, edit: usize| format!("line {process}.{edit}.");
-    let lines: Vec<String> =
-        (0..processes).flat_map(|process| (0..edits).map(move |edit| name(process, edit))).collect();
-    let ws = Workspace::with(&[("many.txt", &(lines.join("\n") + "\n"))]);
+    // A line stands between those of two processes: a change of the line next to one's own is in the way.
+    let text = |done: &str| -> String {
+        let block =
+            |process| (0..edits).map(|edit| format!("{}{done}\n", name(process, edit))).collect::<String>();
+        (0..processes).map(|process| block(process) + "--\n").collect()
+    };
+    let ws = Workspace::with(&[("many.txt", &text(""))]);
     std::thread::scope(|scope| {
         for process in 0..processes {
             let (ws, slowest) = (&ws, &slowest);
@@ -54,8 +58,7 @@ fn edits_of_distinct_lines_by_many_processes_all_land_once() {
     });
     let took = (begun.elapsed(), slowest.into_inner().unwrap());
     eprintln!("{processes} processes, {edits} edits each: {:?}; the slowest call {:?}", took.0, took.1);
-    let wanted: Vec<String> = lines.iter().map(|line| format!("{line} done")).collect();
-    ws.holds("many.txt", wanted.join("\n") + "\n");
+    ws.holds("many.txt", text(" done"));
     assert_eq!(ws.snapshots().len(), processes * edits, "one snapshot a change");
     must_equal_tip(&ws).unwrap();
     must_be_tidy(&ws).unwrap();

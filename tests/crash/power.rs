@@ -83,8 +83,23 @@ impl Disk {
     fn lose_power(&self, mode: &str) {
         let mounted = self.mounted.to_str().unwrap();
         assert!(succeeds("python3", &["-c", SHUT_DOWN, mounted, mode]), "no shutdown");
-        assert!(succeeds("umount", &[mounted]), "still in use");
-        assert!(self.mount(), "cannot be mounted again");
+        // A mount namespace that another program made meanwhile holds it too: then what is mounted again
+        // is still the one without power.
+        for _ in 0..200 {
+            assert!(succeeds("umount", &[mounted]), "still in use");
+            assert!(self.mount(), "cannot be mounted again");
+            if self.has_power() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        panic!("another program holds the disk");
+    }
+
+    /// Whether it can be written.
+    fn has_power(&self) -> bool {
+        let probe = self.mounted.join("probe");
+        std::fs::create_dir(&probe).and_then(|()| std::fs::remove_dir(&probe)).is_ok()
     }
 }
 
