@@ -27,7 +27,7 @@ const FOLDER: &str = "lbx";
 /// The file that holds the id.
 const NAME: &str = "id";
 /// Size of that file.
-const FILE_BYTES_MAX: u64 = 64;
+const FILE_BYTES_MAX: usize = 64;
 /// What tells one machine from another, the most lasting first: the last one changes at each boot.
 const MACHINE_FILES: [&str; 3] =
     ["/etc/machine-id", "/var/lib/dbus/machine-id", "/proc/sys/kernel/random/boot_id"];
@@ -306,7 +306,7 @@ fn is_within(folder: &OwnedFd, root: BorrowedFd<'_>) -> bool {
 fn read(folder: &OwnedFd, path: &Path) -> Result<Option<OfUser>, Error> {
     let file = path.join(NAME);
     let shown = file.display().to_string();
-    let bytes = match fs::read_at(folder.as_fd(), OsStr::new(NAME), FILE_BYTES_MAX) {
+    let bytes = match fs::read_at(folder.as_fd(), OsStr::new(NAME), FILE_BYTES_MAX as u64) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Ok(None),
         Err(source) => {
@@ -412,9 +412,12 @@ fn derived() -> Option<StateId> {
 fn machine_id(path: &Path) -> Option<String> {
     let flags = fs::READ.difference(OFlags::NOFOLLOW);
     let open = || rustix::fs::openat(CWD, path, flags, Mode::empty());
-    let file = File::from(rustix::io::retry_on_intr(open).ok()?);
-    let bytes = fs::read_to_end(file, 0, FILE_BYTES_MAX).ok()?;
-    let text = std::str::from_utf8(&bytes).ok()?.trim();
+    let file = rustix::io::retry_on_intr(open).ok()?;
+    // All of it, and one byte more where it is longer, comes with one read.
+    let mut bytes = [0; FILE_BYTES_MAX + 1];
+    let count = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut bytes)).ok()?;
+    let bytes = bytes.get(..count).filter(|bytes| bytes.len() <= FILE_BYTES_MAX)?;
+    let text = std::str::from_utf8(bytes).ok()?.trim();
     let digits = text.bytes().filter(u8::is_ascii_hexdigit);
     let is_id = digits.clone().count() >= DIGITS && digits.clone().any(|digit| digit != b'0');
     is_id.then(|| text.to_owned())

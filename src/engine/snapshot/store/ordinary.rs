@@ -55,7 +55,9 @@ pub fn check_folder(own: &HeldFolder, common: &HeldFolder) -> Result<(), Snapsho
 /// Where something else is there, or more than rules may be.
 pub fn rules(folder: &HeldFolder, name: &str) -> Result<Option<Vec<u8>>, SnapshotError> {
     let what = "a regular file of as many rules as are read";
-    let rules = folder.read(name, rule_bounds::FILE_BYTES_MAX).untold(|| refusal(folder, name, what))?;
+    // Opened at once: without waiting for a FIFO, and what is no regular file is not read.
+    let rules = folder.read_regular(name, rule_bounds::FILE_BYTES_MAX);
+    let rules = rules.untold(|| refusal(folder, name, what))?;
     match rules {
         Some(rules) if !rule_bounds::is_few(&rules) => Err(refused(folder, name, what)),
         rules => Ok(rules),
