@@ -252,10 +252,13 @@ impl Engine {
         }
     }
 
-    /// Puts a record into the audit log that was written there, once it is on disk.
-    pub fn end_audit(&mut self, state: &State, pending: Option<audit::Pending>) {
-        let ended = pending.map_or(Ok(()), |pending| pending.end(state, Durable::Yes));
+    /// Puts a record into the audit log that was written there, once it is on disk; answers whether it is.
+    pub fn end_audit(&mut self, state: &State, pending: Option<audit::Pending>) -> bool {
+        let Some(pending) = pending else { return false };
+        let ended = pending.end(state, Durable::Yes);
+        let is_ended = ended.is_ok();
         self.warn_of_audit(ended);
+        is_ended
     }
 
     /// Warns where the audit log could not be written.

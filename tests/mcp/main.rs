@@ -8,6 +8,7 @@
 
 mod calls;
 mod client;
+mod cost;
 mod declared;
 mod library;
 mod life;

@@ -1,65 +1,40 @@
 //! From a planned change to one that stands, step by step.
 
-use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::aside::{Aside, ToWrite};
+use super::aside::ToWrite;
 use super::folders::Ways;
 use super::marks::Marks;
 use super::moves::ForSnapshot;
 use super::plan::{Intent, NewFile, plan};
+use super::prepared::Prepared;
 use super::record;
 use super::record::StandingChange;
 use super::run::Ground;
-use super::stage::{Stage, Staged};
+use super::stage::Stage;
 use super::{Change, Current, Planned, across, marks, recover};
 use crate::engine::history::replay::Direction;
 use crate::engine::journal::backup;
 use crate::engine::journal::steps::Location;
 use crate::engine::journal::waiting;
-use crate::engine::journal::{HELD_FOLDER, PendingEntry, Version};
+use crate::engine::journal::{HELD_FOLDER, Version};
 use crate::engine::policy::settings::Key;
 use crate::engine::snapshot::{AllAhead, AtHand, LARGE_BYTES, Published, RULE_FILES, Ready};
-use crate::engine::store::session;
 use crate::engine::store::session::Mark;
-use crate::engine::store::state::{STAGING_FOLDER, State};
+use crate::engine::store::state::State;
 use crate::engine::store::trash;
+use crate::engine::store::{audit, session};
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::file_system::FileSystem;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::identity::Identity;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::sync::{self, SYNC_EACH_MAX, keeps_order, sync_many};
+use crate::engine::workspace::sync;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
-
-/// Everything written aside for a change, not yet in force.
-#[derive(Default)]
-struct Prepared {
-    /// New bytes and old ones.
-    aside: Aside,
-    /// Descriptions of what goes to the trash.
-    descriptions: Vec<Staged>,
-    /// The journal entry.
-    entry: Option<PendingEntry>,
-    /// The change's snapshot, where that need not wait until the change stands.
-    snapshot: Option<Ready>,
-}
-
-impl Prepared {
-    /// Removes everything again.
-    fn discard(&self) {
-        self.aside.discard();
-        self.descriptions.iter().for_each(Staged::discard);
-        if let Some(entry) = &self.entry {
-            entry.discard();
-        }
-    }
-}
 
 impl Change<'_> {
     /// Makes the change, with `subject` as its line in the snapshot log.
@@ -126,7 +101,7 @@ impl Change<'_> {
         self.note_changed();
         // Where that fails, it is tried again below, and told.
         let published = prepared.snapshot.take().and_then(|ready| ready.publish().ok().flatten());
-        self.finish(&state, marks, published, prepared.aside.file_system.as_deref())
+        self.finish(&state, marks, published, &prepared)
     }
 
     /// Refuses, where the policy says so, a file with several names. It is a path not to be
@@ -278,46 +253,8 @@ impl Change<'_> {
 
     /// Makes everything prepared durable in one wave of syncs, then the journal entry binding.
     fn put_in_force(&self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
-        let io =
-            |source: std::io::Error| Error::io("sync", crate::engine::store::state::STATE_FOLDER, source);
-        let Some(entry) = &prepared.entry else {
-            return Err(Error::internal("a change without an entry"));
-        };
-        let staged = prepared.aside.staged.values().chain(&prepared.descriptions).map(|staged| &staged.file);
-        let files: Vec<&File> = staged
-            .chain(prepared.aside.backups.iter().map(|backup| &backup.file))
-            .chain([&entry.file])
-            .collect();
-        if files.len() <= SYNC_EACH_MAX && !self.files.iter().any(is_large) {
-            let snapshot = prepared.snapshot.iter().flat_map(Ready::files);
-            sync::begin(files.iter().copied().chain(snapshot));
-        }
-        let staging = match &prepared.aside.file_system {
-            Some(staging) => Arc::clone(staging),
-            None => state.folder(STAGING_FOLDER)?,
-        };
-        let grown = state.take_grown();
-        let mut wave: Vec<BorrowedFd<'_>> = files.iter().map(|file| file.as_fd()).collect();
-        if !keeps_order(&staging) {
-            // They share the folders, of which there are 256 at most.
-            let mut folders: Vec<&OwnedFd> =
-                prepared.aside.backups.iter().map(|backup| &*backup.folder).collect();
-            folders.sort_by_key(|folder| folder.as_raw_fd());
-            folders.dedup_by_key(|folder| folder.as_raw_fd());
-            let others = [&*entry.folder, &*staging];
-            wave.extend(
-                folders
-                    .into_iter()
-                    .chain(others)
-                    .chain(grown.iter().map(|folder| &**folder))
-                    .map(AsFd::as_fd),
-            );
-        }
-        sync_many(&wave.iter().collect::<Vec<_>>(), prepared.aside.file_system.as_deref()).map_err(io)?;
-        if prepared.snapshot.as_ref().is_some_and(|snapshot| snapshot.sync().is_err()) {
-            // No change fails for that: it is tried again once this one stands, and told then.
-            prepared.snapshot = None;
-        }
+        let is_small = !self.files.iter().any(is_large);
+        prepared.sync(state, is_small)?;
         self.must_be_unchanged()?;
         self.entry.publish(state)
     }
@@ -382,15 +319,11 @@ impl Change<'_> {
         state: &State,
         mut marks: Marks,
         published: Option<Published>,
-        file_system: Option<&OwnedFd>,
+        prepared: &Prepared,
     ) -> Result<(), Error> {
-        let sync_names = |change: &Self| {
-            let ground = Ground { workspace: &change.engine.workspace, state };
-            ground.sync(&change.entry.steps, file_system).map_err(Error::applied)
-        };
         if published.is_none() {
             // The snapshot must not tell of what may be gone after a power failure.
-            sync_names(&self)?;
+            self.sync_names(state, prepared)?;
         }
         let ahead = std::mem::take(&mut self.worker).finish();
         note_blobs(&mut marks, &self.files, &ahead);
@@ -404,14 +337,12 @@ impl Change<'_> {
         };
         // Before the entry is closed: whoever finds it open looks whether the record is there.
         let audit = self.engine.begin_audit(state, &self.entry.tool, outcome.as_ref().err());
-        sync::begin(audit.iter().map(|audit| &audit.file));
-        if let Some(published) = published {
-            sync_names(&self)?;
-            if let Err(error) = published.sync() {
-                self.engine.warn(format!("a power failure may take the snapshot: {error}"));
+        match published {
+            Some(published) => self.sync_names_and_audit(state, prepared, &published, audit)?,
+            None => {
+                self.engine.end_audit(state, audit);
             }
         }
-        self.engine.end_audit(state, audit);
         backup::spread(state, &self.entry.kept);
         if let Err(error) = self.entry.close(state) {
             self.engine.warn(format!(
@@ -423,6 +354,56 @@ impl Change<'_> {
             waiting::forget_beside(state, &self.entry.id, &self.entry.steps);
         }
         outcome
+    }
+
+    /// Makes durable what the steps and the snapshot have renamed, and the record for the audit log: where
+    /// the file system allows it, by the sync of that record alone.
+    fn sync_names_and_audit(
+        &mut self,
+        state: &State,
+        prepared: &Prepared,
+        published: &Published,
+        audit: Option<audit::Pending>,
+    ) -> Result<(), Error> {
+        let file_system = prepared.file_system.as_ref();
+        let ground = Ground { workspace: &self.engine.workspace, state };
+        let holds_all = |it: &&FileSystem| {
+            audit.as_ref().is_some_and(|audit| it.holds(&audit.file))
+                && published.is_on(it)
+                && ground.are_on(&self.entry.steps, it)
+        };
+        let is_left = file_system.filter(holds_all).is_some_and(FileSystem::leaves_names_to_next_sync);
+        if !is_left {
+            sync::begin(audit.iter().map(|audit| &audit.file));
+            self.sync_each_name(state, prepared, published)?;
+        }
+        let is_synced = self.engine.end_audit(state, audit);
+        if is_left && !is_synced {
+            self.sync_each_name(state, prepared, published)?;
+        }
+        published.tidy();
+        Ok(())
+    }
+
+    /// Syncs the folders that the steps and the snapshot have changed.
+    fn sync_each_name(
+        &mut self,
+        state: &State,
+        prepared: &Prepared,
+        published: &Published,
+    ) -> Result<(), Error> {
+        self.sync_names(state, prepared)?;
+        if let Err(error) = published.sync(prepared.file_system.as_ref()) {
+            self.engine.warn(format!("a power failure may take the snapshot: {error}"));
+        }
+        Ok(())
+    }
+
+    /// Syncs the folders that the steps have changed.
+    fn sync_names(&self, state: &State, prepared: &Prepared) -> Result<(), Error> {
+        let ground = Ground { workspace: &self.engine.workspace, state };
+        let file_system = prepared.aside.file_system.as_deref();
+        ground.sync(&self.entry.steps, file_system).map_err(Error::applied)
     }
 
     /// Commits a change that stands to the snapshots.

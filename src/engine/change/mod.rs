@@ -19,6 +19,7 @@ mod look;
 mod marks;
 pub mod moves;
 pub mod plan;
+mod prepared;
 pub mod record;
 mod recover;
 mod repeat;

@@ -15,6 +15,7 @@ use crate::engine::journal::steps::{Folder, Location, Step, is_waiting};
 use crate::engine::journal::{FolderMode, Version};
 use crate::engine::store::state::{STAGING_FOLDER, State, make_folder};
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::file_system::FileSystem;
 use crate::engine::workspace::fs::{FILE_BYTES_MAX, LastFolder, rename_new};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::sync_many;
@@ -120,11 +121,15 @@ impl Ground<'_> {
         folders: &mut LastFolders,
     ) -> Result<(), Errno> {
         let open = |folder: &Location| self.open(folder, BELOW);
-        let (Some(old), Some(new)) = (staged.path().name(), at.path().name()) else {
-            return Err(Errno::INVAL);
-        };
-        let from = folders.staged.get(staged.parent().ok_or(Errno::INVAL)?, open)?;
+        let new = at.path().name().ok_or(Errno::INVAL)?;
         let to = folders.target.get(at.parent().ok_or(Errno::INVAL)?, open)?;
+        if matches!(staged, Location::State(_)) {
+            // Its folder is open.
+            let (from, old) = self.folder_of(staged)?;
+            return rename_in(from.as_fd(), old, to, new, over);
+        }
+        let old = staged.path().name().ok_or(Errno::INVAL)?;
+        let from = folders.staged.get(staged.parent().ok_or(Errno::INVAL)?, open)?;
         rename_in(from, old, to, new, over)
     }
 
@@ -329,6 +334,22 @@ impl Ground<'_> {
     /// # Errors
     /// The system's.
     pub fn sync(&self, steps: &[Step], file_system: Option<&OwnedFd>) -> Result<(), Error> {
+        let folders = self.folders_of(steps)?;
+        sync_many(&folders.iter().collect::<Vec<_>>(), file_system)
+            .map_err(|source| Error::io("sync", self.workspace.root().display().to_string(), source))
+    }
+
+    /// Whether every folder in which some steps changed a name is on a file system, that of the state.
+    #[must_use]
+    pub fn are_on(&self, steps: &[Step], file_system: &FileSystem) -> bool {
+        // No rename leads from there to another file system.
+        let came_from_state = |step: &Step| matches!(step.staged(), Some(Location::State(_)));
+        steps.iter().all(came_from_state)
+            || self.folders_of(steps).is_ok_and(|all| all.iter().all(|folder| file_system.holds(folder)))
+    }
+
+    /// The folders in which some steps changed a name, opened.
+    fn folders_of(&self, steps: &[Step]) -> Result<Vec<OwnedFd>, Error> {
         let mut paths: Vec<Location> =
             steps.iter().flat_map(Step::locations).filter_map(Location::parent).collect();
         for step in steps {
@@ -350,9 +371,7 @@ impl Ground<'_> {
                 Err(errno) => return Err(Error::io("open the folder", self.shown(path), errno)),
             }
         }
-        let folders: Vec<&OwnedFd> = folders.iter().collect();
-        sync_many(&folders, file_system)
-            .map_err(|source| Error::io("sync", self.workspace.root().display().to_string(), source))
+        Ok(folders)
     }
 }
 

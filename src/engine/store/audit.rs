@@ -303,9 +303,10 @@ pub fn begin(state: &State, record: AuditRecord) -> Result<Pending, Error> {
     Ok(Pending { _lock: lock, file, folder, length, head, head_file })
 }
 
-/// Syncs the bytes of the log, and the folder of a new one.
+/// Syncs the log, and the folder of a new one. All of the log's inode: names that were changed before it was
+/// written become durable with it where the file system keeps their order.
 fn sync(file: &File, folder: Option<&OwnedFd>) -> std::io::Result<()> {
-    rustix::io::retry_on_intr(|| rustix::fs::fdatasync(file))?;
+    rustix::io::retry_on_intr(|| rustix::fs::fsync(file))?;
     Ok(folder.map_or(Ok(()), |folder| rustix::io::retry_on_intr(|| rustix::fs::fsync(folder)))?)
 }
 

@@ -32,22 +32,6 @@ pub fn begin<'f>(files: impl IntoIterator<Item = &'f File>) {
 #[cfg(not(target_os = "linux"))]
 pub fn begin<'f>(_: impl IntoIterator<Item = &'f File>) {}
 
-/// Whether the file system of a file keeps the order of its names: once a file or folder is synced, so
-/// are all names that were made, changed or removed there before. The logs of ext4 and xfs do.
-#[cfg(target_os = "linux")]
-pub fn keeps_order(file: impl AsFd) -> bool {
-    /// What statfs(2) calls ext4 and xfs.
-    const KINDS: [u64; 2] = [0xef53, 0x5846_5342];
-    let kind = rustix::io::retry_on_intr(|| rustix::fs::fstatfs(&file)).map(|found| found.f_type);
-    kind.is_ok_and(|kind| u64::try_from(kind).is_ok_and(|kind| KINDS.contains(&kind)))
-}
-
-/// Elsewhere nothing is known of it.
-#[cfg(not(target_os = "linux"))]
-pub fn keeps_order(_: impl AsFd) -> bool {
-    false
-}
-
 /// Syncs all, or where they are many the file system that most of them are on, which takes a fraction
 /// of the time.
 ///

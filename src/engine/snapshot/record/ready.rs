@@ -12,7 +12,7 @@ use crate::engine::snapshot::store::branch::{LogLine, NewValue};
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::held::HeldFolder;
 use crate::engine::snapshot::store::objects::{Aside, Packed};
-use crate::engine::workspace::sync::keeps_order;
+use crate::engine::workspace::file_system::FileSystem;
 
 /// The commits of a change, in memory.
 pub(super) struct Made {
@@ -54,6 +54,12 @@ impl Ready {
     /// Its files, so that the disk begins with them.
     pub fn files(&self) -> impl Iterator<Item = &File> {
         self.written.iter().flat_map(|it| it.objects.files().chain([&it.value.file]))
+    }
+
+    /// Whether all that is written is on a file system.
+    #[must_use]
+    pub fn is_on(&self, file_system: &FileSystem) -> bool {
+        self.written.as_ref().is_none_or(|written| written.objects.is_on(file_system))
     }
 
     /// Makes what is written durable.
@@ -115,19 +121,31 @@ impl Published {
         std::mem::take(&mut self.ready.recorded)
     }
 
-    /// Makes the names durable: those of the objects before that of the branch.
+    /// Whether all names are on a file system.
+    #[must_use]
+    pub fn is_on(&self, file_system: &FileSystem) -> bool {
+        self.ready.is_on(file_system) && self.branch.as_ref().is_none_or(|branch| file_system.holds(branch))
+    }
+
+    /// Packs objects where they are many, once the names are durable.
+    pub fn tidy(&self) {
+        if self.branch.is_some() {
+            self.ready.store.tidy();
+        }
+    }
+
+    /// Makes the names durable: those of the objects before that of the branch. `file_system` is that of
+    /// the state.
     ///
     /// # Errors
     /// What the system says.
-    pub fn sync(&self) -> Result<(), SnapshotError> {
+    pub fn sync(&self, file_system: Option<&FileSystem>) -> Result<(), SnapshotError> {
         let (Some(branch), Some(written)) = (&self.branch, &self.ready.written) else {
             return Ok(());
         };
-        if !keeps_order(branch) || !written.objects.is_on_file_system_of(branch) {
+        if !file_system.is_some_and(|it| it.keeps_order() && self.is_on(it)) {
             written.objects.sync_names().doing(|| "the new objects cannot be synced".into())?;
         }
-        branch.sync().doing(|| format!("cannot sync `{}`", branch.path().display()))?;
-        self.ready.store.tidy();
-        Ok(())
+        branch.sync().doing(|| format!("cannot sync `{}`", branch.path().display()))
     }
 }

@@ -17,6 +17,7 @@ use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
 use super::pack::{self, Deflater, NewPack};
 use super::repo::{NewObjects, Repo};
+use crate::engine::workspace::file_system::FileSystem;
 use crate::engine::workspace::fs::{process_id, write_all};
 use crate::engine::workspace::sync::{SYNC_EACH_MAX, sync_all};
 
@@ -174,10 +175,9 @@ impl Aside {
         if self.made_folder { Ok(self.objects.sync()?) } else { Ok(()) }
     }
 
-    /// Whether they are on the file system of a folder.
-    pub fn is_on_file_system_of(&self, folder: &HeldFolder) -> bool {
-        let device = |folder: &HeldFolder| rustix::fs::fstat(folder).map(|stat| stat.st_dev);
-        matches!((device(&self.objects), device(folder)), (Ok(one), Ok(other)) if one == other)
+    /// Whether they are on a file system.
+    pub fn is_on(&self, file_system: &FileSystem) -> bool {
+        file_system.holds(&*self.objects)
     }
 
     /// Syncs the whole file system that they are on.
