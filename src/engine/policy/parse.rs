@@ -345,10 +345,10 @@ fn branch_fault(name: &str) -> Option<String> {
     if name.starts_with("refs/") {
         return refused("is a full name; give the short one, without refs/heads/");
     }
-    // What a shell or another file system would take for something else is no name for everyone.
+    // A name that a shell or another file system would read as something else is not portable.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
     if !name.bytes().all(is_plain) {
-        return refused("is no name for everyone: expected letters, digits and . _ - /");
+        return refused("is not a portable name: expected letters, digits and . _ - /");
     }
     let full = format!("refs/heads/{name}");
     let is_special = name.eq_ignore_ascii_case("head") || name.starts_with('-');
