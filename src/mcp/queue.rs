@@ -1,11 +1,11 @@
-//! Calls that wait for their turn: as many, and as large, as the memory may hold.
+//! Requests that wait for their turn: as many, and as large, as the memory may hold.
 //!
-//! A client may send faster than calls are carried out. Beyond the bound nothing more is read, and the
-//! client waits at its end of the pipe. What is no call is handed on at once as long as it can be seen, so
-//! that a ping or a cancellation overtakes the calls that wait.
+//! A client may send faster than requests are carried out, or read slower than they are answered. Beyond
+//! the bounds nothing more is read, and the client waits at its end of the pipe. A ping or a cancellation
+//! does not wait: it overtakes the requests that do.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, GetExtensions as _, JsonRpcMessage, RequestId,
@@ -13,13 +13,17 @@ use rmcp::model::{
 use tokio::sync::Notify;
 
 /// Calls that the service has at once, running or waiting for a thread.
-const RUNNING_MAX: usize = 64;
+const RUNNING_MAX: usize = 32;
 /// Bytes of their messages. A single call may have more.
 const RUNNING_BYTES_MAX: usize = 32 << 20;
 /// Calls that are held back behind these.
 const HELD_MAX: usize = 64;
 /// Bytes of their messages.
 const HELD_BYTES_MAX: usize = 8 << 20;
+/// Bytes of messages that the client has not taken: beyond it no further request begins.
+const UNSENT_BYTES_MAX: usize = 8 << 20;
+/// Bytes that such a message takes beside its text.
+const UNSENT_MESSAGE_BYTES: usize = 512;
 
 /// The calls of a client.
 #[derive(Default)]
@@ -35,7 +39,7 @@ pub struct Queue {
 struct Running {
     /// How many, and the bytes of their messages.
     load: Mutex<Load>,
-    /// Told when one has ended.
+    /// Told when one has ended, or the client has taken a message.
     ended: Notify,
 }
 
@@ -46,6 +50,33 @@ struct Load {
     calls: usize,
     /// Bytes.
     bytes: usize,
+    /// Bytes of messages to the client that it has not taken.
+    unsent: usize,
+}
+
+impl Running {
+    /// What there is now.
+    fn load(&self) -> MutexGuard<'_, Load> {
+        self.load.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Travels with a message to the client until that takes it.
+pub struct Unsent {
+    /// The calls beside which it waits.
+    running: Arc<Running>,
+    /// Its bytes.
+    bytes: usize,
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        {
+            let mut load = self.running.load();
+            load.unsent = load.unsent.saturating_sub(self.bytes);
+        }
+        self.running.ended.notify_one();
+    }
 }
 
 /// Travels with a call; the call has ended when it is dropped.
@@ -59,7 +90,7 @@ struct Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         {
-            let mut load = self.running.load.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut load = self.running.load();
             load.calls = load.calls.saturating_sub(1);
             load.bytes = load.bytes.saturating_sub(self.bytes);
         }
@@ -78,10 +109,29 @@ impl Queue {
     #[must_use]
     pub fn has_room(&self) -> bool {
         let bytes: usize = self.held.iter().map(|(_, bytes)| bytes).sum();
-        self.held.len() < HELD_MAX && bytes < HELD_BYTES_MAX
+        self.held.len() < HELD_MAX && bytes < HELD_BYTES_MAX && self.running.load().unsent < UNSENT_BYTES_MAX
     }
 
-    /// Waits until a call has ended.
+    /// Notes a message to the client of so many bytes, until what is answered is dropped.
+    #[must_use]
+    pub fn unsent(&self, bytes: usize) -> Unsent {
+        let bytes = bytes + UNSENT_MESSAGE_BYTES;
+        self.running.load().unsent += bytes;
+        Unsent { running: self.running.clone(), bytes }
+    }
+
+    /// Whether the client has yet to take a message.
+    #[must_use]
+    pub fn has_unsent(&self) -> bool {
+        self.running.load().unsent > 0
+    }
+
+    /// Forgets what waits: nobody reads the answers.
+    pub fn clear(&mut self) {
+        self.held.clear();
+    }
+
+    /// Waits until a call has ended, or the client has taken a message.
     pub async fn freed(&self) {
         self.running.ended.notified().await;
     }
@@ -90,9 +140,7 @@ impl Queue {
     #[must_use]
     pub fn take(&mut self, message: ClientJsonRpcMessage, bytes: usize) -> Option<ClientJsonRpcMessage> {
         match &message {
-            JsonRpcMessage::Request(request)
-                if matches!(request.request, ClientRequest::CallToolRequest(_)) =>
-            {
+            JsonRpcMessage::Request(request) if !is_answered_at_once(&request.request) => {
                 self.held.push_back((message, bytes));
                 return None;
             }
@@ -119,12 +167,12 @@ impl Queue {
     pub fn next(&mut self) -> Option<ClientJsonRpcMessage> {
         let bytes = self.held.front()?.1;
         {
-            let mut load = self.running.load.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut load = self.running.load();
             let fits = load.calls < RUNNING_MAX && load.bytes + bytes <= RUNNING_BYTES_MAX;
-            if !fits && load.calls > 0 {
+            if load.unsent >= UNSENT_BYTES_MAX || !fits && load.calls > 0 {
                 return None;
             }
-            *load = Load { calls: load.calls + 1, bytes: load.bytes + bytes };
+            *load = Load { calls: load.calls + 1, bytes: load.bytes + bytes, unsent: load.unsent };
         }
         let ticket = Ticket { running: self.running.clone(), bytes };
         let (mut message, _) = self.held.pop_front()?;
@@ -133,4 +181,9 @@ impl Queue {
         }
         Some(message)
     }
+}
+
+/// Whether a request costs nothing to answer, and begins or keeps up the connection.
+const fn is_answered_at_once(request: &ClientRequest) -> bool {
+    matches!(request, ClientRequest::PingRequest(_) | ClientRequest::InitializeRequest(_))
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use rmcp::RoleServer;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -28,6 +29,8 @@ const OUTBOX_MESSAGES_MAX: usize = 16;
 /// How long running calls may go on after the client has closed its end, so that requests piped in
 /// all at once are answered too.
 const GRACE: Duration = Duration::from_millis(500);
+/// How long a client that has closed its end may take none of the messages for it.
+const STALL_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// What a transport shares with the server's main task.
 pub struct Connection {
@@ -89,14 +92,28 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for Stdio<R> {
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let outbox = self.connection.outbox.clone();
         let line = line_of(&message);
-        async move { outbox.send(line?).await.map_err(|_| io::ErrorKind::BrokenPipe.into()) }
+        let unsent = self.queue.unsent(line.as_ref().map_or(0, Vec::len));
+        async move {
+            let sent = outbox.send(line?).await.map_err(|_| io::ErrorKind::BrokenPipe.into());
+            drop(unsent);
+            sent
+        }
     }
 
     // May be dropped at each `await`: what is read or refused by then stays in `self`.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             if self.refusal.is_some() {
-                let place = self.connection.outbox.reserve().await.ok()?;
+                let place = tokio::select! {
+                    place = self.connection.outbox.reserve() => place.ok()?,
+                    () = tokio::time::sleep(STALL_TIME_MAX) => {
+                        if has_hung_up() {
+                            self.close_soon();
+                            return None;
+                        }
+                        continue;
+                    }
+                };
                 if let Some(refusal) = self.refusal.take() {
                     place.send(refusal);
                 }
@@ -108,9 +125,19 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for Stdio<R> {
                 self.close_soon();
                 return None;
             }
+            let has_room = self.queue.has_room();
+            let waits = !has_room || !self.queue.is_empty();
             let line = tokio::select! {
-                () = self.queue.freed(), if !self.queue.is_empty() => continue,
-                line = self.lines.next(), if !self.is_at_end && self.queue.has_room() => line,
+                () = self.queue.freed(), if waits => continue,
+                line = self.lines.next(), if !self.is_at_end && has_room => line,
+                () = tokio::time::sleep(STALL_TIME_MAX), if waits => {
+                    // Nobody is there to read what still waits.
+                    if self.queue.has_unsent() && (self.is_at_end || has_hung_up()) {
+                        self.queue.clear();
+                        self.is_at_end = true;
+                    }
+                    continue;
+                }
             };
             let (parsed, bytes) = match line {
                 Line::Whole(line) if line.trim_ascii().is_empty() => continue,
@@ -136,6 +163,15 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for Stdio<R> {
     async fn close(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Whether the client has closed its end of stdin, though there may be more to read from it.
+fn has_hung_up() -> bool {
+    let stdin = io::stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::RDHUP)];
+    let is_ready = poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0);
+    is_ready
+        && polled.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR))
 }
 
 /// A message as a line.

@@ -3,12 +3,12 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, Workspace};
+use crate::client::{Client, STATE_ID, Workspace};
 
 /// A read that takes minutes.
 fn endless() -> Value {
@@ -162,6 +162,116 @@ fn a_client_that_stops_reading_ends_the_server_quietly() {
     drop(stdin);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
+
+#[test]
+fn a_thousand_requests_at_once_are_all_answered() {
+    let workspace = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "")]);
+    let mut client = workspace.serve(&[]);
+    let ids: Vec<i64> = (0..1000)
+        .map(|number| match number % 4 {
+            0 => client.begin_call("append", &json!({ "path": "b.txt", "content": format!("{number}\n") })),
+            1 => client.begin_call("grep", &json!({ "pattern": "a" })),
+            2 => client.begin_call("ls", &json!({})),
+            _ => client.begin_call("read", &json!({ "path": "a.txt" })),
+        })
+        .collect();
+    for id in ids {
+        let answer = client.answer_to(id);
+        assert!(answer["result"]["isError"] != true, "{answer}");
+    }
+    assert_eq!(std::fs::read_to_string(workspace.path("b.txt")).unwrap().lines().count(), 250);
+    client.hang_up();
+    assert_eq!(client.ends_within(Duration::from_secs(20)).code(), Some(0));
+}
+
+#[test]
+fn a_client_that_never_reads_leaves_no_process_no_lock_and_no_file() {
+    for signal in [None, Some("TERM"), Some("INT")] {
+        let workspace = Workspace::with(&[("a.txt", &"a line of text\n".repeat(3000)), ("b.txt", "")]);
+        let mut process =
+            workspace.lbx("", &["mcp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+        let mut script =
+            format!("{}\n", json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello }));
+        for id in 1..500 {
+            let call = match id % 2 {
+                0 => json!({ "name": "append", "arguments": { "path": "b.txt", "content": "b\n" } }),
+                _ => json!({ "name": "read", "arguments": { "path": "a.txt", "max_bytes": 0, "limit": 0 } }),
+            };
+            let call = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call });
+            script.extend([call.to_string(), "\n".to_owned()]);
+        }
+        let mut stdin = process.stdin.take().unwrap();
+        // Behind the requests stands the end of stdin, which the server does not come to read.
+        let writing = std::thread::spawn(move || {
+            let written = stdin.write_all(script.as_bytes());
+            // A signal ends the server while its stdin is open.
+            if signal.is_some() { written.map(|()| Some(stdin)) } else { written.map(|()| None) }
+        });
+        // Once the pipe to the client is full, nothing more comes to be appended.
+        let mut appended = 0;
+        loop {
+            std::thread::sleep(Duration::from_millis(300));
+            let now = std::fs::metadata(workspace.path("b.txt")).unwrap().len();
+            if now > 0 && now == appended {
+                break;
+            }
+            appended = now;
+        }
+        if let Some(signal) = signal {
+            let id = process.id().to_string();
+            assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+        }
+        let ended = std::time::Instant::now();
+        let status = loop {
+            if let Some(status) = process.try_wait().unwrap() {
+                break status;
+            }
+            assert!(ended.elapsed() < Duration::from_secs(60), "it does not end");
+            std::thread::sleep(Duration::from_millis(50));
+        };
+        assert_eq!(status.code(), Some(0), "{signal:?}");
+        drop(writing.join().unwrap());
+        let staged = workspace.path(".lbx").join(STATE_ID).join("staging");
+        let left = std::fs::read_dir(staged).map_or(0, std::iter::Iterator::count);
+        assert_eq!(left, 0, "{signal:?}");
+        let next = workspace.lbx("", &["append", "b.txt", "--content", "last\n"]).output().unwrap();
+        assert!(next.status.success(), "{signal:?}");
+    }
+}
+
+#[test]
+fn a_client_that_sends_and_never_reads_fills_no_memory() {
+    /// Most memory that the server may have needed, in kB: a few times what it holds of messages.
+    const MEMORY_MAX: u64 = 256 << 10;
+    let workspace = Workspace::with(&[]);
+    let mut process =
+        workspace.lbx("", &["mcp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = process.stdin.take().unwrap();
+    let written = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = written.clone();
+    std::thread::spawn(move || {
+        let pings = format!("{}\n", json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" })).repeat(1000);
+        while stdin.write_all(pings.as_bytes()).is_ok() {
+            count.fetch_add(pings.len(), std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    let mut before = 0;
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+        let now = written.load(std::sync::atomic::Ordering::Relaxed);
+        let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+        let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let most: u64 = most.trim().trim_end_matches(" kB").parse().unwrap();
+        assert!(most < MEMORY_MAX, "{most} kB for {now} bytes of requests");
+        if now > 0 && now == before {
+            break;
+        }
+        before = now;
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
 }
 
 #[test]
