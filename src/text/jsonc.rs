@@ -1,6 +1,8 @@
 //! Small changes to JSON with comments, as editors keep their settings in: what is not changed stays byte
 //! for byte, comments and trailing commas included.
 
+use std::ops::Range;
+
 use serde_json::Value;
 
 use super::checked::{peek, peek_str};
@@ -132,6 +134,72 @@ pub fn remove_items(text: &str, path: &[&str], sign: &str) -> Result<String, Fau
     }
 }
 
+/// The value at `path`; of an object with comments in it no more than that it is there.
+///
+/// # Errors
+/// Where the text is not JSON with comments.
+pub fn get(text: &str, path: &[&str]) -> Result<Option<Value>, Fault> {
+    let Some(member) = find(text, path)? else { return Ok(None) };
+    if let Some(value) = plain(text, member.value, member.end) {
+        return Ok(Some(value));
+    }
+    let items = container_at(text, member.value, b'[').map(|list| list.members).unwrap_or_default();
+    let values = items.iter().map(|item| plain(text, item.value, item.end).unwrap_or_default());
+    Ok(Some(values.collect()))
+}
+
+/// Where the value at `path` stands, by bytes.
+///
+/// # Errors
+/// Where the text is not JSON with comments.
+pub fn span(text: &str, path: &[&str]) -> Result<Option<Range<usize>>, Fault> {
+    Ok(find(text, path)?.map(|member| member.value..member.end))
+}
+
+/// Where the items of the list at `path` stand, by bytes; `None` where there is no list.
+///
+/// # Errors
+/// Where the text is not JSON with comments.
+pub fn items(text: &str, path: &[&str]) -> Result<Option<Vec<Range<usize>>>, Fault> {
+    let Some(member) = find(text, path)? else { return Ok(None) };
+    let Ok(list) = container_at(text, member.value, b'[') else { return Ok(None) };
+    Ok(Some(list.members.iter().map(|item| item.value..item.end).collect()))
+}
+
+/// The text with `item`, which is JSON already, as item `at` of the list at `path`, from 0.
+///
+/// # Errors
+/// Where there is no such list.
+pub fn insert_item(text: &str, path: &[&str], at: usize, item: &str) -> Result<String, Fault> {
+    let member = find(text, path)?.ok_or_else(|| Fault("there is no list to insert into".to_owned()))?;
+    let list = container_at(text, member.value, b'[')?;
+    let own_line = |item: &Member| {
+        let line_start = peek_str(text, ..item.start).rfind('\n').map(|at| at + 1)?;
+        let indent = text.get(line_start..item.start)?;
+        indent.trim().is_empty().then(|| format!("\n{indent}"))
+    };
+    if let Some(next) = list.members.get(at) {
+        let gap = own_line(next).unwrap_or_else(|| " ".to_owned());
+        return spliced(text, next.start, next.start, &format!("{item},{gap}"));
+    }
+    if let Some(last) = list.members.last() {
+        let gap = own_line(last).unwrap_or_else(|| " ".to_owned());
+        return spliced(text, last.end, last.end, &format!(",{gap}{item}"));
+    }
+    let outer = indent_at(text, list.start);
+    let between = if item.contains('\n') { format!("\n{outer} {item}\n{outer}") } else { item.to_owned() };
+    spliced(text, list.start + 1, list.close, &between)
+}
+
+/// The text without item `at` of the list at `path`, from 0.
+///
+/// # Errors
+/// Where the text is not JSON with comments.
+pub fn remove_item(text: &str, path: &[&str], at: usize) -> Result<String, Fault> {
+    let Some(member) = find(text, path)? else { return Ok(text.to_owned()) };
+    without_member(text, &container_at(text, member.value, b'[')?, at)
+}
+
 /// Whether an object holds nothing, and no comment stands beside it.
 #[must_use]
 pub fn is_empty(text: &str) -> bool {
@@ -187,7 +255,8 @@ fn spliced(text: &str, start: usize, end: usize, new: &str) -> Result<String, Fa
 }
 
 /// The blanks at the beginning of the line in which a byte stands.
-fn indent_at(text: &str, at: usize) -> String {
+#[must_use]
+pub fn indent_at(text: &str, at: usize) -> String {
     let before = peek_str(text, ..at);
     let line = before.rsplit('\n').next().unwrap_or_default();
     line.chars().take_while(|character| character.is_whitespace()).collect()
@@ -205,6 +274,13 @@ fn with_member(
     name: Option<&str>,
     value: &Value,
 ) -> Result<String, Fault> {
+    if let Some(last) = container.members.last() {
+        let is_inline =
+            text.get(container.start..container.close).is_some_and(|within| !within.contains('\n'));
+        if is_inline {
+            return with_inline(text, last, name, value);
+        }
+    }
     let outer = indent_at(text, container.start);
     let indent = match container.members.last() {
         Some(last) if text.get(container.start..last.start).is_some_and(|before| before.contains('\n')) => {
@@ -228,6 +304,15 @@ fn with_member(
     match container.members.last() {
         Some(last) if last.comma.is_none() => spliced(&with, last.end, last.end, ","),
         _ => Ok(with),
+    }
+}
+
+/// The text with one more member behind the last one of a container that takes one line.
+fn with_inline(text: &str, last: &Member, name: Option<&str>, value: &Value) -> Result<String, Fault> {
+    let name = name.map(|name| format!("{}: ", Value::from(name))).unwrap_or_default();
+    match last.comma {
+        Some(comma) => spliced(text, comma, comma, &format!(" {name}{value},")),
+        None => spliced(text, last.end, last.end, &format!(", {name}{value}")),
     }
 }
 
@@ -391,14 +476,16 @@ mod tests {
             "{\n  // mine\n  \"servers\": {\n    \"other\": { \"command\": \"x\" } // stays\n  },\n  \"x\": [1, 2,],\n}\n",
             "{\n\t\"servers\": {\n\t\t\"other\": {},\n\t},\n}",
             "{\"a\":1}",
+            "{ \"a\": 1, }\n",
+            "{ \"servers\": { \"other\": {} } }\n",
             "{\n  \"a\": \"/* no comment */\", /* one */\n  \"b\": null\n}\n",
         ] {
             let with = set(text, &["servers", "lbx"], &value).unwrap();
             assert!(with.contains("\"lbx\""), "{with}");
             assert_eq!(set(&with, &["servers", "lbx"], &value).unwrap(), with);
+            assert_eq!(get(&with, &["servers", "lbx"]).unwrap(), Some(value.clone()));
             let without = remove(&with, &["servers", "lbx"]).unwrap();
-            let squeezed = |text: &str| text.split_whitespace().collect::<String>();
-            assert_eq!(squeezed(&without), squeezed(text), "{with}");
+            assert_eq!(without, text, "{with}");
         }
     }
 

@@ -15,6 +15,109 @@ const CLIENTS: [(&str, &str); 7] = [
     ("zed", ".zed/settings.json"),
 ];
 
+/// The files of a client, with what `--exclusive` writes.
+const FILES: [(&str, &[&str]); 7] = [
+    ("claude-code", &[".mcp.json", ".claude/settings.json"]),
+    ("codex", &[".codex/config.toml", ".codex/hooks.json"]),
+    ("gemini", &[".gemini/settings.json"]),
+    ("opencode", &["opencode.json", ".opencode/plugins/lbx.js"]),
+    ("cursor", &[".cursor/mcp.json", ".cursor/hooks.json"]),
+    ("vscode", &[".vscode/mcp.json", ".github/hooks/lbx.json", ".github/agents/lbx.agent.md"]),
+    ("zed", &[".zed/settings.json"]),
+];
+
+#[test]
+fn with_its_own_tools_off_each_client_is_set_up_once_and_undone_without_a_trace() {
+    for (client, files) in FILES {
+        let ws = Workspace::with(&[("a.txt", "a\n")]);
+        ws.lbx(&["init", "--client", client, "--exclusive", "--dry-run"]).ok();
+        assert!(files.iter().all(|file| !ws.path(file).exists()), "{client}");
+        ws.lbx(&["init", "--client", client, "--exclusive"]).ok();
+        for file in files {
+            let text = std::fs::read_to_string(ws.path(file)).unwrap();
+            assert!(text.contains("lbx"), "{client} {file}: {text}");
+            if file.ends_with("json") {
+                serde_json::from_str::<Value>(&text).unwrap();
+            }
+        }
+        let again = ws.lbx(&["init", "--client", client, "--exclusive"]).ok();
+        assert_eq!(again["files"], serde_json::json!([]), "{client}");
+        ws.lbx(&["init", "--client", client, "--remove"]).ok();
+        let left: Vec<_> = files.iter().filter(|file| ws.path(file).exists()).collect();
+        assert!(left.is_empty(), "{client}: {left:?}");
+    }
+}
+
+#[test]
+fn a_clients_own_tools_are_switched_off_where_it_has_a_setting_for_that() {
+    let ws = Workspace::with(&[]);
+    let file = |path: &str| -> Value {
+        serde_json::from_str(&std::fs::read_to_string(ws.path(path)).unwrap()).unwrap()
+    };
+    ws.lbx(&["init", "--client", "claude-code", "--exclusive"]).ok();
+    let denied = &file(".claude/settings.json")["permissions"]["deny"];
+    assert!(denied.as_array().unwrap().contains(&"Edit".into()), "{denied}");
+    ws.lbx(&["init", "--client", "gemini", "--exclusive"]).ok();
+    let excluded = &file(".gemini/settings.json")["tools"]["exclude"];
+    assert!(excluded.as_array().unwrap().contains(&"replace".into()), "{excluded}");
+    ws.lbx(&["init", "--client", "opencode", "--exclusive"]).ok();
+    assert_eq!(file("opencode.json")["permission"]["edit"], "deny");
+    for client in ["codex", "cursor", "vscode", "zed", "goose"] {
+        let told = ws.lbx(&["init", "--client", client, "--exclusive"]).ok();
+        assert!(told["text"].as_str().is_some_and(|text| !text.is_empty()), "{client}: {told}");
+    }
+}
+
+#[test]
+fn what_the_user_denied_or_chose_stays_the_users() {
+    let claude = "{\n  \"permissions\": { \"deny\": [\"Bash\"] }\n}\n";
+    let opencode = "{ \"permission\": { \"edit\": \"ask\" } }\n";
+    let agent = "---\nname: mine\n---\n";
+    let ws = Workspace::with(&[
+        (".claude/settings.json", claude),
+        ("opencode.json", opencode),
+        (".github/agents/lbx.agent.md", agent),
+    ]);
+    ws.lbx(&["init", "--client", "claude-code"]).ok();
+    ws.lbx(&["init", "--client", "claude-code", "--remove"]).ok();
+    ws.holds(".claude/settings.json", claude);
+    ws.lbx(&["init", "--client", "opencode", "--exclusive"]).error("invalid_request");
+    ws.holds("opencode.json", opencode);
+    ws.lbx(&["init", "--client", "vscode", "--exclusive"]).error("invalid_request");
+    ws.holds(".github/agents/lbx.agent.md", agent);
+    assert!(!ws.path(".vscode/mcp.json").exists());
+    ws.lbx(&["init", "--client", "vscode"]).ok();
+    ws.lbx(&["init", "--client", "vscode", "--remove"]).ok();
+    ws.holds(".github/agents/lbx.agent.md", agent);
+}
+
+#[test]
+fn whatever_stands_in_a_files_place_nothing_is_changed() {
+    let deep = "[".repeat(100_000);
+    for (client, files) in FILES {
+        for file in files.iter().filter(|file| file.ends_with("json") || file.ends_with("toml")) {
+            // `[1]` is the header of a table in TOML.
+            let list = if file.ends_with("toml") { "[1" } else { "[1]" };
+            for text in [list, "\u{0}\u{1}", "{ \"a\": ", &deep, "a = \n= {", "\u{feff}\u{feff}x"] {
+                let ws = Workspace::with(&[(file, text)]);
+                let error = ws.lbx(&["init", "--client", client, "--exclusive"]).envelope()["error"].take();
+                assert_eq!(error["path"], **file, "{client} {file}: {error}");
+                ws.holds(file, text);
+                let others = files.iter().filter(|other| other != &file && ws.path(other).exists());
+                assert_eq!(others.count(), 0, "{client} {file}");
+            }
+            let ws = Workspace::with(&[]);
+            let outside = tempfile::tempdir().unwrap();
+            let target = outside.path().join("theirs");
+            std::fs::write(&target, "{}\n").unwrap();
+            std::fs::create_dir_all(ws.path(file).parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(&target, ws.path(file)).unwrap();
+            ws.lbx(&["init", "--client", client, "--exclusive"]).error("outside_workspace");
+            assert_eq!(std::fs::read_to_string(&target).unwrap(), "{}\n");
+        }
+    }
+}
+
 #[test]
 fn each_client_is_set_up_once_and_undone_without_a_trace() {
     for (client, file) in CLIENTS {

@@ -2,156 +2,223 @@
 
 use serde_json::{Value, json};
 
+use super::piece::{Hook, HookForm, Part, Piece};
+
 /// A client.
 pub struct Client {
     /// The value of `--client`.
     pub name: &'static str,
-    /// The file in the workspace with its servers; `None` where it has none in a workspace.
-    pub file: Option<&'static str>,
-    /// How that file is written.
-    pub format: Format,
-    /// Its hooks, if it has any.
-    pub hooks: &'static [Hook],
+    /// What its files in the workspace get.
+    pub parts: &'static [Part],
+    /// What switches its own file and shell tools off, where a file in the workspace can.
+    pub exclusive: &'static [Part],
+    /// What a file outside the workspace needs, from the arguments of `lbx`: it is shown and never written.
+    pub shown: Option<fn(&[String]) -> String>,
+    /// How its own tools are switched off, where no file in the workspace does.
+    pub shown_exclusive: Option<&'static str>,
 }
 
-/// How a file is written, and where the server is named in it.
-pub enum Format {
-    /// JSON, perhaps with comments; the names that lead to the server.
-    Json {
-        /// The names on the way.
-        path: &'static [&'static str],
-        /// The entry, from the arguments of `lbx`.
-        entry: fn(&[String]) -> Value,
-    },
-    /// TOML, with the table of the server.
-    Toml {
-        /// The table.
-        table: &'static str,
-    },
-    /// Shown and never written: the file is the user's, and not the workspace's.
-    Shown {
-        /// The file and what belongs into it, from the arguments of `lbx`.
-        text: fn(&[String]) -> String,
-    },
-}
-
-/// A hook, called when the context of a model begins anew.
-pub struct Hook {
-    /// The file.
-    pub file: &'static str,
-    /// The names that lead to the list.
-    pub path: &'static [&'static str],
-    /// When the hook is called; always without it.
-    pub matcher: Option<&'static str>,
-    /// Whether the client shows the model what the hook prints.
-    pub is_shown: bool,
-}
-
-/// What a hook of lbx's calls, by which it is found again.
-pub const HOOK_SIGN: &str = "lbx session compact";
-
-impl Hook {
-    /// The hook: what was read counts as unread from then on, and the new context is told what was done.
+impl Client {
+    /// Whether it has hooks, which name the session that the server has to use.
     #[must_use]
-    pub fn item(&self, session: &str) -> Value {
-        let mut command = format!("{HOOK_SIGN} --session {session} >/dev/null");
-        if self.is_shown {
-            command.extend([format!("; lbx session brief --text --session {session}")]);
-        }
-        let mut item = json!({ "hooks": [{ "type": "command", "command": command }] });
-        if let (Some(matcher), Some(item)) = (self.matcher, item.as_object_mut()) {
-            item.insert("matcher".to_owned(), matcher.into());
-        }
-        item
+    pub fn has_hooks(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part.piece, Piece::Hook(_) | Piece::Whole { .. }))
     }
 }
 
-/// Gemini's hook at an event. It matches one word exactly, or everything, and only JSON may be printed.
-const fn of_gemini(path: &'static [&'static str]) -> Hook {
-    Hook { file: ".gemini/settings.json", path, matcher: None, is_shown: false }
+/// A server in an object of JSON.
+const fn server(file: &'static str, path: &'static [&'static str], entry: fn(&[String]) -> Value) -> Part {
+    Part { file, piece: Piece::Server { path, entry } }
 }
+
+/// A hook, called when the context of a model begins anew.
+const fn hook(file: &'static str, path: &'static [&'static str], form: HookForm) -> Part {
+    Part { file, piece: Piece::Hook(Hook { path, form }) }
+}
+
+/// What Claude Code and Codex call at the beginning of a context.
+const AT_START: HookForm = HookForm::Shown { matcher: "startup|clear|compact" };
 
 /// Every client.
 pub const CLIENTS: &[Client] = &[
     Client {
         name: "claude-code",
-        file: Some(".mcp.json"),
-        format: Format::Json { path: &["mcpServers", "lbx"], entry: plain },
-        hooks: &[Hook {
+        parts: &[
+            server(".mcp.json", &["mcpServers", "lbx"], plain),
+            hook(".claude/settings.json", &["hooks", "SessionStart"], AT_START),
+        ],
+        exclusive: &[Part {
             file: ".claude/settings.json",
-            path: &["hooks", "SessionStart"],
-            matcher: Some("startup|clear|compact"),
-            is_shown: true,
+            piece: Piece::Items {
+                path: &["permissions", "deny"],
+                items: &["Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "Bash"],
+            },
         }],
+        shown: None,
+        shown_exclusive: None,
     },
     Client {
         name: "codex",
-        file: Some(".codex/config.toml"),
-        format: Format::Toml { table: "mcp_servers.lbx" },
-        hooks: &[Hook {
-            file: ".codex/hooks.json",
-            path: &["hooks", "SessionStart"],
-            matcher: Some("startup|clear|compact"),
-            is_shown: true,
-        }],
+        parts: &[
+            Part { file: ".codex/config.toml", piece: Piece::Table { name: "mcp_servers.lbx" } },
+            hook(".codex/hooks.json", &["hooks", "SessionStart"], AT_START),
+        ],
+        exclusive: &[],
+        shown: None,
+        shown_exclusive: Some(
+            "Codex has no setting that switches apply_patch off. Tell the model in AGENTS.md to use the tools of lbx.",
+        ),
     },
     Client {
         name: "gemini",
-        file: Some(".gemini/settings.json"),
-        format: Format::Json { path: &["mcpServers", "lbx"], entry: plain },
-        hooks: &[of_gemini(&["hooks", "SessionStart"]), of_gemini(&["hooks", "PreCompress"])],
+        parts: &[
+            server(".gemini/settings.json", &["mcpServers", "lbx"], plain),
+            // Gemini CLI matches one word exactly, or everything, and only JSON may be printed.
+            hook(".gemini/settings.json", &["hooks", "SessionStart"], HookForm::Nested),
+            hook(".gemini/settings.json", &["hooks", "PreCompress"], HookForm::Nested),
+        ],
+        exclusive: &[Part {
+            file: ".gemini/settings.json",
+            piece: Piece::Items {
+                path: &["tools", "exclude"],
+                items: &[
+                    "read_file",
+                    "read_many_files",
+                    "write_file",
+                    "replace",
+                    "list_directory",
+                    "glob",
+                    "search_file_content",
+                    "grep_search",
+                    "run_shell_command",
+                ],
+            },
+        }],
+        shown: None,
+        shown_exclusive: None,
     },
     Client {
         name: "opencode",
-        file: Some("opencode.json"),
-        format: Format::Json {
-            path: &["mcp", "lbx"],
-            entry: |arguments| {
+        parts: &[
+            server("opencode.json", &["mcp", "lbx"], |arguments| {
                 let command: Vec<&str> =
                     std::iter::once("lbx").chain(arguments.iter().map(String::as_str)).collect();
                 json!({ "type": "local", "command": command, "enabled": true })
+            }),
+            Part { file: ".opencode/plugins/lbx.js", piece: Piece::Whole { text: OPENCODE_PLUGIN } },
+        ],
+        exclusive: &[Part {
+            file: "opencode.json",
+            piece: Piece::Settings {
+                path: &["permission"],
+                settings: &[
+                    ("read", "deny"),
+                    ("edit", "deny"),
+                    ("glob", "deny"),
+                    ("grep", "deny"),
+                    ("list", "deny"),
+                    ("bash", "deny"),
+                ],
             },
-        },
-        hooks: &[],
+        }],
+        shown: None,
+        shown_exclusive: None,
     },
     Client {
         name: "cursor",
-        file: Some(".cursor/mcp.json"),
-        format: Format::Json { path: &["mcpServers", "lbx"], entry: plain },
-        hooks: &[],
+        parts: &[
+            server(".cursor/mcp.json", &["mcpServers", "lbx"], plain),
+            Part { file: ".cursor/hooks.json", piece: Piece::Frame { name: "version", number: 1 } },
+            hook(".cursor/hooks.json", &["hooks", "preCompact"], HookForm::Bare),
+        ],
+        exclusive: &[],
+        shown: None,
+        shown_exclusive: Some(
+            "Cursor has no setting that switches its own tools off. Tell the model in a rule (.cursor/rules) to use the tools of lbx.",
+        ),
     },
     Client {
         name: "vscode",
-        file: Some(".vscode/mcp.json"),
-        format: Format::Json {
-            path: &["servers", "lbx"],
-            entry: |arguments| json!({ "type": "stdio", "command": "lbx", "args": arguments }),
-        },
-        hooks: &[],
+        parts: &[
+            server(
+                ".vscode/mcp.json",
+                &["servers", "lbx"],
+                |arguments| json!({ "type": "stdio", "command": "lbx", "args": arguments }),
+            ),
+            hook(".github/hooks/lbx.json", &["hooks", "SessionStart"], HookForm::Flat),
+            hook(".github/hooks/lbx.json", &["hooks", "PreCompact"], HookForm::Flat),
+        ],
+        exclusive: &[Part {
+            file: ".github/agents/lbx.agent.md",
+            piece: Piece::Whole { text: VSCODE_AGENT },
+        }],
+        shown: None,
+        shown_exclusive: Some("Choose the agent lbx in the chat: it has the tools of lbx alone."),
     },
     Client {
         name: "zed",
-        file: Some(".zed/settings.json"),
-        format: Format::Json {
-            path: &["context_servers", "lbx"],
-            entry: |arguments| json!({ "source": "custom", "command": "lbx", "args": arguments, "env": {} }),
-        },
-        hooks: &[],
+        parts: &[server(
+            ".zed/settings.json",
+            &["context_servers", "lbx"],
+            |arguments| json!({ "source": "custom", "command": "lbx", "args": arguments, "env": {} }),
+        )],
+        exclusive: &[],
+        shown: None,
+        shown_exclusive: Some(ZED_PROFILE),
     },
     Client {
         name: "goose",
-        file: None,
-        format: Format::Shown {
-            text: |arguments| {
-                format!(
-                    "# ~/.config/goose/config.yaml\nextensions:\n  lbx:\n    name: lbx\n    type: stdio\n    cmd: lbx\n    args: {}\n    enabled: true\n    timeout: 300\n",
-                    Value::from(arguments.to_vec())
-                )
-            },
-        },
-        hooks: &[],
+        parts: &[],
+        exclusive: &[],
+        shown: Some(|arguments| {
+            format!(
+                "# ~/.config/goose/config.yaml\nextensions:\n  lbx:\n    name: lbx\n    type: stdio\n    cmd: lbx\n    args: {}\n    enabled: true\n    env_keys: []\n    envs: {{}}\n    timeout: 300\n",
+                Value::from(arguments.to_vec())
+            )
+        }),
+        shown_exclusive: Some(
+            "  developer:\n    name: developer\n    type: builtin\n    bundled: true\n    enabled: false\n    timeout: 300\n",
+        ),
     },
 ];
+
+/// A plugin of OpenCode's, which has no hooks that a configuration can name.
+const OPENCODE_PLUGIN: &str = "\
+// Written by lbx init; `lbx init --client opencode --remove` removes it.
+// What was read before a compaction is no longer in the model's context.
+export const Lbx = async ({ $ }) => ({
+  event: async ({ event }) => {
+    if (event.type === \"session.compacted\") {
+      await $`lbx session compact --session opencode`.quiet().nothrow()
+    }
+  },
+})
+";
+
+/// A custom agent of VS Code's, which has no setting that switches its own tools off.
+const VSCODE_AGENT: &str = "\
+---
+# Written by lbx init; `lbx init --client vscode --remove` removes it.
+name: lbx
+description: Reads, edits and runs commands with the tools of lbx alone
+tools: ['lbx/*']
+---
+Use the tools of the MCP server lbx for every file and command.
+";
+
+/// A profile of Zed's agent, which a project's settings cannot hold.
+const ZED_PROFILE: &str = r#"// ~/.config/zed/settings.json
+"agent": {
+  "default_profile": "lbx",
+  "profiles": {
+    "lbx": {
+      "name": "lbx",
+      "tools": { "diagnostics": true, "fetch": true, "thinking": true, "web_search": true },
+      "enable_all_context_servers": true
+    }
+  }
+}
+"#;
 
 /// The entry that most clients want.
 fn plain(arguments: &[String]) -> Value {

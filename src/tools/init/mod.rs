@@ -1,23 +1,25 @@
 //! `init`: the configuration that makes a client use lbx.
 
 mod clients;
+mod piece;
 mod toml_table;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 pub use self::clients::CLIENTS;
-use self::clients::{Client, Format, HOOK_SIGN};
+use self::clients::Client;
+use self::piece::{For, Part};
 use super::common::{ChangeOptions, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::{CallerKnowledge, Change};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
-use crate::text::{diff, escaped, jsonc};
+use crate::text::jsonc::{self, Fault};
+use crate::text::{diff, escaped};
 
 /// Bytes of a diff in the answer, a file.
 const DIFF_BYTES_MAX: usize = 20_000;
@@ -38,6 +40,10 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub remove: bool,
+    /// Switch off the client's own file and shell tools too, where it has a setting for that
+    #[arg(long)]
+    #[serde(default)]
+    pub exclusive: bool,
     /// Serve only these tools: core, read-only, or names separated by commas
     #[arg(long, value_name = "WHICH")]
     pub tools: Option<String>,
@@ -52,7 +58,7 @@ pub struct Request {
 pub struct Response {
     /// The files that changed, or would
     pub files: Vec<Changed>,
-    /// What the user must put into a file that is not in the workspace
+    /// What is left to the user, such as an entry in a file that is not in the workspace
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// The clients, where none is named
@@ -92,11 +98,8 @@ impl Tool for Init {
                 .detail("field", "client")
         })?;
         let arguments = arguments(client, request.tools.as_deref());
-        if let Format::Shown { text } = client.format {
-            return Ok(Response { files: Vec::new(), text: Some(text(&arguments)), clients: Vec::new() });
-        }
-        let files = edits(client, &arguments, request.remove);
-        change(engine, &files, &request).map(|files| Response { files, text: None, clients: Vec::new() })
+        let files = change(engine, client, &arguments, &request)?;
+        Ok(Response { files, text: left_to_the_user(client, &arguments, &request), clients: Vec::new() })
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -118,93 +121,73 @@ impl Tool for Init {
 /// its hook names.
 fn arguments(client: &Client, tools: Option<&str>) -> Vec<String> {
     let mut arguments: Vec<&str> = vec!["mcp", "--results", "text"];
-    if !client.hooks.is_empty() {
+    if client.has_hooks() {
         arguments.extend(["--session", client.name]);
     }
     arguments.extend(tools.into_iter().flat_map(|tools| ["--tools", tools]));
     arguments.into_iter().map(str::to_owned).collect()
 }
 
-/// Changes a text, or says why not.
-type Edit<'e> = Box<dyn Fn(&str) -> Result<String, String> + 'e>;
-
-/// What is to be done to which file.
-fn edits<'e>(
-    client: &'static Client,
-    arguments: &'e [String],
-    remove: bool,
-) -> Vec<(&'static str, Edit<'e>)> {
-    let mut edits: Vec<(&'static str, Edit<'e>)> = Vec::new();
-    let fault = |jsonc::Fault(fault): jsonc::Fault| fault;
-    match (&client.format, client.file) {
-        (Format::Json { path, entry }, Some(file)) => edits.push((
-            file,
-            Box::new(move |text| {
-                let path: &[&str] = path;
-                let done = if remove {
-                    jsonc::remove(text, path)
-                } else {
-                    jsonc::set(text, path, &entry(arguments))
-                };
-                done.map_err(fault)
-            }),
-        )),
-        (Format::Toml { table }, Some(file)) => edits.push((
-            file,
-            Box::new(move |text| {
-                let body = format!("command = \"lbx\"\nargs = {}\n", Value::from(arguments.to_vec()));
-                let done = if remove {
-                    toml_table::remove(text, table)
-                } else {
-                    toml_table::set(text, table, &body)
-                };
-                done.map_err(|toml_table::Fault(fault)| fault)
-            }),
-        )),
-        _ => {}
+/// What no file in the workspace can say: an entry of the user's own file, or what to do instead.
+fn left_to_the_user(client: &Client, arguments: &[String], request: &Request) -> Option<String> {
+    let entry = client.shown.map(|shown| shown(arguments));
+    if request.remove {
+        return entry.map(|entry| format!("Remove this from the file:\n\n{entry}"));
     }
-    for hook in client.hooks {
-        edits.push((
-            hook.file,
-            Box::new(move |text| {
-                let done = if remove {
-                    jsonc::remove_items(text, hook.path, HOOK_SIGN)
-                } else {
-                    jsonc::add_item(text, hook.path, HOOK_SIGN, &hook.item(client.name))
-                };
-                done.map_err(fault)
-            }),
-        ));
-    }
-    edits
+    let more = client.shown_exclusive.filter(|_| request.exclusive).map(str::to_owned);
+    let text: String = entry.into_iter().chain(more).collect();
+    Some(text).filter(|text| !text.is_empty())
 }
 
-/// Changes the files, all or none.
+/// Changes the client's files, all or none.
 fn change(
     engine: &mut Engine,
-    edits: &[(&'static str, Edit<'_>)],
+    client: &Client,
+    arguments: &[String],
     request: &Request,
 ) -> Result<Vec<Changed>, Error> {
     let root = engine.workspace.root().to_owned();
-    let mut paths: Vec<std::path::PathBuf> = edits.iter().map(|(file, _)| root.join(file)).collect();
-    paths.dedup();
+    // What has no mark of lbx's is removed where all of it stands, whether this call names it or not.
+    let exclusive = client.exclusive.iter().filter(|_| request.exclusive || request.remove);
+    let parts: Vec<&Part> = client.parts.iter().chain(exclusive).collect();
+    if parts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for path in parts.iter().map(|part| root.join(part.file)) {
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
     let named: Vec<(&str, &Path)> = paths.iter().map(|path| ("path", path.as_path())).collect();
     let mut change = engine.begin(Init::NAME, &named, request.options.dry_run)?;
+    let whom = For { client: client.name, arguments };
     let mut changed = Vec::new();
     let mut touched: Vec<WorkspacePath> = Vec::new();
     for path in &paths {
-        let wanted = edits.iter().filter(|(file, _)| root.join(file) == *path).map(|(_, edit)| edit);
-        changed.extend(change_file(&mut change, path, wanted, &mut touched)?);
+        let wanted: Vec<&Part> = parts.iter().copied().filter(|part| root.join(part.file) == *path).collect();
+        let edit = |text: &str| edited(text, &wanted, whom, request.remove);
+        changed.extend(change_file(&mut change, path, edit, &mut touched)?);
     }
     change.commit(subject(Init::NAME, &touched), request.options.why.clone())?;
     Ok(changed)
 }
 
+/// The text of a file with its parts put in or taken out, the last one first.
+fn edited(text: &str, parts: &[&Part], whom: For<'_>, remove: bool) -> Result<String, Fault> {
+    let text = text.to_owned();
+    if remove {
+        parts.iter().rev().try_fold(text, |text, part| part.piece.take_out(&text))
+    } else {
+        parts.iter().try_fold(text, |text, part| part.piece.put(&text, whom))
+    }
+}
+
 /// Plans the change of one file; `None` where nothing is to be changed.
-fn change_file<'e>(
+fn change_file(
     change: &mut Change<'_>,
     path: &Path,
-    edits: impl Iterator<Item = &'e Edit<'e>>,
+    edit: impl Fn(&str) -> Result<String, Fault>,
     touched: &mut Vec<WorkspacePath>,
 ) -> Result<Option<Changed>, Error> {
     let current = change.look_at(path)?;
@@ -216,8 +199,7 @@ fn change_file<'e>(
     };
     let before =
         std::str::from_utf8(current.bytes()).map_err(|_| refused("the file is not UTF-8"))?.to_owned();
-    let after =
-        edits.into_iter().try_fold(before.clone(), |text, edit| edit(&text).map_err(|why| refused(&why)))?;
+    let after = edit(&before).map_err(|Fault(why)| refused(&why))?;
     if after == before {
         return Ok(None);
     }

@@ -2,9 +2,7 @@
 
 use toml::de::DeTable;
 
-/// Why a file could not be changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault(pub String);
+use crate::text::jsonc::Fault;
 
 /// The text with the table, whose lines are `body`.
 ///

@@ -1,0 +1,203 @@
+//! What `init` puts into a file, and how it takes it out again.
+
+use serde_json::{Value, json};
+
+use super::toml_table;
+use crate::text::jsonc::{self, Fault};
+
+/// A piece with its file.
+pub struct Part {
+    /// The file in the workspace.
+    pub file: &'static str,
+    /// What belongs into it.
+    pub piece: Piece,
+}
+
+/// What belongs into a file.
+pub enum Piece {
+    /// The server, in an object of JSON, perhaps with comments.
+    Server {
+        /// The names that lead to it.
+        path: &'static [&'static str],
+        /// The entry, from the arguments of `lbx`.
+        entry: fn(&[String]) -> Value,
+    },
+    /// The server, as a table of TOML.
+    Table {
+        /// The table.
+        name: &'static str,
+    },
+    /// A hook.
+    Hook(Hook),
+    /// A number that the file must have beside what else is put into it.
+    Frame {
+        /// Its name.
+        name: &'static str,
+        /// The number.
+        number: u64,
+    },
+    /// Texts in a list. They have no mark of lbx's: they are removed only where all of them stand.
+    Items {
+        /// The names that lead to the list.
+        path: &'static [&'static str],
+        /// The texts.
+        items: &'static [&'static str],
+    },
+    /// Texts in an object, each under its name; removed only where all of them stand.
+    Settings {
+        /// The names that lead to the object.
+        path: &'static [&'static str],
+        /// The names with their texts.
+        settings: &'static [(&'static str, &'static str)],
+    },
+    /// All of a file, which is lbx's own.
+    Whole {
+        /// The text; it says that lbx wrote it.
+        text: &'static str,
+    },
+}
+
+/// A hook, called when the context of a model begins anew.
+pub struct Hook {
+    /// The names that lead to the list of hooks.
+    pub path: &'static [&'static str],
+    /// How the client writes it.
+    pub form: HookForm,
+}
+
+/// How a client writes a hook.
+#[derive(Clone, Copy)]
+pub enum HookForm {
+    /// In a group that a pattern guards; what the hook prints is shown to the model.
+    Shown {
+        /// When the hook is called.
+        matcher: &'static str,
+    },
+    /// In a group.
+    Nested,
+    /// With its kind.
+    Flat,
+    /// The command alone.
+    Bare,
+}
+
+/// What a hook of lbx's calls, by which it is found again.
+const HOOK_SIGN: &str = "lbx session compact";
+/// What a file of lbx's own says in it.
+const OWN_SIGN: &str = "Written by lbx init";
+
+/// For whom a piece is made.
+#[derive(Clone, Copy)]
+pub struct For<'a> {
+    /// The client's name, which is the session's too.
+    pub client: &'static str,
+    /// The arguments of `lbx`.
+    pub arguments: &'a [String],
+}
+
+impl Hook {
+    /// The hook: what was read counts as unread from then on, and a context that can be shown it is told what
+    /// was done.
+    fn item(&self, session: &str) -> Value {
+        let command = format!("{HOOK_SIGN} --session {session} >/dev/null");
+        let called = |command: &str| json!({ "type": "command", "command": command });
+        match self.form {
+            HookForm::Shown { matcher } => {
+                let command = format!("{command}; lbx session brief --text --session {session}");
+                json!({ "matcher": matcher, "hooks": [called(&command)] })
+            }
+            HookForm::Nested => json!({ "hooks": [called(&command)] }),
+            HookForm::Flat => called(&command),
+            HookForm::Bare => json!({ "command": command }),
+        }
+    }
+}
+
+impl Piece {
+    /// The text with this piece.
+    ///
+    /// # Errors
+    /// Why it cannot be put in.
+    pub fn put(&self, text: &str, whom: For<'_>) -> Result<String, Fault> {
+        match self {
+            Self::Server { path, entry } => jsonc::set(text, path, &entry(whom.arguments)),
+            Self::Table { name } => {
+                let arguments = Value::from(whom.arguments.to_vec());
+                toml_table::set(text, name, &format!("command = \"lbx\"\nargs = {arguments}\n"))
+            }
+            Self::Hook(hook) => jsonc::add_item(text, hook.path, HOOK_SIGN, &hook.item(whom.client)),
+            Self::Frame { name, number } => match jsonc::get(text, &[name])? {
+                Some(_) => Ok(text.to_owned()),
+                None => jsonc::set(text, &[name], &(*number).into()),
+            },
+            Self::Items { path, items } => items.iter().try_fold(text.to_owned(), |text, item| {
+                jsonc::add_item(&text, path, &quoted(item), &Value::from(*item))
+            }),
+            Self::Settings { path, settings } => {
+                settings.iter().try_fold(text.to_owned(), |text, (name, value)| {
+                    let path = [path, &[*name][..]].concat();
+                    match jsonc::get(&text, &path)? {
+                        None => jsonc::set(&text, &path, &Value::from(*value)),
+                        Some(known) if known == *value => Ok(text),
+                        Some(_) => Err(Fault(format!(
+                            "`{}` is set to something else than {value:?} already",
+                            path.join(".")
+                        ))),
+                    }
+                })
+            }
+            Self::Whole { text: own } if text.is_empty() || text.contains(OWN_SIGN) => Ok((*own).to_owned()),
+            Self::Whole { .. } => Err(Fault("the file exists and is not one that lbx wrote".to_owned())),
+        }
+    }
+
+    /// The text without this piece.
+    ///
+    /// # Errors
+    /// Why it cannot be taken out.
+    pub fn take_out(&self, text: &str) -> Result<String, Fault> {
+        match self {
+            Self::Server { path, .. } => jsonc::remove(text, path),
+            Self::Table { name } => toml_table::remove(text, name),
+            Self::Hook(hook) => jsonc::remove_items(text, hook.path, HOOK_SIGN),
+            Self::Frame { name, number } => {
+                let is_ours = jsonc::get(text, &[name])? == Some((*number).into());
+                let without = jsonc::remove(text, &[name])?;
+                Ok(if is_ours && jsonc::is_empty(&without) { without } else { text.to_owned() })
+            }
+            Self::Items { path, items } => {
+                let known = jsonc::get(text, path)?;
+                let stands = |item: &&str| {
+                    known
+                        .as_ref()
+                        .and_then(Value::as_array)
+                        .is_some_and(|list| list.iter().any(|it| it == item))
+                };
+                if !items.iter().all(stands) {
+                    return Ok(text.to_owned());
+                }
+                items
+                    .iter()
+                    .rev()
+                    .try_fold(text.to_owned(), |text, item| jsonc::remove_items(&text, path, &quoted(item)))
+            }
+            Self::Settings { path, settings } => {
+                for (name, value) in *settings {
+                    if jsonc::get(text, &[path, &[*name][..]].concat())? != Some(Value::from(*value)) {
+                        return Ok(text.to_owned());
+                    }
+                }
+                settings.iter().rev().try_fold(text.to_owned(), |text, (name, _)| {
+                    jsonc::remove(&text, &[path, &[*name][..]].concat())
+                })
+            }
+            Self::Whole { .. } if text.contains(OWN_SIGN) => Ok(String::new()),
+            Self::Whole { .. } => Ok(text.to_owned()),
+        }
+    }
+}
+
+/// An item of a list as JSON has it, by which it is found again.
+fn quoted(item: &str) -> String {
+    format!("\"{item}\"")
+}
