@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::native::Native;
+use super::notebook::{NotebookEdit, read_notebook};
 use super::render::{
     counted, flag, list, native_request, number, numbered, shown, shown_lines, shown_path, text, texts,
 };
@@ -27,6 +28,7 @@ pub const CLAUDE: Dialect = Dialect {
         foreign::<Write>(),
         foreign::<Edit>(),
         foreign::<MultiEdit>(),
+        foreign::<NotebookEdit>(),
         foreign::<Glob>(),
         foreign::<Grep>(),
         foreign::<Ls>(),
@@ -38,7 +40,8 @@ pub const CLAUDE: Dialect = Dialect {
     differences: &[
         "A file that others changed since the read is refused by its bytes, not by its time.",
         "Edit with an empty old_string creates a file and never overwrites one.",
-        "Read does not show PDF files; NotebookEdit is not there: a notebook is edited as JSON text.",
+        "Read does not show PDF files, and of a notebook's outputs the start alone.",
+        "NotebookEdit leaves every byte of the other cells as it is.",
         "Commands are confined to the workspace.",
         "BashOutput shows the last 24 kB of the output so far, and not only what is new.",
     ],
@@ -124,6 +127,12 @@ impl Foreign for Read {
     fn run(lbx: &mut Native<'_>, request: ReadRequest) -> Result<Said, Error> {
         if request.pages.is_some() {
             return Err(Error::invalid("field `pages`: PDF files are not supported").detail("field", "pages"));
+        }
+        if request.offset.is_none()
+            && request.limit.is_none()
+            && let Some(said) = read_notebook(lbx, &request.file_path)?
+        {
+            return Ok(said);
         }
         let start = request.offset.unwrap_or(1).max(1);
         let asked =

@@ -13,6 +13,7 @@ mod filesystem_texts;
 mod gemini;
 mod mcp_filesystem;
 pub mod native;
+mod notebook;
 mod opencode;
 mod render;
 mod shell;
@@ -160,7 +161,7 @@ pub trait Foreign {
     /// The description that a model sees, where several tools share one shape of request.
     const ABOUT: Option<&'static str> = None;
     /// Its parameters; without [`Self::ABOUT`] the doc comment is the description that a model sees.
-    type Request: DeserializeOwned + JsonSchema;
+    type Request: DeserializeOwned + JsonSchema + 'static;
 
     /// Carries out a request by native calls.
     ///

@@ -68,6 +68,41 @@ fn every_tool_of_every_family_stands_in_its_transcript() {
 }
 
 #[test]
+fn a_cell_of_a_notebook_is_edited_where_it_was_read_and_nothing_else_changes() {
+    let notebook = "{\n \"cells\": [\n  {\n   \"cell_type\": \"markdown\",\n   \"metadata\": {\"x\":1},\n   \"source\": [\n    \"# T\\n\",\n    \"t\"\n   ]\n  },\n  {\n   \"cell_type\": \"code\",\n   \"execution_count\": 1,\n   \"metadata\": {},\n   \"outputs\": [\n    {\"output_type\": \"stream\", \"name\": \"stdout\", \"text\": \"1\"}\n   ],\n   \"source\": [\n    \"print(1)\"\n   ]\n  }\n ],\n \"nbformat\": 4,\n \"nbformat_minor\": 4\n}\n";
+    let ws = Workspace::with(&[("n.ipynb", notebook), ("text.ipynb", "no notebook\n")]);
+    let ask = |tool: &str, request: serde_json::Value| {
+        ws.lbx(&["--dialect", "claude", tool, "--json", &request.to_string()])
+    };
+    let edit = json!({ "notebook_path": "n.ipynb", "cell_id": "cell-1", "new_source": "x = 2\nprint(x)" });
+    let unread = ask("NotebookEdit", edit.clone());
+    assert!(unread.stderr().contains("File has not been read yet."), "{}", unread.stderr());
+    ws.holds("n.ipynb", notebook);
+    let read = ask("Read", json!({ "file_path": "n.ipynb" })).stdout_text();
+    assert!(read.starts_with("<cell id=\"cell-0\"><cell_type>markdown</cell_type># T\nt</cell id=\"cell-0\">\n<cell id=\"cell-1\">print(1)</cell id=\"cell-1\">\n"), "{read}");
+    let said = ask("NotebookEdit", edit.clone()).stdout_text();
+    assert_eq!(said, "Updated cell cell-1 with x = 2\nprint(x)\n");
+    let (before, _) = notebook.split_once("   \"execution_count\"").unwrap();
+    ws.holds("n.ipynb", format!(
+        "{before}   \"execution_count\": null,\n   \"metadata\": {{}},\n   \"outputs\": [],\n   \"source\": [\n    \"x = 2\\n\",\n    \"print(x)\"\n   ]\n  }}\n ],\n \"nbformat\": 4,\n \"nbformat_minor\": 4\n}}\n"
+    ));
+    let insert = json!({ "notebook_path": "n.ipynb", "edit_mode": "insert", "cell_type": "markdown", "new_source": "first" });
+    ask("NotebookEdit", insert).stdout();
+    ask("NotebookEdit", json!({ "notebook_path": "n.ipynb", "edit_mode": "delete", "cell_id": "cell-2" }))
+        .stdout();
+    let text = std::fs::read_to_string(ws.path("n.ipynb")).unwrap();
+    let cells = serde_json::from_str::<serde_json::Value>(&text).unwrap()["cells"].take();
+    assert_eq!((cells[0]["source"][0].as_str(), cells.as_array().unwrap().len()), (Some("first"), 2));
+    ws.lbx(&["undo", "--steps", "3"]).ok();
+    ws.holds("n.ipynb", notebook);
+    // Another program steps in; and what is no notebook is read as text.
+    ws.write("n.ipynb", notebook.replace("print(1)", "print(3)"));
+    let stale = ask("NotebookEdit", edit);
+    assert!(stale.stderr().contains("File has been modified since read"), "{}", stale.stderr());
+    assert_eq!(ask("Read", json!({ "file_path": "text.ipynb" })).stdout_text(), "1\tno notebook\n");
+}
+
+#[test]
 fn a_command_that_fails_is_answered_with_its_status() {
     let ws = Workspace::with(FILES);
     let request = json!({ "command": "echo out; echo err >&2; exit 3" }).to_string();

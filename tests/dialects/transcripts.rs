@@ -106,6 +106,11 @@ fn claude() -> Vec<Step> {
             json!({ "command": "cat n.txt; echo err >&2", "description": "Show", "timeout": 5000 }),
             Just("m\nerr"),
         ),
+        step(
+            "NotebookEdit",
+            json!({ "notebook_path": "a.txt", "cell_id": "cell-0", "new_source": "x" }),
+            Error("File must be a Jupyter notebook (.ipynb file)."),
+        ),
         step("BashOutput", json!({ "bash_id": "none" }), Error("No shell found with ID: none")),
         step("KillShell", json!({ "shell_id": "none" }), Error("No shell found with ID: none")),
     ]

@@ -182,7 +182,7 @@ pub const CLIENTS: &[Client] = &[
     },
 ];
 
-/// A plugin of OpenCode's, which has no hooks that a configuration can name.
+/// A plugin for `OpenCode`, which has no hooks that a configuration can name.
 const OPENCODE_PLUGIN: &str = "\
 // Written by lbx init; `lbx init --client opencode --remove` removes it.
 // What was read before a compaction is no longer in the model's context.

@@ -28,6 +28,9 @@ const OUTPUT_CHARACTERS: usize = 400;
 pub struct NotebookCell {
     /// Its number, from 1
     pub cell: usize,
+    /// Its id, where the notebook gives it one
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// code, markdown or raw
     pub r#type: String,
     /// Its source
@@ -172,6 +175,7 @@ fn cell_of(number: usize, value: &Value) -> NotebookCell {
     let outputs = value.get("outputs").and_then(Value::as_array).into_iter().flatten();
     NotebookCell {
         cell: number,
+        id: value.get("id").and_then(Value::as_str).map(str::to_owned),
         r#type: value.get("cell_type").and_then(Value::as_str).unwrap_or("raw").to_owned(),
         source: joined(value.get("source").or_else(|| value.get("input"))),
         execution_count: value.get("execution_count").and_then(Value::as_u64),

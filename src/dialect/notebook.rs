@@ -1,0 +1,409 @@
+//! Notebooks in the dialect `claude`: `Read` of the cells, and `NotebookEdit`.
+//!
+//! A cell is edited in the text of the notebook: the lines that change go through the native `edit`, so that
+//! the other cells stay byte for byte, and the gate is the one of every edit.
+
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::native::Native;
+use super::render::{list, text};
+use super::{Foreign, Said, refused};
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+use crate::text::jsonc::{self, Fault};
+use crate::tools::Effect;
+
+/// How the name of a notebook ends.
+const EXTENSION: &str = ".ipynb";
+/// The list of cells.
+const CELLS: [&str; 1] = ["cells"];
+
+/// Replaces, inserts or deletes a cell of a Jupyter notebook (.ipynb file).
+///
+/// Read the notebook first: it shows the id of each cell.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NotebookEditRequest {
+    /// The absolute path of the notebook
+    notebook_path: String,
+    /// The id of the cell; a new cell is inserted after it, or at the beginning without it
+    cell_id: Option<String>,
+    /// The new source of the cell
+    #[serde(default)]
+    new_source: String,
+    /// The type of the cell; required to insert one
+    cell_type: Option<CellType>,
+    /// What to do with the cell (default: replace)
+    edit_mode: Option<EditMode>,
+}
+
+/// The type of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum CellType {
+    /// Code
+    Code,
+    /// Text
+    Markdown,
+}
+
+impl CellType {
+    /// The type as a notebook names it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Code => "code",
+            Self::Markdown => "markdown",
+        }
+    }
+}
+
+/// What to do with a cell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum EditMode {
+    /// Give it another source
+    #[default]
+    Replace,
+    /// Insert a new one after it
+    Insert,
+    /// Remove it
+    Delete,
+}
+
+/// `NotebookEdit`.
+pub struct NotebookEdit;
+
+impl Foreign for NotebookEdit {
+    const NAME: &'static str = "NotebookEdit";
+    const EFFECT: Effect = Effect::Writes;
+    type Request = NotebookEditRequest;
+
+    fn run(lbx: &mut Native<'_>, request: NotebookEditRequest) -> Result<Said, Error> {
+        let path = &request.notebook_path;
+        let refuse = |words: &str| Err(refused(ErrorKind::InvalidRequest, path, words));
+        if !path.ends_with(EXTENSION) {
+            return refuse(
+                "File must be a Jupyter notebook (.ipynb file). For editing other file types, use the Edit tool.",
+            );
+        }
+        let before = lbx.peek(path)?;
+        let notebook: Value = match serde_json::from_str(&before) {
+            Ok(notebook) => notebook,
+            Err(_) => return refuse("Notebook is not valid JSON."),
+        };
+        let (after, id) = match edited(&before, &notebook, &request) {
+            Ok(edited) => edited,
+            Err(Fault(words)) => return refuse(&words),
+        };
+        replace_lines(lbx, path, &before, &after)?;
+        let source = &request.new_source;
+        Ok(match request.edit_mode.unwrap_or_default() {
+            EditMode::Replace => format!("Updated cell {id} with {source}"),
+            EditMode::Insert => format!("Inserted cell {id} with {source}"),
+            EditMode::Delete => format!("Deleted cell {id}"),
+        }
+        .into())
+    }
+}
+
+/// The text of a notebook with the edit made, and the id of the cell that it is about.
+fn edited(before: &str, notebook: &Value, request: &NotebookEditRequest) -> Result<(String, String), Fault> {
+    let spans =
+        jsonc::items(before, &CELLS)?.ok_or_else(|| Fault("Notebook has no list of cells.".to_owned()))?;
+    let cells = notebook.get("cells").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let mode = request.edit_mode.unwrap_or_default();
+    let named = request.cell_id.as_deref();
+    let at = named.map(|id| place_of(id, cells)).transpose()?;
+    match (mode, at) {
+        (EditMode::Insert, at) => {
+            let kind = request
+                .cell_type
+                .ok_or_else(|| Fault("Cell type is required when using edit_mode=insert.".to_owned()))?;
+            let id = has_ids(notebook).then(|| new_id(before, &request.new_source));
+            let cell = new_cell(before, &spans, kind, id.as_deref(), &request.new_source);
+            let place = at.map_or(0, |at| at + 1);
+            let after = jsonc::insert_item(before, &CELLS, place, &cell)?;
+            Ok((after, id.unwrap_or_else(|| format!("cell-{place}"))))
+        }
+        (_, None) => Err(Fault("Cell ID must be specified when not inserting a new cell.".to_owned())),
+        (EditMode::Replace, Some(at)) => {
+            let span = spans.get(at).cloned().unwrap_or_default();
+            let cell = before.get(span.clone()).unwrap_or_default();
+            let after = spliced(before, span, &replaced(cell, before, request)?);
+            Ok((after, named.unwrap_or_default().to_owned()))
+        }
+        (EditMode::Delete, Some(at)) => {
+            Ok((jsonc::remove_item(before, &CELLS, at)?, named.unwrap_or_default().to_owned()))
+        }
+    }
+}
+
+/// Which cell has that id; a cell without one has its place, as `cell-0`.
+fn place_of(id: &str, cells: &[Value]) -> Result<usize, Fault> {
+    let by_id = cells.iter().position(|cell| cell.get("id").is_some_and(|own| own == id));
+    let by_place = || id.strip_prefix("cell-")?.parse().ok().filter(|at| *at < cells.len());
+    by_id.or_else(by_place).ok_or_else(|| Fault(format!("Cell with ID \"{id}\" not found in notebook.")))
+}
+
+/// Whether the cells of a notebook have ids: from nbformat 4.5 on.
+fn has_ids(notebook: &Value) -> bool {
+    let number = |field: &str| notebook.get(field).and_then(Value::as_u64).unwrap_or_default();
+    (number("nbformat"), number("nbformat_minor")) >= (4, 5)
+}
+
+/// An id for a new cell, which nothing in the notebook has.
+fn new_id(notebook: &str, source: &str) -> String {
+    /// Characters of an id.
+    const CHARACTERS: usize = 8;
+    let mut seed = format!("{notebook}\n{source}");
+    loop {
+        let id: String = Sha256::of(seed.as_bytes()).to_hex().chars().take(CHARACTERS).collect();
+        if !notebook.contains(&id) {
+            return id;
+        }
+        seed.push_str(&id);
+    }
+}
+
+/// A cell with another source, and of another type where one is named. What code put out before is gone.
+fn replaced(cell: &str, notebook: &str, request: &NotebookEditRequest) -> Result<String, Fault> {
+    let known = jsonc::get(cell, &["cell_type"])?;
+    let kind = request.cell_type.map_or_else(
+        || known.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned(),
+        |kind| kind.name().to_owned(),
+    );
+    let mut cell = with_source(cell, notebook, &request.new_source)?;
+    if request.cell_type.is_some() {
+        cell = jsonc::set(&cell, &["cell_type"], &Value::from(kind.as_str()))?;
+    }
+    if kind == CellType::Code.name() {
+        cell = jsonc::set(&cell, &["execution_count"], &Value::Null)?;
+        return jsonc::set(&cell, &["outputs"], &json!([]));
+    }
+    cell = jsonc::remove(&cell, &["execution_count"])?;
+    jsonc::remove(&cell, &["outputs"])
+}
+
+/// A cell with another source, written as the old one is: as one text, or as a list of lines.
+fn with_source(cell: &str, notebook: &str, source: &str) -> Result<String, Fault> {
+    let Some(span) = jsonc::span(cell, &["source"])? else {
+        return jsonc::set(cell, &["source"], &lines_of(source));
+    };
+    let new = if cell.get(span.clone()).is_some_and(|old| old.starts_with('"')) {
+        Value::from(source).to_string()
+    } else if cell.contains('\n') {
+        spread(source, &jsonc::indent_at(cell, span.start), &unit_of(notebook))
+    } else {
+        lines_of(source).to_string()
+    };
+    Ok(spliced(cell, span, &new))
+}
+
+/// A new cell as JSON, laid out as the notebook is.
+fn new_cell(
+    notebook: &str,
+    spans: &[Range<usize>],
+    kind: CellType,
+    id: Option<&str>,
+    source: &str,
+) -> String {
+    let is_code = kind == CellType::Code;
+    let mut fields = vec![("cell_type", Value::from(kind.name()).to_string())];
+    fields.extend(is_code.then(|| ("execution_count", "null".to_owned())));
+    fields.extend(id.map(|id| ("id", Value::from(id).to_string())));
+    fields.push(("metadata", "{}".to_owned()));
+    fields.extend(is_code.then(|| ("outputs", "[]".to_owned())));
+    if !notebook.trim_end().contains('\n') {
+        fields.push(("source", lines_of(source).to_string()));
+        let fields: Vec<String> = fields.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
+        return format!("{{{}}}", fields.join(", "));
+    }
+    let unit = unit_of(notebook);
+    let outer = spans.first().map_or_else(|| unit.repeat(2), |first| jsonc::indent_at(notebook, first.start));
+    let indent = format!("{outer}{unit}");
+    fields.push(("source", spread(source, &indent, &unit)));
+    let fields: Vec<String> =
+        fields.iter().map(|(name, value)| format!("{indent}\"{name}\": {value}")).collect();
+    format!("{{\n{}\n{outer}}}", fields.join(",\n"))
+}
+
+/// By how much a notebook is indented: nbformat writes one blank a level.
+fn unit_of(notebook: &str) -> String {
+    let second = notebook.lines().nth(1).unwrap_or_default();
+    let unit: String = second.chars().take_while(|character| character.is_whitespace()).collect();
+    if unit.is_empty() { " ".to_owned() } else { unit }
+}
+
+/// A source as notebooks keep it: its lines, each with its ending.
+fn lines_of(source: &str) -> Value {
+    source.split_inclusive('\n').collect()
+}
+
+/// The same over several lines, in a line that begins with `indent`.
+fn spread(source: &str, indent: &str, unit: &str) -> String {
+    let lines: Vec<String> =
+        source.split_inclusive('\n').map(|line| format!("{indent}{unit}{}", Value::from(line))).collect();
+    if lines.is_empty() { "[]".to_owned() } else { format!("[\n{}\n{indent}]", lines.join(",\n")) }
+}
+
+/// A text with a part of it replaced; the part is one that was found in it.
+fn spliced(text: &str, span: Range<usize>, new: &str) -> String {
+    let before = text.get(..span.start).unwrap_or_default();
+    let after = text.get(span.end..).unwrap_or_default();
+    format!("{before}{new}{after}")
+}
+
+/// Replaces the lines in which two texts differ by a native edit, which names the bytes that go.
+fn replace_lines(lbx: &mut Native<'_>, path: &str, before: &str, after: &str) -> Result<(), Error> {
+    let old: Vec<&str> = before.split_inclusive('\n').collect();
+    let new: Vec<&str> = after.split_inclusive('\n').collect();
+    let same_start = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+    if same_start == old.len() && same_start == new.len() {
+        return Ok(());
+    }
+    // At least one old line is replaced, so that there are bytes to name.
+    let start = same_start.min(old.len().saturating_sub(1));
+    let room = old.len().saturating_sub(start + 1).min(new.len() - start);
+    let ends = old.iter().rev().zip(new.iter().rev());
+    let same_end = ends.take(room).take_while(|(old, new)| old == new).count();
+    let going = old.get(start..old.len() - same_end).unwrap_or_default().concat();
+    let coming = new.get(start..new.len() - same_end).unwrap_or_default().concat();
+    let asked = json!({
+        "path": path, "start_line": start + 1, "end_line": old.len() - same_end,
+        "range_sha256": Sha256::of(going.as_bytes()).to_hex(), "new_string": coming
+    });
+    lbx.call("edit", asked).map(drop)
+}
+
+/// The cells of a notebook; `None` for what is not one.
+///
+/// # Errors
+/// What `read` refuses.
+pub fn read_notebook(lbx: &mut Native<'_>, path: &str) -> Result<Option<Said>, Error> {
+    if !path.ends_with(EXTENSION) {
+        return Ok(None);
+    }
+    let data = match lbx.call("read", json!({ "path": path, "cell": 0 })) {
+        Ok(data) => data,
+        // It is read as the text that it is.
+        Err(error) if error.kind() == ErrorKind::InvalidRequest => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut said: String = list(&data, "cells").iter().map(cell_as_text).collect();
+    if let Some(next) = data.get("next_cell") {
+        said.extend([format!(
+            "<system-reminder>The notebook goes on at cell {next}. Use offset and limit to read its lines.</system-reminder>"
+        )]);
+    }
+    Ok(Some(said.into()))
+}
+
+/// A cell as `Read` shows it.
+fn cell_as_text(cell: &Value) -> String {
+    let place = cell.get("cell").and_then(Value::as_u64).unwrap_or(1).saturating_sub(1);
+    let own = text(cell, "id");
+    let id = if own.is_empty() { format!("cell-{place}") } else { own.to_owned() };
+    let kind = match text(cell, "type") {
+        "code" => String::new(),
+        kind => format!("<cell_type>{kind}</cell_type>"),
+    };
+    let outputs: String =
+        super::render::texts(cell, "outputs").iter().map(|output| format!("{output}\n")).collect();
+    format!("<cell id=\"{id}\">{kind}{}</cell id=\"{id}\">\n{outputs}", text(cell, "source"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A notebook as nbformat writes it.
+    const NOTEBOOK: &str = "{\n \"cells\": [\n  {\n   \"cell_type\": \"markdown\",\n   \"id\": \"aa\",\n   \"metadata\": {},\n   \"source\": [\n    \"# Title\\n\",\n    \"text\"\n   ]\n  },\n  {\n   \"cell_type\": \"code\",\n   \"execution_count\": 3,\n   \"id\": \"bb\",\n   \"metadata\": {},\n   \"outputs\": [\n    {\"name\": \"stdout\", \"output_type\": \"stream\", \"text\": [\"1\\n\"]}\n   ],\n   \"source\": [\n    \"print(1)\"\n   ]\n  }\n ],\n \"metadata\": {},\n \"nbformat\": 4,\n \"nbformat_minor\": 5\n}\n";
+
+    /// The notebook after an edit, as a value and as text.
+    fn after(notebook: &str, request: &Value) -> Result<(Value, String, String), String> {
+        let mut whole = json!({ "notebook_path": "a.ipynb", "new_source": "" });
+        whole.as_object_mut().unwrap().append(&mut request.as_object().unwrap().clone());
+        let request: NotebookEditRequest = serde_json::from_value(whole).unwrap();
+        let value = serde_json::from_str(notebook).unwrap();
+        let (text, id) = edited(notebook, &value, &request).map_err(|Fault(words)| words)?;
+        Ok((serde_json::from_str(&text).unwrap(), text, id))
+    }
+
+    #[test]
+    fn a_cell_is_replaced_and_every_other_byte_stays() {
+        let (value, text, _) =
+            after(NOTEBOOK, &json!({ "cell_id": "bb", "new_source": "x = 1\nprint(x)\n" })).unwrap();
+        let cell = &value["cells"][1];
+        assert_eq!(cell["source"], json!(["x = 1\n", "print(x)\n"]));
+        assert_eq!((&cell["outputs"], &cell["execution_count"]), (&json!([]), &Value::Null));
+        let same = NOTEBOOK.find("\"execution_count\"").unwrap();
+        assert_eq!(text[..same], NOTEBOOK[..same]);
+        assert!(
+            text.contains("   \"source\": [\n    \"x = 1\\n\",\n    \"print(x)\\n\"\n   ]\n  }\n ],"),
+            "{text}"
+        );
+        let (value, ..) =
+            after(NOTEBOOK, &json!({ "cell_id": "cell-1", "cell_type": "markdown", "new_source": "# t" }))
+                .unwrap();
+        assert_eq!(
+            value["cells"][1],
+            json!({ "cell_type": "markdown", "id": "bb", "metadata": {}, "source": ["# t"] })
+        );
+    }
+
+    #[test]
+    fn a_cell_is_inserted_behind_another_or_first_and_deleted() {
+        let code = json!({ "cell_id": "aa", "cell_type": "code", "edit_mode": "insert", "new_source": "2" });
+        let (value, text, id) = after(NOTEBOOK, &code).unwrap();
+        assert_eq!(value["cells"][1]["source"], json!(["2"]));
+        assert_eq!(value["cells"][1]["id"], Value::from(id.clone()));
+        assert!(
+            text.contains("  },\n  {\n   \"cell_type\": \"code\",\n   \"execution_count\": null,\n"),
+            "{text}"
+        );
+        let (gone, back, _) = after(&text, &json!({ "cell_id": id, "edit_mode": "delete" })).unwrap();
+        assert_eq!((gone["cells"].as_array().unwrap().len(), back.as_str()), (2, NOTEBOOK));
+        let (value, ..) =
+            after(NOTEBOOK, &json!({ "cell_type": "markdown", "edit_mode": "insert", "new_source": "a\nb" }))
+                .unwrap();
+        assert_eq!(value["cells"][0]["source"], json!(["a\n", "b"]));
+        let (value, text, _) = after(NOTEBOOK, &json!({ "cell_id": "bb", "edit_mode": "delete" })).unwrap();
+        assert_eq!(value["cells"].as_array().unwrap().len(), 1);
+        assert!(text.contains("   ]\n  }\n ],\n"), "{text}");
+    }
+
+    #[test]
+    fn a_notebook_on_one_line_and_one_without_cells_or_ids_are_edited_too() {
+        let short = "{\"cells\":[{\"cell_type\":\"code\",\"metadata\":{},\"source\":\"1\"}],\"nbformat\":4,\"nbformat_minor\":2}";
+        let (value, text, _) = after(short, &json!({ "cell_id": "cell-0", "new_source": "2" })).unwrap();
+        assert_eq!((&value["cells"][0]["source"], text.lines().count()), (&json!("2"), 1));
+        let (value, text, id) = after(
+            short,
+            &json!({ "cell_id": "cell-0", "cell_type": "code", "edit_mode": "insert", "new_source": "3" }),
+        )
+        .unwrap();
+        assert_eq!((value["cells"][1]["source"].clone(), id.as_str()), (json!(["3"]), "cell-1"));
+        assert_eq!(text.lines().count(), 1);
+        for empty in ["{\"cells\": [], \"nbformat\": 4}", "{\n \"cells\": [],\n \"nbformat\": 4\n}\n"] {
+            let (value, ..) = after(empty, &json!({ "cell_type": "code", "edit_mode": "insert" })).unwrap();
+            assert_eq!(value["cells"][0]["source"], json!([]));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_edited_is_refused_in_the_words_of_the_family() {
+        for (request, words) in [
+            (json!({ "cell_id": "zz" }), "Cell with ID \"zz\" not found in notebook."),
+            (json!({ "cell_id": "cell-2" }), "Cell with ID \"cell-2\" not found in notebook."),
+            (json!({}), "Cell ID must be specified when not inserting a new cell."),
+            (json!({ "edit_mode": "insert" }), "Cell type is required when using edit_mode=insert."),
+        ] {
+            assert_eq!(after(NOTEBOOK, &request).unwrap_err(), words);
+        }
+        assert!(after("{\"cells\": {}}", &json!({ "cell_id": "cell-0" })).is_err());
+    }
+}
