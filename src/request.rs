@@ -5,8 +5,11 @@
 //! is brought into that schema's form: names folded, numbers and booleans taken from text, a
 //! single item made a list, nulls dropped.
 
+use std::any::TypeId;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
@@ -234,12 +237,25 @@ impl<'de> Visitor<'de> for Strict {
 ///
 /// # Errors
 /// `invalid_request` that names the field and what was expected.
-pub fn parse<T: DeserializeOwned + JsonSchema>(value: Value) -> Result<T, Error> {
-    let value = in_form(value, &schema_of::<T>(), "")?;
+pub fn parse<T: DeserializeOwned + JsonSchema + 'static>(value: Value) -> Result<T, Error> {
+    let value = in_form(value, &known_schema_of::<T>(), "")?;
     serde_path_to_error::deserialize(value).map_err(|error| {
         let field = error.path().to_string();
         Error::invalid(format!("field `{field}`: {}", cut(&error.inner().to_string(), 1_000)))
             .detail("field", field)
+    })
+}
+
+/// The schema of a request, generated once in the life of a process: a server parses thousands of requests,
+/// and generating the schema takes longer than a small read.
+fn known_schema_of<T: JsonSchema + 'static>() -> Arc<Value> {
+    static KNOWN: RwLock<BTreeMap<TypeId, Arc<Value>>> = RwLock::new(BTreeMap::new());
+    let id = TypeId::of::<T>();
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
+    known.unwrap_or_else(|| {
+        let schema = Arc::new(schema_of::<T>());
+        let mut all = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+        all.entry(id).or_insert(schema).clone()
     })
 }
 

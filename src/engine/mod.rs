@@ -67,6 +67,8 @@ pub struct Engine {
     is_audited: bool,
     /// When the call began.
     begun: Instant,
+    /// The state as the call found it when it began to read; what was seen goes into it.
+    found: Option<State>,
     /// What was seen in this call, not yet in the state file.
     seen: Vec<Mark>,
     /// What the answer should warn of.
@@ -108,6 +110,7 @@ impl Engine {
             harness: None,
             is_audited: false,
             begun: Instant::now(),
+            found: None,
             seen: Vec::new(),
             warnings: Vec::new(),
             snapshot: None,
@@ -345,7 +348,9 @@ impl Engine {
         if self.seen.is_empty() {
             return Ok(None);
         }
-        let state = State::open(&self.workspace)?;
+        let found = self.found.take();
+        let is_found = found.is_some();
+        let state = found.map_or_else(|| State::open(&self.workspace), Ok)?;
         let (session, warning) = session::load(&state, &self.session)?;
         let is_known = |mark: &Mark| {
             session.mark(&mark.path).is_some_and(|known| {
@@ -355,6 +360,9 @@ impl Engine {
         };
         if self.seen.iter().all(is_known) {
             return Ok(warning);
+        }
+        if is_found {
+            state.keep_from_git()?;
         }
         let seen = std::mem::take(&mut self.seen);
         let later = session::update(&state, &self.session, |session| {

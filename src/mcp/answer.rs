@@ -26,8 +26,7 @@ pub fn of(called: Called, results: Results) -> CallToolResult {
         Err(error) => Ok(refused(&error, outcome)),
     };
     match result {
-        Ok(result) if bytes_of(&result) <= RESULT_BYTES_MAX => result,
-        Ok(result) => refused(&too_large(bytes_of(&result), outcome), outcome),
+        Ok(result) => bounded(result, outcome),
         Err(error) => refused(&error, outcome),
     }
 }
@@ -92,10 +91,7 @@ pub fn said(said: Said, outcome: &CallNotes, results: Results) -> CallToolResult
     let mut result =
         if said.is_error { CallToolResult::error(blocks) } else { CallToolResult::success(blocks) };
     result.structured_content = said.structured.filter(|_| results == Results::Json);
-    match bytes_of(&result) {
-        bytes if bytes <= RESULT_BYTES_MAX => result,
-        bytes => refused(&too_large(bytes, outcome), outcome),
-    }
+    bounded(result, outcome)
 }
 
 /// The error of a model family's tool.
@@ -136,6 +132,50 @@ fn too_large(bytes: usize, outcome: &CallNotes) -> Error {
     .detail("size", bytes)
     .detail("size_max", RESULT_BYTES_MAX);
     if outcome.snapshot.is_some() { error.applied() } else { error }
+}
+
+/// The result, or the refusal of one that no client would take.
+fn bounded(result: CallToolResult, outcome: &CallNotes) -> CallToolResult {
+    if is_surely_short(&result) {
+        return result;
+    }
+    match bytes_of(&result) {
+        bytes if bytes <= RESULT_BYTES_MAX => result,
+        bytes => refused(&too_large(bytes, outcome), outcome),
+    }
+}
+
+/// Whether a result fits even if every character in it is escaped: most need not be counted.
+fn is_surely_short(result: &CallToolResult) -> bool {
+    /// Bytes of a block beside its text.
+    const BLOCK_BYTES: usize = 64;
+    let blocks = result.content.iter().map(|block| match block {
+        ContentBlock::Text(text) => Some(ESCAPED_BYTES_MAX * text.text.len() + BLOCK_BYTES),
+        _ => None,
+    });
+    let content: Option<usize> = blocks.sum();
+    let structured = result.structured_content.as_ref().map_or(0, bytes_at_most);
+    content.is_some_and(|content| content + structured <= RESULT_BYTES_MAX)
+}
+
+/// Bytes that a byte of a text takes at most in JSON.
+const ESCAPED_BYTES_MAX: usize = 6;
+
+/// Bytes that a value takes at most as JSON.
+fn bytes_at_most(value: &Value) -> usize {
+    /// Bytes of a number.
+    const NUMBER_BYTES: usize = 32;
+    /// Quotes, brackets, colon and comma.
+    const AROUND_BYTES: usize = 4;
+    let text = |text: &str| ESCAPED_BYTES_MAX * text.len() + AROUND_BYTES;
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => NUMBER_BYTES,
+        Value::String(string) => text(string),
+        Value::Array(list) => list.iter().map(bytes_at_most).sum::<usize>() + AROUND_BYTES,
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| text(name) + bytes_at_most(value)).sum::<usize>() + AROUND_BYTES
+        }
+    }
 }
 
 /// Bytes that a result takes as JSON.

@@ -556,11 +556,15 @@ const fn bound_in_answer(bound: usize) -> usize {
 /// which are no UTF-8.
 #[must_use]
 pub fn growth_of(text: &[u8]) -> usize {
+    let escapes = escapes_of(text);
+    if std::str::from_utf8(text).is_ok() {
+        return escapes;
+    }
     let replaced = |invalid: &[u8]| match invalid.len() {
         0 => 0,
         bytes => REPLACEMENT_BYTES.saturating_sub(bytes),
     };
-    escapes_of(text) + text.utf8_chunks().map(|chunk| replaced(chunk.invalid())).sum::<usize>()
+    escapes + text.utf8_chunks().map(|chunk| replaced(chunk.invalid())).sum::<usize>()
 }
 
 /// A text without a character at its end of which only a part is there.
@@ -583,13 +587,17 @@ fn whole_characters(text: &[u8]) -> &[u8] {
 
 /// Bytes that JSON adds to a text.
 fn escapes_of(text: &[u8]) -> usize {
-    text.iter()
-        .map(|byte| match byte {
-            b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
-            0..32 => 5,
-            _ => 0,
-        })
-        .sum()
+    /// Bytes that are counted at once: what they add fits into a byte, so the compiler counts them side by side.
+    const AT_ONCE: usize = 32;
+    text.chunks(AT_ONCE).map(|bytes| usize::from(bytes.iter().map(|&byte| escape_of(byte)).sum::<u8>())).sum()
+}
+
+/// Bytes that JSON adds to a byte of a text; without a branch.
+fn escape_of(byte: u8) -> u8 {
+    let is_quoted = byte == b'"' || byte == b'\\';
+    let has_letter = (8..=13).contains(&byte) && byte != 11;
+    let has_number = byte < 32 && !has_letter;
+    u8::from(is_quoted | has_letter) + 5 * u8::from(has_number)
 }
 
 #[cfg(test)]
@@ -610,6 +618,16 @@ mod tests {
 
     const ALL: SliceBounds =
         SliceBounds { offset: 0, lines_max: u64::MAX, skip_bytes: 0, bytes_max: 0, clips_first: false };
+
+    #[test]
+    fn what_json_adds_is_counted_as_json_writes_it() {
+        for byte in 0..=127_u8 {
+            let written = serde_json::to_string(&char::from(byte)).unwrap();
+            assert_eq!(usize::from(escape_of(byte)), written.len() - 3, "{byte}");
+        }
+        assert_eq!(growth_of(&[1; 1000]), 5000);
+        assert_eq!(growth_of(b"\xff\""), 3);
+    }
 
     #[test]
     fn slices_are_the_same_in_any_pieces() {

@@ -136,7 +136,7 @@ pub trait Tool {
     /// The exit status of a refusal under `--exit-status`, where it is not that of its kind.
     const REFUSED: Option<u8> = None;
     /// The request: flags, JSON and schema derive from it.
-    type Request: Args + DeserializeOwned + JsonSchema;
+    type Request: Args + DeserializeOwned + JsonSchema + 'static;
     /// The answer.
     type Response: Serialize + JsonSchema + 'static;
 

@@ -196,14 +196,13 @@ impl Engine {
         let Ok(Some(state)) = State::find(&self.workspace) else {
             return;
         };
-        if !journal::has_open_entries(&state) {
-            return;
-        }
-        if let Ok(Some(_lock)) = state.try_lock_workspace()
+        if journal::has_open_entries(&state)
+            && let Ok(Some(_lock)) = state.try_lock_workspace()
             && let Err(error) = recover::recover(self, &state)
         {
             self.warn(format!("an earlier call was killed half-way and is not settled: {}", error.message()));
         }
+        self.found = Some(state);
     }
 
     /// Begins a change by the tool `tool`: takes the lock, and first finishes what a dead call left.
@@ -220,7 +219,8 @@ impl Engine {
         self.set_dry_run(dry_run);
         let (state, lock) = if dry_run {
             self.settle();
-            (State::find(&self.workspace)?, None)
+            let found = self.found.take();
+            (found.map_or_else(|| State::find(&self.workspace), |state| Ok(Some(state)))?, None)
         } else {
             let Locked { state, lock } = self.lock()?;
             (Some(state), Some(lock))

@@ -157,7 +157,10 @@ impl State {
 
     /// Writes the file that keeps the state out of git, where it is missing or says anything else: one
     /// that came with a clone could have the backups of secrets committed.
-    fn keep_from_git(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn keep_from_git(&self) -> Result<(), Error> {
         let name = OsStr::new(IGNORE_NAME);
         let is_right = || {
             let found = fs::read_at(self.shared.as_fd(), name, IGNORE_FILE.len() as u64);

@@ -18,8 +18,10 @@ use crate::tools::common::unsupported_encoding;
 const PASSES_MAX: usize = 8;
 /// Bytes between two reports of how far a read is.
 const REPORT_BYTES: u64 = 128 << 20;
-/// Bytes read at once.
+/// Most bytes read at once,
 const PIECE_BYTES: usize = 256 << 10;
+/// and fewest, of a file that is said to be smaller.
+const PIECE_BYTES_MIN: usize = 4 << 10;
 
 /// The first bytes of a file, which stays at its start.
 pub fn first_bytes(file: &mut File) -> std::io::Result<Vec<u8>> {
@@ -109,7 +111,10 @@ pub fn for_each_piece(
     place: &ResolvedPath,
     mut take: impl FnMut(&[u8]),
 ) -> Result<(), Error> {
-    let mut buffer = vec![0; PIECE_BYTES];
+    // A small file is read at once, and one that has grown since in pieces.
+    let expected = place.stat().map_or(u64::MAX, fs::size_of).saturating_add(1);
+    let bytes = usize::try_from(expected).unwrap_or(usize::MAX).clamp(PIECE_BYTES_MIN, PIECE_BYTES);
+    let mut buffer = vec![0; bytes];
     let (mut done, mut reported) = (0, 0);
     loop {
         engine.control.check()?;

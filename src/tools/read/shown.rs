@@ -110,7 +110,9 @@ impl Part {
     /// Makes the text that is shown.
     pub fn show(&mut self, form: Form, text: &Sliced) {
         self.text = if form == Form::default() {
-            String::from_utf8_lossy(&self.bytes).into_owned()
+            // Whole text is checked faster than the lossy conversion looks for its first fault.
+            let lossy = |_| String::from_utf8_lossy(&self.bytes).into_owned();
+            std::str::from_utf8(&self.bytes).map_or_else(lossy, str::to_owned)
         } else {
             lines_of(&self.bytes, text.line_ending)
                 .zip(self.first..)
