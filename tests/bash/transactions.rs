@@ -282,6 +282,20 @@ fn a_transaction_never_touches_a_repository_that_is_new_since_the_last_search() 
 }
 
 #[test]
+fn a_transaction_does_not_see_a_state_that_is_new_since_the_last_search() {
+    if !are_possible() {
+        return;
+    }
+    let ws = workspace();
+    ws.lbx(&["bash", "--transaction", "true"]).ok();
+    std::fs::create_dir_all(ws.path("sub/inner")).unwrap();
+    ws.lbx(&["--workspace", "sub/inner", "write", "f", "--content", "x"]).ok();
+    assert!(std::fs::read_dir(ws.path("sub/inner/.lbx")).unwrap().count() > 1);
+    let data = ws.lbx(&["bash", "--transaction", "cat sub/inner/f; ls -A sub/inner/.lbx"]).ok();
+    assert_eq!(data["stdout"], "x.gitignore\n", "{data:#}");
+}
+
+#[test]
 fn where_no_layer_can_be_had_a_transaction_is_refused() {
     let ws = workspace();
     let request = json!({ "command": "echo x > a.txt", "transaction": true });

@@ -10,13 +10,11 @@ use std::ffi::OsStr;
 use rustix::fs::AtFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::store::state::State;
+use crate::engine::store::state::{KNOWN_REPOSITORIES, State};
 use crate::engine::store::unique::unique_name;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 
-/// The file, in the state folder.
-const FILE: &str = "repositories.json";
 /// Version of its format.
 const VERSION: u32 = 1;
 /// Bytes of it.
@@ -52,9 +50,9 @@ pub fn save(state: &State, folders: &[WorkspacePath]) {
     }
     let known = KnownRepositories { version: VERSION, folders: folders.to_vec() };
     // Where it cannot be written, the next transaction searches.
-    let written = serde_json::to_vec(&known)
-        .ok()
-        .map(|bytes| state.replace(state.fd(), OsStr::new(FILE), &bytes, &unique_name("repositories")));
+    let written = serde_json::to_vec(&known).ok().map(|bytes| {
+        state.replace(state.fd(), OsStr::new(KNOWN_REPOSITORIES), &bytes, &unique_name("repositories"))
+    });
     if !matches!(written, Some(Ok(()))) {
         forget(state);
     }
@@ -62,11 +60,11 @@ pub fn save(state: &State, folders: &[WorkspacePath]) {
 
 /// Has the next transaction search.
 pub fn forget(state: &State) {
-    let _ = fs::unlink_at(state.fd(), FILE, AtFlags::empty());
+    let _ = fs::unlink_at(state.fd(), KNOWN_REPOSITORIES, AtFlags::empty());
 }
 
 /// The file as it is.
 fn read(state: &State) -> Option<KnownRepositories> {
-    let bytes = fs::read_at(state.fd(), OsStr::new(FILE), FILE_BYTES_MAX).ok()??;
+    let bytes = fs::read_at(state.fd(), OsStr::new(KNOWN_REPOSITORIES), FILE_BYTES_MAX).ok()??;
     serde_json::from_slice(&bytes).ok()
 }

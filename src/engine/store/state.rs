@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Mode};
+use rustix::fs::{AtFlags, CWD, Mode};
 use rustix::io::Errno;
 
 use super::lock::Asked;
@@ -35,6 +36,8 @@ pub const STAGING_FOLDER: &str = "staging";
 const WORKSPACE_LOCK: &str = "lock";
 /// The file that tells git what not to see.
 const IGNORE_NAME: &str = ".gitignore";
+/// Where a search has found repositories and states, below the state folder.
+pub const KNOWN_REPOSITORIES: &str = "repositories.json";
 /// Keeps the state out of git, save for the policy that a team may want to share.
 const IGNORE_FILE: &[u8] = b"# lbx keeps its own state here.\n*\n!/config.toml\n";
 
@@ -94,6 +97,7 @@ impl State {
         }
         state.has_grown(state.shared.as_fd());
         state.keep_from_git()?;
+        forget_repositories_around(workspace.root(), new.id.as_str());
         Ok(state)
     }
 
@@ -396,6 +400,19 @@ pub fn path_in(state: Option<&State>, below: &str) -> WorkspacePath {
         || WorkspacePath::root().join(STATE_FOLDER.as_ref()).join(below.as_ref()),
         |state| state.path_of(below),
     )
+}
+
+/// Has the workspaces around a new state search again for what a command must not see: its name is as much
+/// a secret there as the name of their own.
+fn forget_repositories_around(root: &Path, id: &str) {
+    for folder in root.ancestors().skip(1) {
+        let opened = fs::open_at(CWD, folder.as_os_str(), fs::FOLDER)
+            .and_then(|folder| fs::open_at(folder.as_fd(), OsStr::new(STATE_FOLDER), fs::FOLDER))
+            .and_then(|shared| fs::open_at(shared.as_fd(), OsStr::new(id), fs::FOLDER));
+        if let Ok(state) = opened {
+            let _ = fs::unlink_at(&state, KNOWN_REPOSITORIES, AtFlags::empty());
+        }
+    }
 }
 
 /// Gives another name to what stands in the place of a folder of the state and is none.
