@@ -16,6 +16,12 @@ trap 'rm -rf "$on_disk" "$in_memory"' EXIT
 
 heading ""
 echo "disk:    $(stat -f -c %T "$on_disk") at $disk; memory: $(stat -f -c %T "$in_memory")"
+# Beyond 4 MiB a small change syncs its files one by one; an ext4 without a journal needs more syncs.
+sync
+device=$(df --output=source "$on_disk" | tail -n 1)
+journal=$(cat "/sys/fs/ext4/${device##*/}/journal_task" 2>/dev/null || echo "not known")
+waiting=$(awk '/^(Dirty|Writeback):/ { sum += $2 } END { print sum }' /proc/meminfo)
+echo "journal: thread $journal; $waiting kB wait to be written"
 
 python3 - "$lbx" "$runs" "$on_disk" "$in_memory" <<'PYTHON'
 import os, statistics, subprocess, sys, time
