@@ -22,8 +22,8 @@ const HELD_MAX: usize = 64;
 const HELD_BYTES_MAX: usize = 8 << 20;
 /// Bytes of messages that the client has not taken: beyond it no further request begins.
 const UNSENT_BYTES_MAX: usize = 8 << 20;
-/// Bytes that such a message takes beside its text.
-const UNSENT_MESSAGE_BYTES: usize = 512;
+/// Bytes that such a message takes beside its text: a task of its own waits with it.
+const UNSENT_MESSAGE_BYTES: usize = 4 << 10;
 
 /// The calls of a client.
 #[derive(Default)]
