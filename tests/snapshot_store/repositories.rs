@@ -235,8 +235,15 @@ fn what_gix_cannot_write_is_left_alone() {
     place.git(&["config", "core.repositoryFormatVersion", "7"]);
     falls_back(&place, "7");
 
+    // As for git, an empty folder is no repository, and nothing is said of it.
     let place = Place::bare_folder();
     fs::create_dir(place.path(".git")).unwrap();
+    let recorded = place.put("x.txt", "x\n");
+    assert!(recorded.id.is_some() && recorded.warnings.is_empty(), "{recorded:?}");
+    assert!(place.open().is_private());
+
+    let place = Place::bare_folder();
+    fs::create_dir_all(place.path(".git/refs")).unwrap();
     falls_back(&place, "private");
 
     let place = Place::bare_folder();

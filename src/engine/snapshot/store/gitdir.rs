@@ -63,7 +63,8 @@ pub fn locate(folder: &HeldFolder, allowed: &[PathBuf]) -> io::Result<GitDir> {
     let path = root.join(".git");
     if crate::engine::workspace::fs::is_folder(&stat) {
         // As git: an empty one, such as a command is given where there is no repository, is none.
-        if folder.stat(".git/HEAD")?.is_none() && folder.stat(".git/objects")?.is_none() {
+        let inner = folder.folder(".git")?;
+        if inner.is_some_and(|inner| inner.names().is_ok_and(|names| names.is_empty())) {
             return Ok(GitDir::Absent);
         }
         return Ok(own_folder(folder, path));
