@@ -84,6 +84,22 @@ fn an_error_from_the_system_never_makes_an_answer_untrue() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), tries.len(), wrong.join("\n"));
 }
 
+#[test]
+fn no_undo_takes_what_it_cannot_look_at_for_gone() {
+    if !can_inject() {
+        return;
+    }
+    let scenario = scenarios::all().into_iter().find(|scenario| scenario.name == "undo a patch");
+    let Some(scenario) = scenario else { return };
+    let sides = Sides::of(&scenario.before, &scenario.arguments());
+    let first: Vec<Point> = points(&scenario.before.copy(), &["openat2"], &scenario.arguments());
+    let first: Vec<Point> = first.into_iter().filter(|point| point.number <= 30).collect();
+    let wrong = each(&first, |point| {
+        check(&scenario, &sides, "EMFILE", point).map_err(|what| format!("openat2 {}: {what}", point.number))
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// Makes a call with a fault, and judges its answer and what it leaves.
 fn check(scenario: &Scenario, sides: &Sides, errno: &str, point: &Point) -> Result<(), String> {
     let ws = scenario.before.copy();

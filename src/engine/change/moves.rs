@@ -178,12 +178,14 @@ pub fn walk(
     Ok(())
 }
 
-/// What stands at a path, if anything does.
-#[must_use]
-pub fn kind(workspace: &Workspace, path: &WorkspacePath) -> Option<Kind> {
-    let entry = fs::open_beneath(workspace.root_fd(), path, fs::LOOK).ok()?;
-    let stat = rustix::fs::fstat(entry).ok()?;
-    Some(if fs::is_folder(&stat) { Kind::Folder } else { Kind::Other })
+/// What stands at a path; `None` where nothing does, or a file or symlink is on the way.
+///
+/// # Errors
+/// What the system says: what it does not let be looked at may well be there.
+pub fn kind(workspace: &Workspace, path: &WorkspacePath) -> Result<Option<Kind>, Error> {
+    let place = workspace.place_of(path)?;
+    let kind = |stat| if fs::is_folder(stat) { Kind::Folder } else { Kind::Other };
+    Ok(place.stat().map(kind))
 }
 
 /// A folder that moved with all that is in it.
@@ -218,7 +220,7 @@ impl ForSnapshot {
         let is_mixed = !entry.files.is_empty()
             || entry.moves.iter().any(|moved| targets.below(&moved.to).next().is_some());
         for moved in &entry.moves {
-            if !is_mixed && kind(workspace, &moved.to) == Some(Kind::Folder) {
+            if !is_mixed && kind(workspace, &moved.to)? == Some(Kind::Folder) {
                 let folder = workspace.open_folder(&moved.to)?;
                 let (before, after) = (among_files(&moved.from), among_files(&moved.to));
                 all.folders.push(MovedFolder { folder, before, after });

@@ -177,7 +177,7 @@ fn check_contents(ground: Ground<'_>, steps: &[Step]) -> Result<(), Error> {
         {
             for at in [from, to] {
                 let path = at.from_root(ground.state.path());
-                if moves::kind(ground.workspace, &path) == Some(Kind::Folder) {
+                if moves::kind(ground.workspace, &path)? == Some(Kind::Folder) {
                     moves::walk(ground.workspace, &path, &mut |_| Ok(()))?;
                 }
             }

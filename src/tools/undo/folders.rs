@@ -71,10 +71,10 @@ pub fn clear_the_way(
         if others.comes_to(&at) {
             others.to_mut().remove_at(&at);
         }
-        let in_the_way = others.standing(&at).filter(|real| moves::kind(workspace, real).is_some());
-        let Some(real) = in_the_way.filter(|real| !leaving.has(real)) else {
+        let Some(real) = others.standing(&at) else { continue };
+        if moves::kind(workspace, &real)?.is_none() || leaving.has(&real) {
             continue;
-        };
+        }
         let vanishes = |real: &WorkspacePath| {
             outcome.ousted.contains(real) || vacant.contains(real) || vacant.contains(&others.placed(real))
         };
@@ -84,15 +84,19 @@ pub fn clear_the_way(
         }
     }
     // The others may move with what they are in before the end.
-    cleared.extend(outcome.ousted.iter().filter(|folder| stands_folder(workspace, folder)).cloned());
+    for folder in &outcome.ousted {
+        if stands_folder(workspace, folder)? {
+            cleared.push(folder.clone());
+        }
+    }
     innermost_first(&mut cleared);
     change.add_cleared(cleared);
     Ok(())
 }
 
 /// Whether a folder stands at a path.
-fn stands_folder(workspace: &Workspace, path: &WorkspacePath) -> bool {
-    moves::kind(workspace, path) == Some(Kind::Folder)
+fn stands_folder(workspace: &Workspace, path: &WorkspacePath) -> Result<bool, Error> {
+    Ok(moves::kind(workspace, path)? == Some(Kind::Folder))
 }
 
 /// Sorts folders so that each comes before the one that holds it.

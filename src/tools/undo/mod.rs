@@ -297,7 +297,15 @@ pub fn plan_beside(
             texts.borrow_mut().insert(version.sha256, text);
             Some(version)
         };
-        let stands = |path: &WorkspacePath| moves::kind(change.workspace(), path);
+        // What cannot be looked at is not taken for gone: the undo fails.
+        let unseen = RefCell::new(None);
+        let stands = |path: &WorkspacePath| {
+            let looked = moves::kind(change.workspace(), path);
+            looked.unwrap_or_else(|error| {
+                unseen.borrow_mut().get_or_insert(error);
+                None
+            })
+        };
         // What was made for changes that are taken back already goes with the last of them.
         let vacant = match direction {
             Direction::Undo => history.vacant(),
@@ -305,11 +313,13 @@ pub fn plan_beside(
         };
         let mut replay =
             Replay::new(&stands, vacant).blending((manner.between == Interleaved::Kept).then_some(&blend));
-        entries
-            .iter()
-            .try_for_each(|entry| replay.play(entry, direction))
-            .map_err(|conflict| conflict_error(change.workspace(), &conflict))?;
-        replay.outcome()
+        let played = entries.iter().try_for_each(|entry| replay.play(entry, direction));
+        let outcome = replay.outcome();
+        if let Some(error) = unseen.take() {
+            return Err(error);
+        }
+        played.map_err(|conflict| conflict_error(change.workspace(), &conflict))?;
+        outcome
     };
     for path in &outcome.interleaved {
         conflicts.add(interleaved_error(change.workspace(), path, manner.between));
