@@ -103,7 +103,7 @@ fn a_link_in_place_of_the_private_repository_is_not_followed() {
     victim.git(&["init", "-q", "--bare", "."]);
     symlink(&victim.root, place.path(".lbx/repo.git")).unwrap();
     let opened = crate::place::opened(&place.root, "lbx-snapshots");
-    assert!(opened.unwrap_err().to_string().contains("is not a folder"));
+    assert!(opened.unwrap_err().to_string().contains("a folder of its own"));
 }
 
 /// Run by the test below, in a process of its own.
