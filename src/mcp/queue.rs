@@ -4,7 +4,7 @@
 //! the bounds nothing more is read, and the client waits at its end of the pipe. A ping or a cancellation
 //! does not wait: it overtakes the requests that do.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{
@@ -20,6 +20,8 @@ const RUNNING_BYTES_MAX: usize = 32 << 20;
 const HELD_MAX: usize = 64;
 /// Bytes of their messages.
 const HELD_BYTES_MAX: usize = 8 << 20;
+/// Requests that do not wait and are not answered yet: beyond it nothing more is read.
+const AT_ONCE_MAX: usize = 256;
 /// Bytes of messages that the client has not taken: beyond it no further request begins.
 const UNSENT_BYTES_MAX: usize = 8 << 20;
 /// Bytes that such a message takes beside its text: a task of its own waits with it.
@@ -32,6 +34,8 @@ pub struct Queue {
     held: VecDeque<(ClientJsonRpcMessage, usize)>,
     /// Those that the service has.
     running: Arc<Running>,
+    /// Requests that did not wait and are not answered yet, by id: how many have it.
+    at_once: HashMap<RequestId, usize>,
 }
 
 /// The calls that the service has.
@@ -109,7 +113,22 @@ impl Queue {
     #[must_use]
     pub fn has_room(&self) -> bool {
         let bytes: usize = self.held.iter().map(|(_, bytes)| bytes).sum();
-        self.held.len() < HELD_MAX && bytes < HELD_BYTES_MAX && self.running.load().unsent < UNSENT_BYTES_MAX
+        let at_once: usize = self.at_once.values().sum();
+        at_once < AT_ONCE_MAX
+            && self.held.len() < HELD_MAX
+            && bytes < HELD_BYTES_MAX
+            && self.running.load().unsent < UNSENT_BYTES_MAX
+    }
+
+    /// Notes that the request of that id is answered.
+    pub fn answered(&mut self, id: &RequestId) {
+        if let Some(count) = self.at_once.get_mut(id) {
+            *count -= 1;
+            if *count == 0 {
+                self.at_once.remove(id);
+            }
+            self.running.ended.notify_one();
+        }
     }
 
     /// Notes a message to the client of so many bytes, until what is answered is dropped.
@@ -144,6 +163,7 @@ impl Queue {
                 self.held.push_back((message, bytes));
                 return None;
             }
+            JsonRpcMessage::Request(request) => *self.at_once.entry(request.id.clone()).or_default() += 1,
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification {
                     self.forget(cancelled.params.request_id.as_ref());
@@ -156,6 +176,7 @@ impl Queue {
 
     /// Forgets a call that was cancelled while it waited: nobody wants its result.
     fn forget(&mut self, cancelled: Option<&RequestId>) {
+        cancelled.map(|id| self.at_once.remove(id));
         self.held.retain(|(message, _)| match message {
             JsonRpcMessage::Request(request) => Some(&request.id) != cancelled,
             _ => true,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rmcp::RoleServer;
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
@@ -92,6 +92,13 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for Stdio<R> {
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let outbox = self.connection.outbox.clone();
         let line = line_of(&message);
+        match &message {
+            JsonRpcMessage::Response(response) => self.queue.answered(&response.id),
+            JsonRpcMessage::Error(error) => {
+                error.id.iter().for_each(|id| self.queue.answered(id));
+            }
+            _ => {}
+        }
         let unsent = self.queue.unsent(line.as_ref().map_or(0, Vec::len));
         async move {
             let sent = outbox.send(line?).await.map_err(|_| io::ErrorKind::BrokenPipe.into());
