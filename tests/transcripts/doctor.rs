@@ -111,3 +111,76 @@ fn the_calls_of_each_tool_and_session_are_counted() {
     ws.lbx(&["delete", "b.txt"]).ok();
     assert_eq!(counts(&ws.lbx(&["stats"]).ok()["by_tool"]["delete"]), json!([1, 0, 1]));
 }
+
+#[test]
+fn what_works_less_well_is_a_notice_with_its_remedy() {
+    /// A variable, a setting, and what is said of it: a check, and a part of its message.
+    type Case = (Option<(&'static str, &'static str)>, Option<&'static str>, &'static str, &'static str);
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    let cases: [Case; 4] = [
+        (Some(("LBX_GAET", "off")), None, "policy", "LBX_GAET sets nothing"),
+        (None, Some("snapshot.enabled=false"), "snapshots", "switched them off"),
+        (None, Some("gc.keep_bytes=1"), "size", "for undo and restore"),
+        // No home folder to keep an id in.
+        (Some(("LBX_STATE_ID", "")), None, "state", "id "),
+    ];
+    for (variable, setting, check, part) in cases {
+        let arguments =
+            ["doctor"].into_iter().chain(setting.into_iter().flat_map(|setting| ["--set", setting]));
+        let mut call = ws.call(&arguments.collect::<Vec<_>>());
+        if let Some((name, value)) = variable {
+            call = call.env(name, value).env("HOME", "/proc/none");
+        }
+        let data = call.run().ok();
+        let of_check = || data["findings"].as_array().unwrap().iter().filter(|found| found["check"] == check);
+        let found =
+            of_check().find(|found| found["level"] == "notice").unwrap_or_else(|| panic!("{check}: {data}"));
+        assert!(found["message"].as_str().unwrap().contains(part), "{found}");
+        assert!(!found["remedy"].as_str().unwrap().is_empty(), "{found}");
+        assert_eq!(data["healthy"], true, "{data}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_a_problem() {
+    // A folder that nobody may write in.
+    let bare = Workspace::with(&[("a.txt", "one\n")]);
+    bare.chmod("", 0o555);
+    if let Some(call) = bare.call_unprivileged(&["doctor"]) {
+        let data = call.run().ok();
+        let found = finding(&data, "workspace");
+        assert_eq!((&found["level"], &data["healthy"]), (&json!("problem"), &json!(false)), "{found}");
+        assert!(found["message"].as_str().unwrap().contains("cannot be written"), "{found}");
+    }
+    bare.chmod("", 0o755);
+}
+
+#[test]
+fn a_damaged_session_is_set_aside_by_fix() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    std::fs::write(ws.state_file("default.json"), "no session").unwrap();
+    let found = |arguments: &[&str]| finding(&ws.lbx(arguments).ok(), "session").clone();
+    let damaged = found(&["doctor"]);
+    assert_eq!(damaged["level"], "notice", "{damaged}");
+    assert!(damaged["remedy"].as_str().unwrap().contains("--fix"), "{damaged}");
+    let fixed = found(&["doctor", "--fix"]);
+    assert_eq!((&fixed["level"], &fixed["fixed"]), (&json!("notice"), &json!(true)), "{fixed}");
+    assert_eq!(found(&["doctor"])["level"], "ok");
+    ws.lbx(&["write", "a.txt", "--content", "x"]).error("not_read");
+}
+
+#[test]
+fn a_call_at_work_is_told_from_one_that_was_killed() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    let lock = File::open(ws.path(".lbx/lock")).unwrap();
+    lock.lock_exclusive().unwrap();
+    ws.write(&state("journal/open/0000-1-x"), "no entry\n");
+    let data = ws.lbx(&["doctor"]).ok();
+    let found = finding(&data, "journal");
+    assert_eq!(found["level"], "notice");
+    assert!(found["message"].as_str().unwrap().contains("is at work, or was killed"), "{found}");
+    assert!(found["remedy"].as_str().unwrap().contains("doctor --fix"), "{found}");
+}

@@ -42,7 +42,7 @@ pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
     found.extend(identity(engine));
     if let Some(state) = &state {
         found.extend([unfinished(engine, state, fix), stuck(state), lock(state)].into_iter().flatten());
-        found.extend([session(engine, state), audit_log(state), size(engine, state)]);
+        found.extend([session(engine, state, fix), audit_log(state), size(engine, state)]);
     }
     found.push(snapshots(engine));
     found.extend(disk(engine));
@@ -198,17 +198,24 @@ fn holders(state: &State) -> String {
 }
 
 /// What is known of the caller's session.
-fn session(engine: &Engine, state: &State) -> Finding {
-    let id = engine.session();
-    match session::look_at(state, id) {
+fn session(engine: &mut Engine, state: &State, fix: bool) -> Finding {
+    let id = engine.session().clone();
+    match session::look_at(state, &id) {
         Ok((known, None)) => {
             Finding::ok("session", format!("{id}: {} read", counted(known.marks().len(), "file")))
         }
-        Ok((_, Some(warning))) => Finding::notice(
-            "session",
-            format!("{id}: {warning}"),
-            "Read the files again that you mean to change; the damaged file is set aside by the next change.",
-        ),
+        Ok((_, Some(warning))) => {
+            let message = format!("{id}: {warning}");
+            let again = "Read the files again that you mean to change.";
+            if !fix {
+                let later = "The next change sets the damaged file aside; lbx doctor --fix does it now.";
+                return Finding::notice("session", message, format!("{again} {later}"));
+            }
+            match session::update(state, &id, |_| {}) {
+                Ok(_) => Finding { fixed: true, ..Finding::notice("session", message, again) },
+                Err(error) => Finding::of("session", &error),
+            }
+        }
         Err(error) => Finding::of("session", &error),
     }
 }
