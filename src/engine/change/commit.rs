@@ -357,7 +357,7 @@ impl Change<'_> {
     }
 
     /// Makes durable what the steps and the snapshot have renamed, and the record for the audit log: where
-    /// the file system allows it, by the sync of that record alone.
+    /// the file system allows it, the snapshot's names by the sync of that record alone.
     fn sync_names_and_audit(
         &mut self,
         state: &State,
@@ -376,6 +376,9 @@ impl Change<'_> {
         if !is_left {
             sync::begin(audit.iter().map(|audit| &audit.file));
             self.sync_each_name(state, prepared, published)?;
+        } else if file_system.is_some_and(FileSystem::keeps_order) {
+            // The log would do for these as well; what was asked for rests on no property of it.
+            self.sync_names(state, prepared)?;
         }
         let is_synced = self.engine.end_audit(state, audit);
         if is_left && !is_synced {

@@ -81,7 +81,8 @@ impl Prepared {
         let (Some(file_system), Some(last)) = (&self.file_system, files.last()) else {
             return false;
         };
-        files.iter().all(|file| file_system.holds(file))
+        file_system.is_quiet()
+            && files.iter().all(|file| file_system.holds(file))
             && self.snapshot.iter().all(|snapshot| snapshot.is_on(file_system))
             && file_system.sync_all(last)
     }

@@ -16,6 +16,8 @@ use super::fs;
 
 /// Bytes that may wait to be written where a whole file system is synced for a small change.
 const QUIET_BYTES: u64 = 4 << 20;
+/// The same where there is no log, so that each folder would have to be synced beside the files.
+const QUIET_BYTES_WITHOUT_LOG: u64 = 64 << 20;
 /// Most bytes that are read of what the kernel tells of itself; it gives them at once.
 const KERNEL_FILE_BYTES_MAX: usize = 8 << 10;
 
@@ -40,7 +42,8 @@ impl FileSystem {
         let stat = rustix::fs::fstat(folder).ok()?;
         let has_log = has_log(folder, &stat)?;
         // Here or on any other: the kernel tells no more.
-        let is_quiet = bytes_that_wait().is_some_and(|bytes| bytes <= QUIET_BYTES);
+        let quiet_bytes = if has_log { QUIET_BYTES } else { QUIET_BYTES_WITHOUT_LOG };
+        let is_quiet = bytes_that_wait().is_some_and(|bytes| bytes <= quiet_bytes);
         let is_quiet = is_quiet && fs::syncfs_tells_errors();
         Some(Self { folder: Arc::clone(folder), stat, has_log, is_quiet })
     }
@@ -56,6 +59,12 @@ impl FileSystem {
     #[must_use]
     pub const fn keeps_order(&self) -> bool {
         self.has_log
+    }
+
+    /// Whether so little waits to be written that all of it can be, at once.
+    #[must_use]
+    pub const fn is_quiet(&self) -> bool {
+        self.is_quiet
     }
 
     /// Makes all files that were written on it durable, `last` among them; `false` where they are to be
