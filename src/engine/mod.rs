@@ -224,7 +224,7 @@ impl Engine {
     ///
     /// A call that changed nothing leaves no record; that the log cannot be written is a warning.
     pub fn audit(&mut self, tool: &str, refusal: Option<&Error>) {
-        let durable = if self.has_changed() { Durable::Yes } else { Durable::No };
+        let durable = self.durable(self.has_changed());
         let Some(record) = self.record_of(tool, refusal) else {
             return;
         };
@@ -255,10 +255,16 @@ impl Engine {
         }
     }
 
+    /// Whether a record for the audit log is on the disk before the answer: that of a change is, unless the
+    /// policy says otherwise.
+    fn durable(&self, is_of_change: bool) -> Durable {
+        if is_of_change && self.policy().is_durable() { Durable::Yes } else { Durable::No }
+    }
+
     /// Puts a record into the audit log that was written there, once it is on disk; answers whether it is.
     pub fn end_audit(&mut self, state: &State, pending: Option<audit::Pending>) -> bool {
         let Some(pending) = pending else { return false };
-        let ended = pending.end(state, Durable::Yes);
+        let ended = pending.end(state, self.durable(true));
         let is_ended = ended.is_ok();
         self.warn_of_audit(ended);
         is_ended

@@ -288,6 +288,27 @@ fn a_small_change_takes_few_system_calls() {
 }
 
 #[test]
+fn a_change_waits_for_no_disk_where_the_policy_says_so() {
+    if !crate::inject::can_inject() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "b\n"]).ok();
+    let change = ["append", "a.txt", "--content", "c\n"];
+    let fast = [&change[..], &["--set", "durable=false"]].concat();
+    let syncs = ["fsync", "fdatasync", "syncfs", "sync"];
+    assert_eq!(total(&ws, &syncs, &fast), 0);
+    assert!(total(&ws, &syncs, &change) > 0);
+    ws.holds("a.txt", "a\nb\nc\nc\n");
+    ws.lbx(&["undo", "--steps", "2"]).ok();
+    ws.holds("a.txt", "a\nb\n");
+    // What comes with a clone does not decide that.
+    ws.write(".lbx/config.toml", "durable = false\n");
+    let error = ws.lbx(&["append", "a.txt", "--content", "d\n"]).error("invalid_request");
+    assert!(error["message"].as_str().unwrap().contains("durable"), "{error:#}");
+}
+
+#[test]
 fn an_undo_reads_no_more_of_a_long_history() {
     if !crate::inject::can_inject() {
         return;

@@ -419,7 +419,7 @@ fn every_setting_can_be_set_from_every_source() {
             "hard_links" => json!("refuse"),
             "snapshot.git_dirs" => json!(["/x"]),
             "snapshot.branch" => json!("lbx-other"),
-            "snapshot.enabled" | "snapshot.require" => json!(true),
+            "durable" | "snapshot.enabled" | "snapshot.require" => json!(true),
             "gc.keep_bytes" => json!(0),
             "bash.backend" => json!("namespaces"),
             "bash.network" => json!("request"),

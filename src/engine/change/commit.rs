@@ -254,7 +254,9 @@ impl Change<'_> {
     /// Makes everything prepared durable in one wave of syncs, then the journal entry binding.
     fn put_in_force(&self, state: &State, prepared: &mut Prepared) -> Result<(), Error> {
         let is_small = !self.files.iter().any(is_large);
-        prepared.sync(state, is_small)?;
+        if self.engine.policy().is_durable() {
+            prepared.sync(state, is_small)?;
+        }
         self.must_be_unchanged()?;
         self.entry.publish(state)
     }
@@ -365,6 +367,11 @@ impl Change<'_> {
         published: &Published,
         audit: Option<audit::Pending>,
     ) -> Result<(), Error> {
+        if !self.engine.policy().is_durable() {
+            self.engine.end_audit(state, audit);
+            published.tidy();
+            return Ok(());
+        }
         let file_system = prepared.file_system.as_ref();
         let ground = Ground { workspace: &self.engine.workspace, state };
         let holds_all = |it: &&FileSystem| {
@@ -404,6 +411,9 @@ impl Change<'_> {
 
     /// Syncs the folders that the steps have changed.
     fn sync_names(&self, state: &State, prepared: &Prepared) -> Result<(), Error> {
+        if !self.engine.policy().is_durable() {
+            return Ok(());
+        }
         let ground = Ground { workspace: &self.engine.workspace, state };
         let file_system = prepared.aside.file_system.as_deref();
         ground.sync(&self.entry.steps, file_system).map_err(Error::applied)

@@ -231,6 +231,12 @@ impl Policy {
         Duration::from_secs(self.number(Key::LockSeconds))
     }
 
+    /// Whether a change is on the disk before its answer.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.switch(Key::Durable)
+    }
+
     /// Whether changes become snapshots.
     #[must_use]
     pub fn has_snapshots(&self) -> bool {

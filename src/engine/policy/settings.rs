@@ -178,6 +178,9 @@ settings! {
     HardLinks "hard_links", MoreStrictly, Choice(&["refuse", "replace"]), word("replace"),
         "What to do with a file that has several hard links: refuse the change, or replace this name, \
          while the others keep the old bytes.";
+    Durable "durable", MoreStrictly, Switch, Value::Switch(true),
+        "Whether a change is on the disk before its answer. Without that it survives a killed process, \
+         but a power failure may take the changes of the last half minute.";
     Protect "protect", MoreStrictly, Globs, NONE,
         "Paths from the root that no tool writes, with all below them, in any letter case; a glob \
          without a slash matches at any depth. The lists of all sources are combined, and those of \
