@@ -347,3 +347,17 @@ fn names_in_decomposed_and_composed_form_are_two_files() {
     ws.holds("caf\u{e9}", "composed");
     ws.holds("cafe\u{301}", "decomposed");
 }
+
+#[test]
+fn a_root_that_cannot_be_looked_into_is_told_as_that() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let root = ws.root.display().to_string();
+    ws.chmod("", 0o600);
+    for arguments in [["read", "a.txt", "--workspace", &root], ["mkdir", "new", "--workspace", &root]] {
+        if let Some(call) = ws.call_unprivileged(&arguments) {
+            let error = call.in_folder(&ws.outside).run().error("permission_denied");
+            assert!(error["message"].as_str().unwrap().contains("cannot look into"), "{error}");
+        }
+    }
+    ws.chmod("", 0o755);
+}

@@ -90,7 +90,8 @@ impl State {
         let shared = open_own(workspace.root_fd(), STATE_FOLDER, STATE_FOLDER)?.ok_or_else(missing)?;
         let new = id::make(workspace.root_fd(), shared.as_fd())?;
         clear_for_folder(shared.as_fd(), OsStr::new(new.id.as_str())).map_err(make)?;
-        make_folder(shared.as_fd(), OsStr::new(new.id.as_str()), 0o700).map_err(make)?;
+        make_folder(shared.as_fd(), OsStr::new(new.id.as_str()), 0o700)
+            .map_err(|errno| Error::io("make a folder in", STATE_FOLDER, errno))?;
         let state = Self::opened(workspace, shared, &new)?.ok_or_else(missing)?;
         if is_new {
             state.has_grown(workspace.root_fd());

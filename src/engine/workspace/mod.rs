@@ -14,6 +14,7 @@ pub mod resolve;
 pub mod rule_bounds;
 pub mod sync;
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ use crate::error::{Error, ErrorKind};
 use path::WorkspacePath;
 use protect::folders::is_work_tree;
 use protect::protected_component;
-use protect::repository::is_repository;
+use protect::repository::{HEAD, is_repository};
 use resolve::ResolvedPath;
 
 /// How long one holder may keep a lock, where nobody says.
@@ -203,6 +204,12 @@ fn must_be_outside_git(root: &Path, root_fd: BorrowedFd<'_>) -> Result<(), Error
         };
         let opened = above.as_ref().map_or(root_fd, AsFd::as_fd);
         if is_repository(opened) {
+            // A folder that may not be searched counts as one; what is known of it is only that.
+            if let Err(errno) = fs::stat_at(opened, OsStr::new(HEAD))
+                && errno != Errno::NOENT
+            {
+                return Err(Error::io("look into", folder.display().to_string(), errno));
+            }
             return error(format!("git uses {} as a repository", folder.display()));
         }
         // A work tree begins here, perhaps one that lies beside the files of its own repository.
