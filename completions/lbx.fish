@@ -88,7 +88,7 @@ function __lbx_valued_of
         case write
             string split ' ' -- '--line-ending --expected-sha256 --mode --why --max-bytes --content'
         case edit
-            string split ' ' -- '--old-string --new-string --expected-replacements --occurrence --start-line --end-line --range-sha256 --match --sketch --expected-sha256 --why --max-bytes'
+            string split ' ' -- '--old-string --new-string --expected-replacements --occurrence --start-line --end-line --range-sha256 --match --edits --sketch --expected-sha256 --why --max-bytes'
         case patch
             string split ' ' -- '--path -p --strip --expected-sha256-by-path --fuzz --why --max-bytes --patch'
         case append
@@ -208,6 +208,7 @@ complete -c lbx -n '__lbx_in edit' -l start-line -x -d 'First line of the range 
 complete -c lbx -n '__lbx_in edit' -l end-line -x -d 'Last line of the range to search'
 complete -c lbx -n '__lbx_in edit' -l range-sha256 -x -d 'SHA-256 of the bytes of these lines, as read reports it'
 complete -c lbx -n '__lbx_in edit' -l match -x -a 'exact flexible' -d 'How old_string may match'
+complete -c lbx -n '__lbx_in edit' -l edits -x -d 'Several edits in order, each on the result of the one before, as a…'
 complete -c lbx -n '__lbx_in edit' -l sketch -x -d 'The new text, with a line such as // '
 complete -c lbx -n '__lbx_in edit' -l allow-omission -d 'Allow a line that stands for omitted text, such as '
 complete -c lbx -n '__lbx_in edit' -l expected-sha256 -x -d 'SHA-256 of the file as last seen'

@@ -559,3 +559,20 @@ fn a_model_familys_tool_takes_its_required_parameters_in_order() {
     let schema = ws.lbx(&["schema", "Edit"]).ok()["tools"][0].clone();
     assert_eq!(schema["request"]["required"], json!(["file_path", "old_string", "new_string"]));
 }
+
+#[test]
+fn every_field_has_a_flag() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let data = ws.lbx(&["schema"]).ok();
+    for tool in data["tools"].as_array().unwrap() {
+        let name = tool["name"].as_str().unwrap();
+        let one = ws.lbx(&["schema", name]).ok();
+        for field in one["tools"][0]["request"]["properties"].as_object().unwrap().keys() {
+            // A value that no field takes: what matters is whether the flag is known.
+            let flag = format!("--{}=\u{1}", field.replace('_', "-"));
+            let answer = ws.lbx(&[name, &flag, "--json", "{}"]);
+            let said = answer.stdout_text() + &answer.stderr();
+            assert!(!said.contains("has no flag"), "{name} {field}: {said}");
+        }
+    }
+}

@@ -134,6 +134,23 @@ fn several_edits_see_each_other_and_are_done_all_or_none() {
 }
 
 #[test]
+fn several_edits_may_be_given_as_a_flag() {
+    let ws = read("one\ntwo\n");
+    let edits = r#"[{"old_str": "one", "new_str": "1"}, {"old_string": "1", "new_string": "-1"}]"#;
+    assert_eq!(ws.lbx(&["edit", "a.txt", "--edits", edits]).ok()["count"], 2);
+    std::fs::write(ws.outside.join("edits.json"), r#"{"old_string": "-1", "new_string": "one"}"#).unwrap();
+    let file = format!("@{}", ws.outside.join("edits.json").display());
+    ws.lbx(&["edit", "a.txt", "--edits", &file]).ok();
+    ws.holds("a.txt", "one\ntwo\n");
+    let wrong = |edits: &str| ws.lbx(&["edit", "a.txt", "--edits", edits]).error("invalid_request");
+    let error = wrong(r#"[{"old_string": "one", "new_text": "1", "occurence": 1}]"#);
+    assert!(error["message"].as_str().unwrap().contains("unknown field `edits[0].occurence`"), "{error}");
+    for edits in ["", "-", "[", "[]", "1", r#"[{"old_string":"one","old_string":"one","new_string":"1"}]"#] {
+        ws.unchanged(|| wrong(edits));
+    }
+}
+
+#[test]
 fn one_edit_in_several_files_is_one_snapshot_or_none() {
     let ws = Workspace::with(&[("a.txt", "name\n"), ("b.txt", "name\n"), ("c.txt", "other\n")]);
     ws.lbx(&["read", "a.txt", "b.txt", "c.txt"]).ok();

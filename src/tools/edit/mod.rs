@@ -25,7 +25,7 @@ use crate::sha256::Sha256;
 use crate::text::content::View;
 pub use answer::{FileEdited, LineRange, Matched, Response};
 use apply::Edited;
-pub use request::{EditItem, Match, Request};
+pub use request::{EditItem, Edits, Match, Request};
 use step::EditStep;
 
 /// The tool.
@@ -37,8 +37,9 @@ impl Tool for Edit {
     const CORE: bool = true;
     const ALIASES: &'static [&'static str] = &["edit_file", "str_replace", "search_replace", "multi_edit"];
     const EFFECT: Effect = Effect::Writes;
-    const STDIN: Stdin = Stdin::Bulk { field: "blocks", unless: &["old_string", "new_string", "sketch"] };
-    const DASH: &'static [&'static str] = &["sketch"];
+    const STDIN: Stdin =
+        Stdin::Bulk { field: "blocks", unless: &["old_string", "new_string", "sketch", "edits"] };
+    const DASH: &'static [&'static str] = &["sketch", "edits"];
     type Request = Request;
     type Response = Response;
 

@@ -1,6 +1,7 @@
 //! What a caller may ask of `edit`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::ValueEnum;
 use schemars::JsonSchema;
@@ -9,6 +10,7 @@ use serde::Deserialize;
 use super::step::{Count, EditStep, Named};
 use crate::engine::policy::Matching;
 use crate::error::Error;
+use crate::request;
 use crate::sha256::Sha256;
 use crate::text::line_range::LineSpan;
 use crate::text::patch;
@@ -73,8 +75,13 @@ pub struct Request {
     #[arg(long = "match", value_name = "HOW", value_enum)]
     pub r#match: Option<Match>,
     /// Several edits in order, each on the result of the one before; instead of `old_string`
-    #[arg(skip)]
-    pub edits: Option<Vec<EditItem>>,
+    #[arg(
+        long,
+        value_name = "JSON",
+        help = "Several edits in order, each on the result of the one before, as a JSON list of objects; instead of \
+                `old_string`; @FILE takes it from a file"
+    )]
+    pub edits: Option<Edits>,
     /// The new text, with a line such as `// ... existing code ...` for all that stays between two
     /// parts; instead of `old_string`
     #[arg(
@@ -105,6 +112,26 @@ pub struct Request {
     #[arg(long, hide = true)]
     #[serde(skip)]
     pub blocks: Option<String>,
+}
+
+/// Several edits.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct Edits(pub Vec<EditItem>);
+
+impl FromStr for Edits {
+    type Err = String;
+
+    /// The edits of a flag, read as those of a request are.
+    fn from_str(text: &str) -> Result<Self, String> {
+        #[derive(Deserialize, JsonSchema)]
+        struct Given {
+            edits: Edits,
+        }
+        let given = request::read_json(text.as_bytes())
+            .and_then(|edits| request::parse::<Given>(serde_json::json!({ "edits": edits })));
+        given.map(|given| given.edits).map_err(|error| error.message().to_owned())
+    }
 }
 
 /// One of several edits.
@@ -171,7 +198,7 @@ impl Request {
             return Err(Error::invalid("old_string and edits both say what to change: give one of them"));
         }
         let items = match (&self.edits, &self.blocks) {
-            (Some(edits), _) => edits.clone(),
+            (Some(edits), _) => edits.0.clone(),
             (None, Some(blocks)) if has_blocks => self.items_of(blocks)?,
             (None, _) => vec![self.single()?],
         };
