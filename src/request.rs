@@ -533,7 +533,6 @@ fn unknown_field(field: &str, fields: &Map<String, Value>) -> Error {
     let hint = if near.is_empty() { String::new() } else { format!(", did you mean {}?", near.join(" or ")) };
     Error::invalid(format!("unknown field `{field}`{hint} (accepted: {})", names.join(", ")))
         .detail("field", field)
-        .detail("accepted", names)
 }
 
 /// The refusal of a value that is none of those allowed.
@@ -542,7 +541,6 @@ fn not_among(value: &Value, allowed: &[Value], path: &str) -> Error {
         allowed.iter().filter_map(Value::as_str).map(|name| format!("\"{name}\"")).collect();
     Error::invalid(format!("field `{path}`: expected {}, got {}", names.join(" or "), shortened(value)))
         .detail("field", path)
-        .detail("accepted", allowed)
 }
 
 /// The refusal of a value of the wrong type.

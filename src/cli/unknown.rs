@@ -144,7 +144,6 @@ pub fn flag(tool: &ToolEntry, given: &str) -> Error {
         .suggest(advice.unwrap_or_else(|| "Leave it out, or use one of the flags named.".to_owned()))
         .on_command_line(format!("`lbx {} --help` describes them.", tool.name))
         .detail("flag", given)
-        .detail("accepted", own)
 }
 
 /// A field's name as a flag.

@@ -180,5 +180,5 @@ pub fn unknown_beside(family: &[&str], name: &str) -> Error {
     Error::invalid(format!("unknown tool `{name}` (there are: {})", names.join(", ")))
         .suggest(advice.unwrap_or_else(|| "Use one of the tools named.".to_owned()))
         .on_command_line("`lbx --help` lists the tools.")
-        .detail("tools", names)
+        .detail("tool", name)
 }

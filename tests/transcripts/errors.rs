@@ -404,3 +404,21 @@ fn the_words_of_small_mistakes_lead_on() {
         assert!(said.contains(wanted) && !said.contains(unwanted), "{call:?}: {said}");
     }
 }
+
+#[test]
+fn the_names_that_there_are_stand_once_in_a_refusal() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    let cases: [(&[&str], &str); 6] = [
+        (&["zzz"], "apply_patch"),
+        (&["edit", "--zzz", "x"], "--expected-sha256"),
+        (&["edit", "--json", r#"{"zzz":1}"#], "expected_sha256"),
+        (&["edit", "--json", r#"{"path":"a.txt","edits":[{"zzz":1}]}"#], "replace_all"),
+        (&["ls", "--json", r#"{"sort":"zzz"}"#], "mtime"),
+        (&["--dialect", "claude", "zzz"], "NotebookEdit"),
+    ];
+    for (arguments, name) in cases {
+        let answer = ws.lbx(arguments);
+        assert_eq!(answer.envelope()["error"]["kind"], "invalid_request");
+        assert_eq!(answer.stdout_text().matches(name).count(), 1, "{arguments:?}: {}", answer.stdout_text());
+    }
+}
