@@ -459,7 +459,7 @@ complete -c lbx -n '__lbx_at 0' -a gc -d 'Free the space of old backups, history
 complete -c lbx -n '__lbx_in gc' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in gc' -l keep-days -x -d 'Days for which everything is kept, 30 unless the policy says otherwise'
 complete -c lbx -n '__lbx_in gc' -l keep-bytes -x -d 'Bytes to keep at most: the oldest goes too, save what is younger than…'
-complete -c lbx -n '__lbx_at 0' -a stats -d 'Show how often each tool changed something or was refused, how long…'
+complete -c lbx -n '__lbx_at 0' -a stats -d 'Show how often each tool was called or refused, what it returned, how…'
 complete -c lbx -n '__lbx_at 0' -a doctor -d 'Check the workspace, its state, the snapshots and the machine, and…'
 complete -c lbx -n '__lbx_in doctor' -l fix -d 'Make the repairs that can lose nothing'
 complete -c lbx -n '__lbx_at 0' -a sandbox -d 'Give a workspace a name, which every tool takes as --sandbox'

@@ -7,6 +7,7 @@ use super::panics::without_panic;
 use super::remote::Remote;
 use crate::control::Control;
 use crate::engine::policy::Policy;
+use crate::engine::store::calls::CallTally;
 use crate::engine::workspace::Workspace;
 use crate::engine::{CallNotes, Engine};
 use crate::error::Error;
@@ -28,13 +29,15 @@ pub struct Called {
     pub answered: Answered,
     /// Warnings and snapshot.
     pub outcome: CallNotes,
+    /// Counts the call once its answer is out.
+    pub tally: Option<CallTally>,
 }
 
 impl Called {
     /// A call that was refused before it began.
     #[must_use]
     pub fn refused(error: Error) -> Self {
-        Self { answered: Err(error), outcome: CallNotes::default() }
+        Self { answered: Err(error), outcome: CallNotes::default(), tally: None }
     }
 
     /// A call whose request came as JSON, made.
@@ -101,6 +104,7 @@ impl Call {
         if self.tool.effect != Effect::Reads || self.engine.has_changed() {
             self.engine.audit(self.tool.name, answered.as_ref().err());
         }
-        Called { answered, outcome: self.engine.finish() }
+        let (outcome, tally) = self.engine.finish(self.tool.name);
+        Called { answered, outcome, tally }
     }
 }

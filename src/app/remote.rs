@@ -297,7 +297,7 @@ fn called(mut answer: Map<String, Value>) -> Called {
         (None, Some(error)) => Err(refusal(&error)),
         (None, None) => Err(Error::internal("the container gave no answer")),
     };
-    Called { answered, outcome }
+    Called { answered, outcome, tally: None }
 }
 
 /// A refusal as it was told.

@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use super::output;
 use crate::app::call::Called;
 use crate::app::options::Options;
-use crate::engine::CallNotes;
 use crate::envelope::Frame;
 use crate::error::Error;
 use crate::request::{self, REQUEST_BYTES_MAX};
@@ -44,15 +43,20 @@ fn answer_line(line: &[u8], options: &Options) -> u8 {
         },
         Err(error) => ("batch".to_owned(), Called::refused(error)),
     };
-    let outcome: &CallNotes = &called.outcome;
-    let frame = Frame { tool: &tool, id: id.as_ref(), outcome, pretty: false };
-    match called.answered.and_then(|reply| output::print_reply(reply.as_ref(), &frame)) {
+    let Called { answered, outcome, tally } = called;
+    let frame = Frame { tool: &tool, id: id.as_ref(), outcome: &outcome, pretty: false };
+    let status = match answered.and_then(|reply| output::print_reply(reply.as_ref(), &frame)) {
         Ok(printed) => printed,
         Err(error) => {
             let printed = output::print_line(&frame.failure(&error));
             output::first_of(error.kind().exit_code(), printed)
         }
+    };
+    let bytes = output::take_printed();
+    if let Some(tally) = tally {
+        tally.close(bytes);
     }
+    status
 }
 
 /// One line of a batch.

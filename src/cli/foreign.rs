@@ -10,6 +10,7 @@ use crate::control::Control;
 use crate::dialect::native::Native;
 use crate::dialect::{Dialect, Failure, ForeignTool, Said};
 use crate::engine::CallNotes;
+use crate::engine::store::calls;
 use crate::envelope::Frame;
 use crate::error::Error;
 use crate::request;
@@ -28,13 +29,15 @@ pub fn run(
         Err(error) => return output::refuse(tool.name, &as_text(options), &error),
     };
     let mut fields = request.clone();
+    let mut tallies = Vec::new();
     let called = options.with_fields_of(&mut fields).and_then(|options| {
         let open = || options.open_workspace();
         let mut lbx = Native::new(&open, &options, Control::default());
-        let said = without_panic(|| (tool.run)(&mut lbx, fields))?;
-        Ok((said, lbx.outcome))
+        let said = without_panic(|| (tool.run)(&mut lbx, fields));
+        tallies = lbx.tallies;
+        Ok((said?, lbx.outcome))
     });
-    match called {
+    let status = match called {
         Ok((said, outcome)) => {
             let status = print(tool, options, &text_of(&said), &outcome);
             if status == 0 { u8::from(said.is_error) } else { status }
@@ -45,7 +48,9 @@ pub fn run(
             output::say_lines(&text);
             error.kind().exit_code()
         }
-    }
+    };
+    calls::close_all(tallies, output::take_printed());
+    status
 }
 
 /// The refusal of an argument that a tool of a model family does not take.

@@ -221,7 +221,7 @@ fn run_tool(tool: &'static ToolEntry, matches: ArgMatches, arguments: &[OsString
         Err(error) => Err(error),
     };
     match called {
-        Ok(called) => output::answer(tool.name, options, &called),
+        Ok(called) => output::answer(tool.name, options, called),
         Err(error) => output::refuse(tool.name, options, &error),
     }
 }

@@ -1,6 +1,7 @@
 //! What goes out: one JSON object on stdout, or the payload alone.
 
 use std::io::{BufWriter, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::terminal;
 use crate::app::call::Called;
@@ -9,16 +10,25 @@ use crate::engine::CallNotes;
 use crate::envelope::Frame;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
-use crate::tools::{self, Effect, Reader, Reply, Text};
+use crate::tools::{self, Answered, Effect, Reader, Reply, Text};
 
 /// Bytes printed at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Prints a call's answer; answers the exit status.
+/// Prints a call's answer and counts the call; answers the exit status.
 #[must_use]
-pub fn answer(tool: &str, options: &Options, called: &Called) -> u8 {
-    let outcome = &called.outcome;
-    match &called.answered {
+pub fn answer(tool: &str, options: &Options, called: Called) -> u8 {
+    let Called { answered, outcome, tally } = called;
+    let status = print_answer(tool, options, &answered, &outcome);
+    if let Some(tally) = tally {
+        tally.close(take_printed());
+    }
+    status
+}
+
+/// Prints an answer or a refusal; answers the exit status.
+fn print_answer(tool: &str, options: &Options, answered: &Answered, outcome: &CallNotes) -> u8 {
+    match answered {
         Ok(reply) if options.text => answer_as_text(tool, reply.as_ref(), options, outcome),
         Ok(reply) => match print_reply(reply.as_ref(), &frame(tool, options, outcome)) {
             Ok(printed) => first_of(printed, status(reply.as_ref(), options)),
@@ -37,7 +47,7 @@ pub fn refuse(tool: &str, options: &Options, error: &Error) -> u8 {
 /// Prints bytes on stdout; the exit status is a failure's where they could not be printed.
 #[must_use]
 pub fn print(bytes: &[u8]) -> u8 {
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = Counted(std::io::stdout().lock());
     let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
     written.map_or_else(|error| unprinted(&error), |()| 0)
 }
@@ -48,7 +58,7 @@ pub fn print(bytes: &[u8]) -> u8 {
 /// # Errors
 /// `internal` where it cannot be JSON; then nothing was printed, unless it was longer than a piece.
 pub fn print_reply(reply: &dyn Reply, frame: &Frame<'_>) -> Result<u8, Error> {
-    let mut stdout = BufWriter::with_capacity(PIECE_BYTES, std::io::stdout().lock());
+    let mut stdout = BufWriter::with_capacity(PIECE_BYTES, Counted(std::io::stdout().lock()));
     match reply.json(frame, &mut stdout) {
         Ok(()) => {
             let written = stdout.write_all(b"\n").and_then(|()| stdout.flush());
@@ -63,6 +73,30 @@ pub fn print_reply(reply: &dyn Reply, frame: &Frame<'_>) -> Result<u8, Error> {
             forget(stdout);
             Err(Error::internal(format!("the response is not valid JSON: {error}")))
         }
+    }
+}
+
+/// Bytes that were printed and not asked for yet: a process prints one answer at a time.
+static PRINTED: AtomicUsize = AtomicUsize::new(0);
+
+/// How many bytes were printed since this was last asked.
+#[must_use]
+pub fn take_printed() -> usize {
+    PRINTED.swap(0, Ordering::Relaxed)
+}
+
+/// Counts what is printed through it.
+struct Counted<W>(W);
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let count = self.0.write(bytes)?;
+        PRINTED.fetch_add(count, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
     }
 }
 
@@ -113,7 +147,7 @@ fn answer_as_text(tool: &str, reply: &dyn Reply, options: &Options, outcome: &Ca
     let is_paged = options.person && is_to_read && terminal::page(&text.out);
     let printed = if is_paged { 0 } else { print(&text.out) };
     // As with stdout: nobody can be told.
-    let _ = std::io::stderr().lock().write_all(&text.err);
+    let _ = Counted(std::io::stderr().lock()).write_all(&text.err);
     for note in text.notes {
         say(&note);
     }
@@ -147,11 +181,11 @@ pub fn say_warnings(outcome: &CallNotes) {
 
 /// Prints a text of several lines on stderr.
 pub fn say_lines(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "lbx: {}", escaped::lines(text));
+    let _ = writeln!(Counted(std::io::stderr().lock()), "lbx: {}", escaped::lines(text));
 }
 
 /// Prints a line on stderr.
 pub fn say(line: &str) {
     // As with stdout: nobody can be told.
-    let _ = writeln!(std::io::stderr().lock(), "lbx: {}", escaped::line(line));
+    let _ = writeln!(Counted(std::io::stderr().lock()), "lbx: {}", escaped::line(line));
 }

@@ -12,6 +12,7 @@ use crate::app::options::Options;
 use crate::control::Control;
 use crate::engine::CallNotes;
 use crate::engine::change::record;
+use crate::engine::store::calls::CallTally;
 use crate::engine::workspace::{Workspace, fs};
 use crate::error::{Error, ErrorKind};
 use crate::tools::{self, Image};
@@ -51,6 +52,8 @@ pub struct Native<'a> {
     control: Control,
     /// Warnings and the newest snapshot of the native calls so far.
     pub outcome: CallNotes,
+    /// Count the native calls once the answer of all is out.
+    pub tallies: Vec<CallTally>,
     /// Images of the native calls so far.
     images: Vec<Image>,
     /// Asks a person before each change.
@@ -61,7 +64,8 @@ impl<'a> Native<'a> {
     /// Native calls of the options' session.
     #[must_use]
     pub fn new(open: Opener<'a>, options: &'a Options, control: Control) -> Self {
-        Self { open, options, control, outcome: CallNotes::default(), images: Vec::new(), ask: None }
+        let (outcome, tallies, images) = (CallNotes::default(), Vec::new(), Vec::new());
+        Self { open, options, control, outcome, tallies, images, ask: None }
     }
 
     /// The same, which ask a person before each change.
@@ -81,6 +85,7 @@ impl<'a> Native<'a> {
         }
         let call = Call::within((self.open)()?, entry, self.options)?.controlled_by(self.control.clone());
         let called = call.run_with(|engine| (entry.run_json)(engine, request));
+        self.tallies.extend(called.tally);
         self.outcome.warnings.extend(called.outcome.warnings);
         self.outcome.snapshot = called.outcome.snapshot.or(self.outcome.snapshot.take());
         let mut reply = called.answered?;

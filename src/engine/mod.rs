@@ -23,6 +23,7 @@ use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use policy::Policy;
 use store::audit::{AuditFile, Durable};
+use store::calls::{CallKey, CallSum, CallTally};
 use store::session::{Lines, Mark, SessionId};
 use store::state::State;
 use store::{audit, session};
@@ -67,6 +68,8 @@ pub struct Engine {
     is_audited: bool,
     /// When the call began.
     begun: Instant,
+    /// Where the state is in which the call is counted, once it has looked at one.
+    counted_in: Option<WorkspacePath>,
     /// The state as the call found it when it began to read; what was seen goes into it.
     found: Option<State>,
     /// What was seen in this call, not yet in the state file.
@@ -110,6 +113,7 @@ impl Engine {
             harness: None,
             is_audited: false,
             begun: Instant::now(),
+            counted_in: None,
             found: None,
             seen: Vec::new(),
             warnings: Vec::new(),
@@ -229,7 +233,10 @@ impl Engine {
             return;
         };
         let written = match State::find(&self.workspace) {
-            Ok(Some(state)) => audit::append(&state, record, durable),
+            Ok(Some(state)) => {
+                self.count_in(&state);
+                audit::append(&state, record, durable)
+            }
             // A refusal alone is no reason to begin keeping a state.
             Ok(None) => Ok(()),
             Err(error) => Err(error),
@@ -302,8 +309,18 @@ impl Engine {
             gate: self.gate.clone(),
             why: self.why.clone(),
             message: refusal.map(|error| error.message().to_owned()),
-            duration_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            duration_ms: self.milliseconds(),
         })
+    }
+
+    /// Counts the call in that state.
+    pub fn count_in(&mut self, state: &State) {
+        self.counted_in = Some(state.path().clone());
+    }
+
+    /// How long the call has taken so far.
+    fn milliseconds(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Adds something that the caller should know though the call succeeds.
@@ -334,19 +351,28 @@ impl Engine {
         self.seen.push(Mark { lines: shown, ..mark });
     }
 
-    /// Ends the call: puts what was seen into the state file, and gives up warnings and snapshot.
+    /// Ends the call of `tool`: puts what was seen into the state file, and gives up warnings and snapshot, and
+    /// what counts the call once its answer is out, where there is a state.
     ///
     /// A workspace that cannot be written is still read; the marks are then lost, and a warning
     /// says so.
     #[must_use]
-    pub fn finish(mut self) -> CallNotes {
+    pub fn finish(mut self, tool: &str) -> (CallNotes, Option<CallTally>) {
         match self.save_marks() {
             Ok(warning) => self.warn_if(warning),
             Err(error) => {
                 self.warn(format!("what was read could not be noted for this session: {}", error.message()));
             }
         }
-        CallNotes { warnings: self.warnings, snapshot: self.snapshot, dry_run: self.dry_run }
+        let key = CallKey { session: self.session.to_string(), tool: tool.to_owned() };
+        // The audit log has the others, and their time.
+        let sum = if self.is_audited {
+            CallSum::default()
+        } else {
+            CallSum { calls: 1, bytes: 0, duration_ms: self.milliseconds() }
+        };
+        let tally = self.counted_in.map(|state| CallTally::new(self.workspace, state, key, sum));
+        (CallNotes { warnings: self.warnings, snapshot: self.snapshot, dry_run: self.dry_run }, tally)
     }
 
     /// Puts what was seen into the state file, where it is news.
@@ -357,6 +383,7 @@ impl Engine {
         let found = self.found.take();
         let is_found = found.is_some();
         let state = found.map_or_else(|| State::open(&self.workspace), Ok)?;
+        self.count_in(&state);
         let (session, warning) = session::load(&state, &self.session)?;
         let is_known = |mark: &Mark| {
             session.mark(&mark.path).is_some_and(|known| {

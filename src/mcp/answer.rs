@@ -12,7 +12,7 @@ use crate::engine::CallNotes;
 use crate::envelope::Refusal;
 use crate::error::{Error, ErrorKind};
 use crate::text::escaped;
-use crate::tools::{Reply, Text};
+use crate::tools::{Answered, Reply, Text};
 
 /// Bytes of one result. Clients drop the connection at about 10 MB.
 pub const RESULT_BYTES_MAX: usize = 4_000_000 - 4_096;
@@ -20,8 +20,28 @@ pub const RESULT_BYTES_MAX: usize = 4_000_000 - 4_096;
 /// The result of a call.
 #[must_use]
 pub fn of(called: Called, results: Results) -> CallToolResult {
-    let outcome = &called.outcome;
-    let result = match called.answered {
+    let Called { answered, outcome, tally } = called;
+    let result = of_call(answered, &outcome, results);
+    if let Some(tally) = tally {
+        tally.close(payload_bytes(&result));
+    }
+    result
+}
+
+/// The bytes of a result that a model sees: text and images. The structured form of the same is not counted.
+#[must_use]
+pub fn payload_bytes(result: &CallToolResult) -> usize {
+    let bytes = |block: &ContentBlock| match block {
+        ContentBlock::Text(text) => text.text.len(),
+        ContentBlock::Image(image) => image.data.len(),
+        _ => 0,
+    };
+    result.content.iter().map(bytes).sum()
+}
+
+/// The result of what a call gave.
+fn of_call(answer: Answered, outcome: &CallNotes, results: Results) -> CallToolResult {
+    let result = match answer {
         Ok(reply) => answered(reply, outcome, results),
         Err(error) => Ok(refused(&error, outcome)),
     };

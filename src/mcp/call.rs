@@ -20,7 +20,7 @@ use crate::control::{Control, Progress};
 use crate::dialect::native::Native;
 use crate::dialect::{Dialect, Failure, ForeignTool};
 use crate::engine::CallNotes;
-use crate::engine::store::sandboxes;
+use crate::engine::store::{calls, sandboxes};
 use crate::engine::workspace::Workspace;
 use crate::error::Error;
 use crate::request;
@@ -101,21 +101,23 @@ impl ToolCall {
         let Self { arguments, root, options, results, ask, .. } = self;
         let request = Value::Object(arguments);
         let mut fields = request.clone();
-        let mut outcome = CallNotes::default();
+        let (mut outcome, mut tallies) = (CallNotes::default(), Vec::new());
         let said = options.with_call_fields_of(&mut fields).and_then(|options| {
             let open = || workspace_of(&options, &root);
             let mut lbx = Native::new(&open, &options, control).asking(ask.as_deref());
             let said = without_panic(|| (tool.run)(&mut lbx, fields));
-            outcome = lbx.outcome;
+            (outcome, tallies) = (lbx.outcome, lbx.tallies);
             said
         });
-        match said {
+        let result = match said {
             Ok(said) => answer::said(said, &outcome, results),
             Err(error) => {
                 let text = (dialect.error_text)(&Failure { error: &error, request: &request });
                 answer::said_error(text, &outcome)
             }
-        }
+        };
+        calls::close_all(tallies, answer::payload_bytes(&result));
+        result
     }
 
     /// What the call gives.

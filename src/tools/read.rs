@@ -203,7 +203,7 @@ fn read(
     let (place, lines) = request.place_of(engine, path)?;
     let selection = lines.as_ref().unwrap_or(selection);
     let (mut file, stat) = engine.workspace.open_file(&place)?;
-    let start = first_bytes(&mut file).map_err(|source| Error::io("read", place.shown(), source))?;
+    let start = first_bytes(&file).map_err(|source| Error::io("read", place.shown(), source))?;
     if content::looks_binary(&start) {
         return binary::read(engine, &place, file, &stat, &start, request, bytes_max);
     }

@@ -1,4 +1,4 @@
-//! `stats`: what the changes and refusals of the audit log add up to.
+//! `stats`: what calls add up to, by the audit log and by what the others left behind.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::store::audit::{self, AuditRecord};
+use crate::engine::store::calls::{self, CallKey, CallSum};
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::error::Error;
 use crate::text::counted::counted;
@@ -16,10 +17,10 @@ use crate::text::escaped;
 /// Outcome of a call that did what it was asked.
 const OK: &str = "ok";
 
-/// Show how often each tool changed something or was refused, how long it took, and by whom
+/// Show how often each tool was called or refused, what it returned, how long it took, and by whom
 ///
-/// Counts the calls of the audit log: those that changed something, and those that were refused to.
-/// Calls that only read leave no record and are not counted. Counts all sessions, unless one is named.
+/// Counts the calls in a workspace that has a state, which begins with the first read or change.
+/// Counts all sessions, unless one is named.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {}
@@ -42,16 +43,18 @@ pub struct Response {
 pub struct Sum {
     /// Calls
     pub calls: u64,
-    /// Those of them that were refused
+    /// Those of them that were refused a change
     pub refused: u64,
     /// Paths that the others changed, each time counted
     pub paths: u64,
+    /// Bytes that all of them returned; over MCP without the structured form, which repeats the text
+    pub bytes: u64,
     /// Milliseconds that all of them took
     pub duration_ms: u64,
-    /// Time of the first, RFC 3339
+    /// Time of the first change or refusal, RFC 3339
     #[serde(skip_serializing_if = "String::is_empty")]
     pub first: String,
-    /// Time of the last, RFC 3339
+    /// Time of the last change or refusal, RFC 3339
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last: String,
 }
@@ -74,13 +77,21 @@ impl Sum {
         self.last.clone_from(&record.time);
     }
 
+    /// Adds calls that the audit log may not have.
+    const fn add_counted(&mut self, counted: CallSum) {
+        self.calls = self.calls.saturating_add(counted.calls);
+        self.bytes = self.bytes.saturating_add(counted.bytes);
+        self.duration_ms = self.duration_ms.saturating_add(counted.duration_ms);
+    }
+
     /// The sum in words.
     fn words(&self) -> String {
         let refused = if self.refused > 0 { format!(", {} refused", self.refused) } else { String::new() };
         format!(
-            "{}{refused}, {}, {} ms",
+            "{}{refused}, {} changed, {} returned, {} ms",
             counted(self.calls, "call"),
             counted(self.paths, "path"),
+            counted(self.bytes, "byte"),
             self.duration_ms
         )
     }
@@ -119,6 +130,11 @@ impl Tool for Stats {
             }
             false
         })?;
+        for (key, sum) in calls::sums(&state) {
+            if named.as_ref().is_none_or(|session| session.as_str() == key.session) {
+                sums.add_counted(key, sum);
+            }
+        }
         if let Some(broken) = broken {
             engine.warn(format!(
                 "the audit log is not whole: {}, line {}: {}",
@@ -142,6 +158,13 @@ impl Tool for Stats {
 }
 
 impl Response {
+    /// Adds calls that the audit log may not have.
+    fn add_counted(&mut self, key: CallKey, sum: CallSum) {
+        self.total.add_counted(sum);
+        self.by_tool.entry(key.tool).or_default().add_counted(sum);
+        self.by_session.entry(key.session).or_default().add_counted(sum);
+    }
+
     /// Adds one call.
     fn add(&mut self, record: &AuditRecord) {
         self.total.add(record);

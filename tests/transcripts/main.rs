@@ -40,6 +40,7 @@ mod session;
 mod session_on_a_real_repository;
 mod session_tool;
 mod snapshots;
+mod stats;
 mod transaction;
 mod trash;
 mod undo;

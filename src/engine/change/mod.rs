@@ -185,6 +185,7 @@ impl Engine {
     pub fn lock(&mut self) -> Result<Locked, Error> {
         let state = State::open(&self.workspace)?;
         self.state_path = Some(state.path().clone());
+        self.count_in(&state);
         let lock = state.lock_workspace()?;
         recover::recover(self, &state)?;
         Ok(Locked { state, lock })
@@ -202,6 +203,7 @@ impl Engine {
         {
             self.warn(format!("an earlier call was killed half-way and is not settled: {}", error.message()));
         }
+        self.count_in(&state);
         self.found = Some(state);
     }
 

@@ -1,6 +1,7 @@
 //! The store: everything that lbx remembers in `.lbx/ID/`, and what each kind of file there is for.
 
 pub mod audit;
+pub mod calls;
 pub mod container;
 pub mod id;
 pub mod lock;

@@ -97,7 +97,8 @@ fn made(task: Task) -> Result<(), Error> {
         return answered.map(|_| ());
     }
     let left_out = sink.left_out;
-    let outcome = engine.finish();
+    // What the job printed counts with the calls that return it.
+    let (outcome, _) = engine.finish(Bash::NAME);
     let mut end = End { warnings: outcome.warnings, snapshot: outcome.snapshot, ..End::default() };
     if left_out > 0 {
         end.warnings.push(format!("{left_out} bytes of output are left out (bash.output_bytes)"));

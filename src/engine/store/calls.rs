@@ -1,0 +1,332 @@
+//! What calls returned, for `stats`: how many bytes, and the calls that the audit log does not have.
+//!
+//! `.lbx/ID/calls/current` has a line for each call: session, tool, calls, bytes and milliseconds, separated
+//! by tabs. A call appends its line in one write once its answer is out, without a lock and without a sync:
+//! a power failure may take the newest lines, and nothing but sums depends on them. A full file becomes
+//! `NNNNNN`. It is added to `sums` when the next one is full: by then every call that had it open has written
+//! its line. `sums` names the last file that is in it, so a process may be killed anywhere in between.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::state::{Lock, State, names_in};
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::{Workspace, fs};
+
+/// The folder, below the state folder.
+const FOLDER: &str = "calls";
+/// The file that grows.
+const CURRENT: &str = "current";
+/// What the full files that are gone add up to.
+const SUMS: &str = "sums";
+/// The same while it is written.
+const SUMS_ASIDE: &str = "sums.new";
+/// The lock that is held while files are added up.
+const LOCK: &str = "lock";
+/// Size of a full file, in bytes: some 4,000 calls.
+const FILE_BYTES: u64 = 128 << 10;
+/// Size up to which a file is read, in bytes.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+/// One in so many calls looks whether the file is full.
+const LOOK_EVERY: u64 = 16;
+/// Sessions that `sums` has one by one.
+const SESSIONS_MAX: usize = 1000;
+/// Stands for the older sessions; no session can have this name.
+const OLDER: &str = "(older)";
+
+/// How the file is opened: at its end, and no link, FIFO or device in its place.
+const APPEND: OFlags = OFlags::WRONLY
+    .union(OFlags::APPEND)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+/// A call whose answer is about to go out.
+#[derive(Debug)]
+pub struct CallTally {
+    /// Where the call was.
+    workspace: Workspace,
+    /// Its state, from the workspace root.
+    state: WorkspacePath,
+    /// Who called what.
+    key: CallKey,
+    /// What is known before the answer is out.
+    sum: CallSum,
+}
+
+/// Who called what.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CallKey {
+    /// The session.
+    pub session: String,
+    /// The tool.
+    pub tool: String,
+}
+
+/// What calls add up to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CallSum {
+    /// Calls that are not in the audit log.
+    pub calls: u64,
+    /// Bytes that were returned, by all calls.
+    pub bytes: u64,
+    /// Milliseconds that the calls took which are not in the audit log.
+    pub duration_ms: u64,
+}
+
+impl CallSum {
+    /// Adds another.
+    fn add(&mut self, other: Self) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.duration_ms = self.duration_ms.saturating_add(other.duration_ms);
+    }
+}
+
+impl CallTally {
+    /// A call in the state at `state`, as far as it is known before its answer is out.
+    #[must_use]
+    pub const fn new(workspace: Workspace, state: WorkspacePath, key: CallKey, sum: CallSum) -> Self {
+        Self { workspace, state, key, sum }
+    }
+
+    /// Notes how many bytes the answer had. A call that cannot be noted is not counted: its answer is out,
+    /// and counts for more.
+    pub fn close(self, bytes: usize) {
+        let sum = CallSum { bytes: u64::try_from(bytes).unwrap_or(u64::MAX), ..self.sum };
+        let path = self.state.join(FOLDER.as_ref()).join(CURRENT.as_ref());
+        let opened = match fs::open_beneath(self.workspace.root_fd(), &path, APPEND) {
+            Err(Errno::NOENT) => make(&self.workspace),
+            opened => opened.ok().map(File::from),
+        };
+        let Some(mut file) = opened else { return };
+        let _ = file.write_all(line(&self.key, sum).as_bytes());
+        if looks() && rustix::fs::fstat(&file).is_ok_and(|stat| fs::size_of(&stat) >= FILE_BYTES) {
+            add_up(&self.workspace);
+        }
+    }
+}
+
+/// Notes how many bytes the one answer of several calls had.
+pub fn close_all(tallies: Vec<CallTally>, bytes: usize) {
+    let mut bytes = Some(bytes);
+    tallies.into_iter().for_each(|tally| tally.close(bytes.take().unwrap_or_default()));
+}
+
+/// The sums of all calls, by session and tool; empty where nothing is known.
+#[must_use]
+pub fn sums(state: &State) -> BTreeMap<CallKey, CallSum> {
+    let Ok(Some(folder)) = state.find_folder(FOLDER) else { return BTreeMap::new() };
+    // Where the workspace cannot be written nobody adds up.
+    let _lock = state.lock(folder.as_fd(), LOCK, "the counted calls").ok();
+    let mut sums = Sums::read(&folder);
+    for (number, name) in numbered(&folder) {
+        sums.add_file(&folder, number, &name);
+    }
+    sums.add_lines(&folder, CURRENT);
+    sums.of
+}
+
+/// Whether this call looks how large the file is. Most processes make one call: where each begins to count
+/// is left to the clock.
+fn looks() -> bool {
+    static CALLS: OnceLock<AtomicU64> = OnceLock::new();
+    let calls = CALLS.get_or_init(|| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        AtomicU64::new(now.map_or(0, |since| u64::from(since.subsec_micros())))
+    });
+    calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_EVERY)
+}
+
+/// Opens the file that grows at its end, made where it is missing.
+fn make(workspace: &Workspace) -> Option<File> {
+    let folder = State::find(workspace).ok()??.folder(FOLDER).ok()?;
+    let (flags, mode) = (APPEND | OFlags::CREATE, Mode::from_raw_mode(0o600));
+    rustix::io::retry_on_intr(|| rustix::fs::openat(&folder, CURRENT, flags, mode)).ok().map(File::from)
+}
+
+/// Begins a new file, and adds up the full ones before it, unless another call is at it.
+fn add_up(workspace: &Workspace) -> Option<()> {
+    let state = State::find(workspace).ok()??;
+    let folder = state.find_folder(FOLDER).ok()??;
+    let lock = state.try_lock(folder.as_fd(), LOCK).ok()??;
+    // Another call may have been faster.
+    let size = fs::stat_at(folder.as_fd(), OsStr::new(CURRENT)).map_or(0, |stat| fs::size_of(&stat));
+    (size >= FILE_BYTES).then(|| begin_new(&folder, &lock))?
+}
+
+/// Begins a new file, and adds up the full ones before it. A step that fails is taken by a later call.
+fn begin_new(folder: &OwnedFd, _lock: &Lock) -> Option<()> {
+    let full = numbered(folder);
+    let mut sums = Sums::read(folder);
+    let through = sums.through;
+    for (number, name) in &full {
+        sums.add_file(folder, *number, name);
+    }
+    if sums.through != through {
+        sums.write(folder)?;
+    }
+    for (_, name) in &full {
+        let _ = fs::unlink_at(folder, name, AtFlags::empty());
+    }
+    fs::rename_at(folder, CURRENT, folder, format!("{:06}", sums.through.saturating_add(1))).ok()
+}
+
+/// The full files by number, the oldest first.
+fn numbered(folder: &OwnedFd) -> Vec<(u64, String)> {
+    let names = names_in(folder).unwrap_or_default();
+    let mut found: Vec<(u64, String)> =
+        names.into_iter().filter_map(|name| Some((name.parse().ok()?, name))).collect();
+    found.sort();
+    found
+}
+
+/// The file `sums`: a line with the number of the last file that is in it, then lines as in the others, those
+/// of the session used last at the end.
+#[derive(Debug, Default)]
+struct Sums {
+    /// The last full file that is in it.
+    through: u64,
+    /// The sums.
+    of: BTreeMap<CallKey, CallSum>,
+    /// The sessions, those used last at the end.
+    sessions: Vec<String>,
+}
+
+impl Sums {
+    /// Reads it; empty where there is none or a damaged one.
+    fn read(folder: &OwnedFd) -> Self {
+        let mut sums = Self::default();
+        let text = read(folder, SUMS);
+        let mut lines = text.lines();
+        if let Some(through) = lines.next().and_then(|line| line.parse().ok()) {
+            sums.through = through;
+            sums.add(lines);
+        }
+        sums
+    }
+
+    /// Adds a full file, unless it is in it.
+    fn add_file(&mut self, folder: &OwnedFd, number: u64, name: &str) {
+        if number > self.through {
+            self.add_lines(folder, name);
+            self.through = number;
+        }
+    }
+
+    /// Adds the lines of a file.
+    fn add_lines(&mut self, folder: &OwnedFd, name: &str) {
+        self.add(read(folder, name).lines());
+    }
+
+    /// Adds lines; one that was cut off is skipped.
+    fn add<'a>(&mut self, lines: impl Iterator<Item = &'a str>) {
+        let mut used: BTreeMap<String, usize> = BTreeMap::new();
+        for (number, (key, sum)) in lines.filter_map(parse).enumerate() {
+            used.insert(key.session.clone(), number);
+            self.of.entry(key).or_default().add(sum);
+        }
+        self.sessions.retain(|session| !used.contains_key(session));
+        let mut used: Vec<(usize, String)> =
+            used.into_iter().map(|(session, last)| (last, session)).collect();
+        used.sort();
+        self.sessions.extend(used.into_iter().map(|(_, session)| session));
+        self.fold_older();
+    }
+
+    /// Adds up those sessions as one that were used before the newest.
+    fn fold_older(&mut self) {
+        let excess = self.sessions.len().saturating_sub(SESSIONS_MAX);
+        let older: Vec<String> = self.sessions.drain(..excess).collect();
+        for session in older {
+            let tools: Vec<CallKey> = self.of.keys().filter(|key| key.session == session).cloned().collect();
+            for key in tools {
+                let sum = self.of.remove(&key).unwrap_or_default();
+                self.of.entry(CallKey { session: OLDER.to_owned(), ..key }).or_default().add(sum);
+            }
+        }
+    }
+
+    /// Writes it.
+    fn write(&self, folder: &OwnedFd) -> Option<()> {
+        let mut text = format!("{}\n", self.through);
+        for session in std::iter::once(OLDER).chain(self.sessions.iter().map(String::as_str)) {
+            let of_session = self.of.iter().filter(|(key, _)| key.session == session);
+            of_session.for_each(|(key, sum)| text.push_str(&line(key, *sum)));
+        }
+        // What a killed call left.
+        let _ = fs::unlink_at(folder, SUMS_ASIDE, AtFlags::empty());
+        let mut file = fs::create_at(folder.as_fd(), OsStr::new(SUMS_ASIDE), 0o600).ok()?;
+        file.write_all(text.as_bytes()).ok()?;
+        fs::rename_at(folder, SUMS_ASIDE, folder, SUMS).ok()
+    }
+}
+
+/// The text of a file; empty where there is none or it cannot be read.
+fn read(folder: &OwnedFd, name: &str) -> String {
+    let bytes = fs::read_at(folder.as_fd(), OsStr::new(name), FILE_BYTES_MAX).ok().flatten();
+    String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
+}
+
+/// A line.
+fn line(key: &CallKey, sum: CallSum) -> String {
+    let mut line = String::new();
+    // Writing to a text cannot fail.
+    let _ =
+        writeln!(line, "{}\t{}\t{}\t{}\t{}", key.session, key.tool, sum.calls, sum.bytes, sum.duration_ms);
+    line
+}
+
+/// What a line says; `None` for one that was cut off.
+fn parse(line: &str) -> Option<(CallKey, CallSum)> {
+    let mut fields = line.split('\t');
+    let (session, tool) = (fields.next()?.to_owned(), fields.next()?.to_owned());
+    let mut number = || fields.next()?.parse().ok();
+    let sum = CallSum { calls: number()?, bytes: number()?, duration_ms: number()? };
+    fields.next().is_none().then_some((CallKey { session, tool }, sum))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_as_it_was_written_and_a_broken_one_is_skipped() {
+        let key = CallKey { session: "s".to_owned(), tool: "read".to_owned() };
+        let sum = CallSum { calls: 1, bytes: 20, duration_ms: 3 };
+        assert_eq!(parse(line(&key, sum).trim_end()), Some((key, sum)));
+        for broken in
+            ["", "s", "s\tread\t1\t2", "s\tread\t1\t2\tx", "s\tread\t1\t2\t3\t4", "s\tread\t-1\t2\t3"]
+        {
+            assert_eq!(parse(broken), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn sessions_beyond_the_newest_are_counted_as_one() {
+        let mut sums = Sums::default();
+        let sessions = (0..SESSIONS_MAX + 2).chain([0]).map(|number| format!("s{number}\tread\t1\t2\t3"));
+        let text = sessions.collect::<Vec<_>>().join("\n");
+        sums.add(text.lines());
+        let of = |session: &str| {
+            let key = CallKey { session: session.to_owned(), tool: "read".to_owned() };
+            sums.of.get(&key).map(|sum| sum.calls)
+        };
+        // The first one was used again at the end.
+        assert_eq!(
+            [of("s0"), of("s1"), of("s2"), of("s3"), of(OLDER)],
+            [Some(2), None, None, Some(1), Some(2)]
+        );
+        assert_eq!((sums.of.len(), sums.sessions.len()), (SESSIONS_MAX + 1, SESSIONS_MAX));
+    }
+}

@@ -1,0 +1,144 @@
+//! `stats`: what calls add up to.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::common::{Workspace, state};
+
+/// Calls, refusals and paths of a sum.
+fn counts(sum: &Value) -> Value {
+    json!([sum["calls"], sum["refused"], sum["paths"]])
+}
+
+/// The file that has a line for each of the newest calls.
+fn newest_calls(ws: &Workspace) -> PathBuf {
+    ws.path(&state("calls/current"))
+}
+
+#[test]
+fn the_calls_of_each_tool_and_session_are_counted() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    let none = ws.lbx(&["stats"]).ok();
+    assert_eq!(none["total"]["calls"], 0);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["append", "b.txt", "--content", "bb\n", "--session", "bob"]).ok();
+    ws.lbx(&["write", "a.txt", "--content", "x\n", "--session", "bob"]).error("not_read");
+    ws.lbx(&["read", "a.txt"]).ok();
+    let data = ws.lbx(&["stats"]).ok();
+    assert_eq!(counts(&data["total"]), json!([4, 1, 2]));
+    assert_eq!(counts(&data["by_tool"]["append"]), json!([2, 0, 2]));
+    assert_eq!(counts(&data["by_tool"]["write"]), json!([1, 1, 0]));
+    assert_eq!(counts(&data["by_tool"]["read"]), json!([1, 0, 0]));
+    assert_eq!(counts(&data["by_session"]["bob"]), json!([2, 1, 1]));
+    assert_eq!(data["refusals"], json!({ "not_read": 1 }));
+    let bob = ws.lbx(&["stats", "--session", "bob"]).ok();
+    assert_eq!(counts(&bob["total"]), json!([2, 1, 1]));
+    let text = ws.lbx(&["stats", "--text"]).stdout_text();
+    assert!(text.contains("tool write: 1 call, 1 refused"), "{text}");
+    // A path that goes to the trash is one path.
+    ws.lbx(&["delete", "b.txt"]).ok();
+    assert_eq!(counts(&ws.lbx(&["stats"]).ok()["by_tool"]["delete"]), json!([1, 0, 1]));
+}
+
+#[test]
+fn every_byte_that_was_returned_is_counted_in_every_form() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
+    // The first read makes the state.
+    let calls: [(&str, &[&str]); 6] = [
+        ("read", &["read", "a.txt"]),
+        ("read", &["read", "b.txt", "--text", "--session", "bob"]),
+        ("grep", &["grep", "o"]),
+        ("ls", &["ls", "--pretty"]),
+        ("append", &["append", "a.txt", "--content", "more\n"]),
+        ("write", &["write", "b.txt", "--content", "x\n"]),
+    ];
+    let mut bytes = std::collections::BTreeMap::new();
+    for (tool, arguments) in calls {
+        let answer = ws.lbx(arguments);
+        *bytes.entry(tool).or_insert(0) += answer.stdout().len() + answer.stderr().len();
+    }
+    let lines =
+        concat!(r#"{"tool":"ls","request":{}}"#, "\n", r#"{"tool":"read","request":{"path":"none"}}"#, "\n");
+    let batch = ws.lbx_stdin(&["batch"], lines);
+    for (tool, line) in ["ls", "read"].iter().zip(batch.stdout_text().split_inclusive('\n')) {
+        *bytes.get_mut(tool).unwrap() += line.len();
+    }
+    let said = ws.lbx(&["--dialect", "claude", "Read", "--json", r#"{"file_path":"a.txt"}"#]);
+    *bytes.get_mut("read").unwrap() += said.stdout().len() + said.stderr().len();
+    let data = ws.lbx(&["stats"]).ok();
+    for (tool, bytes) in &bytes {
+        assert_eq!(data["by_tool"][tool]["bytes"], *bytes, "{tool}: {data}");
+    }
+    assert_eq!(data["total"]["bytes"], bytes.values().sum::<usize>());
+    assert_eq!(counts(&data["by_session"]["bob"]), json!([1, 0, 0]));
+    assert!(data["by_session"]["bob"]["bytes"].as_u64().unwrap() >= 4, "{data}");
+    let text = ws.lbx(&["stats", "--text"]).stdout_text();
+    assert!(text.contains(" returned, "), "{text}");
+}
+
+#[test]
+fn what_was_counted_stays_small_and_no_call_is_lost_among_many_processes() {
+    const CALLS: usize = 40;
+    const PROCESSES: usize = 4;
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["read", "a.txt"]).ok();
+    // As large as a file may be, some bytes less, so that it is full among the calls of the processes.
+    let before = fs::read(newest_calls(&ws)).unwrap();
+    let line = "old\tread\t1\t100\t2\n";
+    let old = (128 * 1024 - 1000) / line.len();
+    fs::write(newest_calls(&ws), [before, line.repeat(old).into_bytes()].concat()).unwrap();
+    let request = "{\"tool\":\"ls\",\"request\":{}}\n".repeat(CALLS);
+    let batches: Vec<_> = (0..PROCESSES).map(|_| ws.call(&["batch"]).stdin(&request).spawn()).collect();
+    for batch in batches {
+        assert!(batch.wait_with_output().unwrap().status.success());
+    }
+    let data = ws.lbx(&["stats"]).ok();
+    assert_eq!(data["by_tool"]["ls"]["calls"], CALLS * PROCESSES);
+    assert_eq!(
+        (&data["by_session"]["old"]["calls"], &data["by_session"]["old"]["bytes"]),
+        (&json!(old), &json!(100 * old))
+    );
+    assert!(fs::metadata(newest_calls(&ws)).unwrap().len() < 10_000);
+    // The next time, the full file is added to the sums and goes.
+    let full = ws.path(&state("calls/000001"));
+    assert!(full.exists());
+    fs::write(newest_calls(&ws), line.repeat(2 * old)).unwrap();
+    let request = "{\"tool\":\"glob\",\"request\":{\"pattern\":\"*\"}}\n".repeat(CALLS);
+    assert_eq!(ws.lbx_stdin(&["batch"], request).lines().len(), CALLS);
+    assert!(!full.exists());
+    let data = ws.lbx(&["stats"]).ok();
+    assert_eq!(data["by_session"]["old"]["calls"], 3 * old);
+    assert_eq!(data["by_tool"]["glob"]["calls"], CALLS);
+}
+
+#[test]
+fn a_call_that_cannot_be_counted_is_made_all_the_same() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    let file = newest_calls(&ws);
+    let breaks: [&dyn Fn(); 4] = [
+        &|| fs::create_dir(&file).unwrap(),
+        &|| std::os::unix::fs::symlink("/dev/full", &file).unwrap(),
+        &|| crate::common::make_fifo(&file),
+        &|| fs::write(&file, b"\xff\tno line\n\n1\t2\t3").unwrap(),
+    ];
+    for (number, damage) in breaks.iter().enumerate() {
+        let _ = fs::remove_dir(&file).or_else(|_| fs::remove_file(&file));
+        damage();
+        ws.lbx(&["read", "a.txt"]).ok();
+        ws.lbx(&["append", "a.txt", "--content", "x\n"]).ok();
+        assert_eq!(ws.lbx(&["stats"]).ok()["by_tool"]["append"]["calls"], number + 2);
+    }
+}
+
+#[test]
+fn a_damaged_audit_log_is_told_and_the_rest_is_added_up() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["read", "a.txt"]).ok();
+    ws.write(&state("audit/current.jsonl"), "{}\n");
+    let data = ws.lbx(&["stats"]).warned("the audit log is not whole: ");
+    assert_eq!(counts(&data["by_tool"]["read"]), json!([1, 0, 0]));
+}
