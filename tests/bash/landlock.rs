@@ -85,7 +85,9 @@ fn landlock_says_what_it_leaves_open_and_is_only_used_where_the_policy_names_it(
     let ws = guarded();
     let answer = bash(&ws, LANDLOCK, "echo x >> .git/config").success();
     assert_eq!(answer["data"]["sandbox"], LANDLOCK);
-    assert!(answer["warnings"].to_string().contains(".git, .lbx and protected paths"), "{answer:#}");
+    let warnings = answer["warnings"].to_string();
+    assert!(warnings.contains("landlock leaves open: "), "{answer:#}");
+    assert!(warnings.contains(".git, .lbx and protected paths"), "{answer:#}");
     let all = ws.lbx(&["bash", "--backends"]).ok();
     let found = all["backends"].as_array().unwrap().iter().find(|it| it["name"] == LANDLOCK).unwrap();
     assert_eq!((&found["works"], &found["allowed"]), (&json!(true), &json!(false)));

@@ -20,6 +20,7 @@ mod hammer;
 mod inject;
 mod judge;
 mod killed;
+mod late;
 mod limits;
 mod many;
 mod mix;

@@ -18,6 +18,7 @@ mod kept;
 mod layers;
 mod pages;
 mod prose;
+mod warnings;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -122,7 +122,7 @@ fn run<T: Tool>(current: &Path, request: T::Request, control: Control) -> Result
     T::text(&response, &mut text);
     Ok(Answer {
         data: serde_json::to_value(&response).unwrap(),
-        warnings: engine.finish().warnings,
+        warnings: engine.finish("search").0.warnings,
         text: String::from_utf8(text.out).unwrap(),
         notes: text.notes,
         status: T::status(&response),

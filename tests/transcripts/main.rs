@@ -45,5 +45,6 @@ mod transaction;
 mod trash;
 mod undo;
 mod upgrade;
+mod warnings;
 mod workspace;
 mod write;

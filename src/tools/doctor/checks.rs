@@ -32,15 +32,13 @@ const MIB: u64 = 1 << 20;
 pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
     let mut found = vec![versions(), workspace(engine)];
     found.extend(policy(engine));
-    let state = match State::find(&engine.workspace) {
-        Ok(state) => state,
-        Err(error) => {
-            found.push(Finding::of("state", &error));
-            None
-        }
-    };
-    found.extend(identity(engine));
-    if let Some(state) = &state {
+    let state = State::find(&engine.workspace);
+    match &state {
+        Ok(_) => found.extend(identity(engine)),
+        // It hinders the other look as well, and is told once.
+        Err(error) => found.push(Finding::of("state", error)),
+    }
+    if let Ok(Some(state)) = &state {
         found.extend([unfinished(engine, state, fix), stuck(state), lock(state)].into_iter().flatten());
         found.extend([session(engine, state, fix), audit_log(state), size(engine, state)]);
     }

@@ -1,0 +1,48 @@
+//! What the next call cannot do any more of a change whose own call was killed: a warning, and the change stands.
+
+use crate::common::Workspace;
+use crate::inject::{can_inject, kill_at, points};
+use crate::killed::CHANGING;
+
+/// What hinders the next call, and its warning.
+type Case = (&'static str, fn(&Workspace), &'static str);
+
+#[test]
+fn what_can_no_longer_be_done_for_a_killed_change_is_a_warning() {
+    if !can_inject() {
+        return;
+    }
+    let cases: [Case; 2] = [
+        (
+            "a session of a newer release",
+            |ws| std::fs::write(ws.state_file("default.json"), "{\"version\":99}").unwrap(),
+            "session default could not note an earlier change: ",
+        ),
+        (
+            "the branch of the snapshots is checked out",
+            |ws| drop(ws.git(&["symbolic-ref", "HEAD", "refs/heads/lbx-snapshots"])),
+            "no snapshot of an earlier change (write: a.txt): ",
+        ),
+    ];
+    let before = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    before.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    before.lbx(&["read", "a.txt"]).ok();
+    let write = ["write", "a.txt", "--content", "new\n"];
+    for (name, hinder, warning) in cases {
+        let mut told = 0;
+        for point in points(&before.copy(), CHANGING, &write) {
+            let ws = before.copy();
+            kill_at(&ws, &point, &write);
+            hinder(&ws);
+            let next = ws.lbx(&["append", "b.txt", "--content", "more\n", "--session", "other"]);
+            let answer = next.success();
+            let is_told = answer["warnings"].to_string().contains(warning);
+            // What is told is of a change that stands.
+            if is_told {
+                ws.holds("a.txt", "new\n");
+            }
+            told += usize::from(is_told);
+        }
+        assert!(told > 0, "{name}: no call warned of it");
+    }
+}

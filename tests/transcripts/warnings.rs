@@ -1,0 +1,105 @@
+//! Warnings that no theme of its own has: the call succeeds, and says what is amiss.
+
+use std::fs;
+
+use crate::common::{Workspace, state};
+
+#[test]
+fn a_state_that_cannot_be_used_is_told_by_config() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let data = ws.call(&["config", "gate"]).env("LBX_STATE_ID", "zz").run();
+    data.warned("the state cannot be used: LBX_STATE_ID");
+    let bare = Workspace::bare(&[(".lbx", "no folder\n")]);
+    bare.lbx(&["config", "gate"]).warned("the state cannot be used: .lbx is not a folder");
+}
+
+#[test]
+fn a_change_that_a_milder_gate_lets_through_says_what_was_not_seen() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("long.txt", "1\n2\n3\n")]);
+    let write = |path: &str, text: &str| ws.lbx(&["write", path, "--content", text, "--set", "gate=warn"]);
+    write("a.txt", "two\n")
+        .warned("a.txt was not read in this session; the policy lets you overwrite it anyway");
+    ws.lbx(&["read", "long.txt", "--limit", "1"]).ok();
+    write("long.txt", "4\n").warned("long.txt was not completely read in this session; the policy lets you");
+    ws.write("a.txt", "three\n");
+    write("a.txt", "four\n").warned("a.txt has changed since it was read; the policy lets you overwrite it");
+    ws.holds("a.txt", "four\n");
+}
+
+#[test]
+fn what_a_whole_new_text_loses_is_told() {
+    let ws =
+        Workspace::with(&[("crlf.txt", "one\r\ntwo\r\n"), ("a.md", "# A\n\n[x]\n\n# B\n\n[x]: http://e\n")]);
+    ws.write("wide.txt", b"\xff\xfea\0\n\0");
+    let write = |path: &str| {
+        ws.lbx(&["read", path]).ok();
+        ws.lbx(&["write", path, "--content", "one\ntwo\n"])
+    };
+    write("crlf.txt")
+        .warned("crlf.txt had CRLF line endings and now has LF; line_ending \"keep\" would keep them");
+    write("wide.txt").warned("wide.txt was utf-16le and is now utf-8");
+    ws.lbx(&["section", "a.md", "--header", "# B", "--content", "text"])
+        .warned("the replaced text defined link references that a.md still uses: [x]");
+}
+
+#[test]
+fn output_that_cannot_be_kept_whole_is_told() {
+    let ws = Workspace::bare(&[("a.txt", "one\n")]);
+    let home = ws.outside.join("home");
+    let limited = ["--fsize=262144", "sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
+    if std::process::Command::new("prlimit").arg("--version").output().is_err() {
+        return;
+    }
+    let call = crate::common::Call::under("prlimit", &limited, &ws.root, &home);
+    let data = call
+        .arguments(&["bash", "--set", "bash.backend=none", "seq 100000"])
+        .run()
+        .warned("the whole output was not kept: File too large");
+    // Head and tail are there all the same, and no file is named.
+    let shown = data["stdout"].as_str().unwrap();
+    assert!(shown.starts_with("1\n2\n") && shown.ends_with("\n100000\n"), "{shown}");
+    assert_eq!(data["truncated"], true);
+    assert!(data["output_file"].is_null(), "{data}");
+}
+
+#[test]
+fn a_private_repository_that_cannot_be_packed_is_told_by_gc() {
+    let ws = Workspace::bare(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    let packs = ws.path(&state("repo.git/objects/pack"));
+    let _ = fs::remove_dir_all(&packs);
+    fs::write(&packs, "no folder\n").unwrap();
+    ws.lbx(&["gc"]).warned("the private snapshot repository was not packed: ");
+    fs::remove_file(&packs).unwrap();
+    ws.lbx(&["gc"]).ok();
+    ws.lbx(&["undo"]).ok();
+    ws.holds("a.txt", "one\n");
+}
+
+#[test]
+fn a_branch_of_snapshots_that_is_checked_out_leaves_no_baseline() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    ws.git(&["checkout", "-q", "-f", "lbx-snapshots"]);
+    let append = ["append", "a.txt", "--content", "three\n", "--session", "other"];
+    let answer = ws.lbx(&append).success();
+    let warnings = answer["warnings"].to_string();
+    for part in [
+        "no baseline: the branch `lbx-snapshots` is checked out",
+        "what was uncommitted before this session may appear among its changes",
+        "no snapshot: the branch `lbx-snapshots` is checked out",
+    ] {
+        assert!(warnings.contains(part), "{part}: {answer:#}");
+    }
+    ws.holds("a.txt", "one\ntwo\nthree\n");
+}
+
+#[test]
+fn what_a_command_makes_in_a_protected_place_is_told() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let command = ["bash", "--set", "protect=kept*", "--set", "bash.backend=none", "echo x > kept.txt"];
+    let data = ws.lbx(&command).warned("the policy protects what is new now: kept.txt. No tool changes");
+    assert_eq!(data["exit_code"], 0, "{data}");
+    ws.lbx(&["edit", "kept.txt", "--old-string", "x", "--new-string", "y", "--set", "protect=kept*"])
+        .error("protected_path");
+}
