@@ -8,6 +8,7 @@ use gix::zlib::{Inflate, Status};
 use rustix::io::Errno;
 
 use super::held::HeldFolder;
+use super::small;
 use crate::engine::workspace::fs::is_regular;
 
 /// Largest object that is unpacked, in bytes. A few kilobytes of zeros can say that they are many
@@ -70,6 +71,11 @@ fn is(error: &io::Error, errno: Errno) -> bool {
 /// An object from the bytes of its file.
 fn unpacked(bytes: &[u8]) -> io::Result<(Kind, Vec<u8>)> {
     let damaged = || io::Error::from(io::ErrorKind::InvalidData);
+    if let Some(whole) = small::content(bytes) {
+        let (kind, size, skip) = gix::objs::decode::loose_header(whole).map_err(|_| damaged())?;
+        let data = whole.get(skip..).filter(|data| data.len() as u64 == size).ok_or_else(damaged)?;
+        return Ok((kind, data.to_vec()));
+    }
     let mut header = [0; HEADER_BYTES];
     let mut inflate = Inflate::default();
     let (status, read, written) = inflate.prefix(bytes, &mut header).map_err(|_| damaged())?;

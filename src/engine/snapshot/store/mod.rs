@@ -18,6 +18,7 @@ pub mod refs;
 pub mod repo;
 pub mod repository;
 pub mod settings;
+pub mod small;
 pub mod trail;
 pub mod tree;
 pub mod trees;

@@ -10,6 +10,7 @@ use std::thread;
 
 use gix::ObjectId;
 use gix::objs::Kind;
+use gix::objs::encode::loose_header;
 use gix::zlib::Compression;
 use rustix::io::Errno;
 
@@ -17,6 +18,7 @@ use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
 use super::pack::{self, Deflater, NewPack};
 use super::repo::{NewObjects, Repo};
+use super::small;
 use crate::engine::workspace::file_system::FileSystem;
 use crate::engine::workspace::fs::{process_id, write_all};
 use crate::engine::workspace::sync::{SYNC_EACH_MAX, sync_all};
@@ -295,8 +297,11 @@ impl Writer<'_> {
         Err(Errno::NOENT.into())
     }
 
-    /// The compressed form of an object.
+    /// The form of an object in a file of its own.
     fn compressed(&self, kind: Kind, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        if let Some(file) = small::file(&loose_header(kind, bytes.len() as u64), bytes) {
+            return Ok(file);
+        }
         let free = self.deflaters.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut deflater = free.unwrap_or_else(|| Deflater::new(self.level));
         let packed = deflater.loose(kind, bytes)?;

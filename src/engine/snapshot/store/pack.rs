@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use gix::ObjectId;
 use gix::objs::Kind;
+use gix::objs::encode::loose_header;
 use gix::zlib::stream::deflate::{Compress, FlushCompress};
 use gix::zlib::{Compression, Status};
 
@@ -373,7 +374,7 @@ impl Deflater {
     /// Where it cannot be compressed.
     pub fn loose(&mut self, kind: Kind, content: &[u8]) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(content.len() / 2 + 64);
-        self.deflate(&[&gix::objs::encode::loose_header(kind, content.len() as u64), content], &mut bytes)?;
+        self.deflate(&[&loose_header(kind, content.len() as u64), content], &mut bytes)?;
         Ok(bytes)
     }
 
