@@ -99,7 +99,7 @@ pub fn dialect_name(arguments: &[OsString]) -> Option<String> {
 #[must_use]
 pub fn command_for(named: &Named) -> Command {
     match named {
-        Named::Tool(tool) => root().subcommand(lenient(tool)),
+        Named::Tool(tool) => parser_of(tool),
         Named::Foreign(_, tool) => root().subcommand(foreign(tool)),
         Named::Batch => root().subcommand(batch()),
         Named::Mcp => root().subcommand(mcp()),
@@ -107,10 +107,19 @@ pub fn command_for(named: &Named) -> Command {
     }
 }
 
+/// The part of the tree that parses the calls of one tool.
+fn parser_of(tool: &ToolEntry) -> Command {
+    let root = root();
+    let tool = lenient(tool, &root);
+    root.subcommand(tool)
+}
+
 /// The whole tree, as help, man pages and completions show it.
 #[must_use]
 pub fn tree() -> Command {
-    root().subcommands(TOOLS.iter().map(of_tool)).subcommand(batch()).subcommand(mcp())
+    let root = root();
+    let tools: Vec<Command> = TOOLS.iter().map(|tool| of_tool(tool, &root)).collect();
+    root.subcommands(tools).subcommand(batch()).subcommand(mcp())
 }
 
 /// `lbx` itself.
@@ -129,18 +138,17 @@ fn root() -> Command {
         .args_override_self(false)
 }
 
-/// One tool with its other names.
+/// One tool with its other names, below `root`, which has the global options.
 ///
 /// Where a tool has a short flag of its own that a global option has too (`grep -t TYPE` as in
 /// rg), the tool's counts, and the option keeps its long name there.
-fn of_tool(tool: &ToolEntry) -> Command {
+fn of_tool(tool: &ToolEntry, root: &Command) -> Command {
     let command = with_ways_of_text(tool, (tool.command)().aliases(tool.aliases));
     let usage = [vec!["lbx".to_owned(), tool.name.to_owned(), "[OPTIONS]".to_owned()], positionals(&command)];
     let command = command.override_usage(usage.concat().join(" "));
     let own: Vec<char> = command.get_arguments().filter_map(clap::Arg::get_short).collect();
-    let globals = Flags::augment_args(Command::new("lbx"));
     let shadowed =
-        globals.get_arguments().filter(|option| option.get_short().is_some_and(|short| own.contains(&short)));
+        root.get_arguments().filter(|option| option.get_short().is_some_and(|short| own.contains(&short)));
     shadowed.fold(command, |command, option| command.arg(option.clone().short(None)))
 }
 
@@ -187,8 +195,8 @@ fn with_ways_of_text(tool: &ToolEntry, command: Command) -> Command {
 }
 
 /// One tool for parsing: what is missing may still come from stdin.
-fn lenient(tool: &ToolEntry) -> Command {
-    of_tool(tool).mut_args(|argument| argument.required(false))
+fn lenient(tool: &ToolEntry, root: &Command) -> Command {
+    of_tool(tool, root).mut_args(|argument| argument.required(false))
 }
 
 /// The words after the name of a model family's tool.
@@ -253,21 +261,21 @@ pub fn settings(matches: &mut ArgMatches) -> Settings {
     }
 }
 
-/// Whether any argument of the tool itself was given.
+/// Whether any argument of the tool itself was given; `parser` has parsed them.
 #[must_use]
-pub fn has_tool_arguments(tool: &ToolEntry, matches: &ArgMatches) -> bool {
-    let command = (tool.command)();
-    command
-        .get_arguments()
+pub fn has_tool_arguments(tool: &ToolEntry, parser: &Command, matches: &ArgMatches) -> bool {
+    let own = parser.find_subcommand(tool.name).into_iter().flat_map(Command::get_arguments);
+    own.filter(|argument| !argument.is_global_set())
         .any(|argument| matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine))
 }
 
-/// The arguments once more, with a field's text from stdin.
+/// The arguments once more, with a field's text from stdin; `parser` is the tool's.
 ///
 /// # Errors
 /// `invalid_request`.
 pub fn parse_with(
     tool: &'static ToolEntry,
+    parser: &mut Command,
     arguments: &[OsString],
     field: &str,
     text: Vec<u8>,
@@ -279,7 +287,7 @@ pub fn parse_with(
     let at = words::tool_index(arguments).map_or(arguments.len(), |at| at + 1);
     let mut with_text = arguments.to_vec();
     with_text.insert(at, value);
-    let matches = command_for(&Named::Tool(tool)).try_get_matches_from(with_text).map_err(|error| {
+    let matches = parser.try_get_matches_from_mut(with_text).map_err(|error| {
         if error.kind() == clap::error::ErrorKind::InvalidUtf8 {
             return Error::invalid(format!("{field} on stdin is not UTF-8")).detail("field", field);
         }

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::ArgMatches;
+use clap::{ArgMatches, Command};
 use serde_json::Value;
 
 use crate::app::call::{Call, Called};
@@ -88,16 +88,17 @@ fn parse_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> u8 {
 
 /// The same, with what is wrong about the arguments still to be told.
 fn parsed_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> Result<u8, Error> {
+    let mut parser = commands::command_for(named);
     let arguments = match named {
-        Named::Tool(tool) => words::arranged(tool, arguments.to_vec())?,
+        Named::Tool(tool) => words::arranged(tool, &parser, arguments.to_vec())?,
         Named::Foreign(..) | Named::Batch | Named::Mcp | Named::Nothing => arguments.to_vec(),
     };
-    match commands::command_for(named).try_get_matches_from(&arguments) {
-        Ok(matches) => dispatch(named, matches, &arguments, serve),
+    match parser.try_get_matches_from_mut(&arguments) {
+        Ok(matches) => dispatch(named, &mut parser, matches, &arguments, serve),
         Err(error) if error.exit_code() == 0 => Ok(output::print(error.render().to_string().as_bytes())),
         Err(error) => match (named, error.kind()) {
             (Named::Tool(tool), clap::error::ErrorKind::UnknownArgument) => {
-                patch_in_file(tool, &arguments, &error)
+                patch_in_file(tool, &mut parser, &arguments, &error)
                     .unwrap_or_else(|| Err(unknown::argument(tool, &error)))
             }
             (Named::Tool(tool), _) => Err(unknown::argument(tool, &error)),
@@ -112,6 +113,7 @@ fn parsed_and_run(named: &Named, arguments: &[OsString], serve: Serve) -> Result
 /// where they are something else.
 fn patch_in_file(
     tool: &'static ToolEntry,
+    parser: &mut Command,
     arguments: &[OsString],
     error: &clap::Error,
 ) -> Option<Result<u8, Error>> {
@@ -124,9 +126,9 @@ fn patch_in_file(
     let mut rest = arguments.to_vec();
     rest.remove(at);
     Some(input::text_in_file(Path::new(&given)).and_then(|text| {
-        let matches = commands::parse_with(tool, &rest, field, text)?;
+        let matches = commands::parse_with(tool, parser, &rest, field, text)?;
         let options = Options::from_matches(&matches)?;
-        Ok(run_tool(tool, matches, &rest, &options))
+        Ok(run_tool(tool, parser, matches, &rest, &options))
     }))
 }
 
@@ -158,6 +160,7 @@ fn with_tool_of_name(mut arguments: Vec<OsString>) -> Vec<OsString> {
 /// Carries out what the arguments ask for.
 fn dispatch(
     named: &Named,
+    parser: &mut Command,
     mut matches: ArgMatches,
     arguments: &[OsString],
     serve: Serve,
@@ -182,7 +185,7 @@ fn dispatch(
         }
     }
     match named {
-        Named::Tool(tool) => Ok(run_tool(tool, matches, arguments, &options)),
+        Named::Tool(tool) => Ok(run_tool(tool, parser, matches, arguments, &options)),
         Named::Foreign(dialect, tool) => {
             let words = matches.remove_many::<String>(commands::FOREIGN_WORDS).into_iter().flatten();
             Ok(foreign::run(dialect, tool, words.collect(), &options))
@@ -197,8 +200,14 @@ fn dispatch(
     }
 }
 
-/// Runs one tool and prints its answer.
-fn run_tool(tool: &'static ToolEntry, matches: ArgMatches, arguments: &[OsString], options: &Options) -> u8 {
+/// Runs one tool and prints its answer; `parser` has parsed its arguments.
+fn run_tool(
+    tool: &'static ToolEntry,
+    parser: &mut Command,
+    matches: ArgMatches,
+    arguments: &[OsString],
+    options: &Options,
+) -> u8 {
     let mut options = options.for_tool(tool);
     // Names are kept on this side, and one that is gone hinders nobody from listing the others.
     options.sandbox = options.sandbox.filter(|_| tool.name != Sandbox::NAME);
@@ -210,7 +219,7 @@ fn run_tool(tool: &'static ToolEntry, matches: ArgMatches, arguments: &[OsString
     if tool.follows && options.json.is_none() {
         return follow::run(tool, follow::request_of(&matches), options);
     }
-    let called = match request_of(tool, matches, arguments, options) {
+    let called = match request_of(tool, parser, matches, arguments, options) {
         Ok(Source::Json(value)) => Ok(Called::of_json(tool, value, options)),
         Ok(Source::Flags(mut matches)) => {
             let line = ProgressLine::of(tool.name, options);
@@ -237,11 +246,12 @@ enum Source {
 /// Finds the request: `--json`, else flags, else stdin.
 fn request_of(
     tool: &'static ToolEntry,
+    parser: &mut Command,
     matches: ArgMatches,
     arguments: &[OsString],
     options: &Options,
 ) -> Result<Source, Error> {
-    let has_flags = commands::has_tool_arguments(tool, &matches);
+    let has_flags = commands::has_tool_arguments(tool, parser, &matches);
     if let Some(json) = &options.json {
         if has_flags {
             return Err(Error::invalid(
@@ -251,8 +261,8 @@ fn request_of(
         return request::read_json(&input::json_argument(json)?).map(Source::Json);
     }
     match tool.stdin {
-        Stdin::Request | Stdin::Bulk { .. } if !has_flags => from_stdin(tool, matches, arguments),
-        Stdin::Bulk { field, unless } => with_bulk(tool, matches, arguments, field, unless),
+        Stdin::Request | Stdin::Bulk { .. } if !has_flags => from_stdin(tool, parser, matches, arguments),
+        Stdin::Bulk { field, unless } => with_bulk(tool, parser, matches, arguments, field, unless),
         Stdin::Ignored | Stdin::Request => Ok(Source::Flags(matches)),
     }
 }
@@ -260,6 +270,7 @@ fn request_of(
 /// A request without any argument: JSON on stdin; for `patch` also the patch itself.
 fn from_stdin(
     tool: &'static ToolEntry,
+    parser: &mut Command,
     matches: ArgMatches,
     arguments: &[OsString],
 ) -> Result<Source, Error> {
@@ -272,7 +283,7 @@ fn from_stdin(
         && tool.takes_bulk_alone
         && !text.trim_ascii_start().starts_with(b"{")
     {
-        return commands::parse_with(tool, arguments, field, text).map(Source::Flags);
+        return commands::parse_with(tool, parser, arguments, field, text).map(Source::Flags);
     }
     if text.trim_ascii().is_empty() {
         return Ok(Source::Json(Value::Object(serde_json::Map::new())));
@@ -283,6 +294,7 @@ fn from_stdin(
 /// A request by flags whose bulk text may be on stdin.
 fn with_bulk(
     tool: &'static ToolEntry,
+    parser: &mut Command,
     matches: ArgMatches,
     arguments: &[OsString],
     field: &str,
@@ -300,6 +312,6 @@ fn with_bulk(
     }
     match input::read_stdin()? {
         Input::None => Ok(Source::Flags(matches)),
-        Input::Text(text) => commands::parse_with(tool, arguments, field, text).map(Source::Flags),
+        Input::Text(text) => commands::parse_with(tool, parser, arguments, field, text).map(Source::Flags),
     }
 }

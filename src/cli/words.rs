@@ -8,11 +8,10 @@ use std::any::TypeId;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 
-use clap::{Arg, ArgAction, Args as _, Command};
+use clap::{Arg, ArgAction, Command};
 
 use super::unknown::kebab;
 use super::{input, unknown};
-use crate::app::options::Flags;
 use crate::error::Error;
 use crate::request;
 use crate::tools::{Stdin, ToolEntry};
@@ -38,15 +37,21 @@ pub fn tool_index(arguments: &[OsString]) -> Option<usize> {
     None
 }
 
-/// The arguments of a call in the form that the parser takes.
+/// The arguments of a call in the form that `parser` takes.
 ///
 /// # Errors
 /// `invalid_request`: a flag that the tool does not have, or a text in a file that cannot be read.
-pub fn arranged(tool: &ToolEntry, arguments: Vec<OsString>) -> Result<Vec<OsString>, Error> {
+pub fn arranged(
+    tool: &ToolEntry,
+    parser: &Command,
+    mut arguments: Vec<OsString>,
+) -> Result<Vec<OsString>, Error> {
     let Some(index) = tool_index(&arguments) else {
         return Ok(arguments);
     };
-    let (known, mut arguments) = (ToolFlags::of(tool), arguments);
+    let Some(known) = ToolFlags::of(tool, parser) else {
+        return Ok(arguments);
+    };
     loop {
         let pass = Pass::over(&known, &arguments, index)?;
         // Other names are looked up only where a flag is not known; what follows one may then be its value.
@@ -99,21 +104,20 @@ struct Flag {
 }
 
 impl ToolFlags {
-    /// The flags of `tool` and those of every tool.
-    fn of(tool: &ToolEntry) -> Self {
-        let own = (tool.command)();
-        let globals = Flags::augment_args(Command::new("lbx"));
-        let flags = own.get_arguments().chain(globals.get_arguments()).filter(|flag| !flag.is_positional());
+    /// The flags of `tool` and those of every tool, as `parser` knows them.
+    fn of(tool: &ToolEntry, parser: &Command) -> Option<Self> {
+        let own = parser.find_subcommand(tool.name)?;
+        let flags = own.get_arguments().chain(parser.get_arguments()).filter(|flag| !flag.is_positional());
         let positionals = own.get_positionals().map(|field| kebab(field.get_id().as_str()));
         let bulk = match tool.stdin {
             Stdin::Bulk { field, .. } => Some(field),
             Stdin::Ignored | Stdin::Request => None,
         };
-        Self {
+        Some(Self {
             flags: flags.map(Flag::of).collect(),
             positionals: positionals.collect(),
             texts: bulk.into_iter().chain(tool.dash.iter().copied()).map(kebab).collect(),
-        }
+        })
     }
 
     /// The flag of that long name.
