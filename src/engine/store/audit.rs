@@ -335,10 +335,16 @@ impl End {
             file.read_exact_at(&mut bytes, start)?;
             let last_line = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             (end.start, end.is_cut) = (start + last_line as u64, last_line < bytes.len());
-            for record in bytes.split(|byte| *byte == b'\n').filter_map(parse) {
+            let mut newest = None;
+            // From the end: the last record is nearly always the one that the head names.
+            for record in bytes.rsplit(|byte| *byte == b'\n').filter_map(parse) {
                 end.knows_head |= head.is_some_and(|head| head.hash == record.hash);
-                end.hash = record.hash;
+                newest.get_or_insert(record.hash);
+                if end.knows_head {
+                    break;
+                }
             }
+            end.hash = newest.unwrap_or(end.hash);
             if start == 0 || (end.knows_head && !end.hash.is_empty()) {
                 break;
             }
