@@ -62,11 +62,6 @@ pub fn locate(folder: &HeldFolder, allowed: &[PathBuf]) -> io::Result<GitDir> {
     let Some(stat) = folder.stat(".git")? else { return Ok(GitDir::Absent) };
     let path = root.join(".git");
     if crate::engine::workspace::fs::is_folder(&stat) {
-        // As git: an empty one, such as a command is given where there is no repository, is none.
-        let inner = folder.folder(".git")?;
-        if inner.is_some_and(|inner| inner.names().is_ok_and(|names| names.is_empty())) {
-            return Ok(GitDir::Absent);
-        }
         return Ok(own_folder(folder, path));
     }
     // A link or a pointer may lead anywhere: what it leads to is then held to the way back.
@@ -85,6 +80,13 @@ pub fn locate(folder: &HeldFolder, allowed: &[PathBuf]) -> io::Result<GitDir> {
         }
         Ok(_) | Err(_) => Ok(GitDir::Odd("`.git` points to a folder that is not there".into())),
     }
+}
+
+/// Whether `.git` in `folder` is an empty folder, such as a command is given where there is no repository:
+/// as for git, that is none.
+pub fn is_empty(folder: &HeldFolder) -> bool {
+    let inner = folder.folder(".git").ok().flatten();
+    inner.is_some_and(|inner| inner.names().is_ok_and(|names| names.is_empty()))
 }
 
 /// A real folder `.git`: it must be the whole repository.

@@ -64,6 +64,7 @@ fn open_with(
                     checked => return checked.map(|()| Some(opened)),
                 }
             }
+            Err(_) if gitdir::is_empty(&work_tree) => (None, None),
             Err(error) => (Some(error.to_string()), Some(located)),
         },
     };
