@@ -6,8 +6,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
-use crate::common::{PATH_FIXED, Workspace};
+use crate::common::{PATH_FIXED, Workspace, state};
 
 /// The binary under test.
 pub const LBX: &str = env!("CARGO_BIN_EXE_lbx");
@@ -89,6 +91,28 @@ pub fn fail_at(ws: &Workspace, point: &Point, errno: &str, call: &[&str]) -> Out
     inject(ws, point, &format!("error={errno}"), call)
 }
 
+/// Makes a call that stops for a second as it waits for the disk, while someone else does `meanwhile`: once
+/// what is written is there, and before anything of it counts.
+pub fn held_up(ws: &Workspace, call: &[&str], meanwhile: impl FnOnce()) -> Output {
+    let syncs = "trace=fsync,syncfs";
+    let delay = "inject=fsync,syncfs:delay_enter=1000000:when=1";
+    let arguments = ["-o", "/dev/null", "-e", syncs, "-e", delay].map(OsString::from);
+    let open = ws.path(&state("journal/open"));
+    let is_prepared = || {
+        fs::read_dir(&open)
+            .unwrap()
+            .any(|it| it.unwrap().file_name().to_string_lossy().starts_with(".change-"))
+    };
+    thread::scope(|scope| {
+        let running = scope.spawn(|| traced(ws, &arguments, call));
+        while !is_prepared() && !running.is_finished() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        meanwhile();
+        running.join().unwrap()
+    })
+}
+
 /// Makes a call with a fault.
 fn inject(ws: &Workspace, point: &Point, fault: &str, call: &[&str]) -> Output {
     let trace = format!("trace={}", point.call);
@@ -140,7 +164,7 @@ pub fn sample<T>(all: Vec<T>, most: usize) -> Vec<T> {
 pub fn each<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), String> + Sync) -> Vec<String> {
     let next = AtomicUsize::new(0);
     let wrong = std::sync::Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
                 while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {

@@ -271,10 +271,12 @@ fn a_small_change_takes_few_system_calls() {
     // The first change of a session looks at all files.
     ws.lbx(&["append", "b.txt", "--content", "0\n"]).ok();
     ws.lbx(&["read", "d/a.txt"]).ok();
-    let changes: [&[&str]; 4] = [
+    let changes: [&[&str]; 6] = [
         &["edit", "d/a.txt", "--old-string", "a", "--new-string", "b"],
         &["append", "d/a.txt", "--content", "c\n"],
         &["write", "d/a.txt", "--content", "d\n"],
+        &["undo"],
+        &["delete", "d/a.txt"],
         &["undo"],
     ];
     for change in changes {
@@ -327,7 +329,15 @@ fn an_undo_reads_no_more_of_a_long_history() {
 #[test]
 fn a_small_change_waits_for_the_disk_twice() {
     /// Changes whose snapshot need not wait for the change.
-    const SMALL: [&str; 5] = ["write a new file", "write over a file", "edit", "append", "undo a patch"];
+    const SMALL: [&str; 7] = [
+        "write a new file",
+        "write over a file",
+        "edit",
+        "append",
+        "delete a file",
+        "undo a patch",
+        "undo a deletion",
+    ];
     if !crate::inject::can_inject() {
         return;
     }

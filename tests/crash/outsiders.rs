@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::common::{Standing, Workspace, state};
-use crate::inject::{can_inject, each, kill_at, points, sample};
+use crate::inject::{can_inject, each, held_up, kill_at, points, sample};
 use crate::judge::{Sides, Tree, files_below};
 use crate::killed::CHANGING;
 use crate::scenarios::{self, Scenario};
@@ -441,4 +441,21 @@ fn two_roots_that_hold_one_file_lose_no_update() {
     for line in &acknowledged {
         assert_eq!(log.lines().filter(|other| other == line).count(), 1, "{line}: {log}");
     }
+}
+
+/// The snapshot of a file that moves is written before it moves, from what was read then.
+#[test]
+fn a_file_that_changes_just_before_it_moves_is_recorded_as_it_went() {
+    if !can_inject() {
+        return;
+    }
+    let ws = Workspace::with(&[("a.txt", "a\n"), ("b.txt", "b\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "first\n"]).ok();
+    let output = held_up(&ws, &["delete", "b.txt"], || ws.write("b.txt", "theirs\n"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(!ws.path("b.txt").exists());
+    assert_eq!(ws.git(&["show", "lbx-snapshots~1:b.txt"]), "theirs");
+    assert!(!ws.git(&["ls-tree", "--name-only", "lbx-snapshots"]).contains("b.txt"));
+    ws.lbx(&["undo"]).ok();
+    ws.holds("b.txt", "theirs\n");
 }

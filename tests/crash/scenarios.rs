@@ -107,6 +107,8 @@ pub fn of_many_files() -> Scenario {
 pub fn all() -> Vec<Scenario> {
     let deleted = workspace();
     deleted.lbx(&["delete", "d", "--recursive"]).ok();
+    let file_deleted = workspace();
+    file_deleted.lbx(&["delete", "b.txt"]).ok();
     let patched = workspace();
     patched.lbx(&["patch", "--patch", PATCH]).ok();
     let moved = workspace();
@@ -120,10 +122,12 @@ pub fn all() -> Vec<Scenario> {
         scenario("edit", workspace(), &["edit", "a.txt", "--old-string", "two", "--new-string", "2"], undo),
         scenario("append", workspace(), &["append", "a.txt", "--content", "four\n"], undo),
         scenario("patch", workspace(), &["patch", "--patch", PATCH], undo),
+        scenario("delete a file", workspace(), &["delete", "b.txt"], undo),
         scenario("delete a folder", workspace(), &["delete", "d", "--recursive"], undo),
         scenario("restore a folder", deleted, &["restore", "--path", "d"], undo),
         scenario("move a folder", workspace(), &["move", "d", "x/y"], undo),
         scenario("undo a patch", patched, &["undo"], &["redo"]),
+        scenario("undo a deletion", file_deleted, &["undo"], &["redo"]),
         scenario("undo a move", moved, &["undo"], &["redo"]),
         scenario("undo a mix", mixed(), &["undo", "--steps", "8"], &["redo", "--steps", "8"]),
     ];

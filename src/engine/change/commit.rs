@@ -8,12 +8,12 @@ use rustix::io::Errno;
 use super::aside::ToWrite;
 use super::folders::Ways;
 use super::marks::Marks;
-use super::moves::ForSnapshot;
+use super::moves::{AboutToMove, ForSnapshot};
 use super::plan::{Intent, NewFile, plan};
 use super::prepared::Prepared;
 use super::record;
 use super::record::StandingChange;
-use super::run::Ground;
+use super::run::{ChangedFolders, Ground};
 use super::stage::Stage;
 use super::{Change, Current, Planned, across, marks, recover};
 use crate::engine::history::replay::Direction;
@@ -22,7 +22,7 @@ use crate::engine::journal::steps::Location;
 use crate::engine::journal::waiting;
 use crate::engine::journal::{HELD_FOLDER, Version};
 use crate::engine::policy::settings::Key;
-use crate::engine::snapshot::{AllAhead, AtHand, LARGE_BYTES, Published, RULE_FILES, Ready};
+use crate::engine::snapshot::{AllAhead, AtHand, LARGE_BYTES, Published, RULE_FILES};
 use crate::engine::store::session::Mark;
 use crate::engine::store::state::State;
 use crate::engine::store::trash;
@@ -149,18 +149,29 @@ impl Change<'_> {
     }
 
     /// Writes the snapshot of the change aside, so that one wave of syncs serves both. That of a large
-    /// file is worked out while the disk is busy with the change itself; what moves is read where it
-    /// stands afterwards; and rules count as they are then.
-    fn prepare_snapshot(&self) -> Option<Ready> {
-        let must_wait =
-            !self.moves.is_empty() || self.files.iter().any(|file| is_large(file) || holds_rules(file));
-        if must_wait {
-            return None;
+    /// file is worked out while the disk is busy with the change itself; folders that move are read where
+    /// they stand afterwards; and rules count as they are then.
+    fn prepare_snapshot(&self, state: &State, prepared: &mut Prepared) {
+        if self.files.iter().any(|file| is_large(file) || holds_rules(file)) {
+            return;
         }
+        let moved = if self.moves.is_empty() {
+            None
+        } else if self.files.is_empty() && self.entry.modes.is_empty() {
+            let Some(moved) = AboutToMove::of(&self.engine.workspace, state, &self.moves) else { return };
+            Some(moved)
+        } else {
+            return;
+        };
         let files = snapshot_files(&self.files, &self.state_path);
+        let files = match &moved {
+            Some(moved) => moved.for_snapshot.files_with(files),
+            None => files,
+        };
         let record =
             StandingChange { entry: &self.entry, files, folders: Vec::new(), ahead: AllAhead::default() };
-        record::prepare(self.engine, &record)
+        prepared.snapshot = record::prepare(self.engine, &record);
+        prepared.about_to_move = moved.map(|moved| moved.read).unwrap_or_default();
     }
 
     /// What the files of the change are to come to.
@@ -196,7 +207,7 @@ impl Change<'_> {
         let (aside, outcome) = if to_write.is_many() {
             std::thread::scope(|scope| {
                 let thread = std::thread::Builder::new().spawn_scoped(scope, || to_write.write());
-                prepared.snapshot = self.prepare_snapshot();
+                self.prepare_snapshot(state, prepared);
                 // Without a thread it is done here.
                 let Ok(thread) = thread else { return to_write.write() };
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -207,7 +218,7 @@ impl Change<'_> {
         prepared.aside = aside;
         outcome?;
         if !to_write.is_many() {
-            prepared.snapshot = self.prepare_snapshot();
+            self.prepare_snapshot(state, prepared);
         }
         Ok(())
     }
@@ -258,6 +269,10 @@ impl Change<'_> {
             prepared.sync(state, is_small)?;
         }
         self.must_be_unchanged()?;
+        if !AboutToMove::is_as_read(&self.engine.workspace, &prepared.about_to_move) {
+            // What moves all the same is other bytes: its snapshot is made when it has moved.
+            prepared.snapshot = None;
+        }
         self.entry.publish(state)
     }
 
@@ -325,7 +340,7 @@ impl Change<'_> {
     ) -> Result<(), Error> {
         if published.is_none() {
             // The snapshot must not tell of what may be gone after a power failure.
-            self.sync_names(state, prepared)?;
+            self.sync_names(state, prepared, None)?;
         }
         let ahead = std::mem::take(&mut self.worker).finish();
         note_blobs(&mut marks, &self.files, &ahead);
@@ -374,18 +389,18 @@ impl Change<'_> {
         }
         let file_system = prepared.file_system.as_ref();
         let ground = Ground { workspace: &self.engine.workspace, state };
-        let holds_all = |it: &&FileSystem| {
-            audit.as_ref().is_some_and(|audit| it.holds(&audit.file))
-                && published.is_on(it)
-                && ground.are_on(&self.entry.steps, it)
-        };
-        let is_left = file_system.filter(holds_all).is_some_and(FileSystem::leaves_names_to_next_sync);
+        let opened = file_system.and_then(|it| {
+            let holds_others =
+                audit.as_ref().is_some_and(|audit| it.holds(&audit.file)) && published.is_on(it);
+            if holds_others { ground.folders_on(&self.entry.steps, it) } else { None }
+        });
+        let is_left = opened.is_some() && file_system.is_some_and(FileSystem::leaves_names_to_next_sync);
         if !is_left {
             sync::begin(audit.iter().map(|audit| &audit.file));
             self.sync_each_name(state, prepared, published)?;
         } else if file_system.is_some_and(FileSystem::keeps_order) {
             // The log would do for these as well; what was asked for rests on no property of it.
-            self.sync_names(state, prepared)?;
+            self.sync_names(state, prepared, opened)?;
         }
         let is_synced = self.engine.end_audit(state, audit);
         if is_left && !is_synced {
@@ -402,21 +417,26 @@ impl Change<'_> {
         prepared: &Prepared,
         published: &Published,
     ) -> Result<(), Error> {
-        self.sync_names(state, prepared)?;
+        self.sync_names(state, prepared, None)?;
         if let Err(error) = published.sync(prepared.file_system.as_ref()) {
             self.engine.warn(format!("a power failure may take the snapshot: {error}"));
         }
         Ok(())
     }
 
-    /// Syncs the folders that the steps have changed.
-    fn sync_names(&self, state: &State, prepared: &Prepared) -> Result<(), Error> {
+    /// Syncs the folders that the steps have changed; some may be `opened`.
+    fn sync_names(
+        &self,
+        state: &State,
+        prepared: &Prepared,
+        opened: Option<ChangedFolders>,
+    ) -> Result<(), Error> {
         if !self.engine.policy().is_durable() {
             return Ok(());
         }
         let ground = Ground { workspace: &self.engine.workspace, state };
         let file_system = prepared.aside.file_system.as_deref();
-        ground.sync(&self.entry.steps, file_system).map_err(Error::applied)
+        ground.sync(&self.entry.steps, opened, file_system).map_err(Error::applied)
     }
 
     /// Commits a change that stands to the snapshots.

@@ -15,6 +15,7 @@ use super::record;
 use crate::engine::history::replay::{Kind, Pieces};
 use crate::engine::journal::JournalEntry;
 use crate::engine::journal::steps::{Location, Thing};
+use crate::engine::snapshot::{LARGE_BYTES, RULE_FILES};
 use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
@@ -205,6 +206,57 @@ pub struct ForSnapshot {
     folders: Vec<MovedFolder>,
     /// Files.
     files: Vec<Moved>,
+}
+
+/// Most files that are read before they move, so that their snapshot need not wait until they have.
+const AHEAD_FILES_MAX: usize = 64;
+
+/// Files that are about to move.
+pub struct AboutToMove {
+    /// What their moves look like to the snapshot.
+    pub for_snapshot: ForSnapshot,
+    /// What they were when they were read, by their paths.
+    pub read: Vec<(WorkspacePath, Stat)>,
+}
+
+impl AboutToMove {
+    /// Reads what is about to move; `None` where that is to be read when it has moved: folders, symlinks,
+    /// large files, what git takes for rules, and what cannot be read.
+    pub fn of(workspace: &Workspace, state: &State, moves: &[Move]) -> Option<Self> {
+        if moves.len() > AHEAD_FILES_MAX {
+            return None;
+        }
+        let mut all = Self { for_snapshot: ForSnapshot::default(), read: Vec::new() };
+        moves.iter().try_for_each(|moved| all.take(workspace, state, moved))?;
+        Some(all)
+    }
+
+    /// Reads one.
+    fn take(&mut self, workspace: &Workspace, state: &State, moved: &Move) -> Option<()> {
+        let [from, to] = [&moved.from, &moved.to].map(|at| at.from_root(state.path()));
+        let holds_rules =
+            |path: &WorkspacePath| path.name().is_some_and(|name| RULE_FILES.contains(&name.as_bytes()));
+        if moved.thing.is_folder || holds_rules(&from) || holds_rules(&to) {
+            return None;
+        }
+        let (file, stat) = workspace.open_regular(&from, &workspace.shown(&from)).ok()?;
+        let bytes = fs::read_to_end(file, fs::size_of(&stat), LARGE_BYTES as u64 - 1).ok()?;
+        let content = (fs::mode_of(&stat), bytes);
+        let [before, after] = [&from, &to].map(|path| among_files(path, state.path()));
+        self.for_snapshot.files.push(Moved { before, after, content });
+        self.read.push((from, stat));
+        Some(())
+    }
+
+    /// Whether nobody has changed any since it was read: `read` says what it was then.
+    #[must_use]
+    pub fn is_as_read(workspace: &Workspace, read: &[(WorkspacePath, Stat)]) -> bool {
+        read.iter().all(|(path, then)| {
+            let folder = workspace.open_folder(&path.parent().unwrap_or_default());
+            let now = folder.map(|folder| fs::stat_at(folder.as_fd(), path.name().unwrap_or_default()));
+            matches!(now, Ok(Ok(now)) if fs::is_unchanged(then, &now))
+        })
+    }
 }
 
 impl ForSnapshot {

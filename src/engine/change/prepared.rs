@@ -5,12 +5,15 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use rustix::fs::Stat;
+
 use super::aside::Aside;
 use super::stage::Staged;
 use crate::engine::journal::PendingEntry;
 use crate::engine::snapshot::Ready;
 use crate::engine::store::state::{STAGING_FOLDER, STATE_FOLDER, State};
 use crate::engine::workspace::file_system::FileSystem;
+use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::sync::{self, SYNC_EACH_MAX, sync_many};
 use crate::error::Error;
 
@@ -25,6 +28,8 @@ pub(super) struct Prepared {
     pub(super) entry: Option<PendingEntry>,
     /// The change's snapshot, where that need not wait until the change stands.
     pub(super) snapshot: Option<Ready>,
+    /// What moves by that snapshot, as it was read, by path.
+    pub(super) about_to_move: Vec<(WorkspacePath, Stat)>,
     /// The file system that the state is on, where its kind is known.
     pub(super) file_system: Option<FileSystem>,
 }

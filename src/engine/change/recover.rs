@@ -192,7 +192,7 @@ fn go_on(ground: Ground<'_>, entry: &JournalEntry, done: usize) -> Result<(), Er
     check_contents(ground, rest)?;
     ground.carry_out_all(&entry.steps, done)?;
     ground.set_modes(&entry.modes, Direction::Redo)?;
-    ground.sync(&entry.steps, None)
+    ground.sync(&entry.steps, None, None)
 }
 
 /// Takes back what was done of a change that failed, as far as it can be told.
@@ -224,7 +224,7 @@ fn roll_back(ground: Ground<'_>, entry: &JournalEntry, done: usize) -> Result<()
     });
     // They were removed innermost first.
     ground.dress(removed)?;
-    ground.sync(&entry.steps, None)?;
+    ground.sync(&entry.steps, None, None)?;
     entry.discard(ground.state)?;
     for staged in entry.steps.iter().filter_map(Step::staged) {
         ground.discard(staged);

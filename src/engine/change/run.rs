@@ -329,23 +329,36 @@ impl Ground<'_> {
         }
     }
 
-    /// Syncs every folder in which some steps changed a name; `file_system` as in [`sync_many`].
+    /// Syncs every folder in which some steps changed a name, those that are `opened` already;
+    /// `file_system` as in [`sync_many`].
     ///
     /// # Errors
     /// The system's.
-    pub fn sync(&self, steps: &[Step], file_system: Option<&OwnedFd>) -> Result<(), Error> {
-        let folders = self.folders_of(steps)?;
+    pub fn sync(
+        &self,
+        steps: &[Step],
+        opened: Option<ChangedFolders>,
+        file_system: Option<&OwnedFd>,
+    ) -> Result<(), Error> {
+        let folders = match opened {
+            Some(ChangedFolders(Some(folders))) => folders,
+            _ => self.folders_of(steps)?,
+        };
         sync_many(&folders.iter().collect::<Vec<_>>(), file_system)
             .map_err(|source| Error::io("sync", self.workspace.root().display().to_string(), source))
     }
 
-    /// Whether every folder in which some steps changed a name is on a file system, that of the state.
+    /// The folders in which some steps changed a name, where all are on a file system, that of the state;
+    /// none where their steps alone tell that.
     #[must_use]
-    pub fn are_on(&self, steps: &[Step], file_system: &FileSystem) -> bool {
+    pub fn folders_on(&self, steps: &[Step], file_system: &FileSystem) -> Option<ChangedFolders> {
         // No rename leads from there to another file system.
         let came_from_state = |step: &Step| matches!(step.staged(), Some(Location::State(_)));
-        steps.iter().all(came_from_state)
-            || self.folders_of(steps).is_ok_and(|all| all.iter().all(|folder| file_system.holds(folder)))
+        if steps.iter().all(came_from_state) {
+            return Some(ChangedFolders(None));
+        }
+        let all = self.folders_of(steps).ok()?;
+        all.iter().all(|folder| file_system.holds(folder)).then_some(ChangedFolders(Some(all)))
     }
 
     /// The folders in which some steps changed a name, opened.
@@ -374,6 +387,9 @@ impl Ground<'_> {
         Ok(folders)
     }
 }
+
+/// Folders in which steps changed a name, where they are open.
+pub struct ChangedFolders(Option<Vec<OwnedFd>>);
 
 /// The folders of the last file that was put in place.
 #[derive(Default)]
