@@ -68,11 +68,15 @@ impl Call {
     /// Where there is no such session, or the policy is not as it should be.
     pub fn within(workspace: Workspace, tool: &'static ToolEntry, options: &Options) -> Result<Self, Error> {
         let loaded = Policy::load(&workspace, &options.policy);
-        let mut engine = Engine::new(workspace, options.session_id()?, Control::default());
-        match loaded {
-            Ok(policy) => engine.set_policy(policy),
+        let session = options.session_id()?;
+        let (policy, fault) = match loaded {
+            Ok(policy) => (policy, None),
             Err(error) if tool.needs_policy => return Err(error),
-            Err(error) => engine.set_policy_fault(error),
+            Err(error) => (Policy::default(), Some(error)),
+        };
+        let mut engine = Engine::under(policy, workspace, session, Control::default());
+        if let Some(fault) = fault {
+            engine.set_policy_fault(fault);
         }
         engine.require_snapshot |= options.require_snapshot;
         engine.set_for_a_person(options.person);

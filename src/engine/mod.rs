@@ -92,14 +92,21 @@ pub struct CallNotes {
 }
 
 impl Engine {
-    /// An engine for one call of `session` in `workspace`.
+    /// An engine for one call of `session` in `workspace`, where nothing is settled beforehand.
     #[must_use]
     pub fn new(workspace: Workspace, session: SessionId, control: Control) -> Self {
+        Self::under(Policy::default(), workspace, session, control)
+    }
+
+    /// The same, under a policy.
+    #[must_use]
+    pub fn under(policy: Policy, mut workspace: Workspace, session: SessionId, control: Control) -> Self {
+        workspace.set_lock_wait(policy.lock_wait());
         Self {
             workspace,
             control,
-            require_snapshot: false,
-            policy: Policy::default(),
+            require_snapshot: policy.requires_snapshot(),
+            policy,
             policy_fault: None,
             state_path: None,
             session,
@@ -125,13 +132,6 @@ impl Engine {
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
-    }
-
-    /// Settles what holds for the call.
-    pub fn set_policy(&mut self, policy: Policy) {
-        self.workspace.set_lock_wait(policy.lock_wait());
-        self.require_snapshot |= policy.requires_snapshot();
-        self.policy = policy;
     }
 
     /// Goes on under the default policy, since the one that its owner wrote cannot be used.

@@ -77,8 +77,7 @@ fn made(task: Task) -> Result<(), Error> {
         serde_json::from_value(task.request).map_err(|error| Error::invalid(error.to_string()))?;
     let workspace = Workspace::discover(Some(Path::new(&task.root)), &PathBuf::from(&task.base))?;
     let policy = Policy::load(&workspace, &Sources::of_process(task.settings))?;
-    let mut engine = Engine::new(workspace, task.session.parse()?, Control::default());
-    engine.set_policy(policy);
+    let mut engine = Engine::under(policy, workspace, task.session.parse()?, Control::default());
     engine.require_snapshot |= task.require_snapshot;
     let gone = || Error::internal("the folder of the job is gone");
     let folder = Rc::new(JobFolder::find(&engine, &task.job)?.ok_or_else(gone)?);
