@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{ArgMatches, Args, FromArgMatches};
 use serde_json::Value;
@@ -10,6 +11,7 @@ use crate::engine::policy::sources::Sources;
 use crate::engine::store::sandboxes;
 use crate::engine::store::session::SessionId;
 use crate::engine::workspace::Workspace;
+use crate::engine::workspace::kept::Kept;
 use crate::error::Error;
 use crate::request;
 use crate::tools::ToolEntry;
@@ -111,6 +113,8 @@ pub struct Options {
     pub person: bool,
     /// The harness that calls, where it named itself.
     pub harness: Option<String>,
+    /// What calls of this process have kept for those that follow.
+    pub kept: Arc<Kept>,
 }
 
 impl Options {
@@ -169,7 +173,14 @@ impl Options {
             exit_status: flags.exit_status,
             person: false,
             harness: None,
+            kept: Arc::default(),
         }
+    }
+
+    /// The same, for a process that makes many calls.
+    #[must_use]
+    pub fn for_many_calls(self) -> Self {
+        Self { kept: Kept::lasting(), ..self }
     }
 
     /// Takes the fields of every tool out of a request.
@@ -238,7 +249,7 @@ impl Options {
         let sandbox = self.sandbox.as_deref().map(sandboxes::find).transpose()?;
         let current =
             std::env::current_dir().map_err(|source| Error::io("find", "the current folder", source))?;
-        match sandbox {
+        let opened = match sandbox {
             Some((name, known)) if self.workspace.is_none() => {
                 if known.container.is_some() {
                     return Err(Error::invalid(format!(
@@ -249,7 +260,8 @@ impl Options {
                 Workspace::discover(Some(Path::new(&known.root)), &current)
             }
             _ => Workspace::discover(self.workspace.as_deref(), &current),
-        }
+        };
+        Ok(opened?.keeping(&self.kept))
     }
 
     /// Whether the environment asks for the payload alone.

@@ -16,6 +16,7 @@ use crate::tools::schema::unknown_tool;
 /// Answers every line of stdin; answers 0, or the status of the first failure.
 #[must_use]
 pub fn run(options: &Options) -> u8 {
+    let options = &options.clone().for_many_calls();
     let mut stdin = std::io::stdin().lock();
     let mut first_failure = 0;
     let mut line = Vec::new();

@@ -143,10 +143,11 @@ impl ToolCall {
 
 /// The workspace of a call: that of the sandbox which the call names, else the server's own.
 fn workspace_of(options: &Options, root: &Path) -> Result<Workspace, Error> {
-    match &options.sandbox {
+    let opened = match &options.sandbox {
         Some(name) => Workspace::open(Path::new(&sandboxes::find(name)?.1.root)),
         None => Workspace::open(root),
-    }
+    };
+    Ok(opened?.keeping(&options.kept))
 }
 
 /// Gives a request that asks for an answer of any size the greatest that a message can hold.

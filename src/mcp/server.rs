@@ -129,7 +129,7 @@ impl Server {
         let control = Control::default();
         let listening = control.clone();
         let mut running = tokio::task::spawn_blocking(move || {
-            let open = || Workspace::open(&root);
+            let open = || Ok(Workspace::open(&root)?.keeping(&options.kept));
             work(&mut Native::new(&open, &options, listening))
         });
         let done = tokio::select! {

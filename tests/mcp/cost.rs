@@ -1,6 +1,5 @@
 //! What a small edit costs the system, in a server that runs.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
@@ -13,27 +12,61 @@ const CALLS_MAX: usize = 350;
 /// build with debug assertions asks `fcntl` of each file that it closes.
 const CHANCE: &str = "trace=!fcntl,futex,epoll_wait,madvise,mprotect,mmap,munmap,brk,sched_yield";
 
+/// Why a test ends early.
+const SKIPPED: &str = "skipped: strace is missing, or may not trace here";
+
 #[test]
 fn a_small_edit_in_a_server_takes_few_system_calls() {
-    let works =
-        Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
-    if !works.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: strace is missing, or may not trace here");
+    let Some(each) = per_call(edit, |_| true) else {
+        eprintln!("{SKIPPED}");
         return;
-    }
-    let (few, many) = (calls_of(2), calls_of(6));
-    let each = many.saturating_sub(few) / 4;
+    };
     eprintln!("{each} system calls an edit");
     assert!((50..=CALLS_MAX).contains(&each), "{each} system calls an edit");
 }
 
-/// The system calls of a server that makes so many edits.
-fn calls_of(edits: usize) -> usize {
+#[test]
+fn what_a_server_knows_is_not_read_again() {
+    let read = |client: &mut Client, _| {
+        client.ok("read", &json!({"path": "d/a.txt"}));
+    };
+    let is_known = |line: &str| {
+        let is_read = line.contains(" open");
+        is_read && [".json\"", "config.toml\""].iter().any(|name| line.contains(name))
+    };
+    match per_call(read, is_known) {
+        Some(each) => assert_eq!(each, 0),
+        None => eprintln!("{SKIPPED}"),
+    }
+}
+
+/// Makes an edit after so many others.
+fn edit(client: &mut Client, number: usize) {
+    let (old, new) = (format!("v{number}"), format!("v{}", number + 1));
+    client.ok("edit", &json!({"path": "d/a.txt", "old_string": old, "new_string": new}));
+}
+
+/// The system calls of one call of a server that are `counted`; `None` where strace cannot be used.
+fn per_call(call: impl Fn(&mut Client, usize), counted: impl Fn(&str) -> bool) -> Option<usize> {
+    let works =
+        Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
+    if !works.is_ok_and(|status| status.success()) {
+        return None;
+    }
+    let count = |calls: usize| {
+        let log = log_of(calls, &call);
+        log.lines().filter(|line| line.contains('(') && !line.contains("resumed") && counted(line)).count()
+    };
+    Some(count(6).saturating_sub(count(2)) / 4)
+}
+
+/// The system calls of a server that gets so many calls, a line each.
+fn log_of(calls: usize, call: impl Fn(&mut Client, usize)) -> String {
     let ws = Workspace::with(&[("d/a.txt", "v0\n"), ("d/b.txt", "b\n")]);
     let log = tempfile::NamedTempFile::new().unwrap();
     let lbx = ws.lbx("", &["mcp"]);
     let mut command = Command::new("strace");
-    command.args(["-f", "-qq", "-e", CHANCE, "-o"]).arg(log.path());
+    command.args(["-f", "-qq", "-s", "64", "-e", CHANCE, "-o"]).arg(log.path());
     command.arg(lbx.get_program()).args(lbx.get_args());
     command.current_dir(ws.path(""));
     for (name, value) in lbx.get_envs() {
@@ -44,17 +77,8 @@ fn calls_of(edits: usize) -> usize {
     }
     let mut client = Client::of(command).greeted();
     client.ok("read", &json!({"path": "d/a.txt"}));
-    for number in 0..edits {
-        let (old, new) = (format!("v{number}"), format!("v{}", number + 1));
-        client.ok("edit", &json!({"path": "d/a.txt", "old_string": old, "new_string": new}));
-    }
+    (0..calls).for_each(|number| call(&mut client, number));
     client.hang_up();
     client.process.wait().unwrap();
-    count(log.path())
-}
-
-/// How many system calls begin in a log of strace.
-fn count(log: &Path) -> usize {
-    let text = std::fs::read_to_string(log).unwrap();
-    text.lines().filter(|line| line.contains('(') && !line.contains("resumed")).count()
+    std::fs::read_to_string(log.path()).unwrap()
 }

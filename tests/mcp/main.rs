@@ -10,6 +10,7 @@ mod calls;
 mod client;
 mod cost;
 mod declared;
+mod kept;
 mod library;
 mod life;
 mod lines;

@@ -148,7 +148,7 @@ pub struct Change<'e> {
     /// Where the state is, or would be, from the workspace root.
     state_path: WorkspacePath,
     /// The session as it was when the lock was taken.
-    session: SessionState,
+    session: Arc<SessionState>,
     /// The journal entry to be.
     entry: JournalEntry,
     /// The files changed so far.
@@ -234,7 +234,7 @@ impl Engine {
                 self.warn_if(warning);
                 session
             }
-            None => SessionState::default(),
+            None => Arc::default(),
         };
         let id = unique_name("change");
         let known = session.seq.max(session.after().map_or(0, |ended| ended.seq));

@@ -14,16 +14,13 @@ pub mod settings;
 pub mod sources;
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-
-use globset::GlobSet;
 
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 use layers::{Origin, SettingValue};
-use outer::Outer;
 use settings::{Key, SETTINGS, Value};
 use sources::{Loaded, PolicyFile, Sources};
 
@@ -71,22 +68,12 @@ pub enum Matching {
 /// What holds for one call.
 #[derive(Debug)]
 pub struct Policy {
-    /// Every setting, in the order of the list.
-    held: Vec<SettingValue>,
-    /// The file in the user's configuration folder, as messages name it.
-    user: Option<PolicyFile>,
-    /// The file in the workspace.
-    workspace: PolicyFile,
-    /// What workspaces that this one lies in protect.
-    outer: Vec<Outer>,
-    /// Environment variables that look like the policy's and are not.
-    unknown_variables: Vec<String>,
+    /// What the sources say; calls of one process share it while they say the same.
+    loaded: Arc<Loaded>,
     /// Where the user's file would be.
     user_path: Option<PathBuf>,
     /// What flags set.
     flags: Vec<String>,
-    /// The globs of `protect`, compiled when they are first asked for.
-    globs: OnceLock<Option<GlobSet>>,
     /// Where in the workspace the user's file is, found when it is first asked for.
     own_paths: OnceLock<Vec<WorkspacePath>>,
 }
@@ -96,10 +83,9 @@ impl Default for Policy {
     fn default() -> Self {
         let workspace = PolicyFile { path: sources::workspace_file().to_string(), exists: false };
         let held = SETTINGS.iter().map(SettingValue::default_of).collect();
-        Self::of(
-            Loaded { held, user: None, workspace, outer: Vec::new(), unknown_variables: Vec::new() },
-            None,
-        )
+        let (outer, unknown_variables, globs) = (Vec::new(), Vec::new(), OnceLock::new());
+        let loaded = Loaded { held, user: None, workspace, outer, unknown_variables, globs };
+        Self::of(Arc::new(loaded), None)
     }
 }
 
@@ -110,42 +96,31 @@ impl Policy {
     /// `invalid_request` that names the file with line and column, the variable or the flag; the
     /// system's where a file is there and cannot be read.
     pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Self, Error> {
-        let loaded = sources::load(workspace, sources)?;
+        let loaded = sources::known_or_loaded(workspace, sources)?;
         Ok(Self { flags: sources.flags.clone(), ..Self::of(loaded, sources.user_file.clone()) })
     }
 
     /// The policy that was put together.
-    fn of(loaded: Loaded, user_path: Option<PathBuf>) -> Self {
-        let Loaded { held, user, workspace, outer, unknown_variables } = loaded;
-        Self {
-            held,
-            user,
-            workspace,
-            outer,
-            unknown_variables,
-            user_path,
-            flags: Vec::new(),
-            globs: OnceLock::new(),
-            own_paths: OnceLock::new(),
-        }
+    fn of(loaded: Arc<Loaded>, user_path: Option<PathBuf>) -> Self {
+        Self { loaded, user_path, flags: Vec::new(), own_paths: OnceLock::new() }
     }
 
     /// Every setting with its value and where that came from.
     #[must_use]
     pub fn held(&self) -> &[SettingValue] {
-        &self.held
+        &self.loaded.held
     }
 
     /// The file in the user's configuration folder; `None` where there is no such folder.
     #[must_use]
     pub fn user_file(&self) -> Option<&PolicyFile> {
-        self.user.as_ref()
+        self.loaded.user.as_ref()
     }
 
     /// The file in the workspace.
     #[must_use]
     pub fn workspace_file(&self) -> &PolicyFile {
-        &self.workspace
+        &self.loaded.workspace
     }
 
     /// What flags set, for a process that goes on with the call.
@@ -156,13 +131,13 @@ impl Policy {
 
     /// The files of the workspaces that this one lies in, the nearest first.
     pub fn outer_files(&self) -> impl Iterator<Item = &str> {
-        self.outer.iter().map(|outer| outer.file.as_str())
+        self.loaded.outer.iter().map(|outer| outer.file.as_str())
     }
 
     /// Environment variables that look like the policy's and are not.
     #[must_use]
     pub fn unknown_variables(&self) -> &[String] {
-        &self.unknown_variables
+        &self.loaded.unknown_variables
     }
 
     /// What a change without proof is.
@@ -178,7 +153,7 @@ impl Policy {
     /// What proves a hunk; `None` where no source says, and each tool has its own default.
     #[must_use]
     pub fn patch_gate(&self) -> Option<PatchGate> {
-        let held = self.held.get(Key::PatchGate as usize)?;
+        let held = self.loaded.held.get(Key::PatchGate as usize)?;
         let is_said = held.pinned || held.sources.iter().any(|source| source.origin != Origin::Default);
         is_said.then(|| match self.text(Key::PatchGate) {
             "context" => PatchGate::Context,
@@ -288,7 +263,7 @@ impl Policy {
     /// Where a setting's value was written, for messages.
     #[must_use]
     pub fn source_of(&self, key: Key) -> String {
-        let source = self.held.get(key as usize).and_then(|held| held.sources.last());
+        let source = self.loaded.held.get(key as usize).and_then(|held| held.sources.last());
         source.map_or_else(|| "default".to_owned(), |source| self.shown_origin(&source.origin))
     }
 
@@ -298,10 +273,10 @@ impl Policy {
         match origin {
             Origin::Default => "default".to_owned(),
             Origin::User(place) => {
-                let file = self.user.as_ref().map_or("the user's file", |file| file.path.as_str());
+                let file = self.loaded.user.as_ref().map_or("the user's file", |file| file.path.as_str());
                 format!("{file}:{}", place.line)
             }
-            Origin::Workspace(place) => format!("{}:{}", self.workspace.path, place.line),
+            Origin::Workspace(place) => format!("{}:{}", self.loaded.workspace.path, place.line),
             Origin::Outer(file, place) => format!("{file}:{}", place.line),
             Origin::Environment(name) => name.clone(),
             Origin::Flag => "--set".to_owned(),
@@ -310,7 +285,7 @@ impl Policy {
 
     /// The value of a setting.
     fn value(&self, key: Key) -> Option<&Value> {
-        self.held.get(key as usize).map(|held| &held.value)
+        self.loaded.held.get(key as usize).map(|held| &held.value)
     }
 
     /// A word or a name; nothing where the setting is neither.

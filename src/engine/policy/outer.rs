@@ -19,6 +19,7 @@ use super::settings::{Key, Value, find};
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
+use crate::engine::workspace::kept::Looks;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 
@@ -72,6 +73,18 @@ pub fn load(workspace: &Workspace) -> Result<Vec<Outer>, Error> {
         }
     }
     Ok(outer)
+}
+
+/// Looks at every place that [`load`] reads.
+pub fn look(workspace: &Workspace, looks: &mut Looks) {
+    // Whose file counts depends on who owns the root.
+    looks.in_folder(workspace.root_fd(), ".");
+    for root in workspace.root().ancestors().skip(1).take(LEVELS_MAX) {
+        let folder = root.join(STATE_FOLDER);
+        if looks.at_folder(&folder) {
+            looks.at_plain_file(&folder.join(NAME));
+        }
+    }
 }
 
 /// The state folder of a workspace at `root`, where there is one that this account can trust.

@@ -27,11 +27,12 @@ impl Policy {
         if self.own_paths(workspace).iter().any(|own| own.as_bytes().eq_ignore_ascii_case(path.as_bytes())) {
             return Some("it is lbx's own file of its user".to_owned());
         }
-        let own = || protected_by(self.protect_globs(), &self.globs, path, |glob| self.source_of_glob(glob));
+        let own =
+            || protected_by(self.protect_globs(), &self.loaded.globs, path, |glob| self.source_of_glob(glob));
         let outer = |outer: &Outer| {
             protected_by(&outer.globs, &outer.compiled, &outer.seen_from_there(path), |_| outer.source())
         };
-        own().or_else(|| self.outer.iter().find_map(outer))
+        own().or_else(|| self.loaded.outer.iter().find_map(outer))
     }
 
     /// Why nothing may be a link at `link`, where the policy protects what could have its name below it:
@@ -48,7 +49,7 @@ impl Policy {
         let own = begun(self.protect_globs(), link).map(|glob| (self.source_of_glob(&glob), glob));
         let outer =
             |outer: &Outer| Some((outer.source(), begun(&outer.globs, &outer.seen_from_there(link))?));
-        let (source, glob) = own.or_else(|| self.outer.iter().find_map(outer))?;
+        let (source, glob) = own.or_else(|| self.loaded.outer.iter().find_map(outer))?;
         Some(format!("the policy protects {glob:?} ({source})"))
     }
 
@@ -66,7 +67,7 @@ impl Policy {
     /// Whether this policy or that of an outer workspace protects anything.
     #[must_use]
     pub fn has_protected_paths(&self) -> bool {
-        !self.protect_globs().is_empty() || !self.outer.is_empty()
+        !self.protect_globs().is_empty() || !self.loaded.outer.is_empty()
     }
 
     /// The globs of `protect`.
@@ -84,7 +85,7 @@ impl Policy {
 
     /// Where the glob of `protect` was written.
     fn source_of_glob(&self, glob: &str) -> String {
-        let held = self.held.get(Key::Protect as usize);
+        let held = self.loaded.held.get(Key::Protect as usize);
         let holds =
             |value: &Value| matches!(value, Value::List(globs) if globs.iter().any(|known| known == glob));
         let source = held.into_iter().flat_map(|held| &held.sources).find(|source| holds(&source.value));

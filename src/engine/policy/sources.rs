@@ -3,7 +3,9 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
+use globset::GlobSet;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -15,11 +17,16 @@ use super::settings::{Key, SETTINGS, Value, find};
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
+use crate::engine::workspace::kept::Looks;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
 
 /// The beginning of the names of lbx's environment variables.
 pub const VARIABLE_PREFIX: &str = "LBX_";
+/// Bytes that the settings take in memory.
+const BYTES: usize = 16 << 10;
+/// Bytes that a policy file takes in memory for each of its own, compiled globs included.
+const BYTES_A_BYTE: usize = 32;
 /// Those that are not settings of the policy.
 const OTHER_VARIABLES: [&str; 7] = [
     "LBX_WORKSPACE",
@@ -32,7 +39,7 @@ const OTHER_VARIABLES: [&str; 7] = [
 ];
 
 /// What the front end knows of the policy: everything but the workspace's own file.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sources {
     /// The file in the user's configuration folder; `None` where there is no such folder.
     pub user_file: Option<PathBuf>,
@@ -83,6 +90,48 @@ pub struct Loaded {
     pub outer: Vec<Outer>,
     /// Environment variables that look like the policy's and are not.
     pub unknown_variables: Vec<String>,
+    /// The globs of `protect`, compiled when they are first asked for.
+    pub globs: OnceLock<Option<GlobSet>>,
+}
+
+/// What a process that makes many calls keeps of the policy.
+struct KeptPolicy {
+    /// What the front end knew.
+    sources: Sources,
+    /// What all sources say.
+    loaded: Arc<Loaded>,
+}
+
+/// Puts together what the sources say, unless a call before this one did and they look the same.
+///
+/// # Errors
+/// As [`load`].
+pub fn known_or_loaded(workspace: &Workspace, sources: &Sources) -> Result<Arc<Loaded>, Error> {
+    let (kept, key) = (workspace.kept(), (workspace.root(), NAME));
+    if !kept.is_lasting() {
+        return load(workspace, sources).map(Arc::new);
+    }
+    let known = kept.get::<KeptPolicy>(key, workspace.root_fd());
+    if let Some(known) = known.filter(|known| known.sources == *sources) {
+        return Ok(Arc::clone(&known.loaded));
+    }
+    let looks = looks(workspace, sources);
+    let loaded = Arc::new(load(workspace, sources)?);
+    let bytes = BYTES + looks.bytes().saturating_mul(BYTES_A_BYTE);
+    let policy = KeptPolicy { sources: sources.clone(), loaded: Arc::clone(&loaded) };
+    kept.put(key, Arc::new(policy), looks, bytes);
+    Ok(loaded)
+}
+
+/// Looks at every place that [`load`] reads.
+fn looks(workspace: &Workspace, sources: &Sources) -> Looks {
+    let mut looks = Looks::default();
+    if let Some(path) = &sources.user_file {
+        looks.at_file(path);
+    }
+    looks.below(workspace.root_fd(), &workspace_file().to_string());
+    outer::look(workspace, &mut looks);
+    looks
 }
 
 /// Puts together what the sources say.
@@ -108,7 +157,7 @@ pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
     note_outer(&mut held, &outer);
     let unknown_variables = take_environment(&mut held, sources)?;
     take_flags(&mut held, sources)?;
-    Ok(Loaded { held, user, workspace: own, outer, unknown_variables })
+    Ok(Loaded { held, user, workspace: own, outer, unknown_variables, globs: OnceLock::new() })
 }
 
 /// Pins the settings that the user's own file names.

@@ -53,7 +53,7 @@ pub fn save(state: &State, folders: &[WorkspacePath]) {
     let written = serde_json::to_vec(&known).ok().map(|bytes| {
         state.replace(state.fd(), OsStr::new(KNOWN_REPOSITORIES), &bytes, &unique_name("repositories"))
     });
-    if !matches!(written, Some(Ok(()))) {
+    if !matches!(written, Some(Ok(_))) {
         forget(state);
     }
 }

@@ -10,6 +10,7 @@ use std::fmt;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Stat;
@@ -21,6 +22,7 @@ use super::state::State;
 use super::unique::unique_name;
 use crate::engine::store::state::names_in;
 use crate::engine::workspace::fs;
+use crate::engine::workspace::kept::Looks;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
@@ -39,6 +41,8 @@ const COMPACTED_MAX: usize = 1000;
 const RECENT_MAX: usize = 24;
 /// So many marks are put among the others one by one.
 const SET_ONE_BY_ONE: usize = 16;
+/// Bytes that a session takes in memory for each byte of its file.
+const BYTES_A_BYTE: usize = 2;
 /// Where the state files are.
 pub const FOLDER: &str = "sessions";
 /// How the name of a state file begins that waits to take another's place.
@@ -412,7 +416,7 @@ impl SessionState {
 ///
 /// # Errors
 /// `io_error` where a newer version wrote it, or the system's.
-pub fn load(state: &State, id: &SessionId) -> Result<(SessionState, Option<String>), Error> {
+pub fn load(state: &State, id: &SessionId) -> Result<(Arc<SessionState>, Option<String>), Error> {
     load_or(state, id, &|folder, name| set_aside(state, folder, name))
 }
 
@@ -420,7 +424,7 @@ pub fn load(state: &State, id: &SessionId) -> Result<(SessionState, Option<Strin
 ///
 /// # Errors
 /// As [`load`].
-pub fn look_at(state: &State, id: &SessionId) -> Result<(SessionState, Option<String>), Error> {
+pub fn look_at(state: &State, id: &SessionId) -> Result<(Arc<SessionState>, Option<String>), Error> {
     let say =
         |_: &OwnedFd, _: &str| "the session's state file is damaged, so nothing counts as read".to_owned();
     load_or(state, id, &say)
@@ -431,54 +435,44 @@ fn load_or(
     state: &State,
     id: &SessionId,
     damaged: &dyn Fn(&OwnedFd, &str) -> String,
-) -> Result<(SessionState, Option<String>), Error> {
+) -> Result<(Arc<SessionState>, Option<String>), Error> {
     let Some(folder) = state.find_folder(FOLDER)? else {
-        return Ok((SessionState::default(), None));
+        return Ok((Arc::default(), None));
     };
     let name = format!("{id}.json");
-    if let Some(known) = state.session_read().as_ref().and_then(|read| read.if_unchanged(&folder, &name)) {
+    let path = format!("{FOLDER}/{name}");
+    let (root, key) = state.key(&path);
+    if let Some(known) = state.kept().get((root, &key), folder.as_fd()) {
         return Ok((known, None));
     }
     let (bytes, file, stat) = match fs::read_opened(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
-        Ok(None) => return Ok((SessionState::default(), None)),
+        Ok(None) => return Ok((Arc::default(), None)),
         // What a power failure leaves of a file that was not synced: what was read is to be read
         // again, and the gate says so.
         Ok(Some((bytes, ..))) if bytes.iter().all(|byte| *byte == 0) => {
-            return Ok((SessionState::default(), None));
+            return Ok((Arc::default(), None));
         }
         Ok(Some(read)) => read,
         Err(source) if is_no_state_file(&source) => {
-            return Ok((SessionState::default(), Some(damaged(&folder, &name))));
+            return Ok((Arc::default(), Some(damaged(&folder, &name))));
         }
-        Err(source) => return Err(Error::io("read", state.shown(&format!("{FOLDER}/{name}")), source)),
+        Err(source) => return Err(Error::io("read", state.shown(&path), source)),
     };
-    if let Some(session) = parse(&bytes, &state.shown(&format!("{FOLDER}/{name}")))? {
-        *state.session_read() = Some(SessionRead { name, _file: file, stat, session: session.clone() });
+    if let Some(session) = parse(&bytes, &state.shown(&path))?.map(Arc::new) {
+        keep(state, &name, &session, file, stat, bytes.len());
         Ok((session, None))
     } else {
-        Ok((SessionState::default(), Some(damaged(&folder, &name))))
+        Ok((Arc::default(), Some(damaged(&folder, &name))))
     }
 }
 
-/// A session's file as a call has read it: what it says need not be read again while it stands.
-#[derive(Debug)]
-pub struct SessionRead {
-    /// The name of its file.
-    name: String,
-    /// The file: open, so that no other one gets its inode.
-    _file: File,
-    /// What it was.
-    stat: Stat,
-    /// What it says.
-    session: SessionState,
-}
-
-impl SessionRead {
-    /// What the file of that name says, where it is still the one that was read.
-    fn if_unchanged(&self, folder: &OwnedFd, name: &str) -> Option<SessionState> {
-        let now = fs::stat_at(folder.as_fd(), OsStr::new(name)).ok()?;
-        (self.name == name && fs::is_unchanged(&self.stat, &now)).then(|| self.session.clone())
-    }
+/// Keeps what the state file of that name says, which has so many bytes: while it stands it need not be read
+/// again.
+fn keep(state: &State, name: &str, session: &Arc<SessionState>, file: File, stat: Stat, bytes: usize) {
+    let mut looks = Looks::default();
+    looks.at_own(name, file, stat);
+    let (root, key) = state.key(&format!("{FOLDER}/{name}"));
+    state.kept().put((root, &key), Arc::clone(session), looks, bytes.saturating_mul(BYTES_A_BYTE));
 }
 
 /// Changes the session `id` under its lock; the answer is a warning where its file was damaged.
@@ -492,7 +486,8 @@ pub fn update(
 ) -> Result<Option<String>, Error> {
     let folder = state.folder(FOLDER)?;
     let _lock = state.lock(folder.as_fd(), &lock_name(id.as_str()), &format!("session {id}"))?;
-    let (mut session, warning) = load(state, id)?;
+    let (session, warning) = load(state, id)?;
+    let mut session = Arc::unwrap_or_clone(session);
     session.ended = false;
     change(&mut session);
     let internal = |error: serde_json::Error| Error::internal(error.to_string());
@@ -501,7 +496,13 @@ pub fn update(
         bytes = serde_json::to_vec(&session).map_err(internal)?;
     }
     let aside = format!("{ASIDE_PREFIX}{id}.{}", unique_name("new"));
-    state.replace(folder.as_fd(), OsStr::new(&format!("{id}.json")), &bytes, &aside)?;
+    let name = format!("{id}.json");
+    let file = state.replace(folder.as_fd(), OsStr::new(&name), &bytes, &aside)?;
+    if state.kept().is_lasting()
+        && let Ok(stat) = rustix::fs::fstat(&file)
+    {
+        keep(state, &name, &Arc::new(session), file, stat, bytes.len());
+    }
     Ok(warning)
 }
 

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,11 +17,11 @@ use rustix::io::Errno;
 
 use super::lock::Asked;
 pub use super::lock::Lock;
-use super::session::SessionRead;
 use super::unique::unique_name;
 use super::{id, lock};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
+use crate::engine::workspace::kept::Kept;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 
@@ -56,8 +57,10 @@ pub struct State {
     grown: Mutex<Vec<Arc<OwnedFd>>>,
     /// Folders below it that are open, by path: a call needs some of them again and again.
     opened: Mutex<BTreeMap<String, Arc<OwnedFd>>>,
-    /// The session's file that was read last.
-    session: Mutex<Option<SessionRead>>,
+    /// What is kept from one call to the next.
+    kept: Arc<Kept>,
+    /// The canonical path of the workspace root, by which that is known.
+    root: PathBuf,
 }
 
 impl State {
@@ -128,7 +131,8 @@ impl State {
             lock_wait,
             grown: Mutex::default(),
             opened: Mutex::default(),
-            session: Mutex::default(),
+            kept: Arc::clone(workspace.kept()),
+            root: workspace.root().to_owned(),
         }))
     }
 
@@ -180,7 +184,7 @@ impl State {
         }
         // Not in the staging folder, which another call may be sweeping: this one has no lock yet.
         let aside = unique_name(".tmp-gitignore");
-        replace_by_way_of(self.fd(), &aside, self.shared.as_fd(), name, IGNORE_FILE, 0o666)
+        replace_by_way_of(self.fd(), &aside, self.shared.as_fd(), name, IGNORE_FILE, 0o666).map(drop)
     }
 
     /// Notes that a folder got a new one.
@@ -197,9 +201,14 @@ impl State {
         std::mem::take(&mut *locked(&self.grown))
     }
 
-    /// The session's file that this call has read last.
-    pub(super) fn session_read(&self) -> MutexGuard<'_, Option<SessionRead>> {
-        locked(&self.session)
+    /// What is kept from one call to the next.
+    pub(super) fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    /// Under which root and name something of the state is kept.
+    pub(super) fn key(&self, below: &str) -> (&Path, String) {
+        (&self.root, self.shown(below))
     }
 
     /// The folder, for calls relative to it.
@@ -268,7 +277,7 @@ impl State {
     /// Replaces a small file at once: whoever reads it sees the old bytes or the new.
     ///
     /// The new bytes wait under the name `aside` in the staging folder, where the next change
-    /// removes what a dead call left.
+    /// removes what a dead call left. Answers the new file, still open.
     ///
     /// # Errors
     /// What the system says; then nothing has changed.
@@ -278,7 +287,7 @@ impl State {
         name: &OsStr,
         bytes: &[u8],
         aside: &str,
-    ) -> Result<(), Error> {
+    ) -> Result<File, Error> {
         let staging = self.folder(STAGING_FOLDER)?;
         replace_by_way_of(staging.as_fd(), aside, folder, name, bytes, 0o600)
     }
@@ -354,11 +363,11 @@ fn replace_by_way_of(
     name: &OsStr,
     bytes: &[u8],
     mode: u32,
-) -> Result<(), Error> {
+) -> Result<File, Error> {
     let written = fs::create_at(waiting, OsStr::new(aside), mode)
         .map_err(std::io::Error::from)
-        .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| Ok(fs::rename_at(waiting, aside, folder, name)?));
+        .and_then(|mut file| file.write_all(bytes).map(|()| file))
+        .and_then(|file| Ok(fs::rename_at(waiting, aside, folder, name).map(|()| file)?));
     written.map_err(|source| {
         // The temporary file is of no use to anyone; that it could not be removed changes nothing.
         let _ = fs::unlink_at(waiting, aside, AtFlags::empty());

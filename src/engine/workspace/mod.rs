@@ -4,6 +4,7 @@ pub mod file_system;
 pub mod fs;
 pub mod hashed;
 pub mod identity;
+pub mod kept;
 pub mod listing;
 pub mod near;
 pub mod open_files;
@@ -18,12 +19,14 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind};
+use kept::Kept;
 use path::WorkspacePath;
 use protect::folders::is_work_tree;
 use protect::protected_component;
@@ -46,6 +49,8 @@ pub struct Workspace {
     base: WorkspacePath,
     /// How long one holder may keep a lock before those who wait give up.
     lock_wait: Duration,
+    /// What is kept from one call to the next.
+    kept: Arc<Kept>,
 }
 
 impl Workspace {
@@ -95,7 +100,20 @@ impl Workspace {
             (root, opened.map_err(|errno| open_error(errno.into()))?)
         };
         must_be_outside_git(&root, root_fd.as_fd())?;
-        Ok(Self { root, root_fd, base: WorkspacePath::root(), lock_wait: LOCK_WAIT })
+        let kept = Arc::default();
+        Ok(Self { root, root_fd, base: WorkspacePath::root(), lock_wait: LOCK_WAIT, kept })
+    }
+
+    /// The same, with what calls before this one have kept.
+    #[must_use]
+    pub fn keeping(self, kept: &Arc<Kept>) -> Self {
+        Self { kept: Arc::clone(kept), ..self }
+    }
+
+    /// What is kept from one call to the next.
+    #[must_use]
+    pub const fn kept(&self) -> &Arc<Kept> {
+        &self.kept
     }
 
     /// The canonical absolute path of the root.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::fmt;
+use std::sync::Arc;
 
 use super::Refused;
 use crate::engine::Engine;
@@ -117,7 +118,7 @@ impl fmt::Display for PathStatus {
 /// Every path that a session has to do with.
 pub struct Items {
     /// What it has seen.
-    session: SessionState,
+    session: Arc<SessionState>,
     /// Its name.
     name: String,
     /// Its changes, the oldest first.
@@ -138,7 +139,7 @@ impl Items {
     pub fn of(
         engine: &Engine,
         state: Option<&Lbx>,
-        session: SessionState,
+        session: Arc<SessionState>,
         within: &[WorkspacePath],
     ) -> Result<Self, Error> {
         let name = engine.session().to_string();

@@ -5,6 +5,7 @@ mod grouped;
 mod items;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use schemars::JsonSchema;
@@ -291,9 +292,9 @@ impl ListedSession {
 }
 
 /// The caller's session, with a warning where its state was damaged.
-fn load(engine: &mut Engine, state: Option<&State>) -> Result<SessionState, Error> {
+fn load(engine: &mut Engine, state: Option<&State>) -> Result<Arc<SessionState>, Error> {
     let Some(state) = state else {
-        return Ok(SessionState::default());
+        return Ok(Arc::default());
     };
     let load = if engine.is_dry_run() { session::look_at } else { session::load };
     let (session, warning) = load(state, engine.session())?;
@@ -435,7 +436,7 @@ fn forget(
             read
         }
     };
-    let mut forgotten: usize = change(&mut session);
+    let mut forgotten: usize = change(Arc::make_mut(&mut session));
     if let Some(state) = state.filter(|_| !request.dry_run) {
         let warning = session::update(state, engine.session(), |session| forgotten = change(session))?;
         engine.warn_if(warning);

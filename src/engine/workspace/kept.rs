@@ -1,0 +1,320 @@
+//! What a process that makes many calls keeps from one to the next.
+//!
+//! One rule for all of it: a value holds while every place that it was made from looks as it did then ([`Looks`]):
+//! a file by device, inode, size and times, a folder by device, inode, mode and owner, a missing name by being
+//! missing. The next call looks again, one `stat` a place, and finds out anew what no longer holds. A file that
+//! changed in the last moments could change again and look the same: what was made of it is not kept, unless the file
+//! is lbx's own, which is only ever replaced or grows.
+//!
+//! Calls that run at once share it. None waits for another: the lock is held to find a value or to put one in
+//! its place, never while a place is looked at or a value is made.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, CWD, Stat};
+use rustix::io::Errno;
+
+use super::fs;
+
+/// Most values that are kept.
+const VALUES_MAX: usize = 64;
+/// Most bytes that they take, as their makers estimate them.
+const BYTES_MAX: usize = 768 << 10;
+/// A file that changed within so many seconds may change again without looking different: the coarsest time
+/// that a file system keeps.
+const YOUNG_SECONDS: i64 = 2;
+
+/// What is kept of the workspaces that a process works in.
+#[derive(Default)]
+pub struct Kept {
+    /// Whether calls follow in which it may be of use.
+    is_lasting: bool,
+    /// The values, the one put last at the end.
+    values: Mutex<VecDeque<KeptValue>>,
+}
+
+/// A value that is kept.
+struct KeptValue {
+    /// Of which workspace, by its root, and what it is.
+    key: (PathBuf, String),
+    /// What it was made from.
+    looks: Arc<Looks>,
+    /// It.
+    value: Arc<dyn Any + Send + Sync>,
+    /// The bytes that it takes.
+    bytes: usize,
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept").field("is_lasting", &self.is_lasting).finish_non_exhaustive()
+    }
+}
+
+impl Kept {
+    /// For a process that makes many calls.
+    #[must_use]
+    pub fn lasting() -> Arc<Self> {
+        Arc::new(Self { is_lasting: true, ..Self::default() })
+    }
+
+    /// Whether calls follow in which it may be of use; else only what the same call may need again is worth
+    /// a look.
+    #[must_use]
+    pub const fn is_lasting(&self) -> bool {
+        self.is_lasting
+    }
+
+    /// The value `name` of the workspace at `root`, where it still holds; `folder` is where its relative
+    /// places count from.
+    #[must_use]
+    pub fn get<T: Any + Send + Sync>(
+        &self,
+        (root, name): (&Path, &str),
+        folder: BorrowedFd<'_>,
+    ) -> Option<Arc<T>> {
+        let (looks, value) = {
+            let values = self.values();
+            let known = values.iter().rev().find(|it| it.key.1 == name && it.key.0 == root)?;
+            (Arc::clone(&known.looks), Arc::clone(&known.value))
+        };
+        if looks.still_hold(folder) {
+            return value.downcast().ok();
+        }
+        self.values().retain(|it| !Arc::ptr_eq(&it.value, &value));
+        None
+    }
+
+    /// Keeps a value of about so many bytes in place of the one before; the oldest go where there is no room.
+    pub fn put<T: Any + Send + Sync>(
+        &self,
+        (root, name): (&Path, &str),
+        value: Arc<T>,
+        looks: Looks,
+        bytes: usize,
+    ) {
+        let mut values = self.values();
+        values.retain(|it| it.key.1 != name || it.key.0 != root);
+        if !looks.are_sure || bytes > BYTES_MAX {
+            return;
+        }
+        while values.len() >= VALUES_MAX
+            || values.iter().map(|it| it.bytes).sum::<usize>() + bytes > BYTES_MAX
+        {
+            values.pop_front();
+        }
+        let key = (root.to_owned(), name.to_owned());
+        values.push_back(KeptValue { key, looks: Arc::new(looks), value, bytes });
+    }
+
+    /// The values, whatever became of others that held them.
+    fn values(&self) -> MutexGuard<'_, VecDeque<KeptValue>> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The places that a value is made from, each looked at before it was read.
+#[derive(Debug)]
+pub struct Looks {
+    /// They, with what stood there.
+    places: Vec<Look>,
+    /// Files that changed since then are young.
+    old_before: i64,
+    /// Whether every later change shows.
+    are_sure: bool,
+}
+
+/// A look at a place.
+#[derive(Debug)]
+struct Look {
+    /// The name, from the folder that is given, or absolute.
+    place: PathBuf,
+    /// Whether a link there is followed.
+    is_followed: bool,
+    /// What has to be as it was.
+    what: What,
+    /// What stood there.
+    stood: Result<Stat, Errno>,
+}
+
+/// What has to be as it was.
+#[derive(Debug)]
+enum What {
+    /// All that stands there, bytes included.
+    Content,
+    /// Which folder it is.
+    Folder,
+    /// Which file of lbx's own it is, and how large. It is open, so that no other file gets its inode.
+    Own {
+        /// The file.
+        _file: File,
+    },
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let old_before = i64::try_from(now).unwrap_or(0).saturating_sub(YOUNG_SECONDS);
+        Self { places: Vec::new(), old_before, are_sure: true }
+    }
+}
+
+impl Looks {
+    /// Looks at the file at an absolute path, through links.
+    pub fn at_file(&mut self, path: &Path) {
+        self.add(CWD, path.to_owned(), true, What::Content);
+    }
+
+    /// Looks at the file at an absolute path, which is no link itself.
+    pub fn at_plain_file(&mut self, path: &Path) {
+        self.add(CWD, path.to_owned(), false, What::Content);
+    }
+
+    /// Looks at the folder at an absolute path, which is no link itself; answers whether anything is there.
+    pub fn at_folder(&mut self, path: &Path) -> bool {
+        self.add(CWD, path.to_owned(), false, What::Folder);
+        self.places.last().is_some_and(|look| look.stood.is_ok())
+    }
+
+    /// Looks at the folder of that name in `folder`, which is no link itself.
+    pub fn in_folder(&mut self, folder: BorrowedFd<'_>, name: &str) {
+        self.add(folder, name.into(), false, What::Folder);
+    }
+
+    /// Bytes of the files that were looked at.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let files = self.places.iter().filter(|look| !matches!(look.what, What::Folder));
+        let sizes = files.filter_map(|look| look.stood.as_ref().ok().map(fs::size_of));
+        usize::try_from(sizes.sum::<u64>()).unwrap_or(usize::MAX)
+    }
+
+    /// Looks at the file of that path below `folder`, and at each folder on the way; no link is followed.
+    pub fn below(&mut self, folder: BorrowedFd<'_>, path: &str) {
+        for (at, _) in path.match_indices('/') {
+            self.add(folder, path.get(..at).unwrap_or_default().into(), false, What::Folder);
+        }
+        self.add(folder, path.into(), false, What::Content);
+    }
+
+    /// Rests on a file of lbx's own that was opened in the folder, where it was `stat`.
+    pub fn at_own(&mut self, name: &str, file: File, stat: Stat) {
+        let what = What::Own { _file: file };
+        self.places.push(Look { place: name.into(), is_followed: false, what, stood: Ok(stat) });
+    }
+
+    /// Looks at a place.
+    fn add(&mut self, folder: BorrowedFd<'_>, place: PathBuf, is_followed: bool, what: What) {
+        let stood = look_at(folder, place.as_os_str(), is_followed);
+        if let (What::Content, Ok(stat)) = (&what, &stood) {
+            self.are_sure &= stat.st_ctime < self.old_before && stat.st_mtime < self.old_before;
+        }
+        self.places.push(Look { place, is_followed, what, stood });
+    }
+
+    /// Whether every place looks as it did.
+    fn still_hold(&self, folder: BorrowedFd<'_>) -> bool {
+        self.places.iter().all(|look| look.still_holds(folder))
+    }
+}
+
+impl Look {
+    /// Whether the place looks as it did.
+    fn still_holds(&self, folder: BorrowedFd<'_>) -> bool {
+        let folder = if self.place.is_absolute() { CWD } else { folder };
+        let now = look_at(folder, self.place.as_os_str(), self.is_followed);
+        match (&self.stood, &now) {
+            (Ok(then), Ok(now)) => match self.what {
+                What::Content | What::Own { .. } => fs::is_unchanged(then, now),
+                What::Folder => {
+                    fs::is_same_file(then, now) && then.st_mode == now.st_mode && then.st_uid == now.st_uid
+                }
+            },
+            (Err(then), Err(now)) => then == now,
+            _ => false,
+        }
+    }
+}
+
+/// What stands at a place.
+fn look_at(folder: BorrowedFd<'_>, place: &OsStr, is_followed: bool) -> Result<Stat, Errno> {
+    if is_followed {
+        return rustix::io::retry_on_intr(|| rustix::fs::statat(folder, place, AtFlags::empty()));
+    }
+    fs::stat_at(folder.as_fd(), place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with an old file in it, and how to open the folder.
+    fn folder_with(name: &str) -> (tempfile::TempDir, File) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(name), "a").unwrap();
+        let opened = File::open(folder.path()).unwrap();
+        (folder, opened)
+    }
+
+    #[test]
+    fn a_value_holds_while_its_places_look_the_same() {
+        let (folder, opened) = folder_with("f");
+        let (root, kept) = (folder.path(), Kept::lasting());
+        let keep = |name: &str| {
+            let mut looks = Looks { old_before: i64::MAX, ..Looks::default() };
+            looks.below(opened.as_fd(), name);
+            kept.put((root, "it"), Arc::new(7_u32), looks, 4);
+        };
+        let get = || kept.get::<u32>((root, "it"), opened.as_fd());
+        keep("f");
+        assert_eq!(get().as_deref(), Some(&7));
+        assert!(kept.get::<u32>((Path::new("/elsewhere"), "it"), opened.as_fd()).is_none());
+        std::fs::write(root.join("f"), "bb").unwrap();
+        assert!(get().is_none());
+        keep("f");
+        std::fs::rename(root.join("f"), root.join("g")).unwrap();
+        assert!(get().is_none());
+        keep("missing/f");
+        assert!(get().is_some());
+        std::fs::create_dir(root.join("missing")).unwrap();
+        assert!(get().is_none());
+    }
+
+    #[test]
+    fn what_was_made_of_a_young_file_is_not_kept() {
+        let (folder, opened) = folder_with("f");
+        let kept = Kept::lasting();
+        let mut looks = Looks::default();
+        looks.below(opened.as_fd(), "f");
+        kept.put((folder.path(), "it"), Arc::new(7_u32), looks, 4);
+        assert!(kept.get::<u32>((folder.path(), "it"), opened.as_fd()).is_none());
+    }
+
+    #[test]
+    fn there_is_no_more_than_fits() {
+        let kept = Kept::lasting();
+        let (folder, opened) = folder_with("f");
+        for number in 0..200 {
+            kept.put(
+                (folder.path(), &format!("{number}")),
+                Arc::new(number),
+                Looks::default(),
+                BYTES_MAX / 8,
+            );
+        }
+        let held =
+            |number: i32| kept.get::<i32>((folder.path(), &format!("{number}")), opened.as_fd()).is_some();
+        assert_eq!(
+            (0..200).filter(|number| held(*number)).collect::<Vec<_>>(),
+            (192..200).collect::<Vec<_>>()
+        );
+    }
+}
