@@ -1,6 +1,7 @@
 //! Small changes to JSON with comments, as editors keep their settings in: what is not changed stays byte
 //! for byte, comments and trailing commas included.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde_json::Value;
@@ -251,7 +252,13 @@ fn plain(text: &str, start: usize, end: usize) -> Option<Value> {
 fn spliced(text: &str, start: usize, end: usize, new: &str) -> Result<String, Fault> {
     let outside = || Fault("a place outside the text was meant".to_owned());
     let (before, after) = (text.get(..start).ok_or_else(outside)?, text.get(end..).ok_or_else(outside)?);
-    Ok(format!("{before}{new}{after}"))
+    Ok(format!("{before}{}{after}", with_endings_of(text, new)))
+}
+
+/// New text with the line endings of the text that it becomes a part of.
+fn with_endings_of<'n>(text: &str, new: &'n str) -> Cow<'n, str> {
+    let is_crlf = text.split_once('\n').is_some_and(|(first, _)| first.ends_with('\r'));
+    if is_crlf { Cow::Owned(new.replace("\r\n", "\n").replace('\n', "\r\n")) } else { Cow::Borrowed(new) }
 }
 
 /// The blanks at the beginning of the line in which a byte stands.
@@ -486,6 +493,9 @@ mod tests {
             assert_eq!(get(&with, &["servers", "lbx"]).unwrap(), Some(value.clone()));
             let without = remove(&with, &["servers", "lbx"]).unwrap();
             assert_eq!(without, text, "{with}");
+            let crlf = text.replace('\n', "\r\n");
+            let with_crlf = set(&crlf, &["servers", "lbx"], &value).unwrap();
+            assert_eq!(with_crlf, if crlf == text { with } else { with.replace('\n', "\r\n") });
         }
     }
 

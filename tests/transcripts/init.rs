@@ -225,3 +225,79 @@ fn geminis_hooks_print_nothing_and_are_called_before_it_compresses() {
     ws.lbx(&["init", "--client", "gemini", "--remove"]).ok();
     assert!(!ws.path(".gemini/settings.json").exists());
 }
+
+/// Configurations of users, as editors and people write them.
+const OF_USERS: [(&str, &str, &str); 16] = [
+    ("codex", ".codex/config.toml", "a = 1\n\n\n"),
+    ("codex", ".codex/config.toml", "a = 1"),
+    ("codex", ".codex/config.toml", "a = 1\r\nb = \"x\"\r\n"),
+    ("codex", ".codex/config.toml", ""),
+    ("claude-code", ".mcp.json", "{}"),
+    ("claude-code", ".mcp.json", ""),
+    ("claude-code", ".mcp.json", "{\r\n  \"mcpServers\": {\r\n    \"a\": {}\r\n  }\r\n}\r\n"),
+    ("claude-code", ".mcp.json", "{\"mcpServers\":{},\"mcpServers\":{}}\n"),
+    ("claude-code", ".mcp.json", "\u{feff}{\"a\": 1 /* one */}\n"),
+    ("claude-code", ".claude/settings.json", "{\"permissions\":{\"deny\":[\"Read\",\"Bash(rm:*)\"]}}\n"),
+    ("claude-code", ".claude/settings.json", "{\"permissions\":{\"deny\":[]}}\n"),
+    ("claude-code", ".claude/settings.json", DENIED),
+    ("gemini", ".gemini/settings.json", "{ \"tools\": { \"exclude\": [\"replace\"], }, }"),
+    ("cursor", ".cursor/hooks.json", "{\"version\":1}\n"),
+    ("opencode", "opencode.json", "{\"permission\":{\"bash\":\"deny\"}}\n"),
+    ("opencode", "opencode.json", "{\"permission\":{}}\n"),
+];
+/// What a user has denied to Claude Code, all that `--exclusive` denies.
+const DENIED: &str = "{\"permissions\":{\"deny\":[\"Read\",\"Edit\",\"Write\",\"NotebookEdit\",\"Glob\",\"Grep\",\"Bash\"]}}\n";
+
+#[test]
+fn what_init_adds_is_removed_and_the_users_bytes_stay() {
+    for (client, file, text) in OF_USERS {
+        let ws = Workspace::with(&[(file, text)]);
+        // What was never added is not removed.
+        assert_eq!(ws.lbx(&["init", "--client", client, "--remove"]).ok()["files"], serde_json::json!([]));
+        ws.holds(file, text);
+        ws.lbx(&["init", "--client", client]).ok();
+        ws.lbx(&["init", "--client", client, "--exclusive", "--session", "other"]).ok();
+        ws.lbx(&["init", "--client", client, "--remove"]).ok();
+        ws.holds(file, text);
+        ws.lbx(&["init", "--client", client, "--remove"]).ok();
+        ws.holds(file, text);
+        ws.lbx(&["undo"]).ok();
+        assert!(std::fs::read_to_string(ws.path(file)).unwrap().contains("lbx"), "{client} {file}");
+    }
+}
+
+#[test]
+fn what_the_user_writes_after_init_stays_and_what_the_user_denied_before_stays_denied() {
+    let ws = Workspace::with(&[
+        (".claude/settings.json", "{\n  \"permissions\": { \"deny\": [\"Read\", \"Bash(rm:*)\"] }\n}\n"),
+        (".codex/config.toml", "a = 1\r\n"),
+    ]);
+    ws.lbx(&["init", "--client", "claude-code", "--exclusive"]).ok();
+    let text = std::fs::read_to_string(ws.path(".claude/settings.json")).unwrap();
+    ws.write(".claude/settings.json", text.replacen('{', "{\n  \"model\": \"m\",", 1));
+    ws.lbx(&["init", "--client", "claude-code", "--remove"]).ok();
+    ws.holds(
+        ".claude/settings.json",
+        "{\n  \"model\": \"m\",\n  \"permissions\": { \"deny\": [\"Read\", \"Bash(rm:*)\"] }\n}\n",
+    );
+    ws.lbx(&["init", "--client", "codex"]).ok();
+    let text = std::fs::read_to_string(ws.path(".codex/config.toml")).unwrap();
+    assert!(!text.replace("\r\n", "").contains('\n'), "{text:?}");
+    ws.write(".codex/config.toml", format!("{text}\r\n# of z\r\n[z]\r\n"));
+    ws.lbx(&["init", "--client", "codex", "--remove"]).ok();
+    ws.holds(".codex/config.toml", "a = 1\r\n\r\n# of z\r\n[z]\r\n");
+}
+
+#[test]
+fn what_nobody_knows_to_be_lbxs_is_left_and_told() {
+    let ws = Workspace::with(&[]);
+    ws.lbx(&["init", "--client", "claude-code", "--exclusive"]).ok();
+    // As in a clone: the files without the history.
+    std::fs::remove_dir_all(ws.path(".lbx")).unwrap();
+    let answer = ws.lbx(&["init", "--client", "claude-code", "--remove"]).ok();
+    let told = answer["text"].as_str().unwrap();
+    assert!(told.contains("Read") && told.contains("permissions.deny"), "{told}");
+    let text = std::fs::read_to_string(ws.path(".claude/settings.json")).unwrap();
+    assert!(text.contains("\"Read\"") && !text.contains("lbx"), "{text}");
+    assert!(!ws.path(".mcp.json").exists());
+}

@@ -503,6 +503,14 @@ fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<JournalFile, Erro
     })
 }
 
+/// The sessions that have a history.
+///
+/// # Errors
+/// What the system says.
+pub fn sessions(state: &State) -> Result<Vec<String>, Error> {
+    state.find_folder(DONE_FOLDER)?.map_or_else(|| Ok(Vec::new()), |folder| names_in(&folder))
+}
+
 /// The numbers of the changes in a session's history, ascending.
 ///
 /// # Errors

@@ -9,10 +9,10 @@ use crate::engine::change::done::{Arrived, Backups, CommandChanges, DoneFile, Sp
 use crate::engine::change::record;
 use crate::engine::history::replay::same;
 use crate::engine::journal::steps::Thing as Marked;
-use crate::engine::journal::{self, DONE_FOLDER, FolderEntry, FolderMode, JournalEntry, Version};
+use crate::engine::journal::{self, FolderEntry, FolderMode, JournalEntry, Version};
 use crate::engine::sandbox::survey::{Survey, Thing, Touched};
 use crate::engine::snapshot::Store;
-use crate::engine::store::state::{State, names_in};
+use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::{Workspace, fs, hashed};
 use crate::error::Error;
@@ -28,7 +28,7 @@ impl Heads {
     /// The system's.
     pub fn of(state: &State) -> Result<Self, Error> {
         let mut heads = BTreeMap::new();
-        for session in sessions(state)? {
+        for session in journal::sessions(state)? {
             let newest = journal::history(state, &session)?.last().copied().unwrap_or(0);
             heads.insert(session, newest);
         }
@@ -38,7 +38,7 @@ impl Heads {
     /// The changes made since, the oldest of each session first.
     fn since(&self, state: &State) -> Result<Vec<JournalEntry>, Error> {
         let mut entries = Vec::new();
-        for session in sessions(state)? {
+        for session in journal::sessions(state)? {
             let known = self.0.get(&session).copied().unwrap_or(0);
             for seq in journal::history(state, &session)?.into_iter().filter(|seq| *seq > known) {
                 entries.extend(journal::done_entry(state, &session, seq)?);
@@ -47,11 +47,6 @@ impl Heads {
         entries.sort_by_key(|entry| entry.time);
         Ok(entries)
     }
-}
-
-/// The sessions that have a history.
-fn sessions(state: &State) -> Result<Vec<String>, Error> {
-    state.find_folder(DONE_FOLDER)?.map_or_else(|| Ok(Vec::new()), |folder| names_in(&folder))
 }
 
 /// The work tree before and after a command.

@@ -1,6 +1,7 @@
 //! `init`: the configuration that makes a client use lbx.
 
 mod clients;
+mod earlier;
 mod piece;
 mod toml_table;
 
@@ -11,11 +12,12 @@ use serde::{Deserialize, Serialize};
 
 pub use self::clients::CLIENTS;
 use self::clients::Client;
+use self::earlier::{Earlier, Original};
 use self::piece::{For, Part};
 use super::common::{ChangeOptions, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::{CallerKnowledge, Change};
+use crate::engine::change::{CallerKnowledge, Change, Current};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::text::jsonc::{self, Fault};
@@ -98,8 +100,9 @@ impl Tool for Init {
                 .detail("field", "client")
         })?;
         let arguments = arguments(client, request.tools.as_deref());
-        let files = change(engine, client, &arguments, &request)?;
-        Ok(Response { files, text: left_to_the_user(client, &arguments, &request), clients: Vec::new() })
+        let (files, left) = change(engine, client, &arguments, &request)?;
+        let text = left_to_the_user(client, &arguments, &request, left);
+        Ok(Response { files, text, clients: Vec::new() })
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -129,29 +132,33 @@ fn arguments(client: &Client, tools: Option<&str>) -> Vec<String> {
 }
 
 /// What no file in the workspace can say: an entry of the user's own file, or what to do instead.
-fn left_to_the_user(client: &Client, arguments: &[String], request: &Request) -> Option<String> {
+fn left_to_the_user(
+    client: &Client,
+    arguments: &[String],
+    request: &Request,
+    left: Vec<String>,
+) -> Option<String> {
     let entry = client.shown.map(|shown| shown(arguments));
-    if request.remove {
-        return entry.map(|entry| format!("Remove this from the file:\n\n{entry}"));
-    }
-    let more = client.shown_exclusive.filter(|_| request.exclusive).map(str::to_owned);
-    let text: String = entry.into_iter().chain(more).collect();
+    let entry = entry
+        .map(|entry| if request.remove { format!("Remove this from the file:\n\n{entry}") } else { entry });
+    let more = client.shown_exclusive.filter(|_| request.exclusive && !request.remove).map(str::to_owned);
+    let text: String = entry.into_iter().chain(more).chain(left).collect();
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// Changes the client's files, all or none.
+/// Changes the client's files, all or none; answers the files and what is left in them for the user to remove.
 fn change(
     engine: &mut Engine,
     client: &Client,
     arguments: &[String],
     request: &Request,
-) -> Result<Vec<Changed>, Error> {
+) -> Result<(Vec<Changed>, Vec<String>), Error> {
     let root = engine.workspace.root().to_owned();
-    // What has no mark of lbx's is removed where all of it stands, whether this call names it or not.
+    // What an earlier call switched off is switched on again, whether this one says --exclusive or not.
     let exclusive = client.exclusive.iter().filter(|_| request.exclusive || request.remove);
     let parts: Vec<&Part> = client.parts.iter().chain(exclusive).collect();
     if parts.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Default::default());
     }
     let mut paths: Vec<PathBuf> = Vec::new();
     for path in parts.iter().map(|part| root.join(part.file)) {
@@ -162,55 +169,105 @@ fn change(
     let named: Vec<(&str, &Path)> = paths.iter().map(|path| ("path", path.as_path())).collect();
     let mut change = engine.begin(Init::NAME, &named, request.options.dry_run)?;
     let whom = For { client: client.name, arguments };
-    let mut changed = Vec::new();
+    let (mut changed, mut left) = (Vec::new(), Vec::new());
     let mut touched: Vec<WorkspacePath> = Vec::new();
     for path in &paths {
-        let wanted: Vec<&Part> = parts.iter().copied().filter(|part| root.join(part.file) == *path).collect();
-        let edit = |text: &str| edited(text, &wanted, whom, request.remove);
-        changed.extend(change_file(&mut change, path, edit, &mut touched)?);
+        let parts = parts.iter().copied().filter(|part| root.join(part.file) == *path).collect();
+        let file = ClientFile { parts, current: change.look_at(path)? };
+        let after = if request.remove { file.without(&change, &mut left)? } else { file.with(whom)? };
+        let Some(after) = after else { continue };
+        touched.push(file.current.place().path().clone());
+        changed.push(file.put(&mut change, after));
     }
     change.commit(subject(Init::NAME, &touched), request.options.why.clone())?;
-    Ok(changed)
+    Ok((changed, left))
 }
 
-/// The text of a file with its parts put in or taken out, the last one first.
-fn edited(text: &str, parts: &[&Part], whom: For<'_>, remove: bool) -> Result<String, Fault> {
-    let text = text.to_owned();
-    if remove {
-        parts.iter().rev().try_fold(text, |text, part| part.piece.take_out(&text))
-    } else {
-        parts.iter().try_fold(text, |text, part| part.piece.put(&text, whom))
+/// A file of a client's, as it is.
+struct ClientFile<'p> {
+    /// What belongs into it.
+    parts: Vec<&'p Part>,
+    /// The file.
+    current: Current,
+}
+
+impl ClientFile<'_> {
+    /// Its name in messages.
+    fn shown(&self) -> &str {
+        self.current.place().shown()
     }
-}
 
-/// Plans the change of one file; `None` where nothing is to be changed.
-fn change_file(
-    change: &mut Change<'_>,
-    path: &Path,
-    edit: impl Fn(&str) -> Result<String, Fault>,
-    touched: &mut Vec<WorkspacePath>,
-) -> Result<Option<Changed>, Error> {
-    let current = change.look_at(path)?;
-    let shown = current.place().shown().to_owned();
-    let refused = |why: &str| {
-        Error::new(ErrorKind::InvalidRequest, format!("{shown}: {why}"))
-            .at(shown.clone())
+    /// Its text.
+    fn text(&self) -> Result<&str, Error> {
+        std::str::from_utf8(self.current.bytes()).map_err(|_| self.refused("the file is not UTF-8"))
+    }
+
+    /// Why it is not changed.
+    fn refused(&self, why: &str) -> Error {
+        Error::new(ErrorKind::InvalidRequest, format!("{}: {why}", self.shown()))
+            .at(self.shown().to_owned())
             .suggest("Correct the file by hand, or add the entry yourself; nothing was changed.")
-    };
-    let before =
-        std::str::from_utf8(current.bytes()).map_err(|_| refused("the file is not UTF-8"))?.to_owned();
-    let after = edit(&before).map_err(|Fault(why)| refused(&why))?;
-    if after == before {
-        return Ok(None);
     }
-    let diff = diff::unified(&shown, &shown, before.as_bytes(), after.as_bytes(), DIFF_BYTES_MAX);
-    touched.push(current.place().path().clone());
-    let is_gone = jsonc::is_empty(&after) && !jsonc::is_empty(&before);
-    let seen = current.without_proof();
-    if is_gone {
-        change.remove(seen);
-    } else {
-        change.put(seen, after.into_bytes(), None, CallerKnowledge::ChangedLines);
+
+    /// What it is to be with its parts; `None` where it is that already.
+    fn with(&self, whom: For<'_>) -> Result<Option<Original>, Error> {
+        let before = self.text()?;
+        let put = |text: String, part: &&Part| part.piece.put(&text, whom);
+        let after = self.parts.iter().try_fold(before.to_owned(), put);
+        let after = after.map_err(|Fault(why)| self.refused(&why))?;
+        Ok((after != before).then(|| Original::Bytes(after.into_bytes())))
     }
-    Ok(Some(Changed { path: shown, diff }))
+
+    /// What it is to be without its parts; `None` where it is that already. What nobody knows to be lbx's
+    /// is left, and told.
+    fn without(&self, change: &Change<'_>, left: &mut Vec<String>) -> Result<Option<Original>, Error> {
+        let before = self.text()?;
+        let take_out = |text: &str, earlier: &Earlier| {
+            // The last one first.
+            let take_out = |text: String, part: &&Part| part.piece.take_out(&text, earlier);
+            self.parts.iter().rev().try_fold(text.to_owned(), take_out)
+        };
+        // What has no mark of lbx's stays where no earlier call is known.
+        let unknown = Earlier::default();
+        take_out(before, &unknown).map_err(|Fault(why)| self.refused(&why))?;
+        let is_set_up = |text: &str| {
+            let mut marked = self.parts.iter().filter(|part| part.piece.is_marked());
+            marked.any(|part| part.piece.take_out(text, &unknown).is_ok_and(|without| without != text))
+        };
+        if !is_set_up(before) {
+            return Ok(None);
+        }
+        let earlier = Earlier::of(change, &self.current, is_set_up)?;
+        if let Some(original) = earlier.original {
+            return Ok(Some(original));
+        }
+        let after = take_out(before, &earlier).map_err(|Fault(why)| self.refused(&why))?;
+        if earlier.puts.is_empty() {
+            let stands = self.parts.iter().filter_map(|part| part.piece.unmarked_in(&after));
+            left.extend(stands.map(|what| {
+                format!("{}: {what} was left: nobody knows whether lbx put it there.\n", self.shown())
+            }));
+        }
+        if jsonc::is_empty(&after) && !earlier.was_there() {
+            return Ok(Some(Original::Missing));
+        }
+        Ok(Some(Original::Bytes(after.into_bytes())))
+    }
+
+    /// Plans the change.
+    fn put(self, change: &mut Change<'_>, after: Original) -> Changed {
+        let path = self.shown().to_owned();
+        let (is_gone, after) = match after {
+            Original::Missing => (true, Vec::new()),
+            Original::Bytes(bytes) => (false, bytes),
+        };
+        let diff = diff::unified(&path, &path, self.current.bytes(), &after, DIFF_BYTES_MAX);
+        let seen = self.current.without_proof();
+        if is_gone {
+            change.remove(seen);
+        } else {
+            change.put(seen, after, None, CallerKnowledge::ChangedLines);
+        }
+        Changed { path, diff }
+    }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::earlier::Earlier;
 use super::toml_table;
 use crate::text::jsonc::{self, Fault};
 
@@ -36,14 +37,14 @@ pub enum Piece {
         /// The number.
         number: u64,
     },
-    /// Texts in a list. They have no mark of lbx's: they are removed only where all of them stand.
+    /// Texts in a list. They have no mark of lbx's: only those go that an earlier call is known to have added.
     Items {
         /// The names that lead to the list.
         path: &'static [&'static str],
         /// The texts.
         items: &'static [&'static str],
     },
-    /// Texts in an object, each under its name; removed only where all of them stand.
+    /// Texts in an object, each under its name; they go as [`Self::Items`] do.
     Settings {
         /// The names that lead to the object.
         path: &'static [&'static str],
@@ -114,6 +115,14 @@ impl Hook {
 }
 
 impl Piece {
+    /// Whether it is known as lbx's wherever it stands.
+    pub const fn is_marked(&self) -> bool {
+        match self {
+            Self::Server { .. } | Self::Table { .. } | Self::Hook(_) | Self::Whole { .. } => true,
+            Self::Frame { .. } | Self::Items { .. } | Self::Settings { .. } => false,
+        }
+    }
+
     /// The text with this piece.
     ///
     /// # Errors
@@ -151,11 +160,11 @@ impl Piece {
         }
     }
 
-    /// The text without this piece.
+    /// The text without this piece; what has no mark of lbx's stays unless an earlier call added it.
     ///
     /// # Errors
     /// Why it cannot be taken out.
-    pub fn take_out(&self, text: &str) -> Result<String, Fault> {
+    pub fn take_out(&self, text: &str, earlier: &Earlier) -> Result<String, Fault> {
         match self {
             Self::Server { path, .. } => jsonc::remove(text, path),
             Self::Table { name } => toml_table::remove(text, name),
@@ -166,35 +175,50 @@ impl Piece {
                 Ok(if is_ours && jsonc::is_empty(&without) { without } else { text.to_owned() })
             }
             Self::Items { path, items } => {
-                let known = jsonc::get(text, path)?;
-                let stands = |item: &&str| {
-                    known
-                        .as_ref()
-                        .and_then(Value::as_array)
-                        .is_some_and(|list| list.iter().any(|it| it == item))
-                };
-                if !items.iter().all(stands) {
-                    return Ok(text.to_owned());
-                }
-                items
-                    .iter()
+                let added = items.iter().filter(|item| earlier.added(|text| lists(text, path, item)));
+                added
                     .rev()
                     .try_fold(text.to_owned(), |text, item| jsonc::remove_items(&text, path, &quoted(item)))
             }
             Self::Settings { path, settings } => {
-                for (name, value) in *settings {
-                    if jsonc::get(text, &[path, &[*name][..]].concat())? != Some(Value::from(*value)) {
-                        return Ok(text.to_owned());
-                    }
-                }
-                settings.iter().rev().try_fold(text.to_owned(), |text, (name, _)| {
-                    jsonc::remove(&text, &[path, &[*name][..]].concat())
-                })
+                let full = |name: &'static str| [path, &[name][..]].concat();
+                let added = settings.iter().filter(|(name, value)| {
+                    let path = full(name);
+                    earlier.added(|text| says(text, &path, value)) && says(text, &path, value)
+                });
+                added.rev().try_fold(text.to_owned(), |text, (name, _)| jsonc::remove(&text, &full(name)))
             }
             Self::Whole { .. } if text.contains(OWN_SIGN) => Ok(String::new()),
             Self::Whole { .. } => Ok(text.to_owned()),
         }
     }
+
+    /// What of this piece has no mark of lbx's and stands in a text, all of it, in words.
+    pub fn unmarked_in(&self, text: &str) -> Option<String> {
+        match self {
+            Self::Items { path, items } if items.iter().all(|item| lists(text, path, item)) => {
+                Some(format!("{} in `{}`", items.join(", "), path.join(".")))
+            }
+            Self::Settings { path, settings } => {
+                let all =
+                    settings.iter().all(|(name, value)| says(text, &[path, &[*name][..]].concat(), value));
+                let names: Vec<&str> = settings.iter().map(|(name, _)| *name).collect();
+                all.then(|| format!("{} in `{}`", names.join(", "), path.join(".")))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether a list holds a text.
+fn lists(text: &str, path: &[&str], item: &str) -> bool {
+    let list = jsonc::get(text, path).ok().flatten();
+    list.as_ref().and_then(Value::as_array).is_some_and(|list| list.iter().any(|it| it == item))
+}
+
+/// Whether a value is a text.
+fn says(text: &str, path: &[&str], value: &str) -> bool {
+    jsonc::get(text, path).is_ok_and(|found| found.is_some_and(|found| found == value))
 }
 
 /// An item of a list as JSON has it, by which it is found again.
