@@ -20,13 +20,15 @@ pub struct Flaw(pub Arc<Error>);
 /// Parses a line.
 ///
 /// # Errors
-/// The answer that the line deserves: -32700 for no JSON, -32600 for JSON that is no message.
+/// The answer to the line: -32700 where it is not JSON, -32600 where the JSON is not a message.
 pub fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> {
     match request::read_json(line) {
         Ok(value) => message_of(value, None),
         Err(error) => match serde_json::from_slice(line) {
             Ok(value) => message_of(value, Some(error)),
-            Err(error) => Err(refusal(ErrorData::parse_error(format!("no JSON: {error}"), None), None)),
+            Err(error) => {
+                Err(refusal(ErrorData::parse_error(format!("not valid JSON: {error}"), None), None))
+            }
         },
     }
 }
@@ -34,8 +36,16 @@ pub fn parse(line: &[u8]) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessa
 /// The answer to a line that was longer than allowed.
 #[must_use]
 pub fn too_long(bytes_max: usize, id: Option<RequestId>) -> Box<ServerJsonRpcMessage> {
-    let message = format!("a message may have {bytes_max} bytes; this one had more");
+    let message = format!("the message has more than {bytes_max} bytes");
     refusal(ErrorData::invalid_request(message, None), id)
+}
+
+/// The answer to a request whose id another one has that is not answered yet: two answers with one id could
+/// not be told apart.
+#[must_use]
+pub fn id_in_use(id: RequestId) -> Box<ServerJsonRpcMessage> {
+    let message = format!("the id {id} belongs to a request that is not answered yet");
+    refusal(ErrorData::invalid_request(message, None), Some(id))
 }
 
 /// The message in a JSON value; `flaw` is what its text did wrong.
@@ -43,11 +53,11 @@ fn message_of(value: Value, flaw: Option<Error>) -> Result<ClientJsonRpcMessage,
     let id = id_of(&value)?;
     let invalid = |message: String| Err(refusal(ErrorData::invalid_request(message, None), id.clone()));
     if value.get("jsonrpc").is_none_or(|version| version != "2.0") {
-        return invalid("no JSON-RPC message: `jsonrpc` must be \"2.0\"".to_owned());
+        return invalid("not a JSON-RPC message: `jsonrpc` must be \"2.0\"".to_owned());
     }
     let mut message: ClientJsonRpcMessage = match serde_json::from_value(value) {
         Ok(message) => message,
-        Err(error) => return invalid(format!("no JSON-RPC message: {error}")),
+        Err(error) => return invalid(format!("not a JSON-RPC message: {error}")),
     };
     if let (Some(flaw), ClientJsonRpcMessage::Request(request)) = (flaw, &mut message) {
         if !matches!(request.request, ClientRequest::CallToolRequest(_)) {
@@ -65,7 +75,7 @@ fn id_of(value: &Value) -> Result<Option<RequestId>, Box<ServerJsonRpcMessage>> 
         return Ok(None);
     };
     serde_json::from_value(id.clone()).map(Some).map_err(|_| {
-        let message = "no JSON-RPC message: `id` must be a text or a whole number";
+        let message = "not a JSON-RPC message: `id` must be a string or an integer";
         refusal(ErrorData::invalid_request(message, None), None)
     })
 }

@@ -4,7 +4,7 @@
 //! the bounds nothing more is read, and the client waits at its end of the pipe. A ping or a cancellation
 //! does not wait: it overtakes the requests that do.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{
@@ -34,8 +34,10 @@ pub struct Queue {
     held: VecDeque<(ClientJsonRpcMessage, usize)>,
     /// Those that the service has.
     running: Arc<Running>,
-    /// Requests that did not wait and are not answered yet, by id: how many have it.
-    at_once: HashMap<RequestId, usize>,
+    /// The ids of calls that the service has and has not answered.
+    unanswered: HashSet<RequestId>,
+    /// Those of requests that did not wait and are not answered yet.
+    at_once: HashSet<RequestId>,
 }
 
 /// The calls that the service has.
@@ -113,8 +115,7 @@ impl Queue {
     #[must_use]
     pub fn has_room(&self) -> bool {
         let bytes: usize = self.held.iter().map(|(_, bytes)| bytes).sum();
-        let at_once: usize = self.at_once.values().sum();
-        at_once < AT_ONCE_MAX
+        self.at_once.len() < AT_ONCE_MAX
             && self.held.len() < HELD_MAX
             && bytes < HELD_BYTES_MAX
             && self.running.load().unsent < UNSENT_BYTES_MAX
@@ -122,11 +123,8 @@ impl Queue {
 
     /// Notes that the request of that id is answered.
     pub fn answered(&mut self, id: &RequestId) {
-        if let Some(count) = self.at_once.get_mut(id) {
-            *count -= 1;
-            if *count == 0 {
-                self.at_once.remove(id);
-            }
+        self.unanswered.remove(id);
+        if self.at_once.remove(id) {
             self.running.ended.notify_one();
         }
     }
@@ -156,14 +154,25 @@ impl Queue {
     }
 
     /// Takes a message of so many bytes; gives back what need not wait.
-    #[must_use]
-    pub fn take(&mut self, message: ClientJsonRpcMessage, bytes: usize) -> Option<ClientJsonRpcMessage> {
+    ///
+    /// # Errors
+    /// The id of a request, where it is that of another one that is not answered yet.
+    pub fn take(
+        &mut self,
+        message: ClientJsonRpcMessage,
+        bytes: usize,
+    ) -> Result<Option<ClientJsonRpcMessage>, RequestId> {
         match &message {
+            JsonRpcMessage::Request(request) if self.is_in_use(&request.id) => {
+                return Err(request.id.clone());
+            }
             JsonRpcMessage::Request(request) if !is_answered_at_once(&request.request) => {
                 self.held.push_back((message, bytes));
-                return None;
+                return Ok(None);
             }
-            JsonRpcMessage::Request(request) => *self.at_once.entry(request.id.clone()).or_default() += 1,
+            JsonRpcMessage::Request(request) => {
+                self.at_once.insert(request.id.clone());
+            }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification {
                     self.forget(cancelled.params.request_id.as_ref());
@@ -171,12 +180,24 @@ impl Queue {
             }
             _ => {}
         }
-        Some(message)
+        Ok(Some(message))
     }
 
-    /// Forgets a call that was cancelled while it waited: nobody wants its result.
+    /// Whether a request of that id waits, or is not answered yet.
+    fn is_in_use(&self, id: &RequestId) -> bool {
+        let waits = |(message, _): &(ClientJsonRpcMessage, usize)| match message {
+            JsonRpcMessage::Request(request) => request.id == *id,
+            _ => false,
+        };
+        self.unanswered.contains(id) || self.at_once.contains(id) || self.held.iter().any(waits)
+    }
+
+    /// Forgets a call that was cancelled while it waited: nobody wants its result, and none is sent.
     fn forget(&mut self, cancelled: Option<&RequestId>) {
-        cancelled.map(|id| self.at_once.remove(id));
+        if let Some(id) = cancelled {
+            self.at_once.remove(id);
+            self.unanswered.remove(id);
+        }
         self.held.retain(|(message, _)| match message {
             JsonRpcMessage::Request(request) => Some(&request.id) != cancelled,
             _ => true,
@@ -199,6 +220,7 @@ impl Queue {
         let (mut message, _) = self.held.pop_front()?;
         if let JsonRpcMessage::Request(request) = &mut message {
             request.request.extensions_mut().insert(Arc::new(ticket));
+            self.unanswered.insert(request.id.clone());
         }
         Some(message)
     }

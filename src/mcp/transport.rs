@@ -156,11 +156,11 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for Stdio<R> {
                 }
             };
             match parsed {
-                Ok(message) if self.is_wanted(&message) => {
-                    if let Some(message) = self.queue.take(message, bytes) {
-                        return Some(message);
-                    }
-                }
+                Ok(message) if self.is_wanted(&message) => match self.queue.take(message, bytes) {
+                    Ok(Some(message)) => return Some(message),
+                    Ok(None) => {}
+                    Err(id) => self.refusal = line_of(&message::id_in_use(id)).ok(),
+                },
                 Ok(_) => {}
                 Err(refusal) => self.refusal = line_of(&refusal).ok(),
             }

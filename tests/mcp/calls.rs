@@ -135,6 +135,26 @@ fn an_argument_that_comes_twice_is_refused() {
 }
 
 #[test]
+fn of_two_requests_with_one_id_each_is_answered() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    let mut client = workspace.serve(&[]);
+    let call = |tool: &str, arguments: Value| {
+        let params = json!({ "name": tool, "arguments": arguments });
+        json!({ "jsonrpc": "2.0", "id": "two", "method": "tools/call", "params": params }).to_string()
+    };
+    client.send(call("bash", json!({ "command": "sleep 1; echo done" })));
+    client.send(call("read", json!({ "path": "a.txt" })));
+    let refused = client.wait_for(|message| message["id"] == "two");
+    assert_eq!(refused["error"]["code"], -32600, "{refused}");
+    let answer = client.wait_for(|message| message["id"] == "two");
+    assert_eq!(answer["result"]["structuredContent"]["stdout"], "done\n", "{answer}");
+    // Then the id is free again.
+    client.send(call("read", json!({ "path": "a.txt" })));
+    let answer = client.wait_for(|message| message["id"] == "two");
+    assert_eq!(answer["result"]["structuredContent"]["content"], "a\n", "{answer}");
+}
+
+#[test]
 fn spellings_that_models_know_are_accepted() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.serve(&[]);
