@@ -76,7 +76,7 @@ impl Control {
     /// `timeout`, in both cases.
     pub fn check(&self) -> Result<(), Error> {
         if self.is_cancelled() {
-            return Err(Error::new(ErrorKind::Timeout, "the call was cancelled"));
+            return Err(cancelled());
         }
         if self.should_stop() {
             return Err(Error::new(ErrorKind::Timeout, "the call ran out of time"));
@@ -103,6 +103,12 @@ impl Control {
     pub fn is_reported(&self) -> bool {
         self.progress.is_some()
     }
+}
+
+/// The refusal of a call that nobody wants any more.
+#[must_use]
+pub fn cancelled() -> Error {
+    Error::new(ErrorKind::Timeout, "the call was cancelled").suggest("Call again if it is still needed.")
 }
 
 impl fmt::Debug for Control {

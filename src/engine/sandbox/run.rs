@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use super::link::{Link, read_now};
 use super::plan::{Ended, Order, Report, SandboxPlan};
 use super::{Backend, namespaces, with_link};
-use crate::control::Control;
+use crate::control::{Control, cancelled};
 use crate::engine::workspace::open_files;
 use crate::error::Error;
 
@@ -398,11 +398,6 @@ impl Drop for Running<'_> {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The refusal of a call that nobody wants any more.
-fn cancelled() -> Error {
-    Error::new(crate::error::ErrorKind::Timeout, "the call was cancelled")
 }
 
 /// Why a command is ended.
