@@ -179,8 +179,10 @@ settings! {
         "What to do with a file that has several hard links: refuse the change, or replace this name, \
          while the others keep the old bytes.";
     Durable "durable", MoreStrictly, Switch, Value::Switch(true),
-        "Whether a change is on the disk before its answer. Without that it survives a killed process, \
-         but a power failure may take the changes of the last half minute.";
+        "Whether a change is on the disk before its answer. If false, a change still survives a killed \
+         process, but a power failure or a crash of the system can lose what was written in the last half \
+         minute, with its backups and snapshots: files may come back empty, and git may find damaged \
+         objects on the snapshot branch.";
     Protect "protect", MoreStrictly, Globs, NONE,
         "Paths from the root that no tool writes, with all below them, in any letter case; a glob \
          without a slash matches at any depth. The lists of all sources are combined, and those of \
