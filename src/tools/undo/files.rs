@@ -17,6 +17,9 @@ const CONFLICTS_BYTES: usize = 4_000;
 
 /// What a caller on the command line is told beside the field.
 pub const MERGE_FLAG: &str = "On the command line: --merge.";
+/// What to do where the bytes of a version are lost.
+pub const LOST: &str =
+    "Undo the other files by `path`. What is lost can only come from a copy outside the workspace.";
 
 /// How changes are taken back.
 #[derive(Debug, Default, Clone)]
@@ -164,6 +167,7 @@ impl<'p, 'c> Planner<'p, 'c> {
                 ),
             )
             .at(shown)
+            .suggest(LOST)
         })
     }
 

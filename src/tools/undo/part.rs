@@ -1,6 +1,6 @@
 //! One change taken back by its number, whole or in part, whatever came after it.
 
-use super::files::Manner;
+use super::files::{LOST, Manner};
 use super::{Request, Response, Undone, listed, plan, touches};
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -161,6 +161,7 @@ fn only_hunk(
                 format!("the bytes of {shown} as change {seq} found or left them are no longer at hand"),
             )
             .at(shown.clone())
+            .suggest(LOST)
         })
     };
     let target = git_diff::without_hunk(&bytes(before)?, &bytes(after)?, number).map_err(|count| {
