@@ -40,7 +40,7 @@ pub fn can_inject() -> bool {
 }
 
 /// A call under strace, with its arguments for strace.
-fn traced(ws: &Workspace, strace: &[OsString], call: &[&str]) -> Output {
+pub fn traced(ws: &Workspace, strace: &[OsString], call: &[&str]) -> Output {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq"]).args(strace).arg(LBX).args(call);
     command.current_dir(&ws.root).env_clear().stdin(Stdio::null());

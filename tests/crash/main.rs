@@ -28,3 +28,4 @@ mod mounts;
 mod outsiders;
 mod power;
 mod scenarios;
+mod shared;

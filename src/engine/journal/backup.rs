@@ -1,8 +1,9 @@
 //! Every old version of a file, under the SHA-256 of its bytes.
 //!
 //! A backup is a copy of the very bytes that were hashed, or shares their blocks where the file system can
-//! do that; a hard link would change under a late writer. It does not depend on git, so that ignored files are as safe as any. The old bytes of a small
-//! file are durable in the change's entry of the journal, and their backup is made from that.
+//! do that; a hard link would change under a late writer. It does not depend on git, so that ignored files are
+//! as safe as any. The old bytes of a small file are durable in the change's entry of the journal, and their
+//! backup is made from that.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -107,7 +108,7 @@ impl<'s> Folders<'s> {
             created => created,
         };
         let file = file.map_err(|errno| io(errno.into()))?;
-        let is_shared = of.map_or(Ok(false), |of| share(&file, of, bytes.len()));
+        let is_shared = of.map_or(Ok(false), |of| share(&file, of, bytes));
         let written = is_shared.and_then(|shared| if shared { Ok(()) } else { fs::write_all(&file, bytes) });
         let pending = Pending::new(file, folder, name);
         match written {
@@ -197,17 +198,17 @@ fn find_backup(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> 
     }
 }
 
-/// Gives an empty file the blocks of another, as btrfs, xfs and others do, so that both have its bytes until
-/// one is written to. False, with the file as empty as it was, where the file system cannot or the other has
-/// changed since it had that `stat`. A program that has it mapped may still change it unseen: like any
-/// backup, this one counts only where it has its digest.
+/// Gives an empty file the blocks of another that has these bytes, as btrfs, xfs and others do, so that both
+/// have them until one is written to. False, with the file as empty as it was, where the file system cannot
+/// or the other may have changed since it had that `stat`. Its bytes are looked at again: of a program that
+/// has it mapped, or writes twice in one tick of the clock, no `stat` tells.
 #[cfg(target_os = "linux")]
-fn share(file: &File, (from, stat): (&File, &Stat), length: usize) -> std::io::Result<bool> {
-    if length < SHARED_BYTES_MIN || rustix::fs::ioctl_ficlone(file, from).is_err() {
+fn share(file: &File, (from, stat): (&File, &Stat), bytes: &[u8]) -> std::io::Result<bool> {
+    if bytes.len() < SHARED_BYTES_MIN || rustix::fs::ioctl_ficlone(file, from).is_err() {
         return Ok(false);
     }
     let now = rustix::fs::fstat(from)?;
-    if fs::is_unchanged(stat, &now) && fs::size_of(&now) == length as u64 {
+    if fs::is_unchanged(stat, &now) && holds(from, bytes) {
         return Ok(true);
     }
     file.set_len(0).map(|()| false)
@@ -215,7 +216,7 @@ fn share(file: &File, (from, stat): (&File, &Stat), length: usize) -> std::io::R
 
 /// Elsewhere none is shared.
 #[cfg(not(target_os = "linux"))]
-fn share(_: &File, _: (&File, &Stat), _: usize) -> std::io::Result<bool> {
+fn share(_: &File, _: (&File, &Stat), _: &[u8]) -> std::io::Result<bool> {
     Ok(false)
 }
 

@@ -30,6 +30,10 @@ const HEAD_BYTES: usize = 16;
 const ROW_BYTES: usize = 48;
 /// Bytes of a digest.
 const DIGEST_BYTES: usize = 32;
+/// Rows that a bundle may have: no change has so many files.
+const ROWS_MAX: u64 = 1 << 20;
+/// Bytes that a row may lead to: larger files have backups of their own.
+const PART_BYTES_MAX: u64 = 16 << 20;
 /// Bytes written at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -157,7 +161,8 @@ impl Table {
         }
         let head: [u8; HEAD_BYTES] = part(&file, 0)?;
         let rows = head.last_chunk().copied().map_or(0, u64::from_be_bytes);
-        let is_whole = head.starts_with(MAGIC) && rows <= (size - HEAD_BYTES as u64) / ROW_BYTES as u64;
+        let rows_max = ROWS_MAX.min((size - HEAD_BYTES as u64) / ROW_BYTES as u64);
+        let is_whole = head.starts_with(MAGIC) && rows <= rows_max;
         Ok(is_whole.then_some(Self { file, rows, size }))
     }
 
@@ -190,7 +195,8 @@ impl Table {
 
     /// What a row leads to, where it has the row's digest.
     fn bytes_of(&self, row: &Row) -> io::Result<Option<Vec<u8>>> {
-        let is_within = row.start.checked_add(row.length).is_some_and(|end| end <= self.size);
+        let is_within = row.length <= PART_BYTES_MAX
+            && row.start.checked_add(row.length).is_some_and(|end| end <= self.size);
         let Some(length) = usize::try_from(row.length).ok().filter(|_| is_within) else { return Ok(None) };
         let mut bytes = vec![0; length];
         self.file.read_exact_at(&mut bytes, row.start)?;
@@ -238,5 +244,21 @@ mod tests {
             std::fs::write(&path, &whole[..at]).unwrap();
             assert!(texts.iter().all(|text| found(text).is_none_or(|bytes| bytes == *text)), "{at}");
         }
+    }
+
+    #[test]
+    fn a_bundle_that_claims_a_terabyte_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = OwnedFd::from(File::open(dir.path()).unwrap());
+        let file = File::create(dir.path().join("one")).unwrap();
+        // A sparse file may have any size.
+        file.set_len(1 << 40).unwrap();
+        let head = |rows: u64| [&MAGIC[..], &rows.to_be_bytes()].concat();
+        let row = [&[7; DIGEST_BYTES][..], &64_u64.to_be_bytes(), &(1_u64 << 39).to_be_bytes()].concat();
+        file.write_all_at(&[head(1), row].concat(), 0).unwrap();
+        let table = Table::open(&folder, "one").unwrap().unwrap();
+        assert_eq!(table.find(Sha256::from_bytes([7; DIGEST_BYTES])).unwrap(), None);
+        file.write_all_at(&head(1 << 33), 0).unwrap();
+        assert_eq!(digests(&folder, "one").unwrap(), None);
     }
 }
