@@ -129,8 +129,8 @@ fn root() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about("The file tools that coding agents work with: gated, atomic, undoable, visible")
         .long_about(
-            "The file tools that coding agents work with. Only a caller that has read a file's current bytes can \
-             change it; every change is atomic, backed up, journaled, and one commit on the branch lbx-snapshots.\n\n\
+            "The file tools that coding agents work with: gated, atomic, undoable, visible\n\nOnly a caller that \
+             has read a file's current bytes can change it; every change is atomic, backed up, journaled, and one commit on the branch lbx-snapshots.\n\n\
              Every tool takes its request as flags, as --json, or as JSON on stdin, and answers with one JSON \
              object on stdout.",
         )
@@ -213,8 +213,8 @@ fn foreign(tool: &ForeignTool) -> Command {
 
 /// `batch`.
 fn batch() -> Command {
-    Command::new("batch").about("Carry out many requests, one JSON object a line on stdin").long_about(
-        "Carry out many requests in one process. Each line of stdin is one JSON object, \
+    Command::new("batch").about("Carry out many requests, one JSON object per line on stdin").long_about(
+        "Carry out many requests, one JSON object per line on stdin\n\nAll in one process. A line is \
          {\"tool\":\"read\",\"request\":{…},\"id\":…}; each is answered by one line, in order. Exits 0, or with the \
          status of the first request that failed.",
     )
@@ -225,8 +225,8 @@ fn mcp() -> Command {
     Command::new("mcp")
         .about("Serve the tools over MCP on stdin and stdout")
         .long_about(
-            "Serve the tools over MCP on stdin and stdout, until stdin ends. Workspace and session are fixed at the \
-             start; without --session (or its environment variables) the process has a session of its own. Paths \
+            "Serve the tools over MCP on stdin and stdout\n\nThe server ends with stdin. Workspace and session are \
+             fixed at the start; without --session (or its environment variables) the process has a session of its own. Paths \
              count from the workspace root.",
         )
         .arg(

@@ -25,7 +25,7 @@ const PATHS_NAMED: usize = 3;
 /// Digits of an id that a person sees.
 const ID_DIGITS: usize = 10;
 
-/// Show the audit log, the newest first, or check that nobody has altered it
+/// Show the audit log, newest first, or check that nobody has altered it
 ///
 /// One record for each call that changed something or was refused to: time, session, tool, files with
 /// their sha256 before and after, snapshot, reason, and the gate's mode where there was no proof.

@@ -34,7 +34,7 @@ const DEVELOPER: &str = "developer";
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// File to explain
+    /// File whose lines to explain
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]
     pub path: PathBuf,
     /// First line, from 1

@@ -32,9 +32,9 @@ const FILES_LISTED_MAX: usize = 1000;
 /// beginning of it, HEAD or a branch, with ~N behind it for those before.
 ///
 /// What others changed in between is not shown. If no session is named and this one changed nothing,
-/// the newest snapshot is shown. The diff is git's, so that `git apply` and `patch` take it. In the
-/// path's place too: a snapshot shows what it changed, another commit what changed since, A..B or
-/// A B what differs between two.
+/// the newest snapshot is shown. The diff is git's, so that `git apply` and `patch` take it. Instead
+/// of a path: a snapshot shows what it changed, another commit what changed since, A..B or A B what
+/// differs between two.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {

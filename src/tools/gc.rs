@@ -31,10 +31,10 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub dry_run: bool,
-    /// Days for which everything is kept, 30 unless the policy says otherwise
+    /// Number of days to keep everything, 30 unless the policy says otherwise
     #[arg(long, value_name = "DAYS")]
     pub keep_days: Option<u64>,
-    /// Bytes to keep at most: the oldest goes too, save what is younger than a day; 0 for no bound
+    /// Maximum bytes to keep: beyond it the oldest is removed, but nothing younger than a day; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     pub keep_bytes: Option<u64>,
 }

@@ -37,7 +37,8 @@ const PERSON_LIMIT: usize = 1000;
 /// Newest first, all sessions unless one is named.
 ///
 /// Each change made through lbx is one; `external` is what others changed, and `baseline` what was
-/// uncommitted before a session's first change. A snapshot in the path's place begins the list.
+/// uncommitted before a session's first change. Given a snapshot instead of a path, the list
+/// begins with it.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {

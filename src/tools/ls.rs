@@ -30,7 +30,7 @@ const COUNTED_FLAT_MAX: u64 = 2_000;
 /// Files counted in ignored folders by a listing of a tree: about a tenth of a second.
 const COUNTED_DEEP_MAX: u64 = 50_000;
 
-/// List what folders hold
+/// List the contents of folders
 ///
 /// `ignored` says how many files are not shown because git ignores them.
 ///

@@ -85,7 +85,7 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub show_whitespace: bool,
-    /// Show a notebook's cell, from 1, and its outputs in short; 0 for all cells
+    /// Show a cell of a notebook, from 1, with its outputs shortened; 0 for all cells
     #[arg(long, value_name = "NUMBER")]
     pub cell: Option<usize>,
     /// Return `unchanged` without content if the file still has this sha256

@@ -30,7 +30,7 @@ pub struct Request {
     /// Workspace root; in a container /src where it is not given
     #[arg(long, value_name = "DIR")]
     pub root: Option<String>,
-    /// Container that runs, and its engine, such as podman:build
+    /// Running container with its engine, such as podman:build
     #[arg(long, value_name = "ENGINE:NAME")]
     pub container: Option<String>,
     /// Command that runs another elsewhere, such as 'kubectl exec -i pod --' or 'ssh host'
@@ -45,7 +45,7 @@ pub enum Action {
     /// Show all names
     #[default]
     List,
-    /// Let a name stand for a workspace
+    /// Give a workspace a name
     Create,
     /// Forget a name
     Remove,

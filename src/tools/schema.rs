@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::request;
 
-/// Show the JSON Schema of a tool's request and answer, or of every tool's
+/// Show the JSON Schemas of a tool's request and answer, or of all tools
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {

@@ -52,7 +52,7 @@ pub struct Request {
     #[arg(long, value_name = "NAME <EMAIL>")]
     #[schemars(extend("x-aliases" = ["co_authored_by"]))]
     pub co_author: Option<String>,
-    /// Make one commit a file
+    /// Make one commit per file
     #[arg(long)]
     #[serde(default)]
     pub per_file: bool,

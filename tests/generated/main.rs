@@ -108,6 +108,17 @@ fn every_page_has_its_sections_and_the_kinds_of_error_stand_where_they_are_looke
     }
 }
 
+#[test]
+fn a_long_description_begins_with_the_short_one_as_a_paragraph() {
+    let tree = lbx::cli::commands::tree();
+    for command in std::iter::once(&tree).chain(tree.get_subcommands()) {
+        let Some(long) = command.get_long_about().map(ToString::to_string) else { continue };
+        let short = command.get_about().unwrap().to_string();
+        let rest = long.strip_prefix(&short).unwrap_or_else(|| panic!("{}: {long}", command.get_name()));
+        assert!(rest.is_empty() || rest.starts_with("\n\n"), "{}: {long}", command.get_name());
+    }
+}
+
 /// What is generated, as files in a folder that goes with the answer.
 fn written() -> (tempfile::TempDir, Vec<PathBuf>) {
     let folder = tempfile::tempdir().unwrap();
