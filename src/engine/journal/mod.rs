@@ -19,6 +19,7 @@ pub mod waiting;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -364,7 +365,7 @@ impl Default for JournalEntry {
 
 /// Notes that a number was given.
 fn spend(done: &OwnedFd, seq: u64) -> Result<(), Errno> {
-    match fs::create_at(done.as_fd(), format!("{seq:08}{GIVEN}").as_ref(), 0o600) {
+    match fs::create_at(done.as_fd(), format!("{seq:0NUMBER_DIGITS$}{GIVEN}").as_ref(), 0o600) {
         Ok(_) | Err(Errno::EXIST) => Ok(()),
         Err(errno) => Err(errno),
     }
@@ -393,7 +394,7 @@ pub fn next_number(state: &State, session: &str, last: u64) -> Result<u64, Error
         return Ok(last + 1);
     };
     let is_given = |seq: u64| {
-        [history_name(seq), format!("{seq:08}{GIVEN}")]
+        [history_name(seq), format!("{seq:0NUMBER_DIGITS$}{GIVEN}")]
             .iter()
             .any(|name| fs::stat_at(folder.as_fd(), name.as_ref()).is_ok())
     };
@@ -435,9 +436,24 @@ fn history_folder(session: &str) -> String {
     format!("{DONE_FOLDER}/{session}")
 }
 
+/// Digits of a number in the name of an entry, at least.
+const NUMBER_DIGITS: usize = 8;
+
 /// The name of the change `seq` in a session's history, so that names sort as numbers do.
 fn history_name(seq: u64) -> String {
-    format!("{seq:08}.json")
+    format!("{seq:0NUMBER_DIGITS$}.json")
+}
+
+/// The number of the change that [`history_name`] gives this name; none of any other name.
+fn change_in(name: &[u8]) -> Option<u64> {
+    let digits = name.strip_suffix(b".json")?;
+    // All of a history are looked at: to compare each with the name of its number would take longer.
+    let is_padded =
+        digits.len() == NUMBER_DIGITS || (digits.len() > NUMBER_DIGITS && !digits.starts_with(b"0"));
+    if !is_padded || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok().filter(|seq| *seq < SEQ_MAX)
 }
 
 /// The change `seq` of a session, if it is still in the history.
@@ -519,11 +535,8 @@ pub fn history(state: &State, session: &str) -> Result<Vec<u64>, Error> {
     let Some(folder) = state.find_folder(&history_folder(session))? else {
         return Ok(Vec::new());
     };
-    let names = names_in(&folder)?;
-    let is_number = |seq: &u64, name: &str| *seq < SEQ_MAX && history_name(*seq) == name;
-    let number_of =
-        |name: &String| name.strip_suffix(".json")?.parse().ok().filter(|seq| is_number(seq, name));
-    let mut numbers: Vec<u64> = names.iter().filter_map(number_of).collect();
+    let names = fs::names_in(&folder).map_err(|errno| Error::io("list a folder in", STATE_FOLDER, errno))?;
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| change_in(name.as_bytes())).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }
@@ -582,4 +595,21 @@ pub fn open_entries(state: &State) -> Result<Unfinished, Error> {
 pub fn remove(folder: &OwnedFd, name: &str) {
     // Best effort: whatever is left is removed by the next change.
     let _ = fs::unlink_at(folder, name, rustix::fs::AtFlags::empty());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_has_one_name() {
+        for number in [0, 1, 12_345_678, 99_999_999, 100_000_000, SEQ_MAX - 1] {
+            assert_eq!(change_in(history_name(number).as_bytes()), Some(number));
+        }
+        let above = history_name(SEQ_MAX);
+        let others = ["1.json", "+0000001.json", "000000001.json", "0000000x.json", "00000001", ".json"];
+        for other in others.into_iter().chain(["00000001.given", "99999999999999999999999.json", &above]) {
+            assert_eq!(change_in(other.as_bytes()), None, "{other}");
+        }
+    }
 }
