@@ -463,7 +463,8 @@ fn an_unknown_flag_is_answered_by_what_may_be_meant() {
         (&["edit", "a.txt", "--replaceall"], &["--replace-all"], &[]),
         (&["grep", "x", "--replace", "y"], &["`edit` replaces"], &["Did you mean"]),
         (&["write", "a.txt", "--zzz"], &["Leave it out"], &["Did you mean"]),
-        (&["edit", "a.txt", "--edits", "[]"], &["give it in --json"], &[]),
+        (&["edit", "a.txt", "--edits", "[]"], &["field `edits` is empty"], &[]),
+        (&["schema", "--dialectz", "x"], &["Give `dialect` in --json: it has no flag"], &["Did you mean"]),
         (&["grep", "-G", "a", "b"], &["ripgrep's syntax"], &[]),
         (&["undo", "1", "2", "3"], &["unexpected argument"], &[]),
     ];
@@ -532,7 +533,7 @@ fn what_hands_reach_for_is_taken() {
         ws.lbx(call).error("invalid_request")["suggested_action"].as_str().unwrap().to_owned()
     };
     let said = advice(&["edit", "a.txt", "--edit", "x"]);
-    assert!(said.starts_with("Give `edits` in --json"), "{said}");
+    assert!(said.starts_with("Did you mean --edits or"), "{said}");
     let said = ws.lbx(&["undo", "3"]).error("not_found")["suggested_action"].to_string();
     assert!(said.contains("--steps 3"), "{said}");
     let said = advice(&["grep", "x", "--headlimit", "3"]);
