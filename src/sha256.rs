@@ -33,9 +33,18 @@ impl Sha256 {
     /// The digest as 64 lower-case hex digits.
     #[must_use]
     pub fn to_hex(self) -> String {
+        self.with_hex(str::to_owned)
+    }
+
+    /// What `work` makes of the digest as 64 lower-case hex digits; nothing is allocated for them.
+    fn with_hex<T>(self, work: impl FnOnce(&str) -> T) -> T {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let digit = |nibble: u8| char::from(*DIGITS.get(usize::from(nibble)).unwrap_or(&b'0'));
-        self.0.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+        let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0');
+        let mut hex = [0; 64];
+        for (pair, byte) in hex.chunks_exact_mut(2).zip(self.0) {
+            pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+        }
+        work(std::str::from_utf8(&hex).unwrap_or_default())
     }
 }
 
@@ -73,40 +82,65 @@ impl FromStr for Sha256 {
 
     fn from_str(text: &str) -> Result<Self, NotASha256> {
         let text = text.strip_prefix("sha256:").unwrap_or(text);
-        let mut digest = [0; 32];
-        let mut digits = text.bytes().map(|digit| char::from(digit).to_digit(16));
-        for byte in &mut digest {
-            let (Some(Some(high)), Some(Some(low))) = (digits.next(), digits.next()) else {
-                return Err(NotASha256);
-            };
-            *byte = u8::try_from(high << 4 | low).map_err(|_| NotASha256)?;
+        let pairs: &[[u8; 2]; 32] = text.as_bytes().as_chunks().0.try_into().map_err(|_| NotASha256)?;
+        if text.len() != 64 {
+            return Err(NotASha256);
         }
-        if digits.next().is_some() { Err(NotASha256) } else { Ok(Self(digest)) }
+        let mut digest = [0; 32];
+        for (byte, [high, low]) in digest.iter_mut().zip(pairs) {
+            let (high, low) = (value_of(*high).ok_or(NotASha256)?, value_of(*low).ok_or(NotASha256)?);
+            *byte = high << 4 | low;
+        }
+        Ok(Self(digest))
+    }
+}
+
+/// The value of a hex digit.
+const fn value_of(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
     }
 }
 
 impl fmt::Display for Sha256 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.to_hex())
+        self.with_hex(|hex| f.write_str(hex))
     }
 }
 
 impl fmt::Debug for Sha256 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.to_hex())
+        self.with_hex(|hex| f.write_str(hex))
     }
 }
 
 impl Serialize for Sha256 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.to_hex())
+        self.with_hex(|hex| serializer.serialize_str(hex))
+    }
+}
+
+/// Reads a digest from its text, wherever that lies.
+struct FromText;
+
+impl serde::de::Visitor<'_> for FromText {
+    type Value = Sha256;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Sha256, E> {
+        text.parse().map_err(E::custom)
     }
 }
 
 impl<'de> Deserialize<'de> for Sha256 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        deserializer.deserialize_str(FromText)
     }
 }
 

@@ -25,7 +25,7 @@ use super::unique::unique_name;
 use crate::engine::store::state::names_in;
 use crate::engine::workspace::fs;
 use crate::error::Error;
-use crate::sha256::Sha256;
+use crate::sha256::{Hasher, Sha256};
 
 /// Where the log is, below the state folder.
 const FOLDER: &str = "audit";
@@ -45,8 +45,8 @@ const FILE_BYTES: u64 = 16 << 20;
 const FILE_BYTES_MAX: u64 = 48 << 20;
 /// How much of the end of the file is read first, to find the last record.
 const NEAR_BYTES: u64 = 4 << 10;
-/// How much is read where that is less than a record; a longer one reads all of it.
-const TAIL_BYTES: u64 = 64 << 10;
+/// How much is read where that is less than a record; where that is not enough either, all of it.
+const TAIL_BYTES: [u64; 2] = [64 << 10, 1 << 20];
 /// How much of the end of the log is looked at for the newest records, in bytes.
 const NEWEST_BYTES: u64 = 256 << 10;
 /// Longest reason in a record, in characters; the snapshot has all of it.
@@ -127,18 +127,43 @@ struct Chained {
     hash: String,
 }
 
-impl Chained {
-    /// Chains a record to the one before.
-    fn new(record: AuditRecord, prev: String) -> Result<Self, Error> {
-        let hash = hash_of(&record, &prev)?;
-        Ok(Self { record, prev, hash })
-    }
+/// What the chain takes from a record; the rest may be long.
+#[derive(Deserialize)]
+struct Link {
+    /// The change's own name.
+    #[serde(default)]
+    change: Option<String>,
+    /// Hash of the record.
+    hash: String,
 }
 
-/// The hash of a record after another.
-fn hash_of(record: &AuditRecord, prev: &str) -> Result<String, Error> {
-    let json = serde_json::to_string(record).map_err(|error| Error::internal(error.to_string()))?;
-    Ok(Sha256::of(format!("{prev}\n{json}").as_bytes()).to_hex())
+/// A record as JSON.
+fn json_of(record: &AuditRecord) -> Result<String, Error> {
+    serde_json::to_string(record).map_err(|error| Error::internal(error.to_string()))
+}
+
+/// The hash of a record, as JSON, after another.
+fn hash_of(json: &str, prev: &str) -> String {
+    let mut hasher = Hasher::default();
+    [prev, "\n", json].into_iter().for_each(|part| hasher.update(part.as_bytes()));
+    hasher.finish().to_hex()
+}
+
+/// The line of a record, as JSON, after another, and its hash: [`Chained`] as JSON.
+fn line_of(mut json: String, prev: &str) -> Result<(String, String), Error> {
+    #[derive(Serialize)]
+    struct Rest<'a> {
+        prev: &'a str,
+        hash: &'a str,
+    }
+    let hash = hash_of(&json, prev);
+    let rest = serde_json::to_string(&Rest { prev, hash: &hash });
+    let rest = rest.map_err(|error| Error::internal(error.to_string()))?;
+    // The brace that closes the record and the one that opens the rest become a comma.
+    json.pop();
+    json.push(',');
+    json.push_str(rest.trim_start_matches('{'));
+    Ok((json, hash))
 }
 
 /// What the head says of the newest record.
@@ -291,15 +316,17 @@ pub fn begin(state: &State, record: AuditRecord) -> Result<Pending, Error> {
         _ => end.hash,
     };
     let records = head.map_or(0, |head| head.records).saturating_add(1);
-    let chained = Chained::new(record, prev)?;
-    let line = serde_json::to_string(&chained).map_err(|error| Error::internal(error.to_string()))?;
-    let start = if end.is_cut { "\n" } else { "" };
+    let (mut line, hash) = line_of(json_of(&record)?, &prev)?;
+    line.push('\n');
+    if end.is_cut {
+        line.insert(0, '\n');
+    }
     let length = end.length;
-    if let Err(source) = file.write_all(format!("{start}{line}\n").as_bytes()) {
+    if let Err(source) = file.write_all(line.as_bytes()) {
         let _ = rustix::fs::ftruncate(&file, length);
         return Err(io(source));
     }
-    let head = Head { version: HEAD_VERSION, records, hash: chained.hash };
+    let head = Head { version: HEAD_VERSION, records, hash };
     Ok(Pending { _lock: lock, file, folder, length, head, head_file })
 }
 
@@ -329,7 +356,8 @@ impl End {
     /// Finds the end of a file of `size` bytes.
     fn of(file: &File, size: u64, head: Option<&Head>) -> std::io::Result<Self> {
         let mut end = Self { length: size, knows_head: head.is_none(), ..Self::default() };
-        for tail in [NEAR_BYTES, TAIL_BYTES, FILE_BYTES_MAX] {
+        let [tail, long_tail] = TAIL_BYTES;
+        for tail in [NEAR_BYTES, tail, long_tail, FILE_BYTES_MAX] {
             let start = size.saturating_sub(tail);
             let mut bytes = vec![0; usize::try_from(size - start).unwrap_or(0)];
             file.read_exact_at(&mut bytes, start)?;
@@ -353,8 +381,8 @@ impl End {
     }
 }
 
-/// The record in a line.
-fn parse(line: &[u8]) -> Option<Chained> {
+/// What the chain takes from the record in a line.
+fn parse(line: &[u8]) -> Option<Link> {
     serde_json::from_slice(line).ok()
 }
 
@@ -389,7 +417,7 @@ pub fn has_change(state: &State, change: &str) -> Result<bool, Error> {
         let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok().flatten();
         let bytes = bytes.unwrap_or_default();
         let records = bytes.split(|byte| *byte == b'\n').filter_map(parse);
-        if records.into_iter().any(|record| record.record.change.as_deref() == Some(change)) {
+        if records.into_iter().any(|record| record.change.as_deref() == Some(change)) {
             return Ok(true);
         }
     }
@@ -595,8 +623,8 @@ fn check(line: &[u8], prev: Option<&str>) -> (Option<Chained>, Result<(), String
     };
     // Fields that this version does not know would be lost in the hash: the line must be just ours.
     let is_whole = serde_json::to_string(&chained).is_ok_and(|text| text.as_bytes() == line);
-    let outcome = if !is_whole || hash_of(&chained.record, &chained.prev).ok().as_ref() != Some(&chained.hash)
-    {
+    let is_ours = |json: String| hash_of(&json, &chained.prev) == chained.hash;
+    let outcome = if !is_whole || !json_of(&chained.record).is_ok_and(is_ours) {
         Err("this record was altered".to_owned())
     } else if prev.unwrap_or_default() != chained.prev {
         Err("the record before it was removed or altered".to_owned())
