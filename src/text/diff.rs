@@ -31,7 +31,7 @@ pub fn counts(old: &[u8], new: &[u8]) -> Counts {
     if old_lines + new_lines > LINES_MAX as u64 {
         return Counts { added: new_lines, removed: old_lines };
     }
-    let (old, new): (Vec<&[u8]>, Vec<&[u8]>) = (lines::lines(old).collect(), lines::lines(new).collect());
+    let (old, new): (Vec<&[u8]>, Vec<&[u8]>) = (lines::all(old), lines::all(new));
     let mut counts = Counts::default();
     for op in line_diff::diff(&old, &new).ops {
         if !matches!(op, DiffOp::Equal { .. }) {
@@ -65,7 +65,7 @@ pub fn unified(old_name: &str, new_name: &str, old: &[u8], new: &[u8], bytes_max
         text.push_str("... too many lines for a diff\n");
         return text;
     }
-    let split = |side| lines::lines(side).collect::<Vec<&[u8]>>();
+    let split = |side| lines::all(side);
     let (old, new) = (split(old), split(new));
     let context = if bytes_max <= SMALL_BYTES && bytes_max > 0 { CONTEXT_LINES_SMALL } else { CONTEXT_LINES };
     let mut left_out = 0_usize;

@@ -66,9 +66,11 @@ pub fn diff(old: &[&[u8]], new: &[&[u8]]) -> LineDiff {
     search.runs.push(Run { old: 0, new: 0, len: head });
     let old_middle = peek(old_rest, ..old_rest.len() - tail);
     let new_middle = peek(new_rest, ..new_rest.len() - tail);
+    // One line of each is another line, or it would be part of an end.
+    let is_apart = old_middle.is_empty() || new_middle.is_empty() || old_middle.len() + new_middle.len() == 2;
     if old_middle.len() + new_middle.len() > LINES_MAX {
         search.is_coarse = true;
-    } else {
+    } else if !is_apart {
         let (old_ids, new_ids) = numbered(old_middle, new_middle);
         search.compare(&old_ids, &new_ids, head);
     }

@@ -103,15 +103,27 @@ impl Endings {
 /// The lines of `text`, each with its ending. A last line without an ending counts; an empty text
 /// has none. CR alone ends a line only where the text has no LF at all.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let terminator = terminator(text);
-    text.split_inclusive(move |&byte| byte == terminator)
+    cut_after(text, terminator(text))
+}
+
+/// All of [`lines`], in a list that has room for them from the start.
+#[must_use]
+pub fn all(text: &[u8]) -> Vec<&[u8]> {
+    let mut all = Vec::with_capacity(usize::try_from(count(text)).unwrap_or(0));
+    all.extend(lines(text));
+    all
 }
 
 /// The lines of `text`, cut after each LF alone, as patches have them.
 pub fn at_line_feeds(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    cut_after(text, b'\n')
+}
+
+/// The pieces of `text`, each up to the next `terminator`.
+fn cut_after(text: &[u8], terminator: u8) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
-        let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+        let end = memchr::memchr(terminator, rest).map_or(rest.len(), |at| at + 1);
         let (line, after) = rest.split_at_checked(end).filter(|_| end > 0)?;
         rest = after;
         Some(line)
@@ -147,26 +159,30 @@ pub fn ending_of(line: &[u8]) -> &[u8] {
     peek(line, without_ending(line).len()..)
 }
 
-/// Bytes compared at once.
-const CHUNK_BYTES: usize = 4096;
+/// Bytes compared at once, of what is left less and less.
+const CHUNKS_BYTES: [usize; 3] = [4096, 32, 1];
 
 /// How many bytes two texts have in common at their start.
 #[must_use]
 pub fn common_start(one: &[u8], other: &[u8]) -> usize {
-    let chunks = one.chunks_exact(CHUNK_BYTES).zip(other.chunks_exact(CHUNK_BYTES));
-    let whole = chunks.take_while(|(mine, theirs)| mine == theirs).count() * CHUNK_BYTES;
-    let (one, other) = (peek(one, whole..), peek(other, whole..));
-    whole + one.iter().zip(other).take_while(|(mine, theirs)| mine == theirs).count()
+    let mut same = 0;
+    for size in CHUNKS_BYTES {
+        let chunks = peek(one, same..).chunks_exact(size).zip(peek(other, same..).chunks_exact(size));
+        same += chunks.take_while(|(mine, theirs)| mine == theirs).count() * size;
+    }
+    same
 }
 
 /// How many bytes two texts have in common at their end.
 #[must_use]
 pub fn common_end(one: &[u8], other: &[u8]) -> usize {
-    let chunks = one.rchunks_exact(CHUNK_BYTES).zip(other.rchunks_exact(CHUNK_BYTES));
-    let whole = chunks.take_while(|(mine, theirs)| mine == theirs).count() * CHUNK_BYTES;
-    let one = peek(one, ..one.len() - whole);
-    let other = peek(other, ..other.len() - whole);
-    whole + one.iter().rev().zip(other.iter().rev()).take_while(|(mine, theirs)| mine == theirs).count()
+    let mut same = 0;
+    for size in CHUNKS_BYTES {
+        let rest = (peek(one, ..one.len() - same), peek(other, ..other.len() - same));
+        let chunks = rest.0.rchunks_exact(size).zip(rest.1.rchunks_exact(size));
+        same += chunks.take_while(|(mine, theirs)| mine == theirs).count() * size;
+    }
+    same
 }
 
 /// The lines that two texts have in common, and all that they have.
@@ -264,7 +280,7 @@ mod tests {
 
     #[test]
     fn lines_in_common_are_counted_from_both_ends() {
-        let long = "x".repeat(3 * CHUNK_BYTES);
+        let long = "x".repeat(3 * 4096);
         for (one, other, common) in [
             ("a\nb\n", "a\nb\n", (2, 0)),
             ("a\nb\nc\n", "a\nB\nc\n", (1, 1)),

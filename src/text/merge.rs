@@ -52,7 +52,7 @@ pub fn merge(base: &[u8], one: &[u8], other: &[u8], alike: Alike) -> Result<Vec<
     {
         return Err(Conflict::TooMuch);
     }
-    let split = |text| lines::lines(text).collect::<Vec<&[u8]>>();
+    let split = |text| lines::all(text);
     let (base_lines, one_lines, other_lines) = (split(base), split(one), split(other));
     let (ones, others) = (changes(&base_lines, &one_lines)?, changes(&base_lines, &other_lines)?);
     let (mut ones, mut others) = (ones.iter().peekable(), others.iter().peekable());
@@ -111,7 +111,7 @@ pub struct Labels<'a> {
 /// Bytes that are not UTF-8 are shown lossily: this is for reading.
 #[must_use]
 pub fn conflicts(base: &[u8], one: &[u8], other: &[u8], labels: Labels<'_>, bytes_max: usize) -> String {
-    let split = |text| lines::lines(text).collect::<Vec<&[u8]>>();
+    let split = |text| lines::all(text);
     let (base, one, other) = (split(base), split(one), split(other));
     let (Ok(ones), Ok(others)) = (changes(&base, &one), changes(&base, &other)) else {
         return String::new();

@@ -22,7 +22,7 @@ struct Piece {
 /// wherever others left its lines as they were. Where they changed them, theirs counts.
 #[must_use]
 pub fn carried(base: &[u8], mine: &[u8], theirs: &[u8]) -> Vec<u8> {
-    let split = |text| lines::lines(text).collect::<Vec<&[u8]>>();
+    let split = |text| lines::all(text);
     let (base, mine, theirs) = (split(base), split(mine), split(theirs));
     let (taken_back, others) = (pieces(&mine, &base), pieces(&mine, &theirs));
     let mut carried: Vec<&[u8]> = Vec::new();

@@ -12,6 +12,12 @@ const COMPARISONS_MAX: usize = 10_000_000;
 /// How many equal places are named.
 const PLACES_MAX: usize = 8;
 
+/// How many searches of a file compare line by line: to number all its lines takes longer than these.
+const SCANS_MAX: usize = 8;
+
+/// How many comparisons for each line of the file such a search may take before the index is made all the same.
+const SCANNED_PER_LINE: usize = 4;
+
 /// A file's lines with the indices that were needed so far.
 pub struct Text<'f> {
     /// The lines.
@@ -22,6 +28,8 @@ pub struct Text<'f> {
     is_mixed: OnceCell<bool>,
     /// Comparisons still allowed.
     budget: Cell<usize>,
+    /// Searches without an index still allowed.
+    scans: Cell<usize>,
 }
 
 /// The lines to find and where they may stand.
@@ -52,7 +60,8 @@ impl<'f> Text<'f> {
     /// The text of `lines`.
     pub fn new(lines: Vec<Line<'f>>) -> Self {
         let is_mixed = OnceCell::new();
-        Self { lines, indices: Default::default(), is_mixed, budget: Cell::new(COMPARISONS_MAX) }
+        let (budget, scans) = (Cell::new(COMPARISONS_MAX), Cell::new(SCANS_MAX));
+        Self { lines, indices: Default::default(), is_mixed, budget, scans }
     }
 
     /// Whether its lines end in more than one way.
@@ -105,18 +114,44 @@ impl<'f> Text<'f> {
 
     /// Whether `lines` stand at index `at` and, where asked for, end the file.
     pub fn stands_at(&self, lines: &[&[u8]], at: usize, at_end: bool, tier: Tier) -> bool {
-        let needle = self.index(tier).needle(lines);
-        needle.is_some_and(|needle| self.index(tier).stands_at(&needle, at))
+        let there = at.checked_add(lines.len()).and_then(|end| self.lines.get(at..end));
+        let is_same = |(there, line): (&Line<'_>, &&[u8])| tier.key(there.text) == tier.key(line);
+        there.is_some_and(|there| there.iter().zip(lines).all(is_same))
             && (!at_end || at + lines.len() == self.lines.len())
     }
 
     /// Whether `lines` stand in exactly one place of the whole file.
     pub fn is_unique(&self, lines: &[&[u8]], tier: Tier) -> bool {
+        if tier == Tier::Exact
+            && let Some(is_unique) = self.is_unique_by_scan(lines)
+        {
+            return is_unique;
+        }
         let Some(needle) = self.index(tier).needle(lines) else { return false };
         let mut budget = self.budget.get();
         let places = self.index(tier).places(&needle, &(0..self.lines.len()), 2, &mut budget);
         self.budget.set(budget);
         places.starts.len() == 1 && !places.is_cut
+    }
+
+    /// The same without an index; `None` where that would take longer.
+    fn is_unique_by_scan(&self, lines: &[&[u8]]) -> Option<bool> {
+        let [exact, ..] = &self.indices;
+        if exact.get().is_some() {
+            return None;
+        }
+        self.scans.set(self.scans.get().checked_sub(1)?);
+        let mut left = self.lines.len().saturating_mul(SCANNED_PER_LINE);
+        let mut places = 0;
+        for there in self.lines.windows(lines.len().max(1)) {
+            let same = there.iter().zip(lines).take_while(|(there, line)| there.text == **line).count();
+            left = left.checked_sub(same + 1)?;
+            places += usize::from(same == there.len());
+            if places > 1 {
+                break;
+            }
+        }
+        Some(places == 1 && !lines.is_empty())
     }
 
     /// The places in any of `windows`, each once.
@@ -132,5 +167,64 @@ impl<'f> Text<'f> {
         all.starts.sort_unstable();
         all.starts.dedup();
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lines::lines;
+    use super::*;
+
+    #[test]
+    fn a_search_line_by_line_finds_what_the_index_finds() {
+        let mut seed = 0x9e37_79b9_u64;
+        let mut random = |below: u64| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed % below
+        };
+        let mut scanned = 0;
+        for _ in 0..2000 {
+            let kinds = 1 + random(6);
+            let file: String = (0..random(12)).map(|_| format!("{}\n", random(kinds))).collect();
+            let sought: Vec<String> = (0..random(4)).map(|_| random(kinds).to_string()).collect();
+            let sought: Vec<&[u8]> = sought.iter().map(String::as_bytes).collect();
+            let text = Text::new(lines(file.as_bytes()));
+            let by_scan = text.is_unique_by_scan(&sought);
+            let needle = text.index(Tier::Exact).needle(&sought);
+            let by_index = needle.is_some_and(|needle| {
+                let all = 0..text.lines.len();
+                text.index(Tier::Exact).places(&needle, &all, 2, &mut 1000).starts.len() == 1
+            });
+            scanned += usize::from(by_scan.is_some());
+            assert_eq!(by_scan.unwrap_or(by_index), by_index, "{file:?} {sought:?}");
+            for at in 0..=text.lines.len() {
+                let there = text.lines.get(at..at + sought.len());
+                let stands = there.is_some_and(|there| there.iter().map(|line| line.text).eq(sought.clone()));
+                assert_eq!(
+                    text.stands_at(&sought, at, false, Tier::Exact),
+                    stands,
+                    "{file:?} {sought:?} {at}"
+                );
+            }
+        }
+        assert!(scanned > 1000, "{scanned}");
+    }
+
+    #[test]
+    fn a_search_that_takes_long_is_left_to_the_index() {
+        let file = "a\n".repeat(100);
+        let text = Text::new(lines(file.as_bytes()));
+        let sought: Vec<&[u8]> = [&[b"a".as_slice(); 40][..], &[b"b"]].concat();
+        assert_eq!(text.is_unique_by_scan(&sought), None);
+        assert!(!text.is_unique(&sought, Tier::Exact));
+        let unique: Vec<&[u8]> = vec![b"a"; 100];
+        let text = Text::new(lines(file.as_bytes()));
+        assert!(text.is_unique(&unique, Tier::Exact));
+        for _ in 0..=SCANS_MAX {
+            assert!(!text.is_unique(&[b"a"], Tier::Exact));
+        }
+        assert_eq!(text.is_unique_by_scan(&[b"a"]), None);
     }
 }

@@ -1,5 +1,6 @@
 //! The changes of a patch with direction and paths settled.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::conflict::{Conflict, Reason};
@@ -7,16 +8,16 @@ use super::model::{FilePatch, Operation, Patch};
 use super::plan::{PlanOptions, Refusal, RefusalReason};
 
 /// One file's change with its paths settled.
-pub(super) struct PatchStep<'a> {
+pub(super) struct PatchStep<'p, 'a> {
     /// The change, already turned round where the patch is to be undone.
-    pub(super) file: FilePatch<'a>,
+    pub(super) file: Cow<'p, FilePatch<'a>>,
     /// The path before.
     pub(super) old: Option<Vec<u8>>,
     /// The path after.
     pub(super) new: Option<Vec<u8>>,
 }
 
-impl PatchStep<'_> {
+impl PatchStep<'_, '_> {
     /// The paths at which a symlink is looked at itself.
     pub(super) fn looked_at_themselves(&self) -> impl Iterator<Item = &Vec<u8>> {
         let is_whole = matches!(self.file.operation, Operation::Delete | Operation::Rename | Operation::Copy);
@@ -40,7 +41,10 @@ impl PatchStep<'_> {
 }
 
 /// Settles direction and paths of every change.
-pub(super) fn steps<'a>(patch: &Patch<'a>, options: &PlanOptions) -> (Vec<PatchStep<'a>>, Vec<Refusal>) {
+pub(super) fn steps<'p, 'a>(
+    patch: &'p Patch<'a>,
+    options: &PlanOptions,
+) -> (Vec<PatchStep<'p, 'a>>, Vec<Refusal>) {
     let mut steps = Vec::with_capacity(patch.files.len());
     let mut refusals = Vec::new();
     for file in &patch.files {
@@ -59,7 +63,7 @@ pub(super) fn steps<'a>(patch: &Patch<'a>, options: &PlanOptions) -> (Vec<PatchS
 }
 
 /// Settles direction and paths of one change.
-fn step<'a>(file: &FilePatch<'a>, options: &PlanOptions) -> Result<PatchStep<'a>, Refusal> {
+fn step<'p, 'a>(file: &'p FilePatch<'a>, options: &PlanOptions) -> Result<PatchStep<'p, 'a>, Refusal> {
     let refusal = |reason| Refusal {
         path: file.new_path.clone().or_else(|| file.old_path.clone()).unwrap_or_default(),
         patch_line: file.patch_line,
@@ -67,9 +71,9 @@ fn step<'a>(file: &FilePatch<'a>, options: &PlanOptions) -> Result<PatchStep<'a>
     };
     let irreversible = || Conflict::whole(file.patch_line, Reason::Irreversible);
     let mut turned = if options.apply.reverse {
-        file.reversed().ok_or_else(|| refusal(RefusalReason::Conflict(irreversible())))?
+        Cow::Owned(file.reversed().ok_or_else(|| refusal(RefusalReason::Conflict(irreversible())))?)
     } else {
-        file.clone()
+        Cow::Borrowed(file)
     };
     let paths = turned.paths(options.strip).ok_or_else(|| refusal(RefusalReason::StripTooDeep))?;
     let (mut old, mut new) = (paths.old.as_deref().map(normal), paths.new.as_deref().map(normal));
@@ -80,13 +84,13 @@ fn step<'a>(file: &FilePatch<'a>, options: &PlanOptions) -> Result<PatchStep<'a>
         new = Some(target);
     }
     if turned.operation == Operation::Rename && old == new {
-        turned.operation = Operation::Modify;
+        turned.to_mut().operation = Operation::Modify;
     }
     Ok(PatchStep { file: turned, old, new })
 }
 
 /// Keeps the changes of `target`, or gives its name to the only file of the patch.
-fn keep_target(steps: &mut Vec<PatchStep<'_>>, target: &[u8], refusals: &mut Vec<Refusal>) {
+fn keep_target(steps: &mut Vec<PatchStep<'_, '_>>, target: &[u8], refusals: &mut Vec<Refusal>) {
     if steps.iter().any(|step| step.touches(target)) {
         steps.retain(|step| step.touches(target));
         return;

@@ -1,6 +1,6 @@
 //! The files that a patch touches, as it makes them step by step.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::apply::{Applied, HunkReport, apply};
 use super::conflict::{Conflict, Reason};
@@ -83,11 +83,11 @@ pub(super) struct Tree<'r, E> {
     /// Whether renames and copies read the files before the commit.
     is_git: bool,
     /// Paths that a commit of git renames away or deletes, so that others may come there.
-    leaving: BTreeSet<Vec<u8>>,
+    leaving: HashSet<Vec<u8>>,
     /// What the commits before this one have made at the paths that it touches, in a git patch.
-    earlier: BTreeMap<Vec<u8>, PatchedFile>,
+    earlier: HashMap<Vec<u8>, PatchedFile>,
     /// The paths that this commit has touched so far.
-    touched: BTreeSet<Vec<u8>>,
+    touched: HashSet<Vec<u8>>,
     /// How hunks are placed; never in reverse, since the steps are turned round themselves.
     options: PatchOptions,
     /// Paths at which nothing is because the caller itself removed or moved what was there.
@@ -97,9 +97,9 @@ pub(super) struct Tree<'r, E> {
     /// Gives the files before the patch.
     read: &'r mut Reader<'r, E>,
     /// What `read` gave.
-    originals: BTreeMap<Vec<u8>, Option<Before>>,
+    originals: HashMap<Vec<u8>, Option<Before>>,
     /// What the patch has made so far.
-    entries: BTreeMap<Vec<u8>, PatchedFile>,
+    entries: HashMap<Vec<u8>, PatchedFile>,
     /// The paths in the order in which they were first touched.
     order: Vec<Vec<u8>>,
 }
@@ -108,33 +108,33 @@ impl<'r, E> Tree<'r, E> {
     /// A tree that nothing has happened to.
     pub(super) fn new(
         is_git: bool,
-        steps: &[PatchStep<'_>],
+        steps: &[PatchStep<'_, '_>],
         options: &'r PlanOptions,
         read: &'r mut Reader<'r, E>,
     ) -> Self {
         Self {
             is_git,
-            leaving: BTreeSet::new(),
-            earlier: BTreeMap::new(),
-            touched: BTreeSet::new(),
+            leaving: HashSet::new(),
+            earlier: HashMap::new(),
+            touched: HashSet::new(),
             themselves: steps.iter().flat_map(PatchStep::looked_at_themselves).cloned().collect(),
             options: PatchOptions { reverse: false, ..options.apply },
             removed: &options.removed,
             read,
-            originals: BTreeMap::new(),
-            entries: BTreeMap::new(),
+            originals: HashMap::new(),
+            entries: HashMap::new(),
             order: Vec::new(),
         }
     }
 
     /// Begins with the steps of a commit.
-    pub(super) fn begin(&mut self, steps: &[PatchStep<'_>]) {
+    pub(super) fn begin(&mut self, steps: &[PatchStep<'_, '_>]) {
         self.touched.clear();
         if !self.is_git {
             return;
         }
         let leaves =
-            |step: &&PatchStep<'_>| matches!(step.file.operation, Operation::Rename | Operation::Delete);
+            |step: &&PatchStep<'_, '_>| matches!(step.file.operation, Operation::Rename | Operation::Delete);
         self.leaving = steps.iter().filter(leaves).filter_map(|step| step.old.clone()).collect();
         let paths = steps.iter().flat_map(|step| [&step.old, &step.new]).flatten();
         let made = paths.filter_map(|path| Some((path.clone(), self.entries.get(path)?.clone())));
@@ -142,7 +142,7 @@ impl<'r, E> Tree<'r, E> {
     }
 
     /// Takes one step.
-    pub(super) fn take(&mut self, step: &PatchStep<'_>) -> Result<(), Stop<E>> {
+    pub(super) fn take(&mut self, step: &PatchStep<'_, '_>) -> Result<(), Stop<E>> {
         for path in [&step.old, &step.new].into_iter().flatten() {
             self.load(path).map_err(Stop::Read)?;
         }
@@ -387,7 +387,7 @@ impl<'r, E> Tree<'r, E> {
 
     /// What has become of every path, in the order of the patch.
     pub(super) fn outcomes(mut self) -> Vec<FileOutcome> {
-        let moved: BTreeSet<Vec<u8>> = self
+        let moved: HashSet<Vec<u8>> = self
             .entries
             .values()
             .filter(|entry| entry.bytes.is_some())
@@ -395,7 +395,7 @@ impl<'r, E> Tree<'r, E> {
             .map(|(from, _)| from)
             .collect();
         let mut outcomes = Vec::with_capacity(self.order.len());
-        let mut sources = BTreeSet::new();
+        let mut sources = HashSet::new();
         for path in std::mem::take(&mut self.order) {
             let Some(mut entry) = self.entries.remove(&path) else { continue };
             if let Some((from, is_move)) = &mut entry.from

@@ -77,8 +77,8 @@ fn carried_over<'b>(
 
 /// Where `new` differs from `old`, line by line.
 fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<std::ops::Range<usize>> {
-    let old_lines: Vec<&[u8]> = crate::text::lines::lines(old).collect();
-    let new_lines: Vec<&[u8]> = crate::text::lines::lines(new).collect();
+    let old_lines: Vec<&[u8]> = crate::text::lines::all(old);
+    let new_lines: Vec<&[u8]> = crate::text::lines::all(new);
     let mut starts = vec![0];
     starts.extend(new_lines.iter().scan(0, |end, line| {
         *end += line.len();

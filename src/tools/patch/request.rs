@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::error::Error;
-use crate::sha256::Sha256;
+use crate::sha256::{Hasher, Sha256};
 use crate::text::patch::{PatchOptions, PlanOptions, Strip};
 use crate::tools::common::ContentOptions;
 
@@ -63,10 +63,11 @@ pub struct Request {
 impl Request {
     /// By what a repeated request is known.
     pub(super) fn digest(&self) -> Sha256 {
-        let mut text = format!("patch {:?} {:?} {} ", self.path, self.strip, self.reverse).into_bytes();
-        text.extend_from_slice(format!("{:?} ", self.expected_sha256_by_path).as_bytes());
-        text.extend_from_slice(&self.patch.0);
-        Sha256::of(&text)
+        let (path, strip, expected) = (&self.path, &self.strip, &self.expected_sha256_by_path);
+        let mut hasher = Hasher::default();
+        hasher.update(format!("patch {path:?} {strip:?} {} {expected:?} ", self.reverse).as_bytes());
+        hasher.update(&self.patch.0);
+        hasher.finish()
     }
 
     /// How the patch is to be understood; no file may come to more than `bytes_max` bytes.
