@@ -32,7 +32,7 @@ use crate::engine::workspace::file_system::FileSystem;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::identity::Identity;
 use crate::engine::workspace::path::WorkspacePath;
-use crate::engine::workspace::sync;
+use crate::engine::workspace::sync::{self, SYNC_EACH_MAX};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
@@ -246,12 +246,12 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Puts the change in force, and finds out what the caller knows then: of a large file while the
-    /// disk is at work.
+    /// Puts the change in force, and finds out what the caller knows then: of a large file, and of many,
+    /// while the disk is at work.
     fn put_in_force_and_mark(&self, state: &State, prepared: &mut Prepared) -> Result<Marks, Error> {
         let (files, moves, session) = (&self.files, &self.entry.moves, &self.session);
         let marks = || marks::after(files, moves, session);
-        if !files.iter().any(is_large) {
+        if files.len() <= SYNC_EACH_MAX && !files.iter().any(is_large) {
             self.put_in_force(state, prepared)?;
             return Ok(marks());
         }

@@ -1,6 +1,6 @@
 //! The files that a patch names, as they stand under the lock, and what becomes of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -30,9 +30,9 @@ pub struct Files<'e> {
     /// The change that they will be part of.
     change: Change<'e>,
     /// Those looked at so far, by their path in the patch.
-    known: BTreeMap<Vec<u8>, Current>,
+    known: HashMap<Vec<u8>, Current>,
     /// How each path of the patch was looked at, and where it is.
-    found: BTreeMap<Vec<u8>, (Look, WorkspacePath)>,
+    found: HashMap<Vec<u8>, (Look, WorkspacePath)>,
     /// The paths at which the patch makes or removes a whole file.
     whole: Whole,
     /// What the patch leaves.
@@ -53,8 +53,8 @@ impl<'e> Files<'e> {
         let stated = expected.map(|ExpectedByPath(map)| map.iter().map(parsed).collect()).transpose()?;
         Ok(Self {
             change,
-            known: BTreeMap::new(),
-            found: BTreeMap::new(),
+            known: HashMap::new(),
+            found: HashMap::new(),
             whole,
             result: ResultingTree::default(),
             stated,
