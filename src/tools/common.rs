@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::engine::change::{Change, Current, quoted};
+use crate::engine::change::gate::quoted;
+use crate::engine::change::{Change, Current};
 use crate::engine::policy::Policy;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::common::{ContentOptions, must_exist, subject};
 use crate::engine::Engine;
-use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current, Needs};
+use crate::engine::change::gate::Needs;
+use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
 use crate::error::Error;
 use crate::sha256::Sha256;
 

@@ -10,7 +10,9 @@ use super::common::{ContentOptions, must_fit, must_leave_nothing_out, parse_mode
 use super::file_change::FileChange;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
-use crate::engine::change::{CallerKnowledge, Change, Current, Needs, RECENT};
+use crate::engine::change::gate::Needs;
+use crate::engine::change::repeat::RECENT;
+use crate::engine::change::{CallerKnowledge, Change, Current};
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding, View};

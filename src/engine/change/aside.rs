@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::Planned;
-use super::commit::has_several_names;
 use super::folders::Ways;
+use super::planned::Planned;
 use super::stage::{New, Original, Stage, Staged};
 use crate::engine::journal::backup;
 use crate::engine::journal::bundle::Bundle;
 use crate::engine::journal::kept::{self, Kept};
+use crate::engine::journal::pending::Pending;
 use crate::engine::snapshot::LARGE_BYTES;
 use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;
@@ -28,7 +28,7 @@ pub struct Aside {
     /// New bytes, by the number of their file.
     pub staged: BTreeMap<usize, Staged>,
     /// Old bytes of larger files, and of many.
-    pub backups: Vec<backup::Pending>,
+    pub backups: Vec<Pending>,
     /// Those of a few small ones, which the journal entry holds.
     pub kept: Vec<Kept>,
     /// How many bytes these are.
@@ -61,7 +61,7 @@ impl Aside {
     /// Removes everything again.
     pub fn discard(&self) {
         self.staged.values().for_each(Staged::discard);
-        self.backups.iter().for_each(backup::Pending::discard);
+        self.backups.iter().for_each(Pending::discard);
     }
 }
 
@@ -146,7 +146,7 @@ impl ToWrite<'_> {
 
 /// Says that the other names of a replaced file keep its old bytes.
 fn warn_of_links(file: &Planned, warnings: &mut Vec<String>) {
-    if let Some(original) = file.seen.current.original.as_ref().filter(|_| has_several_names(file)) {
+    if let Some(original) = file.seen.current.original.as_ref().filter(|_| file.has_several_names()) {
         warnings.push(format!(
             "{} has {} hard links: it was replaced, and its other names keep the old bytes",
             short_path(file.seen.current.place.shown()),

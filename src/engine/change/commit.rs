@@ -6,16 +6,18 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::aside::ToWrite;
+use super::current::Current;
 use super::folders::Ways;
 use super::marks::Marks;
 use super::moves::{AboutToMove, ForSnapshot};
 use super::plan::{Intent, NewFile, plan};
+use super::planned::Planned;
 use super::prepared::Prepared;
 use super::record;
 use super::record::StandingChange;
 use super::run::{ChangedFolders, Ground};
 use super::stage::Stage;
-use super::{Change, Current, Planned, across, marks, recover};
+use super::{Change, across, marks, recover};
 use crate::engine::history::replay::Direction;
 use crate::engine::journal::backup;
 use crate::engine::journal::steps::Location;
@@ -110,7 +112,7 @@ impl Change<'_> {
         if !self.engine.policy().refuses_hard_links() {
             return Ok(());
         }
-        match self.files.iter().find(|file| has_several_names(file)) {
+        match self.files.iter().find(|file| file.has_several_names()) {
             None => Ok(()),
             Some(file) => {
                 let shown = file.seen.current.place.shown();
@@ -529,9 +531,4 @@ fn identity_of(workspace: &Workspace, current: &Current) -> Option<Identity> {
     let original = current.original.as_ref().filter(|it| fs::is_regular(&it.stat))?;
     let (file, stat) = workspace.open_regular(&original.path, current.place.shown()).ok()?;
     Identity::of(&file, &stat)
-}
-
-/// Whether a file that is to be changed has other names.
-pub(super) fn has_several_names(file: &Planned) -> bool {
-    file.after.is_some() && file.seen.current.original.as_ref().is_some_and(|it| it.stat.st_nlink > 1)
 }

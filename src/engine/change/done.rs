@@ -10,8 +10,9 @@ pub use super::special::SpecialFile;
 use super::special::{REMADE_MAX, remake};
 use crate::engine::history::replay::depth;
 use crate::engine::journal::backup;
+use crate::engine::journal::pending::Pending;
 use crate::engine::journal::steps::{Folder, Location, Thing};
-use crate::engine::journal::{FolderEntry, FolderMode, HELD_FOLDER, Version};
+use crate::engine::journal::{BACKUPS_FOLDER, FolderEntry, FolderMode, HELD_FOLDER, Version};
 use crate::engine::store::session;
 use crate::engine::store::state::{STAGING_FOLDER, State};
 use crate::engine::store::trash::{self, TrashEntry};
@@ -192,7 +193,7 @@ pub struct Backups<'s> {
     /// The folders they belong in.
     folders: backup::Folders<'s>,
     /// What is written.
-    pending: Vec<backup::Pending>,
+    pending: Vec<Pending>,
 }
 
 impl<'s> Backups<'s> {
@@ -204,7 +205,7 @@ impl<'s> Backups<'s> {
 
     /// Makes them durable.
     fn sync(&self) -> Result<(), Error> {
-        let io = |source: std::io::Error| Error::io("sync", backup::FOLDER, source);
+        let io = |source: std::io::Error| Error::io("sync", BACKUPS_FOLDER, source);
         let file_system = self.pending.first().map(|backup| &*backup.folder);
         let files: Vec<&File> = self.pending.iter().map(|backup| &backup.file).collect();
         sync_many(&files, file_system).map_err(io)?;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Change;
-use super::look::{CheckedFile, Current};
+use super::current::{CheckedFile, Current};
 use super::marks::body_of;
 use crate::engine::policy::Gate;
 use crate::engine::policy::settings::Key;

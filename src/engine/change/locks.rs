@@ -15,6 +15,7 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::Change;
+use super::first_lock::FirstLock;
 use crate::engine::journal::steps::Location;
 use crate::engine::store::lock::{Asked, hold};
 use crate::engine::workspace::fs;
@@ -27,28 +28,6 @@ use crate::error::{Error, ErrorKind};
 const FEW_FILES: usize = 64;
 /// Tries to lock a file that others replace meanwhile.
 const TRIES: usize = 100;
-
-/// The lock on the first file that a change looks at.
-#[derive(Debug, Default)]
-pub(in crate::engine) enum FirstLock {
-    /// It has looked at none.
-    #[default]
-    Unasked,
-    /// There was nothing to be locked, or it is free again.
-    Free,
-    /// The file is locked, where its file system has locks.
-    Held(Stat, Option<Arc<File>>),
-}
-
-impl FirstLock {
-    /// The locked file, where it is the one of that `stat`.
-    pub(in crate::engine) fn file_of(&self, stat: &Stat) -> Option<&Arc<File>> {
-        match self {
-            Self::Held(held, Some(file)) if fs::is_same_file(held, stat) => Some(file),
-            _ => None,
-        }
-    }
-}
 
 impl Change<'_> {
     /// Locks the file at a place, or the folder where one is to be made, unless the change has looked at

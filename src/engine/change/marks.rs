@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::known::{carried_over, still_known};
-use super::{After, CallerKnowledge, Planned};
+use super::planned::{After, CallerKnowledge, Planned};
 use crate::engine::history::replay::Pieces;
 use crate::engine::journal::MoveEntry;
 use crate::engine::store::session::{Lines, Mark, SessionState};

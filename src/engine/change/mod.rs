@@ -10,19 +10,22 @@
 pub(in crate::engine) mod across;
 mod aside;
 pub(in crate::engine) mod commit;
+mod current;
 pub mod done;
+mod first_lock;
 mod folders;
-mod gate;
+pub mod gate;
 mod known;
 mod locks;
 mod look;
 mod marks;
 pub mod moves;
 pub mod plan;
+mod planned;
 mod prepared;
 pub mod record;
 mod recover;
-mod repeat;
+pub mod repeat;
 mod result;
 pub mod run;
 mod special;
@@ -45,7 +48,6 @@ use super::store::state::{Lock, STATE_FOLDER, State};
 use super::store::trash::TrashEntry;
 use super::store::unique::unique_name;
 use super::workspace::Workspace;
-use super::workspace::fs::{is_symlink_mode, recorded_mode};
 use super::workspace::identity::Identity;
 use super::workspace::open_files::OpenFiles;
 use super::workspace::path::WorkspacePath;
@@ -55,79 +57,11 @@ use crate::buffer::Buffer;
 use crate::engine::journal;
 use crate::error::Error;
 use crate::sha256::Sha256;
-pub use gate::{Needs, quoted};
-use locks::FirstLock;
-pub use look::{CheckedFile, Current};
+pub use current::{CheckedFile, Current};
+use first_lock::FirstLock;
 use plan::Move;
-pub use repeat::{LONG_AGO, RECENT};
-use stage::Original;
-
-/// The mode of a new file, as far as a snapshot asks for it.
-const NEW_FILE_MODE: u32 = 0o644;
-
-/// What the caller knows of the new bytes once the change is done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CallerKnowledge {
-    /// All of them: it gave them.
-    Everything,
-    /// The changed lines, and what it had been shown of the others.
-    ChangedLines,
-    /// The changed lines, and what it had been shown of those bytes, which others have changed since.
-    ChangedSince(Vec<u8>),
-    /// Nothing: a command made them.
-    Nothing,
-}
-
-/// A file with what it is to become.
-struct Planned {
-    /// The file as it stands.
-    seen: CheckedFile,
-    /// Its new bytes; `None` where it is deleted.
-    after: Option<After>,
-    /// The file that it was before it got this name.
-    origin: Option<Origin>,
-}
-
-impl Planned {
-    /// The file whose identity the new one takes.
-    fn model(&self) -> Option<&Original> {
-        let origin = self.origin.as_ref().map(|origin| &origin.original);
-        origin.or(self.seen.current.original.as_ref())
-    }
-
-    /// The mode that the file gets with `after`, as far as a snapshot asks for it.
-    fn mode_of(&self, after: &After) -> u32 {
-        let model =
-            || self.model().map(|model| recorded_mode(&model.stat)).filter(|mode| !is_symlink_mode(*mode));
-        after.mode.or_else(model).unwrap_or(NEW_FILE_MODE)
-    }
-}
-
-/// The file whose identity and place in the caller's memory a renamed one takes over.
-struct Origin {
-    /// Where it was.
-    path: WorkspacePath,
-    /// Which file it is.
-    original: Original,
-    /// Its bytes.
-    bytes: Arc<Buffer>,
-    /// Their SHA-256.
-    sha256: Sha256,
-}
-
-/// What a file is to become.
-struct After {
-    /// Its bytes.
-    bytes: Arc<Buffer>,
-    /// Their SHA-256.
-    sha256: Sha256,
-    /// Its permission bits, where they change; or the type bits of a symlink.
-    mode: Option<u32>,
-    /// What the caller knows of it.
-    known: CallerKnowledge,
-    /// Owner and attributes, where it comes back and no file has them any more.
-    identity: Option<Identity>,
-}
+pub use planned::CallerKnowledge;
+use planned::{After, Origin, Planned};
 
 /// A change in progress; it holds the workspace's lock until it is dropped.
 pub struct Change<'e> {

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
 
-use super::{Change, Planned};
+use super::Change;
+use super::planned::Planned;
 use crate::engine::history::replay::Piece;
 use crate::engine::store::state::path_in;
 use crate::engine::store::trash;

@@ -15,6 +15,8 @@ use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
 use super::bundle;
+use super::pending::Pending;
+use super::places::BACKUPS_FOLDER;
 use crate::engine::journal::kept::{self, Kept};
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::store::unique::unique_name;
@@ -22,8 +24,6 @@ use crate::engine::workspace::fs::{self, FILE_BYTES_MAX};
 use crate::error::Error;
 use crate::sha256::{Hasher, Sha256};
 
-/// Where the backups are, below the state folder.
-pub const FOLDER: &str = "backups";
 /// The largest backup read back: no larger file is ever changed.
 const BYTES_MAX: u64 = FILE_BYTES_MAX;
 /// A larger backup is hashed before it is read into memory: a sparse file may claim any size.
@@ -32,20 +32,6 @@ const HASHED_FIRST_BYTES: u64 = 16 << 20;
 const SHARED_BYTES_MIN: usize = 64 << 10;
 /// Bytes looked at at a time.
 const PART_BYTES: usize = 64 << 10;
-
-/// A backup that is written, and is to be synced before anything relies on it. Until then its hash
-/// tells whether it is whole.
-#[derive(Debug)]
-pub struct Pending {
-    /// Its bytes, to be synced.
-    pub file: File,
-    /// The folder it is in, which others share.
-    pub folder: Arc<OwnedFd>,
-    /// Its name there.
-    name: OsString,
-    /// Whether it was not there before.
-    is_new: bool,
-}
 
 /// The folders that the backups of one change need, each opened once.
 #[derive(Debug)]
@@ -94,7 +80,7 @@ impl<'s> Folders<'s> {
                     Ok(Some((file, stat)))
                         if fs::size_of(&stat) == bytes.len() as u64 && holds(&file, bytes) =>
                     {
-                        return Ok(Pending { file, folder, name, is_new: false });
+                        return Ok(Pending::found(file, folder, name));
                     }
                     // What is no file cannot be replaced by one.
                     Ok(None) => set_aside(folder.as_fd(), &name),
@@ -128,21 +114,6 @@ impl<'s> Folders<'s> {
         let opened = self.state.folder(&name)?;
         self.opened.insert(name, Arc::clone(&opened));
         Ok(opened)
-    }
-}
-
-impl Pending {
-    /// One that was not there before.
-    pub(super) fn new(file: File, folder: Arc<OwnedFd>, name: OsString) -> Self {
-        Self { file, folder, name, is_new: true }
-    }
-
-    /// Removes one that is not needed after all.
-    pub fn discard(&self) {
-        if self.is_new {
-            // Best effort: its name tells what it is.
-            let _ = fs::unlink_at(&*self.folder, &self.name, AtFlags::empty());
-        }
     }
 }
 
@@ -181,7 +152,7 @@ fn find_backup(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> 
     let Some(folder) = state.find_folder(&folder)? else {
         return Ok(None);
     };
-    let io = |source: std::io::Error| Error::io("read", state.shown(FOLDER), source);
+    let io = |source: std::io::Error| Error::io("read", state.shown(BACKUPS_FOLDER), source);
     let (file, stat) = match open(folder.as_fd(), OsStr::new(&name)) {
         Ok(Some(opened)) => opened,
         Ok(None) | Err(Errno::NOENT) => return Ok(None),
@@ -282,5 +253,5 @@ fn read_part(file: &File, part: &mut [u8], at: u64) -> Result<usize, Errno> {
 fn place_of(sha256: Sha256) -> (String, String) {
     let hex = sha256.to_hex();
     let (first, rest) = hex.split_at(2);
-    (format!("{FOLDER}/{first}"), rest.to_owned())
+    (format!("{BACKUPS_FOLDER}/{first}"), rest.to_owned())
 }

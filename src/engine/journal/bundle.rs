@@ -14,7 +14,8 @@ use std::os::unix::fs::FileExt as _;
 
 use rustix::io::Errno;
 
-use super::backup::{self, Pending};
+use super::pending::Pending;
+use super::places::BACKUPS_FOLDER;
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::workspace::fs;
 use crate::error::Error;
@@ -94,7 +95,7 @@ impl<'b> Bundle<'b> {
 /// # Errors
 /// What the system says.
 pub fn find(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
-    let io = |source: io::Error| Error::io("read", state.shown(backup::FOLDER), source);
+    let io = |source: io::Error| Error::io("read", state.shown(BACKUPS_FOLDER), source);
     let Some(folder) = state.find_folder(&folder())? else {
         return Ok(None);
     };
@@ -123,7 +124,7 @@ pub fn digests(folder: &OwnedFd, name: &str) -> io::Result<Option<Vec<String>>> 
 
 /// The folder of the bundles.
 fn folder() -> String {
-    format!("{}/{FOLDER}", backup::FOLDER)
+    format!("{}/{FOLDER}", BACKUPS_FOLDER)
 }
 
 /// A bundle that is open.

@@ -13,9 +13,9 @@ use rustix::fs::AtFlags;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{backup, bundle};
+use super::bundle;
 use crate::engine::journal;
-use crate::engine::journal::{DONE_FOLDER, JournalEntry, STUCK_FOLDER};
+use crate::engine::journal::{BACKUPS_FOLDER, DONE_FOLDER, JournalEntry, STUCK_FOLDER};
 use crate::engine::store::state::State;
 use crate::engine::store::state::names_in;
 use crate::engine::store::{session, trash};
@@ -299,11 +299,11 @@ impl Collector<'_> {
 
     /// Old versions, and what a killed call left among them.
     fn backups(&mut self) -> Result<(), Error> {
-        let Some(backups) = self.state.find_folder(backup::FOLDER)? else {
+        let Some(backups) = self.state.find_folder(BACKUPS_FOLDER)? else {
             return Ok(());
         };
         for first in names_in(&backups)?.into_iter().filter(|first| first != bundle::FOLDER) {
-            let Some(folder) = self.state.find_folder(&format!("{}/{first}", backup::FOLDER))? else {
+            let Some(folder) = self.state.find_folder(&format!("{}/{first}", BACKUPS_FOLDER))? else {
                 continue;
             };
             for name in names_in(&folder)? {
@@ -323,13 +323,13 @@ impl Collector<'_> {
 
     /// Old versions of the many files of one change: they go together.
     fn bundles(&mut self) -> Result<(), Error> {
-        let Some(folder) = self.state.find_folder(&format!("{}/{}", backup::FOLDER, bundle::FOLDER))? else {
+        let Some(folder) = self.state.find_folder(&format!("{}/{}", BACKUPS_FOLDER, bundle::FOLDER))? else {
             return Ok(());
         };
         for name in names_in(&folder)? {
             let digests = bundle::digests(&folder, &name);
             let digests =
-                digests.map_err(|source| Error::io("read", self.state.shown(backup::FOLDER), source))?;
+                digests.map_err(|source| Error::io("read", self.state.shown(BACKUPS_FOLDER), source))?;
             // One of a newer version may hold what is needed.
             let is_needed =
                 digests.is_none_or(|all| all.iter().any(|digest| self.needed.versions.contains(digest)));

@@ -12,7 +12,10 @@ pub mod backup;
 pub mod bundle;
 pub mod gc;
 pub mod kept;
+pub mod pending;
+mod places;
 pub mod progress;
+mod sides;
 pub mod steps;
 pub mod waiting;
 
@@ -31,85 +34,19 @@ use crate::engine::store::session::{SEQ_MAX, SessionId};
 use crate::engine::store::state::{STATE_FOLDER, State, names_in};
 use crate::engine::store::trash;
 use crate::engine::workspace::fs::{self, rename_new};
-use crate::engine::workspace::identity::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 use kept::Kept;
+use places::ENTRY_BYTES_MAX;
+pub use places::{BACKUPS_FOLDER, DONE_FOLDER, HELD_FOLDER, OPEN_FOLDER, STUCK_FOLDER};
+pub use sides::{FileEntry, FolderEntry, MoveEntry, Version};
 use steps::{Location, Outline, Step};
 
 /// Version of an entry that this code writes.
 const VERSION: u32 = 2;
-/// Size of an entry: a patch over some 100,000 files.
-const ENTRY_BYTES_MAX: u64 = 64 << 20;
 /// How the name of a number ends that was given, though its change is not in the history.
 const GIVEN: &str = ".given";
-/// Where the entries of unfinished changes are.
-pub const OPEN_FOLDER: &str = "journal/open";
-/// Where those of finished changes are, in a folder a session.
-pub const DONE_FOLDER: &str = "journal/done";
-/// Where things wait between two names.
-pub const HELD_FOLDER: &str = "journal/held";
-/// Where those are that neither could be completed nor rolled back.
-pub const STUCK_FOLDER: &str = "journal/stuck";
-
-/// A file on one side of a change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Version {
-    /// SHA-256 of its bytes.
-    pub sha256: Sha256,
-    /// Their number.
-    pub size: u64,
-    /// Its permission bits; of a symlink, whose bytes are its target, the type bits.
-    pub mode: u32,
-    /// Owner and attributes, where the change deletes it and a new file would have others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub identity: Option<Identity>,
-}
-
-/// What a change does to one file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileEntry {
-    /// The canonical path.
-    pub path: WorkspacePath,
-    /// The file before; `None` where there was none.
-    pub before: Option<Version>,
-    /// The file after; `None` where it is deleted.
-    pub after: Option<Version>,
-}
-
-/// A file or folder that gets another name, whole: to or from the trash, or within the workspace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MoveEntry {
-    /// Its canonical path before.
-    pub from: WorkspacePath,
-    /// Its canonical path after.
-    pub to: WorkspacePath,
-    /// Where it waits between the two, where its new name is free only once other things have moved.
-    pub via: Option<WorkspacePath>,
-}
-
-impl MoveEntry {
-    /// A move straight to the new name.
-    #[must_use]
-    pub fn new(from: WorkspacePath, to: WorkspacePath) -> Self {
-        Self { from, to, via: None }
-    }
-}
-
-/// A folder, with what it is besides its name where a new folder would be another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FolderEntry<P> {
-    /// The folder.
-    pub path: P,
-    /// Its permission bits.
-    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
-    pub mode: Option<u32>,
-    /// Its owner and attributes.
-    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
-    pub identity: Option<Identity>,
-}
-
 /// Other permission bits for a folder that stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FolderMode {

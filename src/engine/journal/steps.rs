@@ -10,7 +10,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{FileEntry, FolderEntry, HELD_FOLDER, MoveEntry, Version};
+use super::places::HELD_FOLDER;
+use super::sides::{FileEntry, FolderEntry, MoveEntry, Version};
 use crate::engine::store::state::{STAGING_FOLDER, STATE_FOLDER};
 use crate::engine::store::trash;
 use crate::engine::workspace::path::WorkspacePath;

@@ -26,6 +26,8 @@ const DIGITS: usize = 32;
 const FOLDER: &str = "lbx";
 /// The file that holds the id.
 const NAME: &str = "id";
+/// The file beside it that holds the named sandboxes.
+pub(super) const SANDBOXES: &str = "sandboxes.json";
 /// Size of that file.
 const FILE_BYTES_MAX: usize = 64;
 /// What tells one machine from another, the most lasting first: the last one changes at each boot.
@@ -230,7 +232,7 @@ pub fn user_folder() -> Option<PathBuf> {
 /// The files in that folder on which lbx acts.
 #[must_use]
 pub fn user_files() -> Vec<OsString> {
-    [NAME, super::sandboxes::NAME].map(OsString::from).into()
+    [NAME, SANDBOXES].map(OsString::from).into()
 }
 
 /// Whether an error means that there is no place here for this account.

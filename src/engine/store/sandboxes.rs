@@ -14,8 +14,6 @@ use super::lock::{self, Asked, Lock};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 
-/// The file with all of them.
-pub(super) const NAME: &str = "sandboxes.json";
 /// Held by whoever changes it.
 const LOCK: &str = "sandboxes.lock";
 /// Size of the file, in bytes.
@@ -183,12 +181,12 @@ fn change(edit: impl FnOnce(&mut BTreeMap<String, Sandbox>) -> Result<bool, Erro
     }
     let bytes = serde_json::to_vec_pretty(&All { version: VERSION, sandboxes: all })
         .map_err(|error| Error::internal(error.to_string()))?;
-    let aside = format!("{NAME}.new");
+    let aside = format!("{}.new", id::SANDBOXES);
     let _ = fs::unlink_at(&folder, &aside, AtFlags::empty());
     let written = fs::create_at(folder.as_fd(), OsStr::new(&aside), 0o600)
         .map_err(std::io::Error::from)
         .and_then(|file| fs::write_all(&file, &bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| Ok(fs::rename_at(folder.as_fd(), &aside, folder.as_fd(), NAME)?));
+        .and_then(|()| Ok(fs::rename_at(folder.as_fd(), &aside, folder.as_fd(), id::SANDBOXES)?));
     written.map_err(|source| Error::io("write", shown(&path), source))
 }
 
@@ -220,7 +218,7 @@ fn folder(make: bool) -> Result<Option<(OwnedFd, PathBuf)>, Error> {
 
 /// What the file holds.
 fn read(folder: &OwnedFd, path: &std::path::Path) -> Result<BTreeMap<String, Sandbox>, Error> {
-    let bytes = fs::read_at(folder.as_fd(), OsStr::new(NAME), FILE_BYTES_MAX)
+    let bytes = fs::read_at(folder.as_fd(), OsStr::new(id::SANDBOXES), FILE_BYTES_MAX)
         .map_err(|source| Error::io("read", shown(path), source))?;
     let Some(bytes) = bytes else { return Ok(BTreeMap::new()) };
     let damaged = |what: String| {
@@ -238,7 +236,7 @@ fn read(folder: &OwnedFd, path: &std::path::Path) -> Result<BTreeMap<String, San
 
 /// The file as messages name it.
 fn shown(folder: &std::path::Path) -> String {
-    folder.join(NAME).display().to_string()
+    folder.join(id::SANDBOXES).display().to_string()
 }
 
 #[cfg(test)]

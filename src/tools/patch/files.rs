@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::tree::{ResultingTree, emptied};
 use super::{FileAction, FilePatched, HunkDone, Proof, answer};
-use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current, Needs};
+use crate::engine::change::gate::Needs;
+use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
 use crate::engine::policy::Policy;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;

@@ -2,7 +2,7 @@
 
 use super::{File, ReviewedChange};
 use crate::engine::Engine;
-use crate::engine::change::quoted;
+use crate::engine::change::gate::quoted;
 use crate::engine::change::record::unreadable;
 use crate::engine::journal::{FileEntry, JournalEntry, Version};
 use crate::engine::snapshot::{Delta, SessionStep, Store};
