@@ -12,6 +12,7 @@ pub mod path;
 pub mod protect;
 pub mod removal;
 pub mod resolve;
+mod resolved;
 pub mod rule_bounds;
 pub mod sync;
 
@@ -28,10 +29,9 @@ use rustix::io::Errno;
 use crate::error::{Error, ErrorKind};
 use kept::Kept;
 use path::WorkspacePath;
-use protect::folders::is_work_tree;
-use protect::protected_component;
-use protect::repository::{HEAD, is_repository};
-use resolve::ResolvedPath;
+use protect::names::protected_component;
+use protect::repository::{HEAD, is_repository, is_work_tree};
+use resolved::ResolvedPath;
 
 /// How long one holder may keep a lock, where nobody says.
 const LOCK_WAIT: Duration = Duration::from_secs(10);

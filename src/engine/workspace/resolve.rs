@@ -20,8 +20,8 @@ use rustix::io::Errno;
 use super::Workspace;
 use super::fs;
 use super::path::WorkspacePath;
-use super::protect::folders::name_error;
-use super::protect::protected_component;
+use super::protect::names::protected_component;
+pub use super::resolved::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 
 /// Symlinks followed in one path before it counts as a loop; the kernel's own bound.
@@ -31,91 +31,6 @@ const LINKS_MAX: usize = 40;
 pub const PATH_BYTES_MAX: usize = 4095;
 /// The longest name in bytes (`NAME_MAX` of Linux).
 const NAME_BYTES_MAX: usize = 255;
-
-/// Where a path leads.
-#[derive(Debug)]
-pub struct ResolvedPath {
-    /// The canonical path, links followed.
-    path: WorkspacePath,
-    /// The path as answers show it.
-    shown: String,
-    /// What stands there; `None` where nothing does.
-    stat: Option<Stat>,
-    /// A name in the path as it was written that no tool may write.
-    protected: Option<OsString>,
-    /// The other names by which the path as it was written, followed link by link, led there.
-    aliases: Vec<WorkspacePath>,
-    /// Whether it was written as a folder's name: it ended in `/` or `/.`.
-    names_folder: bool,
-    /// The regular file that stands there, where it was opened to be looked at.
-    opened: Option<Arc<File>>,
-}
-
-impl ResolvedPath {
-    /// A place whose canonical path is known already.
-    #[must_use]
-    pub fn at(path: WorkspacePath, shown: String, stat: Option<Stat>) -> Self {
-        let (protected, aliases) = (None, Vec::new());
-        Self { path, shown, stat, protected, aliases, names_folder: false, opened: None }
-    }
-
-    /// The canonical path.
-    #[must_use]
-    pub fn path(&self) -> &WorkspacePath {
-        &self.path
-    }
-
-    /// The path as answers show it.
-    #[must_use]
-    pub fn shown(&self) -> &str {
-        &self.shown
-    }
-
-    /// The other names by which it was reached, each through a link.
-    #[must_use]
-    pub fn aliases(&self) -> &[WorkspacePath] {
-        &self.aliases
-    }
-
-    /// The regular file that stands there and its state, where [`Workspace::resolve_file`] has opened it.
-    #[must_use]
-    pub fn opened(&self) -> Option<(Arc<File>, Stat)> {
-        self.opened.clone().zip(self.stat)
-    }
-
-    /// What stands there.
-    #[must_use]
-    pub fn stat(&self) -> Option<&Stat> {
-        self.stat.as_ref()
-    }
-
-    /// Refuses a place where nothing stands and whose name, as it was written, is a folder's: no file
-    /// can get it.
-    ///
-    /// # Errors
-    /// `not_found`.
-    pub fn must_take_a_file(&self) -> Result<(), Error> {
-        if self.stat.is_some() || !self.names_folder {
-            return Ok(());
-        }
-        let written = format!("{}/", self.shown);
-        Err(Error::new(ErrorKind::NotFound, format!("no such directory: {written}"))
-            .at(written)
-            .suggest("Name a file in it, which makes the folder, or leave the slash at the end out."))
-    }
-
-    /// Refuses a place with a name in it that no file tool may write.
-    ///
-    /// # Errors
-    /// `protected_path`.
-    pub fn must_be_writable(&self) -> Result<(), Error> {
-        let name = self.protected.as_deref().or_else(|| protected_component(self.path.as_path()));
-        match name {
-            None => Ok(()),
-            Some(name) => Err(name_error(&self.shown, name)),
-        }
-    }
-}
 
 impl Workspace {
     /// Where `path` leads, whether something stands there or not.

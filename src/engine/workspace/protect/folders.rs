@@ -10,15 +10,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::protected_component;
-use super::repository::{COMMON, HEAD, is_repository};
+use super::names::{name_error, protected_component};
+use super::repository::{COMMON, DOT_GIT, HEAD, is_repository};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 
-/// The name by which git finds the repository of a work tree.
-const DOT_GIT: &str = ".git";
 /// Longest `.git` file and the like, in bytes.
 const POINTER_BYTES_MAX: u64 = 4096;
 /// Components that are looked up at once: a path of thousands is opened in steps, so that the kernel
@@ -91,19 +89,6 @@ impl Protection {
         }
         found
     }
-}
-
-/// Whether an opened folder is a repository, or holds the name by which git finds one.
-#[must_use]
-pub fn is_work_tree(folder: BorrowedFd<'_>) -> bool {
-    fs::stat_at(folder, OsStr::new(DOT_GIT)).is_ok()
-}
-
-/// The refusal of a path with a protected name in it.
-#[must_use]
-pub fn name_error(shown: &str, name: &OsStr) -> Error {
-    let message = format!("{shown} is protected: {} is never written by a file tool", name.display());
-    Error::new(ErrorKind::ProtectedPath, message).at(shown)
 }
 
 /// The refusal of a path in a git folder.

@@ -13,6 +13,8 @@ use rustix::io::Errno;
 
 use crate::engine::workspace::fs;
 
+/// The name by which git finds the repository of a work tree.
+pub const DOT_GIT: &str = ".git";
 /// The file that git looks at first.
 pub const HEAD: &str = "HEAD";
 /// The file with which a worktree's folder names the repository.
@@ -77,6 +79,12 @@ pub fn is_repository_with(head: &Head, stands: impl Fn(&str) -> bool) -> bool {
 pub fn is_repository(folder: BorrowedFd<'_>) -> bool {
     let stands = |name: &str| !matches!(fs::stat_at(folder, OsStr::new(name)), Err(Errno::NOENT));
     stands(HEAD) && is_repository_with(&head_at(folder, OsStr::new(HEAD)), stands)
+}
+
+/// Whether an opened folder is a repository, or holds the name by which git finds one.
+#[must_use]
+pub fn is_work_tree(folder: BorrowedFd<'_>) -> bool {
+    fs::stat_at(folder, OsStr::new(DOT_GIT)).is_ok()
 }
 
 /// What git would read at `name`, its `HEAD`, in an opened folder.
