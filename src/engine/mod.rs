@@ -235,7 +235,7 @@ impl Engine {
         let written = match State::find(&self.workspace) {
             Ok(Some(state)) => {
                 self.count_in(&state);
-                audit::append(&state, record, durable)
+                audit::append(&state, &record, durable)
             }
             // A refusal alone is no reason to begin keeping a state.
             Ok(None) => Ok(()),
@@ -253,7 +253,7 @@ impl Engine {
         refusal: Option<&Error>,
     ) -> Option<audit::Pending> {
         let record = self.record_of(tool, refusal)?;
-        match audit::begin(state, record) {
+        match audit::begin(state, &record) {
             Ok(pending) => Some(pending),
             Err(error) => {
                 self.warn_of_audit(Err(error));

@@ -316,7 +316,7 @@ fn audit_late(engine: &mut Engine, state: &State, entry: &JournalEntry, snapshot
     };
     let written = match audit::has_change(state, &entry.id) {
         Ok(true) => Ok(()),
-        Ok(false) => audit::append(state, record, Durable::Yes),
+        Ok(false) => audit::append(state, &record, Durable::Yes),
         Err(error) => Err(error),
     };
     if let Err(error) = written {

@@ -124,7 +124,7 @@ pub fn digests(folder: &OwnedFd, name: &str) -> io::Result<Option<Vec<String>>> 
 
 /// The folder of the bundles.
 fn folder() -> String {
-    format!("{}/{FOLDER}", BACKUPS_FOLDER)
+    format!("{BACKUPS_FOLDER}/{FOLDER}")
 }
 
 /// A bundle that is open.

@@ -303,7 +303,7 @@ impl Collector<'_> {
             return Ok(());
         };
         for first in names_in(&backups)?.into_iter().filter(|first| first != bundle::FOLDER) {
-            let Some(folder) = self.state.find_folder(&format!("{}/{first}", BACKUPS_FOLDER))? else {
+            let Some(folder) = self.state.find_folder(&format!("{BACKUPS_FOLDER}/{first}"))? else {
                 continue;
             };
             for name in names_in(&folder)? {

@@ -242,7 +242,7 @@ pub enum Durable {
 ///
 /// # Errors
 /// `lock_timeout`, or the system's; then the log is as it was.
-pub fn append(state: &State, record: AuditRecord, durable: Durable) -> Result<(), Error> {
+pub fn append(state: &State, record: &AuditRecord, durable: Durable) -> Result<(), Error> {
     begin(state, record)?.end(state, durable)
 }
 
@@ -287,7 +287,7 @@ impl Pending {
 ///
 /// # Errors
 /// As [`append`].
-pub fn begin(state: &State, record: AuditRecord) -> Result<Pending, Error> {
+pub fn begin(state: &State, record: &AuditRecord) -> Result<Pending, Error> {
     let folder = state.folder(FOLDER)?;
     let lock = state.lock(folder.as_fd(), LOCK, "the audit log")?;
     let io = |source: std::io::Error| Error::io("write", state.shown(FOLDER), source);
@@ -316,7 +316,7 @@ pub fn begin(state: &State, record: AuditRecord) -> Result<Pending, Error> {
         _ => end.hash,
     };
     let records = head.map_or(0, |head| head.records).saturating_add(1);
-    let (mut line, hash) = line_of(json_of(&record)?, &prev)?;
+    let (mut line, hash) = line_of(json_of(record)?, &prev)?;
     line.push('\n');
     if end.is_cut {
         line.insert(0, '\n');
