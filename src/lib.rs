@@ -19,6 +19,8 @@ pub mod engine;
 pub mod envelope;
 pub mod error;
 pub mod mcp;
+#[cfg(test)]
+mod random;
 pub mod request;
 pub mod search;
 pub mod sha256;

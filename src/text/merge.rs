@@ -242,6 +242,7 @@ impl Conflict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     #[test]
     fn changes_in_different_lines_are_both_made() {
@@ -288,19 +289,6 @@ mod tests {
         assert_eq!(merge(base, new, new, Alike::Conflict), Err(Conflict::SameLines));
     }
 
-    /// A small generator of numbers; the same seed gives the same numbers.
-    struct Random(u64);
-
-    impl Random {
-        /// A number below `end`.
-        fn below(&mut self, end: u64) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            (self.0 >> 11) % end
-        }
-    }
-
     /// Some of the lines changed, removed, or followed by new ones; no line twice.
     fn changed(random: &mut Random, base: &[String], side: char) -> String {
         let mut text = String::new();
@@ -317,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_merge_is_the_one_that_diffy_makes() {
-        let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
         let (mut merged, mut conflicts) = (0, 0);
         for _ in 0..2_000 {
             let base: Vec<String> = (0..14).map(|number| format!("line {number}\n")).collect();

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
+use crate::common::random::Random;
 use crate::common::{Standing, Workspace};
 use crate::support::{backends, with};
 use crate::transactions::are_possible;
@@ -22,19 +23,7 @@ const NAMES: [&str; 12] =
 /// What stands in a workspace.
 type Tree = BTreeMap<PathBuf, Standing>;
 
-/// Random numbers that a seed repeats (`SplitMix64`).
-struct Random(u64);
-
 impl Random {
-    /// A number below `bound`.
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % bound as u64).unwrap()
-    }
-
     /// One of some.
     fn one<'t>(&mut self, of: &[&'t str]) -> &'t str {
         of[self.below(of.len())]
@@ -126,7 +115,7 @@ fn difference<'t>(
 fn run(is_transaction: bool) {
     let seed = given("LBX_RANDOM_SEED").unwrap_or(0x1b5);
     let commands = given("LBX_RANDOM_COMMANDS").map_or(COMMANDS, |count| usize::try_from(count).unwrap());
-    let mut random = Random(seed ^ u64::from(is_transaction));
+    let mut random = Random::new(seed ^ u64::from(is_transaction));
     let mut done = 0;
     while done < commands {
         let ws = workspace(&mut random, is_transaction);

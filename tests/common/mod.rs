@@ -10,6 +10,8 @@
 
 mod answer;
 mod call;
+#[path = "../../src/random.rs"]
+pub mod random;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

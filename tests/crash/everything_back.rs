@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::common::Workspace;
+use crate::common::random::Random;
 use crate::inject::is_thorough;
 use crate::judge::{Tree, difference, must_be_tidy, must_equal_tip};
 
@@ -13,30 +14,6 @@ use crate::judge::{Tree, difference, must_be_tidy, must_equal_tip};
 const CHANGES: usize = 60;
 /// Changes made with `LBX_CRASH_ALL`.
 const CHANGES_ALL: usize = 200;
-
-/// Numbers that look random and are the same for the same seed.
-pub struct Random(u64);
-
-impl From<u64> for Random {
-    fn from(seed: u64) -> Self {
-        Self(seed)
-    }
-}
-
-impl Random {
-    /// The next number below `limit`.
-    pub fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 11).unwrap() % limit
-    }
-
-    /// One of several.
-    pub fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len())]
-    }
-}
 
 /// The seed: from the environment, else always the same, so that a run can be repeated.
 fn seed() -> u64 {
@@ -230,7 +207,7 @@ impl Told {
 fn after_random_changes_undo_brings_back_the_first_tree_and_redo_the_last() {
     let seed = seed();
     eprintln!("LBX_SEED={seed}");
-    let mut random = Random::from(seed);
+    let mut random = Random::new(seed);
     let ws = random_tree(&mut random);
     let first = ws.tree();
     let wanted = if is_thorough() { CHANGES_ALL } else { CHANGES };

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::common::random::Random;
 use crate::common::{Workspace, kill};
-use crate::everything_back::Random;
 use crate::inject::is_thorough;
 use crate::judge::{must_be_tidy, must_equal_tip};
 
@@ -249,7 +249,7 @@ fn every_tool_at_once_with_kills_loses_and_tears_nothing() {
                     let mut caller = Caller {
                         ws,
                         number,
-                        random: Random::from(number * 7919 + 1),
+                        random: Random::new(number * 7919 + 1),
                         folders: vec![Files::new()],
                         deleted: Files::new(),
                         changes: 0,

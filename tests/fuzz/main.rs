@@ -20,6 +20,10 @@ use std::time::{Duration, Instant};
 
 #[path = "../../fuzz/entry/mod.rs"]
 mod entry;
+#[path = "../../src/random.rs"]
+mod random;
+
+use random::Random;
 
 /// Inputs made of all seeds of a target together.
 const INPUTS: usize = 1_000;
@@ -32,18 +36,7 @@ const INPUT_BYTES_MAX: usize = 4096;
 /// Where the child is told which target is its own.
 const CHILD: &str = "LBX_FUZZ_CHILD";
 
-/// A small generator of numbers; the same seed gives the same numbers.
-struct Random(u64);
-
 impl Random {
-    /// A number below `end`.
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 11).unwrap() % end.max(1)
-    }
-
     /// `seed` with a few bytes changed, pieces removed, doubled, or put in from `others`.
     fn mutated(&mut self, seed: &[u8], others: &[Vec<u8>]) -> Vec<u8> {
         let mut data = seed.to_vec();
@@ -125,7 +118,7 @@ fn inputs(target: &str) {
     assert!(!own.is_empty(), "no seed for {target}");
     let count = if ON_FILES.contains(&target) { INPUTS_ON_FILES } else { INPUTS };
     let (begun, seconds) = (Instant::now(), number("LBX_FUZZ_SECONDS").map(Duration::from_secs));
-    let mut random = Random(number("LBX_SEED").unwrap_or(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random::new(number("LBX_SEED").unwrap_or(0x9e37_79b9_7f4a_7c15) | 1);
     let is_over = |made: usize| seconds.map_or(made >= count, |most| begun.elapsed() >= most);
     let tried = |data: &[u8]| {
         let is_fine = std::panic::catch_unwind(|| entry(data)).is_ok();
@@ -137,7 +130,7 @@ fn inputs(target: &str) {
     own.iter().for_each(|seed| tried(seed));
     let mut made = 0;
     while !is_over(made) {
-        let seed = &own[random.below(own.len())];
+        let seed = random.of(&own);
         tried(&random.mutated(seed, &own));
         made += 1;
     }

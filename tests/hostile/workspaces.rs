@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::common::random::Random;
 use crate::common::{Answer, EXIT_STATUS, Workspace, make_fifo};
 
 /// What stands in a file outside, and must be told by nobody.
@@ -387,19 +388,6 @@ fn may_refuse(case: &Case) -> bool {
         || (name == "config.toml" && case.damage != Damage::Gone)
 }
 
-/// A small generator of numbers; the same seed gives the same numbers.
-struct Random(u64);
-
-impl Random {
-    /// A number below `end`.
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 11).unwrap() % end.max(1)
-    }
-}
-
 /// The cases of this run.
 fn sample(mut cases: Vec<Case>) -> Vec<Case> {
     if std::env::var_os("LBX_HOSTILE_ALL").is_some() {
@@ -407,7 +395,7 @@ fn sample(mut cases: Vec<Case>) -> Vec<Case> {
     }
     let seed = std::env::var("LBX_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_261_122);
     println!("LBX_SEED={seed}");
-    let mut random = Random(seed | 1);
+    let mut random = Random::new(seed | 1);
     (0..SAMPLE.min(cases.len())).map(|_| cases.swap_remove(random.below(cases.len()))).collect()
 }
 

@@ -15,6 +15,7 @@ use lbx::text::patch::{
 };
 
 use crate::common::Workspace;
+use crate::common::random::Random;
 
 /// A tree: each path with its mode and its bytes.
 type Tree = BTreeMap<Vec<u8>, (u32, Vec<u8>)>;
@@ -54,23 +55,7 @@ const NAMES: &[&[u8]] = &[
     b"of 2024-01-01",
 ];
 
-/// A small generator of numbers; the same seed gives the same numbers.
-struct Random(u64);
-
 impl Random {
-    /// Begins at `seed`.
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    /// A number below `end`.
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 11).unwrap() % end
-    }
-
     /// Whether one in `end` is met.
     fn one_in(&mut self, end: usize) -> bool {
         self.below(end) == 0

@@ -8,22 +8,10 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::common::Workspace;
+use crate::common::random::Random;
 
 /// Changes where nobody says how many.
 const CHANGES: u64 = 40;
-
-/// A small generator of numbers; the same seed gives the same numbers.
-struct Random(u64);
-
-impl Random {
-    /// A number below `end`.
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % end
-    }
-}
 
 /// A number that the environment may set.
 fn number(name: &str, default: u64) -> u64 {
@@ -45,12 +33,12 @@ fn files(ws: &Workspace) -> Vec<String> {
 /// Makes mixed changes by two sessions and the developer; no line that is written is like another.
 fn make(ws: &Workspace, random: &mut Random, changes: u64) {
     for number in 0..changes {
-        let session = ["one", "other"][usize::try_from(random.below(2)).unwrap()];
+        let session = ["one", "other"][random.below(2)];
         let all = files(ws);
-        let path = all[usize::try_from(random.below(all.len() as u64)).unwrap()].clone();
+        let path = all[random.below(all.len())].clone();
         let text = String::from_utf8(ws.read_bytes(&path)).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        let at = usize::try_from(random.below(lines.len().max(1) as u64)).unwrap();
+        let at = random.below(lines.len());
         let fresh = format!("unique {number} of {session}");
         match random.below(12) {
             0..=5 if !lines.is_empty() => {
@@ -95,7 +83,7 @@ fn found_by_git(ws: &Workspace, line: &str) -> Option<String> {
 fn blame_undo_and_squash_of_a_generated_history_are_what_git_says() {
     let seed = number("LBX_HISTORY_SEED", 0x9e37_79b9_7f4a_7c15);
     let changes = number("LBX_HISTORY_CHANGES", CHANGES);
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let ten = |name: &str| -> String { (0..12).map(|line| format!("{name} line {line}\n")).collect() };
     let (a, b, c, d) = (ten("a"), ten("b"), ten("c"), ten("d"));
     let ws = Workspace::with(&[("a.txt", &a), ("b.txt", &b), ("sub/c.txt", &c), ("sub/d.txt", &d)]);
@@ -189,7 +177,7 @@ fn check_undo(ws: &Workspace, random: &mut Random, tries: u64) {
         data["snapshots"].as_array().unwrap().iter().filter(|entry| entry["tool"] == "edit").collect();
     let mut outcomes: BTreeMap<&str, u32> = BTreeMap::new();
     for _ in 0..tries {
-        let entry = edits[usize::try_from(random.below(edits.len() as u64)).unwrap()];
+        let entry = edits[random.below(edits.len())];
         let (id, path) = (entry["id"].as_str().unwrap(), entry["paths"][0].as_str().unwrap());
         let session = entry["session"].as_str().unwrap();
         let seq = ws.git(&["log", "-1", "--format=%(trailers:key=Lbx-Seq,valueonly)", id]);

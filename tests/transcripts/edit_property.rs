@@ -6,29 +6,14 @@ use lbx::sha256::Sha256;
 use serde_json::{Value, json};
 
 use crate::common::Workspace;
+use crate::common::random::Random;
 
 /// Files in the run.
 const FILES: usize = 70;
 /// Edits of each.
 const EDITS: usize = 2;
 
-/// Numbers that look random, the same in every run.
-struct Random(u64);
-
 impl Random {
-    /// A number below `bound`.
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % bound as u64).unwrap()
-    }
-
-    /// One of several.
-    fn of<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
-        choices[self.below(choices.len())]
-    }
-
     /// A line with whatever bytes, without its ending.
     fn line(&mut self) -> Vec<u8> {
         const PIECES: [&[u8]; 18] = [
@@ -51,7 +36,7 @@ impl Random {
             b"// ...",
             b"",
         ];
-        (0..self.below(5)).flat_map(|_| self.of(&PIECES).to_vec()).collect()
+        (0..self.below(5)).flat_map(|_| (*self.of(&PIECES)).to_vec()).collect()
     }
 
     /// A file of such lines, with endings of one kind or of several.
@@ -60,7 +45,7 @@ impl Random {
         let mut file = Vec::new();
         for _ in 0..self.below(12) {
             file.extend(self.line());
-            file.extend_from_slice(ending.unwrap_or_else(|| self.of(&[&b"\n"[..], b"\r\n"])));
+            file.extend_from_slice(ending.unwrap_or_else(|| *self.of(&[&b"\n"[..], b"\r\n"])));
         }
         file.extend(self.line());
         file
@@ -86,7 +71,7 @@ fn request(random: &mut Random, path: &str, bytes: &[u8]) -> Value {
     let last = (first + random.below(3)).min(all.len().saturating_sub(1));
     let range = all.get(first).map_or(0, |line| line.start)..all.get(last).map_or(0, |line| line.end);
     let old = String::from_utf8_lossy(&bytes[range.clone()]).replace("\r\n", "\n");
-    let new = random.of(&["", "new\n", "new\nlines", "a\r\nb\r\n", "\ttab\n", "$& \\1 %s"]).to_owned();
+    let new = (*random.of(&["", "new\n", "new\nlines", "a\r\nb\r\n", "\ttab\n", "$& \\1 %s"])).to_owned();
     let mut request = json!({
         "path": path, "new_string": new, "expected_sha256": Sha256::of(bytes).to_hex(), "allow_omission": true,
     });
@@ -142,7 +127,7 @@ fn must_have_kept(before: &[u8], after: &[u8], answer: &Value, request: &Value) 
 #[test]
 fn an_edit_that_lands_changes_only_the_lines_it_names() {
     for seed in [0x9e37_79b9_7f4a_7c15_u64, 0x1234_5678_9abc_def1] {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let ws = Workspace::bare(&[]);
         let mut landed = 0;
         let mut files: Vec<Vec<u8>> = (0..FILES).map(|_| random.file()).collect();
@@ -180,12 +165,12 @@ fn an_edit_that_lands_changes_only_the_lines_it_names() {
 fn many_edits_at_once_do_what_they_do_one_by_one() {
     // Words that are parts of one another, so that edits make and break places of later ones.
     const WORDS: [&str; 8] = ["ab", "abc", "bc", "c\n", "a", "\nab", "cab", "x"];
-    let mut random = Random(0x5851_f42d_4c95_7f2d);
+    let mut random = Random::new(0x5851_f42d_4c95_7f2d);
     let ws = Workspace::bare(&[]);
     let (mut calls, mut wanted) = (Vec::new(), Vec::new());
     for number in 0..120 {
         let path = format!("many/{number}");
-        let ending = random.of(&["\n", "\r\n"]);
+        let ending = *random.of(&["\n", "\r\n"]);
         let lines = (0..20 + random.below(20)).map(|_| {
             let words: String =
                 (0..random.below(4)).map(|_| random.of(&WORDS).trim_end_matches('\n')).collect();

@@ -8,29 +8,12 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::common::Workspace;
+use crate::common::random::Random;
 
 /// Texts that are damaged in each way.
 const TEXTS: usize = 30;
 /// As many are tried at least, since some are found all the same.
 const TRIES: usize = 45;
-
-/// Numbers that look random, the same in every run.
-struct Random(u64);
-
-impl Random {
-    /// A number below `bound`.
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % bound as u64).unwrap()
-    }
-
-    /// One of several.
-    fn of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
-        &choices[self.below(choices.len())]
-    }
-}
 
 /// The files in which texts are looked for, each with its name in the workspace.
 fn sources() -> Vec<(String, String)> {
@@ -250,7 +233,7 @@ fn a_miss_names_the_true_lines_in_95_of_100() {
     let mut read = vec!["read", "--max-bytes", "0", "--limit", "0"];
     read.extend(files.iter().map(|(name, _)| *name));
     ws.lbx(&read).ok();
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     let (mut all, mut all_named) = (0, 0);
     for (name, damage) in DAMAGES {
         let mut misses = Vec::new();

@@ -1,29 +1,12 @@
 //! Real edits of real files, damaged as models damage them: how many land, and that none lands wrongly.
 
+use crate::random::Random;
 use std::path::Path;
 
 use crate::text::{flexible, replace};
 
 /// Edits that are damaged in each way.
 const EDITS: usize = 250;
-
-/// Numbers that look random, the same in every run.
-struct Random(u64);
-
-impl Random {
-    /// A number below `bound`.
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % bound as u64).unwrap()
-    }
-
-    /// One of several.
-    fn of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
-        &choices[self.below(choices.len())]
-    }
-}
 
 /// An edit: text looked for and what comes there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +89,7 @@ fn applied(text: &str, edit: &Edit) -> Option<String> {
 /// How many of the edits that a damage touches land, and those that land wrongly.
 fn rate(seed: u64, damage: impl Fn(&mut Random, &Edit) -> Option<Edit>) -> (usize, usize, Vec<String>) {
     let sources = sources();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (mut tried, mut landed, mut wrong) = (0, 0, Vec::new());
     while tried < EDITS {
         let text = random.of(&sources).clone();
@@ -240,7 +223,7 @@ fn other_damages_land_as_before() {
 #[test]
 fn a_mixed_file_keeps_the_ending_of_each_line_that_stays() {
     let sources = sources();
-    let mut random = Random(0x1234_5678_9abc_def1);
+    let mut random = Random::new(0x1234_5678_9abc_def1);
     let (mut tried, mut kept) = (0, 0);
     while tried < EDITS {
         let text = random.of(&sources).clone();

@@ -480,22 +480,12 @@ pub fn lost_references(old: &[u8], new: &[u8]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
     use crate::text::lines::LineEnding;
 
-    /// Numbers that look random and are the same for the same seed.
-    struct Random(u64);
-
     impl Random {
-        /// A number below `bound`.
-        fn below(&mut self, bound: usize) -> usize {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            usize::try_from(self.0 >> 33).unwrap() % bound
-        }
-
         /// Some of the parts, one after the other.
-        fn text(&mut self, parts: &[&[u8]], most: usize) -> Vec<u8> {
+        fn parts(&mut self, parts: &[&[u8]], most: usize) -> Vec<u8> {
             (0..self.below(most)).flat_map(|_| parts[self.below(parts.len())].to_vec()).collect()
         }
     }
@@ -539,10 +529,10 @@ mod tests {
 
     #[test]
     fn bytes_outside_a_section_never_change() {
-        let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
         let (mut landed, mut refused) = (0, 0);
         for round in 0..8_000 {
-            let (text, content) = (random.text(PARTS, 14), random.text(PARTS, 6));
+            let (text, content) = (random.parts(PARTS, 14), random.parts(PARTS, 6));
             let headings = outline(&text);
             let style = LineEnding::of(&text);
             let ending = style.bytes().unwrap_or(b"\n");
@@ -589,9 +579,9 @@ mod tests {
 
     #[test]
     fn a_repeated_replacement_is_seen_to_be_one() {
-        let mut random = Random(0xd1b5_4a32_d192_ed03);
+        let mut random = Random::new(0xd1b5_4a32_d192_ed03);
         for round in 0..8_000 {
-            let (text, content) = (random.text(PARTS, 12), random.text(&PARTS[4..10], 5));
+            let (text, content) = (random.parts(PARTS, 12), random.parts(&PARTS[4..10], 5));
             let headings = outline(&text);
             let style = LineEnding::of(&text);
             let ending = style.bytes().unwrap_or(b"\n");

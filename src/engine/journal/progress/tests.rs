@@ -1,24 +1,12 @@
 //! Random changes of a tree in memory, stopped after each step.
 
+use crate::random::Random;
 use std::path::Path;
 
 use crate::engine::change::plan::{Intent, Move, NewFile, plan};
 use crate::engine::journal::progress::*;
 use crate::engine::journal::{FolderEntry, HELD_FOLDER};
 use crate::engine::workspace::path::WorkspacePath;
-
-/// Numbers that look random and are the same for the same seed.
-struct Random(u64);
-
-impl Random {
-    /// The next number below `limit`.
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 11).unwrap() % limit
-    }
-}
 
 /// What stands in a tree in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -236,7 +224,7 @@ fn random_intent(random: &mut Random, tree: &mut Tree) -> Intent {
 
 /// The steps of a random change, and the tree before and after each.
 fn random_change(seed: u64) -> (Vec<Step>, Vec<Tree>) {
-    let mut random = Random(seed * 7919 + 1);
+    let mut random = Random::new(seed * 7919 + 1);
     let mut tree = random_tree(&mut random);
     let intent = random_intent(&mut random, &mut tree);
     let steps = plan(intent, |number| Location::in_state(HELD_FOLDER, &format!("id-held-{number}")));

@@ -1,28 +1,13 @@
 //! What holds for every text, from a seeded generator.
 
+use crate::random::Random;
 use std::sync::Arc;
 
 use similar::TextDiff;
 
 use super::super::*;
 
-/// A small generator of numbers; the same seed gives the same numbers.
-pub struct Random(u64);
-
 impl Random {
-    /// Begins at `seed`.
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    /// A number below `end`.
-    pub fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 11).unwrap() % end
-    }
-
     /// A line without ending, from few different ones so that lines repeat.
     fn line(&mut self) -> Vec<u8> {
         match self.below(8) {

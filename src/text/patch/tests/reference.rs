@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use super::super::*;
-use super::properties::Random;
+use crate::random::Random;
 
 /// Runs git in `folder`; `None` where it fails or is not there.
 fn git(folder: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
