@@ -441,8 +441,7 @@ fn load_or(
     };
     let name = format!("{id}.json");
     let path = format!("{FOLDER}/{name}");
-    let (root, key) = state.key(&path);
-    if let Some(known) = state.kept().get((root, &key), folder.as_fd()) {
+    if let Some(known) = state.known(&path, folder.as_fd()) {
         return Ok((known, None));
     }
     let (bytes, file, stat) = match fs::read_opened(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
@@ -471,8 +470,8 @@ fn load_or(
 fn keep(state: &State, name: &str, session: &Arc<SessionState>, file: File, stat: Stat, bytes: usize) {
     let mut looks = Looks::default();
     looks.at_own(name, file, stat);
-    let (root, key) = state.key(&format!("{FOLDER}/{name}"));
-    state.kept().put((root, &key), Arc::clone(session), looks, bytes.saturating_mul(BYTES_A_BYTE));
+    let bytes = bytes.saturating_mul(BYTES_A_BYTE);
+    state.keep(&format!("{FOLDER}/{name}"), Arc::clone(session), looks, bytes);
 }
 
 /// Changes the session `id` under its lock; the answer is a warning where its file was damaged.
@@ -498,7 +497,7 @@ pub fn update(
     let aside = format!("{ASIDE_PREFIX}{id}.{}", unique_name("new"));
     let name = format!("{id}.json");
     let file = state.replace(folder.as_fd(), OsStr::new(&name), &bytes, &aside)?;
-    if state.kept().is_lasting()
+    if state.keeps_for_others()
         && let Ok(stat) = rustix::fs::fstat(&file)
     {
         keep(state, &name, &Arc::new(session), file, stat, bytes.len());

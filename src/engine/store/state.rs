@@ -3,6 +3,7 @@
 //! The state of one account is `.lbx/ID/`, which nobody who prepares a workspace can name ([`id`]).
 //! Nothing else in `.lbx/` is looked at but the policy and the workspace's lock.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -21,7 +22,7 @@ use super::unique::unique_name;
 use super::{id, lock};
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
-use crate::engine::workspace::kept::Kept;
+use crate::engine::workspace::kept::{Kept, Looks};
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 
@@ -59,6 +60,8 @@ pub struct State {
     opened: Mutex<BTreeMap<String, Arc<OwnedFd>>>,
     /// What is kept from one call to the next.
     kept: Arc<Kept>,
+    /// The same where it is too much to be kept for longer than a call.
+    kept_in_call: Kept,
     /// The canonical path of the workspace root, by which that is known.
     root: PathBuf,
 }
@@ -132,6 +135,7 @@ impl State {
             grown: Mutex::default(),
             opened: Mutex::default(),
             kept: Arc::clone(workspace.kept()),
+            kept_in_call: Kept::default(),
             root: workspace.root().to_owned(),
         }))
     }
@@ -201,14 +205,23 @@ impl State {
         std::mem::take(&mut *locked(&self.grown))
     }
 
-    /// What is kept from one call to the next.
-    pub(super) fn kept(&self) -> &Kept {
-        &self.kept
+    /// What this call, or one before it, has made of the file `below`, which is in `folder`.
+    pub(super) fn known<T: Any + Send + Sync>(&self, below: &str, folder: BorrowedFd<'_>) -> Option<Arc<T>> {
+        let shown = self.shown(below);
+        let key = (self.root.as_path(), shown.as_str());
+        self.kept.get(key, folder).or_else(|| self.kept_in_call.get(key, folder))
     }
 
-    /// Under which root and name something of the state is kept.
-    pub(super) fn key(&self, below: &str) -> (&Path, String) {
-        (&self.root, self.shown(below))
+    /// Keeps what was made of the file `below`, about so many bytes: for the calls that follow, or where that
+    /// is too much for this one.
+    pub(super) fn keep<T: Any + Send + Sync>(&self, below: &str, value: Arc<T>, looks: Looks, bytes: usize) {
+        let kept = if self.kept.has_room_for(bytes) { &*self.kept } else { &self.kept_in_call };
+        kept.put((&self.root, &self.shown(below)), value, looks, bytes);
+    }
+
+    /// Whether calls follow to which it is of use what this one keeps.
+    pub(super) fn keeps_for_others(&self) -> bool {
+        self.kept.is_lasting()
     }
 
     /// The folder, for calls relative to it.

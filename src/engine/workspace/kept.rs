@@ -103,16 +103,24 @@ impl Kept {
     ) {
         let mut values = self.values();
         values.retain(|it| it.key.1 != name || it.key.0 != root);
-        if !looks.are_sure || bytes > BYTES_MAX {
+        if !looks.are_sure || !self.has_room_for(bytes) {
             return;
         }
-        while values.len() >= VALUES_MAX
-            || values.iter().map(|it| it.bytes).sum::<usize>() + bytes > BYTES_MAX
-        {
+        let is_full = |values: &VecDeque<KeptValue>| {
+            let held: usize = values.iter().map(|it| it.bytes).sum();
+            values.len() >= VALUES_MAX || held.saturating_add(bytes) > BYTES_MAX
+        };
+        while self.is_lasting && is_full(&values) {
             values.pop_front();
         }
         let key = (root.to_owned(), name.to_owned());
         values.push_back(KeptValue { key, looks: Arc::new(looks), value, bytes });
+    }
+
+    /// Whether there is room for a value of so many bytes: what goes with the call may have any size.
+    #[must_use]
+    pub const fn has_room_for(&self, bytes: usize) -> bool {
+        !self.is_lasting || bytes <= BYTES_MAX
     }
 
     /// The values, whatever became of others that held them.
@@ -316,5 +324,6 @@ mod tests {
             (0..200).filter(|number| held(*number)).collect::<Vec<_>>(),
             (192..200).collect::<Vec<_>>()
         );
+        assert!(!kept.has_room_for(BYTES_MAX + 1) && Kept::default().has_room_for(BYTES_MAX + 1));
     }
 }
