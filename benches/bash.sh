@@ -12,25 +12,13 @@ trap 'rm -rf "$folder"' EXIT
 
 heading ""
 python3 - "$lbx" "$runs" "$folder" <<'PYTHON'
-import json, os, statistics, subprocess, sys, time
+import json, os, statistics, subprocess, sys
+
+import common
 
 lbx, runs, top = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-null = os.open(os.devnull, os.O_RDWR)
-environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": f"{top}/home"}
-os.mkdir(environment["HOME"])
-
-
-def call(arguments, folder):
-    """Milliseconds from before the process is made until after its end."""
-    os.chdir(folder)
-    start = time.perf_counter_ns()
-    actions = [(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, null, 1)]
-    process = os.posix_spawnp(arguments[0], arguments, environment, file_actions=actions)
-    _, status = os.waitpid(process, 0)
-    took = (time.perf_counter_ns() - start) / 1e6
-    if status != 0:
-        sys.exit(f"{arguments}: status {os.waitstatus_to_exitcode(status)}")
-    return took
+home = f"{top}/home"
+os.mkdir(home)
 
 
 def workspace(files):
@@ -41,24 +29,22 @@ def workspace(files):
             os.makedirs(f"{folder}/d{number // 400}/e{number // 20}", exist_ok=True)
         with open(f"{folder}/d{number // 400}/e{number // 20}/f{number}.txt", "w") as file:
             file.write(f"{number}\n")
-    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
-        identity = ["-c", "user.name=b", "-c", "user.email=b", "-c", "core.fsync=none"]
-        subprocess.run(["git", *identity, *command], cwd=folder, env=environment, check=True)
+    common.commit_all(folder, home)
     return folder
 
 
 def measure(name, arguments, folder, plain):
     """Prints median and least of the runs, and what is more than plain bash."""
-    call(arguments, folder)
-    took = [call(arguments, folder) for _ in range(runs)]
+    common.call(arguments, folder, home)
+    took = [common.call(arguments, folder, home) for _ in range(runs)]
     median = statistics.median(took)
     print(f"{name:44} median {median:7.1f} ms  least {min(took):7.1f}  over bash {median - plain:7.1f}")
 
 
 small = workspace(100)
-plain = statistics.median(call(["bash", "-c", "true"], small) for _ in range(runs))
+plain = statistics.median(common.call(["bash", "-c", "true"], small, home) for _ in range(runs))
 print(f"{'plain bash -c true':44} median {plain:7.1f} ms")
-listed = json.loads(subprocess.check_output([lbx, "bash", "--backends"], cwd=small, env=environment))
+listed = json.loads(subprocess.check_output([lbx, "bash", "--backends"], cwd=small, env=common.environment(home)))
 for backend in listed["data"]["backends"]:
     if backend["works"]:
         name = backend["name"]

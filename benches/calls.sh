@@ -13,24 +13,16 @@ trap 'rm -rf "$scratch"' EXIT
 heading ""
 
 python3 - "$lbx" "$runs" "$scratch" <<'PYTHON'
-import os, statistics, subprocess, sys, time
+import os, statistics, sys
+
+import common
 
 lbx, runs, scratch = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": scratch}
-null = os.open(os.devnull, os.O_RDWR)
 
 
 def call(arguments, folder):
-    """Milliseconds from before the process is made until after its end."""
-    os.chdir(folder)
-    start = time.perf_counter_ns()
-    actions = [(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, null, 1)]
-    process = os.posix_spawnp(arguments[0], arguments, environment, file_actions=actions)
-    _, status = os.waitpid(process, 0)
-    took = (time.perf_counter_ns() - start) / 1e6
-    if status != 0:
-        sys.exit(f"{arguments}: status {os.waitstatus_to_exitcode(status)}")
-    return took
+    """Milliseconds."""
+    return common.call(arguments, folder, scratch)
 
 
 def compare(title, one, other):
@@ -59,9 +51,7 @@ def repository(name, files):
             os.makedirs(folder)
         with open(os.path.join(folder, f"f{number % 100}.txt"), "w") as file:
             file.write(f"file {number}\n")
-    git = ["git", "-c", "user.name=bench", "-c", "user.email=bench@localhost", "-C", root]
-    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "files"]):
-        subprocess.run(git + arguments, check=True, env=environment)
+    common.commit_all(root, scratch)
     return root
 
 

@@ -1,6 +1,10 @@
 # shellcheck shell=bash
 # What the benches have in common; each sources it with its own arguments.
 
+# Where Python finds common.py.
+PYTHONPATH=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
+
 # Finds the binary $1, by default the release build, and leaves it in $lbx.
 find_lbx() {
     local here host

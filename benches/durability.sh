@@ -24,24 +24,11 @@ waiting=$(awk '/^(Dirty|Writeback):/ { sum += $2 } END { print sum }' /proc/memi
 echo "journal: thread $journal; $waiting kB wait to be written"
 
 python3 - "$lbx" "$runs" "$on_disk" "$in_memory" <<'PYTHON'
-import os, statistics, subprocess, sys, time
+import os, statistics, sys, time
+
+import common
 
 lbx, runs, folders = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
-null = os.open(os.devnull, os.O_RDWR)
-
-
-def call(arguments, folder):
-    """Milliseconds from before the process is made until after its end."""
-    os.chdir(folder)
-    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": folder}
-    start = time.perf_counter_ns()
-    actions = [(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, null, 1)]
-    process = os.posix_spawnp(arguments[0], arguments, environment, file_actions=actions)
-    _, status = os.waitpid(process, 0)
-    took = (time.perf_counter_ns() - start) / 1e6
-    if status != 0:
-        sys.exit(f"{arguments}: status {os.waitstatus_to_exitcode(status)}")
-    return took
 
 
 def floor(folder, number):
@@ -65,11 +52,9 @@ def prepare(folder):
         os.makedirs(f"{folder}/d{number % 10}", exist_ok=True)
         with open(f"{folder}/d{number % 10}/f{number}.txt", "w") as file:
             file.write("line\n" * 50)
-    git = ["git", "-C", folder, "-c", "user.name=n", "-c", "user.email=n@localhost"]
-    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
-        subprocess.run(git + arguments, check=True)
-    call([lbx, "read", "d0/f0.txt"], folder)
-    call([lbx, "append", "d0/f0.txt", "--content", "x\n"], folder)
+    common.commit_all(folder, folder)
+    common.call([lbx, "read", "d0/f0.txt"], folder, folder)
+    common.call([lbx, "append", "d0/f0.txt", "--content", "x\n"], folder, folder)
 
 
 def change(kind, number):
@@ -96,7 +81,7 @@ for kind in kinds:
     times = ([], [])
     for number in range(-3, runs):  # the first three to warm up
         for folder, all_times in zip(folders, times):
-            took = call([lbx] + change(kind, number), folder)
+            took = common.call([lbx] + change(kind, number), folder, folder)
             if number >= 0:
                 all_times.append(took)
     disk, memory = (statistics.median(all_times) for all_times in times)

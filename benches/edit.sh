@@ -16,21 +16,17 @@ trap 'rm -rf "$scratch"' EXIT
 heading "$(sed --version | head -n 1)"
 
 python3 - "$lbx" "$runs" "$scratch" <<'PYTHON'
-import os, resource, statistics, subprocess, sys, time
+import os, resource, statistics, subprocess, sys
+
+import common
 
 lbx, runs, scratch = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": scratch, "GIT_CONFIG_NOSYSTEM": "1"}
 LINES, EDITED = 700_000, 350_000
 
 
 def call(arguments):
     """Milliseconds."""
-    start = time.perf_counter()
-    done = subprocess.run(arguments, env=environment, stdin=subprocess.DEVNULL, capture_output=True)
-    took = (time.perf_counter() - start) * 1000
-    if done.returncode != 0:
-        sys.exit(f"{arguments}: status {done.returncode}: {done.stdout.decode()}{done.stderr.decode()}")
-    return took
+    return common.call(arguments, f"{scratch}/w", scratch)
 
 
 def line(version):
@@ -50,7 +46,7 @@ for name in ("w/large.txt", "sed.txt"):
     with open(name, "w") as file:  # a piece at a time: this process's memory counts as its children's
         file.writelines(f"line {number} of the file, 0000\n" for number in range(1, LINES + 1))
 os.chdir("w")
-subprocess.run(["git", "init", "-q"], check=True, env=environment)
+subprocess.run(["git", "init", "-q"], check=True, env=common.environment(scratch))
 first, next_ones, sed = [], [], []
 version = 0
 for run in range(-2, runs):  # the first two to warm up
