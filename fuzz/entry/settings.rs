@@ -105,7 +105,8 @@ pub fn values(data: &[u8]) {
         assert_eq!(id.as_str(), text, "a session of another name");
     }
     if let Ok(sha256) = text.parse::<Sha256>() {
-        assert!(sha256.to_hex().eq_ignore_ascii_case(text.trim()), "another digest");
+        let digits = text.strip_prefix("sha256:").unwrap_or(&text);
+        assert!(sha256.to_hex().eq_ignore_ascii_case(digits), "another digest");
     }
     if let Some(path) = WorkspacePath::new(std::path::Path::new(&*text)) {
         let json = serde_json::to_string(&path).expect("a path is a text");
