@@ -2,6 +2,7 @@
 # What durability costs: changes of each kind on a disk, beside the same in memory (tmpfs), where a
 # sync is nothing. The difference is what the syncs add. Beside them, the least that any program
 # pays for one file that survives a power failure: write aside, sync, rename, sync the folder.
+# Then a write over a file and that least again, beside a neighbour that writes and syncs without pause.
 # Counts and lists what a write over a file syncs, by strace, where that is installed.
 #
 # Usage: benches/durability.sh [LBX [RUNS [FOLDER]]]    (default: the release build, 40 runs, /var/tmp)
@@ -12,7 +13,7 @@ runs=${2:-40}
 disk=${3:-/var/tmp}
 on_disk=$(mktemp -d -p "$disk")
 in_memory=$(mktemp -d -p /dev/shm)
-trap 'rm -rf "$on_disk" "$in_memory"' EXIT
+trap 'rm -rf "$on_disk" "$on_disk.neighbour" "$in_memory"' EXIT
 
 heading ""
 echo "disk:    $(stat -f -c %T "$on_disk") at $disk; memory: $(stat -f -c %T "$in_memory")"
@@ -24,7 +25,7 @@ waiting=$(awk '/^(Dirty|Writeback):/ { sum += $2 } END { print sum }' /proc/memi
 echo "journal: thread $journal; $waiting kB wait to be written"
 
 python3 - "$lbx" "$runs" "$on_disk" "$in_memory" <<'PYTHON'
-import os, statistics, sys, time
+import os, signal, statistics, sys, time
 
 import common
 
@@ -88,6 +89,37 @@ for kind in kinds:
     print(f"{kind:<20}{disk:>10.2f}{memory:>12.2f}{disk - memory:>12.2f}")
 least = statistics.median(floor(folders[0], number) for number in range(runs))
 print(f"{'the least':<20}{least:>10.2f}{'':>24}   one file, written aside, synced, renamed, its folder synced")
+
+
+def disturb(path):
+    """Writes and syncs until it is ended: 1 MiB at a time, as a build or a database does."""
+    block = os.urandom(1 << 20)
+    with open(path, "wb") as file:
+        while True:
+            file.seek(0)
+            file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+neighbour = os.fork()
+if neighbour == 0:
+    disturb(folders[0] + ".neighbour")
+try:
+    # In turn, so that both meet the same disk.
+    changes, leasts = [], []
+    for number in range(-3, runs):
+        took = common.call([lbx] + change("append", number), folders[0], folders[0])
+        least = floor(folders[0], number)
+        if number >= 0:
+            changes.append(took)
+            leasts.append(least)
+finally:
+    os.kill(neighbour, signal.SIGKILL)
+    os.waitpid(neighbour, 0)
+    os.unlink(folders[0] + ".neighbour")
+append, least = statistics.median(changes), statistics.median(leasts)
+print(f"\nbeside a neighbour that syncs without pause: append {append:.2f}, the least {least:.2f}: {append / least:.1f} times")
 PYTHON
 
 if command -v strace >/dev/null; then
