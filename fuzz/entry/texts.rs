@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use lbx::text::answer_size::AnswerRoom;
 use lbx::text::content::{Content, View};
 use lbx::text::markdown::compose::{
     Composed, Document, headers_that_end, lost_references, without_own_header,
@@ -50,8 +51,13 @@ pub fn encodings(data: &[u8]) {
 }
 
 /// All of a text.
-const ALL: SliceBounds =
-    SliceBounds { offset: 0, lines_max: u64::MAX, skip_bytes: 0, bytes_max: 0, clips_first: false };
+const ALL: SliceBounds = SliceBounds {
+    offset: 0,
+    lines_max: u64::MAX,
+    skip_bytes: 0,
+    room: AnswerRoom::new(0),
+    clips_first: false,
+};
 
 /// Parts of a file that is read in pieces of so many bytes; `None` where it is no text.
 fn sliced(bytes: &[u8], wanted: &[SliceBounds], piece_bytes: usize) -> Option<Sliced> {

@@ -4,6 +4,7 @@ use similar::{DiffOp, DiffTag, group_diff_ops};
 
 use super::line_diff::{self, LINES_MAX};
 use super::lines;
+use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::checked::peek;
 use crate::text::escaped;
 
@@ -68,22 +69,24 @@ pub fn unified(old_name: &str, new_name: &str, old: &[u8], new: &[u8], bytes_max
     let split = |side| lines::all(side);
     let (old, new) = (split(old), split(new));
     let context = if bytes_max <= SMALL_BYTES && bytes_max > 0 { CONTEXT_LINES_SMALL } else { CONTEXT_LINES };
-    let mut left_out = 0_usize;
+    let mut text =
+        Bounded { size: TextSize::of(text.as_bytes()), text, room: AnswerRoom::new(bytes_max), left_out: 0 };
     for group in group_diff_ops(line_diff::diff(&old, &new).ops, context) {
-        if left_out == 0 {
-            push_within(&mut text, &header(&group), bytes_max, &mut left_out);
+        if text.left_out == 0 {
+            text.push(&header(&group));
         }
         for op in &group {
             let removed = peek(&old, op.old_range());
             if op.tag() == DiffTag::Equal {
-                push_lines(&mut text, ' ', removed, bytes_max, &mut left_out);
+                text.push_lines(' ', removed);
                 continue;
             }
-            push_lines(&mut text, '-', removed, bytes_max, &mut left_out);
+            text.push_lines('-', removed);
             let added = peek(&new, op.new_range());
-            push_lines(&mut text, '+', added, bytes_max, &mut left_out);
+            text.push_lines('+', added);
         }
     }
+    let Bounded { mut text, left_out, .. } = text;
     if left_out > 0 {
         text.extend(["... ", &left_out.to_string(), " more lines of diff\n"]);
     }
@@ -104,29 +107,45 @@ fn header(group: &[DiffOp]) -> String {
     format!("@@ -{} +{} @@\n", span(DiffOp::old_range), span(DiffOp::new_range))
 }
 
-/// Adds lines of a hunk.
-fn push_lines(text: &mut String, sign: char, lines: &[&[u8]], bytes_max: usize, left_out: &mut usize) {
-    for line in lines {
-        // A line that cannot fit is not looked at any closer.
-        if *left_out > 0 || (bytes_max > 0 && text.len() + line.len() / 4 > bytes_max) {
-            *left_out += 1;
-            continue;
-        }
-        let body = lines::without_ending(line);
-        let mut shown = format!("{sign}{}\n", String::from_utf8_lossy(body));
-        if body.len() == line.len() {
-            shown.push_str("\\ No newline at end of file\n");
-        }
-        push_within(text, &shown, bytes_max, left_out);
-    }
+/// A diff for an answer.
+struct Bounded {
+    /// What has room.
+    text: String,
+    /// How long that is.
+    size: TextSize,
+    /// Room for it.
+    room: AnswerRoom,
+    /// Lines after it.
+    left_out: usize,
 }
 
-/// Adds a line where it still fits and nothing was left out before it; counts it otherwise.
-fn push_within(text: &mut String, line: &str, bytes_max: usize, left_out: &mut usize) {
-    if *left_out == 0 && (bytes_max == 0 || text.len() + line.len() <= bytes_max) {
-        text.push_str(line);
-    } else {
-        *left_out += 1;
+impl Bounded {
+    /// Adds lines of a hunk.
+    fn push_lines(&mut self, sign: char, lines: &[&[u8]]) {
+        for line in lines {
+            // A line that cannot fit is not looked at any closer.
+            if self.left_out > 0 || !self.room.holds(self.size.and(TextSize::plain(line.len() / 4))) {
+                self.left_out += 1;
+                continue;
+            }
+            let body = lines::without_ending(line);
+            let mut shown = format!("{sign}{}\n", String::from_utf8_lossy(body));
+            if body.len() == line.len() {
+                shown.push_str("\\ No newline at end of file\n");
+            }
+            self.push(&shown);
+        }
+    }
+
+    /// Adds a line where it still fits and nothing was left out before it; counts it otherwise.
+    fn push(&mut self, line: &str) {
+        let size = self.size.with(line);
+        if self.left_out == 0 && self.room.holds(size) {
+            self.text.push_str(line);
+            self.size = size;
+        } else {
+            self.left_out += 1;
+        }
     }
 }
 

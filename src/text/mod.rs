@@ -1,5 +1,6 @@
 //! Text as bytes: encodings, lines, matching, diffs, patches. Pure: no file is opened here.
 
+pub mod answer_size;
 pub mod block;
 pub mod checked;
 pub mod content;

@@ -2,16 +2,11 @@
 //!
 //! Memory holds the slice alone, however large the text.
 
+use super::answer_size::{AnswerRoom, growth_of, prefix_within};
 use super::content::{Encoding, Start, Unsupported, utf16_to_utf8};
 use super::lines::{Endings, LineEnding};
 use crate::text::checked::peek;
 
-/// What JSON may add to a slice before it counts as longer than asked for: this part of its bytes,
-const ESCAPES_PART: usize = 5;
-/// or this many. 24,576 bytes then stay below the 30,000 at which shells of harnesses cut.
-const ESCAPES_BYTES: usize = 4800;
-/// Bytes of U+FFFD, which stands for what is no UTF-8.
-const REPLACEMENT_BYTES: usize = 3;
 /// Bytes in a line that is clipped, at least: a shorter one ends the slice instead, and begins the
 /// next one.
 const LONG_LINE_BYTES: usize = 2000;
@@ -29,8 +24,8 @@ pub struct SliceBounds {
     pub lines_max: u64,
     /// Bytes to leave out at the start of the first line.
     pub skip_bytes: usize,
-    /// Bytes in all; 0 for no bound.
-    pub bytes_max: usize,
+    /// Room for all of it.
+    pub room: AnswerRoom,
     /// Whether a first line that is longer than the bound is clipped, as any other, for the lines
     /// after it; else it is cut where the bound is, and ends the slice.
     pub clips_first: bool,
@@ -376,12 +371,11 @@ impl Cutter {
 
     /// Whether what is kept is more than was asked for.
     fn is_over(&mut self, is_whole: bool) -> bool {
-        let bound = self.wanted.bytes_max;
-        if bound == 0 {
+        if !self.wanted.room.is_bounded() {
             return false;
         }
         self.count_growth(is_whole);
-        !fits(self.kept.len(), self.growth + self.pending_growth, bound)
+        !self.wanted.room.takes(self.kept.len(), self.growth + self.pending_growth)
     }
 
     /// Counts what the answer adds to what has come since the last count.
@@ -395,7 +389,7 @@ impl Cutter {
 
     /// Notes the end of a kept line.
     fn end_line(&mut self) {
-        if self.wanted.bytes_max > 0 {
+        if self.wanted.room.is_bounded() {
             self.count_growth(true);
             self.growth += self.pending_growth;
         }
@@ -409,7 +403,7 @@ impl Cutter {
     fn bound_line(&mut self, is_whole: bool) {
         if self.line_start == 0 && !self.wanted.clips_first {
             self.stop();
-        } else if is_long(self.pending().len(), self.pending_growth, self.wanted.bytes_max) {
+        } else if is_long(self.pending().len(), self.pending_growth, self.wanted.room) {
             self.clip(is_whole);
         } else if is_whole {
             self.stop();
@@ -421,11 +415,10 @@ impl Cutter {
     fn clip(&mut self, is_whole: bool) {
         /// Bytes of the longest line ending.
         const ENDING_BYTES: usize = 2;
-        let bound = self.wanted.bytes_max;
-        let kept = clipped_bytes(self.pending(), bound);
+        let kept = clipped_bytes(self.pending(), self.wanted.room);
         let start = peek(self.pending(), ..kept);
         let growth = self.growth + growth_of(start) + ENDING_BYTES;
-        if !fits(self.line_start + kept + ENDING_BYTES, growth, bound) {
+        if !self.wanted.room.takes(self.line_start + kept + ENDING_BYTES, growth) {
             self.stop();
             return;
         }
@@ -468,8 +461,7 @@ impl Cutter {
             self.kept.truncate(self.line_start);
             return;
         }
-        let bound = self.wanted.bytes_max;
-        let length = prefix_within(&self.kept, bound, bound_in_answer(bound));
+        let length = self.wanted.room.prefix_of(&self.kept);
         self.kept.truncate(length);
         self.cut_at = Some(self.wanted.skip_bytes + self.kept.len());
     }
@@ -495,76 +487,20 @@ impl Cutter {
 /// Whether a line, its ending included, is too long for an answer of its own, and by far too long
 /// for one beside others.
 #[must_use]
-pub fn is_very_long(line: &[u8], bound: usize) -> bool {
-    is_long(line.len(), growth_of(line), bound)
+pub fn is_very_long(line: &[u8], room: AnswerRoom) -> bool {
+    is_long(line.len(), growth_of(line), room)
 }
 
 /// The same of a line of `length` bytes, to which the answer adds `growth`.
-const fn is_long(length: usize, growth: usize, bound: usize) -> bool {
-    length > LONG_LINE_BYTES && !fits(length, growth, bound)
+const fn is_long(length: usize, growth: usize, room: AnswerRoom) -> bool {
+    length > LONG_LINE_BYTES && !room.takes(length, growth)
 }
 
 /// Bytes kept at the start of a very long line that is clipped: whole characters, at least one.
 #[must_use]
-pub fn clipped_bytes(line: &[u8], bound: usize) -> usize {
-    let most = (bound / CLIPPED_PART).min(CLIPPED_BYTES_MAX);
+pub fn clipped_bytes(line: &[u8], room: AnswerRoom) -> usize {
+    let most = (room.bytes() / CLIPPED_PART).min(CLIPPED_BYTES_MAX);
     prefix_within(line, most, most)
-}
-
-/// The length of the longest start of a text that has at most `length_max` bytes, and at most
-/// `cost_max` in an answer: whole characters, at least one.
-#[must_use]
-pub fn prefix_within(text: &[u8], length_max: usize, cost_max: usize) -> usize {
-    let (mut length, mut cost) = (0, 0);
-    let mut is_taken = |bytes: usize, growth: usize| {
-        let is_within = length + bytes <= length_max && cost + bytes + growth <= cost_max;
-        if is_within || length == 0 {
-            length += bytes;
-            cost += bytes + growth;
-        }
-        is_within
-    };
-    'chunks: for chunk in text.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            let mut buffer = [0; 4];
-            let bytes = character.encode_utf8(&mut buffer).as_bytes();
-            if !is_taken(bytes.len(), escapes_of(bytes)) {
-                break 'chunks;
-            }
-        }
-        let invalid = chunk.invalid().len();
-        if invalid > 0 && !is_taken(invalid, REPLACEMENT_BYTES.saturating_sub(invalid)) {
-            break;
-        }
-    }
-    length
-}
-
-/// Whether a text of `length` bytes, to which the answer adds `growth`, is within a bound; 0 is none.
-#[must_use]
-pub const fn fits(length: usize, growth: usize, bound: usize) -> bool {
-    bound == 0 || (length <= bound && length + growth <= bound_in_answer(bound))
-}
-
-/// The bytes that a slice of at most `bound` bytes may take in an answer.
-const fn bound_in_answer(bound: usize) -> usize {
-    let part = bound / ESCAPES_PART;
-    bound + if part > ESCAPES_BYTES { part } else { ESCAPES_BYTES }
-}
-
-/// Bytes that an answer adds to a text: what JSON escapes, and the characters that stand for bytes
-/// which are no UTF-8.
-#[must_use]
-pub fn growth_of(text: &[u8]) -> usize {
-    let escapes = escapes_of(text);
-    if std::str::from_utf8(text).is_ok() {
-        return escapes;
-    }
-    let replaced = |invalid: &[u8]| match invalid.len() {
-        0 => 0,
-        bytes => REPLACEMENT_BYTES.saturating_sub(bytes),
-    };
-    escapes + text.utf8_chunks().map(|chunk| replaced(chunk.invalid())).sum::<usize>()
 }
 
 /// A text without a character at its end of which only a part is there.
@@ -585,21 +521,6 @@ fn whole_characters(text: &[u8]) -> &[u8] {
     text
 }
 
-/// Bytes that JSON adds to a text.
-fn escapes_of(text: &[u8]) -> usize {
-    /// Bytes that are counted at once: what they add fits into a byte, so the compiler counts them side by side.
-    const AT_ONCE: usize = 32;
-    text.chunks(AT_ONCE).map(|bytes| usize::from(bytes.iter().map(|&byte| escape_of(byte)).sum::<u8>())).sum()
-}
-
-/// Bytes that JSON adds to a byte of a text; without a branch.
-fn escape_of(byte: u8) -> u8 {
-    let is_quoted = byte == b'"' || byte == b'\\';
-    let has_letter = (8..=13).contains(&byte) && byte != 11;
-    let has_number = byte < 32 && !has_letter;
-    u8::from(is_quoted | has_letter) + 5 * u8::from(has_number)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -616,18 +537,9 @@ mod tests {
         slices(text, &[wanted], size).parts.pop().unwrap()
     }
 
+    const NO_BOUND: AnswerRoom = AnswerRoom::new(0);
     const ALL: SliceBounds =
-        SliceBounds { offset: 0, lines_max: u64::MAX, skip_bytes: 0, bytes_max: 0, clips_first: false };
-
-    #[test]
-    fn what_json_adds_is_counted_as_json_writes_it() {
-        for byte in 0..=127_u8 {
-            let written = serde_json::to_string(&char::from(byte)).unwrap();
-            assert_eq!(usize::from(escape_of(byte)), written.len() - 3, "{byte}");
-        }
-        assert_eq!(growth_of(&[1; 1000]), 5000);
-        assert_eq!(growth_of(b"\xff\""), 3);
-    }
+        SliceBounds { offset: 0, lines_max: u64::MAX, skip_bytes: 0, room: NO_BOUND, clips_first: false };
 
     #[test]
     fn slices_are_the_same_in_any_pieces() {
@@ -640,7 +552,7 @@ mod tests {
             assert_eq!((none.encoding, none.line_ending), (Encoding::Utf8, LineEnding::Mixed));
             let part = slice(text, SliceBounds { offset: 1, lines_max: 2, ..ALL }, size);
             assert_eq!(part.bytes, "twö\r\nthree\n".as_bytes());
-            let cut = slice(text, SliceBounds { bytes_max: 10, ..ALL }, size);
+            let cut = slice(text, SliceBounds { room: AnswerRoom::new(10), ..ALL }, size);
             assert_eq!(
                 (cut.bytes.as_slice(), cut.stopped, cut.cut_at),
                 ("one\ntwö\r\n".as_bytes(), true, None)
@@ -658,9 +570,9 @@ mod tests {
     fn a_long_line_is_cut_between_characters_and_goes_on_there() {
         let text = "ääääääää\nb\n".as_bytes();
         for size in 1..=text.len() {
-            let first = slice(text, SliceBounds { bytes_max: 5, ..ALL }, size);
+            let first = slice(text, SliceBounds { room: AnswerRoom::new(5), ..ALL }, size);
             assert_eq!((first.bytes.as_slice(), first.cut_at), ("ää".as_bytes(), Some(4)));
-            let next = slice(text, SliceBounds { bytes_max: 50, skip_bytes: 4, ..ALL }, size);
+            let next = slice(text, SliceBounds { room: AnswerRoom::new(50), skip_bytes: 4, ..ALL }, size);
             assert_eq!((next.bytes.as_slice(), next.ended_lines), ("ääääää\nb\n".as_bytes(), 2));
         }
     }
@@ -669,7 +581,7 @@ mod tests {
     fn a_very_long_line_among_others_is_clipped_in_any_pieces() {
         let long = "é".repeat(1500);
         let text = format!("a\n{long}\r\nb\r\n{long}");
-        let wanted = SliceBounds { bytes_max: 800, ..ALL };
+        let wanted = SliceBounds { room: AnswerRoom::new(800), ..ALL };
         let of = |line| Clipped { line, kept: 100, length: 3000 };
         let start = "é".repeat(50);
         for size in (1..20).chain([2999, 3000, 3001, 3003, 3004, 3005, 10_000]) {
@@ -693,14 +605,10 @@ mod tests {
 
     #[test]
     fn what_an_answer_adds_counts() {
-        assert_eq!(growth_of("a\n\"é\u{1}".as_bytes()), 7);
-        // Each of these bytes is shown as a character of three.
-        assert_eq!(growth_of(b"\xe9\xe8 \xff"), 6);
-        assert_eq!(growth_of(b"\xe2\x82"), 1);
         let text = [0xe9; 4000];
         for size in 1..5 {
-            let cut = slice(&text, SliceBounds { bytes_max: 3000, ..ALL }, size);
-            assert_eq!((cut.bytes.len(), cut.cut_at), (2600, Some(2600)));
+            let cut = slice(&text, SliceBounds { room: AnswerRoom::new(3000), ..ALL }, size);
+            assert_eq!((cut.bytes.len(), cut.cut_at), (2333, Some(2333)));
         }
     }
 

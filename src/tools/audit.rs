@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::common::PLACES_LISTED;
 use super::diff::known;
 use super::sessions;
 use super::{Effect, Paint, Stdin, Text, Tool};
@@ -175,6 +176,16 @@ fn not_whole(broken: &Broken) -> Error {
         .detail("broken", json!({ "file": file, "line": line, "message": broken.message }))
 }
 
+/// Leaves the first of the files of a record that alone is longer than an answer.
+fn shorten_files(record: &mut Value) {
+    let Some(record) = record.as_object_mut() else { return };
+    if let Some(files) = record.get_mut("files").and_then(Value::as_array_mut) {
+        let total = files.len();
+        files.truncate(PLACES_LISTED);
+        record.insert("files_total".to_owned(), total.into());
+    }
+}
+
 /// The part of the records that was asked for.
 fn page(policy: &Policy, records: &[AuditRecord], request: &Request) -> Response {
     let (offset, bytes_max) = (request.offset.unwrap_or(0), request.max_bytes.unwrap_or(policy.max_bytes()));
@@ -184,10 +195,14 @@ fn page(policy: &Policy, records: &[AuditRecord], request: &Request) -> Response
     };
     let (mut shown, mut bytes) = (Vec::new(), 0);
     for record in records.iter().rev().skip(offset).take(limit) {
-        let value = audit::as_value(record);
-        bytes += value.to_string().len();
+        let mut value = audit::as_value(record);
+        let size = value.to_string().len();
+        bytes += size;
         if bytes_max > 0 && bytes > bytes_max && !shown.is_empty() {
             break;
+        }
+        if bytes_max > 0 && size > bytes_max {
+            shorten_files(&mut value);
         }
         shown.push(value);
     }

@@ -2,11 +2,16 @@
 
 use std::borrow::Cow;
 
+use serde::Serialize;
+
+use super::Text;
+use crate::engine::Engine;
 use crate::engine::change::gate::quoted;
 use crate::engine::change::{Change, Current};
 use crate::engine::policy::Policy;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
+use crate::search::page::{Budget, Offered, Window, json_bytes};
 use crate::text::content::{Content, Unsupported, View};
 use crate::text::counted::counted;
 use crate::text::{checked, diff, omission};
@@ -15,6 +20,38 @@ use crate::text::{checked, diff, omission};
 const DIFF_BYTES: usize = 300;
 /// Places listed beside their count.
 pub const PLACES_LISTED: usize = 20;
+
+/// Whether a list of an answer shows all entries.
+#[derive(Debug, Clone, Copy, Default, Serialize, schemars::JsonSchema)]
+pub struct ListEnd {
+    /// True where not all are listed; `max_bytes: 0` lists them all
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// How many there are, where not all are listed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<usize>,
+}
+
+impl ListEnd {
+    /// Leaves of a list as many entries as an answer has room for, the first at least; `bytes_max` is what
+    /// the request says, where 0 lifts the bound.
+    pub fn of<T: Serialize>(engine: &Engine, bytes_max: Option<usize>, list: &mut Vec<T>) -> Self {
+        let total = list.len();
+        // A small bound on a diff is none on the list.
+        let bytes_max = if bytes_max == Some(0) { 0 } else { engine.bytes_max(None) as u64 };
+        let mut page = Budget::new(Window { offset: 0, limit: 0, bytes_max });
+        list.retain(|entry| page.offer(|| json_bytes(entry)) == Offered::Kept);
+        let truncated = list.len() < total;
+        Self { truncated, total: truncated.then_some(total) }
+    }
+
+    /// Says in text that not all entries are shown.
+    pub fn note(self, listed: usize, text: &mut Text) {
+        if let Some(total) = self.total {
+            text.note(format!("{listed} of {total} are listed"));
+        }
+    }
+}
 
 /// What every call that changes files takes.
 #[derive(Debug, Clone, Default, clap::Args, serde::Deserialize, schemars::JsonSchema)]
@@ -42,7 +79,7 @@ pub struct ContentOptions {
     #[arg(long)]
     #[serde(default)]
     pub diff: bool,
-    /// Maximum bytes of diff per file; 0 for no limit
+    /// Maximum bytes of diff per file; 0 for no limit, of the list of files as well
     #[arg(long, value_name = "BYTES")]
     pub max_bytes: Option<usize>,
 }

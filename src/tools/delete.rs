@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{ChangeOptions, subject};
+use super::common::{ChangeOptions, ListEnd, subject};
 use super::{Effect, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::Change;
@@ -39,6 +39,9 @@ pub struct Request {
     /// Fail unless the SHA-256 of the file is this one
     #[arg(long, value_name = "HEX")]
     pub expected_sha256: Option<Sha256>,
+    /// Maximum bytes of the list in the response; 0 for no limit
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
     /// Whether to do it, and why.
     #[command(flatten)]
     #[serde(flatten)]
@@ -56,17 +59,21 @@ pub enum Response {
     Several {
         /// One answer a path.
         deleted: Vec<Deleted>,
+        /// Whether that is all.
+        #[serde(flatten)]
+        end: ListEnd,
     },
 }
 
 impl Response {
     /// The answer for what was deleted, in the order asked for.
-    fn of(mut deleted: Vec<Deleted>) -> Self {
+    fn of(engine: &Engine, request: &Request, mut deleted: Vec<Deleted>) -> Self {
         match deleted.pop() {
             Some(only) if deleted.is_empty() => Self::One(only),
             last => {
                 deleted.extend(last);
-                Self::Several { deleted }
+                let end = ListEnd::of(engine, request.max_bytes, &mut deleted);
+                Self::Several { deleted, end }
             }
         }
     }
@@ -92,7 +99,7 @@ pub struct Deleted {
 impl Request {
     /// By what a repeated request is known.
     fn digest(&self) -> Sha256 {
-        let Self { path, recursive, expected_sha256, options: _ } = self;
+        let Self { path, recursive, expected_sha256, max_bytes: _, options: _ } = self;
         Sha256::of(format!("delete {path:?} {recursive} {expected_sha256:?}").as_bytes())
     }
 }
@@ -120,7 +127,8 @@ impl Tool for Delete {
         let named: Vec<(&str, &Path)> = request.path.iter().map(|path| ("path", path.as_path())).collect();
         let mut change = engine.begin(Self::NAME, &named, request.options.dry_run)?;
         if let Some(entry) = change.repeated(request.digest(), RECENT)? {
-            return Ok(Response::of(repeated(&mut change, &request, &entry)?));
+            let deleted = repeated(&mut change, &request, &entry)?;
+            return Ok(Response::of(change.engine(), &request, deleted));
         }
         let (mut deleted, mut paths) = (Vec::new(), Vec::new());
         for path in &request.path {
@@ -129,14 +137,14 @@ impl Tool for Delete {
             paths.push(place.path().clone());
             deleted.push(answer);
         }
-        change.commit(subject(Self::NAME, &paths), request.options.why)?;
-        Ok(Response::of(deleted))
+        change.commit(subject(Self::NAME, &paths), request.options.why.clone())?;
+        Ok(Response::of(engine, &request, deleted))
     }
 
     fn text(response: &Response, text: &mut Text) {
-        let deleted = match response {
-            Response::One(only) => std::slice::from_ref(only),
-            Response::Several { deleted } => deleted,
+        let (deleted, end) = match response {
+            Response::One(only) => (std::slice::from_ref(only), ListEnd::default()),
+            Response::Several { deleted, end } => (deleted.as_slice(), *end),
         };
         for one in deleted {
             let (path, files) = (escaped::name(&one.path), counted(one.files, "file"));
@@ -145,6 +153,7 @@ impl Tool for Delete {
             let already = if one.already_applied { "; already applied" } else { "" };
             text.change(&format!("delete: {path} ({files}, {bytes}{trash}{already})"));
         }
+        end.note(deleted.len(), text);
     }
 }
 

@@ -18,6 +18,9 @@ use crate::engine::store::state::State;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
+use crate::text::answer_size::{AnswerRoom, TextSize};
+use crate::text::checked::peek;
+use crate::text::counted::counted;
 use crate::text::escaped;
 use crate::text::git_diff::{Amount, FileDiff, Side};
 
@@ -112,6 +115,10 @@ pub struct Response {
     #[serde(skip)]
     #[schemars(skip)]
     bytes: Vec<u8>,
+    /// Lines of which only the beginning is shown.
+    #[serde(skip)]
+    #[schemars(skip)]
+    cut_lines: usize,
 }
 
 /// What one session changed.
@@ -209,17 +216,19 @@ impl Tool for Diff {
         let (request, places) = known::settled(engine, &store, request)?;
         let who = Who::of(engine)?;
         if is_by_session(engine, &request, &store, &who)? {
-            return by_session(engine, &store, &request, &places);
+            let response = by_session(engine, &store, &request, &places)?;
+            warn_of_cut_lines(engine, &response);
+            return Ok(response);
         }
         let mut span = span_of(&store, &request, &who)?;
         span.changes.retain(|change| lies_in_any(&change.path, &places));
         let deltas = store.deltas(&span.changes).map_err(|error| unreadable(&error))?;
         let mut response = Response::of(&span, deltas.len());
-        let bytes_max = engine.bytes_max(request.max_bytes);
+        let room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
         let filled = if request.stat {
-            response.fill_stat(&store, &deltas, request.offset, bytes_max)
+            response.fill_stat(&store, &deltas, request.offset, room)
         } else {
-            let window = Window::new(request.offset, bytes_max);
+            let window = Window::new(request.offset, room);
             response.fill_diff(&store, &deltas, window, request.binary)
         };
         filled.map_err(|error| unreadable(&error))?;
@@ -227,6 +236,7 @@ impl Tool for Diff {
             engine
                 .warn("the diff is not all UTF-8 and is shown lossily here; the text form has its own bytes");
         }
+        warn_of_cut_lines(engine, &response);
         Ok(response)
     }
 
@@ -300,6 +310,16 @@ fn is_by_session(engine: &Engine, request: &Request, store: &Store, who: &Who) -
     Ok(own.is_empty())
 }
 
+/// Says that some lines are not whole.
+fn warn_of_cut_lines(engine: &mut Engine, response: &Response) {
+    if response.cut_lines > 0 {
+        engine.warn(format!(
+            "only the beginning of {} is shown, which has no room in max_bytes: git apply does not take this diff",
+            counted(response.cut_lines, "line")
+        ));
+    }
+}
+
 /// What each session changed, the one that did so last first.
 fn by_session(
     engine: &Engine,
@@ -308,8 +328,7 @@ fn by_session(
     places: &[ResolvedPath],
 ) -> Result<Response, Error> {
     let mut whole = Response { sessions: Some(Vec::new()), ..Response::of(&Span::default(), 0) };
-    let mut left = engine.bytes_max(request.max_bytes);
-    let is_bounded = left > 0;
+    let mut room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
     for name in sessions::all(store)? {
         engine.control.check()?;
         let Ok(id) = name.parse() else { continue };
@@ -320,7 +339,7 @@ fn by_session(
         if changed.paths.is_empty() {
             continue;
         }
-        if is_bounded && left == 0 {
+        if room.is_empty() {
             whole.truncated = true;
             break;
         }
@@ -328,16 +347,21 @@ fn by_session(
         let span = Span::default();
         let mut response = Response::of(&span, deltas.len());
         let filled = if request.stat {
-            response.fill_stat(store, &deltas, 0, left)
+            response.fill_stat(store, &deltas, 0, room)
         } else {
-            response.fill_diff(store, &deltas, Window::new(0, left), request.binary)
+            response.fill_diff(store, &deltas, Window::new(0, room), request.binary)
         };
         filled.map_err(|error| unreadable(&error))?;
         whole.files += response.files;
         whole.truncated |= response.truncated;
-        if is_bounded {
-            left = left.saturating_sub(response.bytes.len().max(1));
-        }
+        whole.cut_lines += response.cut_lines;
+        let said = response
+            .stat
+            .iter()
+            .flatten()
+            .map(FileStat::size)
+            .fold(TextSize::of(name.as_bytes()), TextSize::and);
+        room = room.beside(said.and(TextSize::of(&response.bytes)));
         let Response { files, stat, diff, bytes, .. } = response;
         let session = SessionDiff { session: name, files, stat, diff, bytes };
         whole.sessions.get_or_insert_default().push(session);
@@ -406,6 +430,7 @@ impl Response {
             truncated: false,
             next_offset: None,
             bytes: Vec::new(),
+            cut_lines: 0,
         }
     }
 
@@ -427,29 +452,28 @@ impl Response {
                 break;
             }
         }
-        self.truncated = window.is_full;
+        self.truncated = window.is_full || window.cut_lines > 0;
+        self.cut_lines = window.cut_lines;
         self.next_offset = window.is_full.then(|| window.offset + window.shown);
         self.diff = Some(String::from_utf8_lossy(&window.out).into_owned());
         self.bytes = window.out;
         Ok(())
     }
 
-    /// Adds the numbers of each file, as many as fit into `bytes_max`, and at least one's; 0 means no limit.
+    /// Adds the numbers of each file, of as many as have room, and of one at least.
     fn fill_stat(
         &mut self,
         store: &Store,
         deltas: &[Delta],
         offset: usize,
-        bytes_max: usize,
+        room: AnswerRoom,
     ) -> Result<(), SnapshotError> {
-        /// Bytes of a file's entry beside its names.
-        const SAID_BYTES: usize = 80;
-        let (mut files, mut bytes) = (Vec::new(), 0);
+        let (mut files, mut size) = (Vec::new(), TextSize::default());
         for delta in deltas.iter().skip(offset).take(FILES_LISTED_MAX) {
             let amount = write(store, delta, false, &mut Vec::new())?;
             let stat = FileStat::of(delta, amount);
-            bytes += stat.path.len() + stat.from.as_ref().map_or(0, String::len) + SAID_BYTES;
-            if bytes_max > 0 && bytes > bytes_max && !files.is_empty() {
+            size = size.and(stat.size());
+            if !room.holds(size) && !files.is_empty() {
                 break;
             }
             files.push(stat);
@@ -466,8 +490,10 @@ impl Response {
 struct Window {
     /// Lines that are passed over.
     offset: usize,
-    /// Bytes that are shown at most.
-    bytes_max: usize,
+    /// Room for what is shown.
+    room: AnswerRoom,
+    /// How long what is shown is.
+    size: TextSize,
     /// Lines seen so far.
     seen: usize,
     /// Lines shown so far.
@@ -476,26 +502,45 @@ struct Window {
     out: Vec<u8>,
     /// Whether a line did not fit any more.
     is_full: bool,
+    /// Lines of which only the beginning is shown.
+    cut_lines: usize,
 }
 
 impl Window {
-    /// A window from the line `offset` on; 0 bytes mean no limit.
-    fn new(offset: usize, bytes_max: usize) -> Self {
-        Self { offset, bytes_max, seen: 0, shown: 0, out: Vec::new(), is_full: false }
+    /// A window from the line `offset` on.
+    fn new(offset: usize, room: AnswerRoom) -> Self {
+        let (size, out) = (TextSize::default(), Vec::new());
+        Self { offset, room, size, seen: 0, shown: 0, out, is_full: false, cut_lines: 0 }
     }
 
-    /// Shows a line, where it is neither before the window nor behind it; one line always fits.
+    /// Shows a line, where it is neither before the window nor behind it; of a line that alone has no room
+    /// the beginning is shown.
     fn push(&mut self, line: &[u8]) {
         self.seen += 1;
         if self.seen <= self.offset || self.is_full {
             return;
         }
-        if self.bytes_max > 0 && !self.out.is_empty() && self.out.len() + line.len() > self.bytes_max {
+        let size = self.size.and(TextSize::of(line));
+        if self.room.holds(size) {
+            self.out.extend_from_slice(line);
+            self.size = size;
+        } else if self.out.is_empty() {
+            self.push_start(line);
+        } else {
             self.is_full = true;
             return;
         }
-        self.out.extend_from_slice(line);
         self.shown += 1;
+    }
+
+    /// Shows the beginning of a line.
+    fn push_start(&mut self, line: &[u8]) {
+        let start = peek(line, ..self.room.prefix_of(line));
+        self.out.extend_from_slice(start);
+        self.out
+            .extend_from_slice(format!("[... {} bytes left out ...]\n", line.len() - start.len()).as_bytes());
+        self.size = TextSize::of(&self.out);
+        self.cut_lines += 1;
     }
 }
 
@@ -523,6 +568,14 @@ pub fn write(store: &Store, delta: &Delta, binary: bool, out: &mut Vec<u8>) -> R
 }
 
 impl FileStat {
+    /// How long its entry is.
+    fn size(&self) -> TextSize {
+        /// Bytes beside its names.
+        const SAID_BYTES: usize = 80;
+        let names = [Some(&self.path), self.from.as_ref()];
+        names.into_iter().flatten().fold(TextSize::plain(SAID_BYTES), |size, name| size.with(name))
+    }
+
     /// The numbers of one file.
     fn of(delta: &Delta, amount: Amount) -> Self {
         let action = match (&delta.before, &delta.after) {

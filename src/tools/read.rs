@@ -24,6 +24,7 @@ use crate::engine::policy::Policy;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::Error;
 use crate::sha256::Sha256;
+use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::content::{self, Content, Encoding};
 use crate::text::counted::counted;
 use crate::text::escaped;
@@ -126,14 +127,14 @@ impl Tool for Read {
     fn run(engine: &mut Engine, mut request: Request) -> Result<Response, Error> {
         request.take_view_range()?;
         let selection = request.selection(engine.policy())?;
-        let bytes_max = request.bytes_max(engine.policy());
+        let room = request.room(engine.policy());
         match (&request.path, &request.paths) {
             (Some(path), None) => {
-                read(engine, path, &request, &selection, bytes_max).map(|read| Response::One(Box::new(read)))
+                read(engine, path, &request, &selection, room).map(|read| Response::One(Box::new(read)))
             }
             (path, Some(paths)) if path.is_some() || !paths.is_empty() => {
                 let paths: Vec<&PathBuf> = path.iter().chain(paths).collect();
-                read_several(engine, &paths, &request, &selection, bytes_max)
+                read_several(engine, &paths, &request, &selection, room)
             }
             _ => Err(Error::invalid("field `path` is missing: name the file to read, or several as `paths`")
                 .detail("field", "path")),
@@ -181,9 +182,9 @@ impl Request {
         Ok(if named.stat().is_some() { (named, Some(lines)) } else { (place, None) })
     }
 
-    /// Maximum bytes of content; 0 for no limit.
-    fn bytes_max(&self, policy: &Policy) -> usize {
-        self.max_bytes.unwrap_or(policy.max_bytes())
+    /// Room for content.
+    fn room(&self, policy: &Policy) -> AnswerRoom {
+        AnswerRoom::new(self.max_bytes.unwrap_or(policy.max_bytes()))
     }
 
     /// How lines are shown.
@@ -198,18 +199,18 @@ fn read(
     path: &Path,
     request: &Request,
     selection: &Selection,
-    bytes_max: usize,
+    room: AnswerRoom,
 ) -> Result<FileRead, Error> {
     let (place, lines) = request.place_of(engine, path)?;
     let selection = lines.as_ref().unwrap_or(selection);
     let (mut file, stat) = engine.workspace.open_file(&place)?;
     let start = first_bytes(&file).map_err(|source| Error::io("read", place.shown(), source))?;
     if content::looks_binary(&start) {
-        return binary::read(engine, &place, file, &stat, &start, request, bytes_max);
+        return binary::read(engine, &place, file, &stat, &start, request, room);
     }
     let spans = match selection {
         Selection::Cells(cell, skip_bytes) if request.if_sha256.is_none() => {
-            let wanted = notebook::CellRange { cell: *cell, skip_bytes: *skip_bytes, bytes_max };
+            let wanted = notebook::CellRange { cell: *cell, skip_bytes: *skip_bytes, room };
             return notebook::read(engine, &place, &mut file, &stat, wanted);
         }
         Selection::Cells(..) => Vec::new(),
@@ -217,11 +218,11 @@ fn read(
         Selection::Ranges(spans) => spans.clone(),
         Selection::Around(line, _) => around::window(*line).to_vec(),
     };
-    let bytes_max = within_ranges(bytes_max, spans.len());
+    let room = within_ranges(room, spans.len());
     let is_around = matches!(selection, Selection::Around(..));
-    let window_bytes = if is_around { around::WINDOW_BYTES } else { bytes_max };
+    let window = if is_around { AnswerRoom::new(around::WINDOW_BYTES) } else { room };
     let skip_bytes = request.column.unwrap_or(1) - 1;
-    let extent = Extent { skip_bytes, bytes_max: window_bytes, has_others: spans.len() > 1 };
+    let extent = Extent { skip_bytes, room: window, has_others: spans.len() > 1 };
     let pass = slices(engine, &mut file, &place, &spans, extent)?;
     if request.if_sha256 == Some(pass.sha256) {
         engine.mark_shown(place.path(), pass.sha256, &stat, &[]);
@@ -230,15 +231,15 @@ fn read(
     }
     if let Selection::Cells(cell, skip_bytes) = selection {
         file.seek(SeekFrom::Start(0)).map_err(|source| Error::io("read", place.shown(), source))?;
-        let wanted = notebook::CellRange { cell: *cell, skip_bytes: *skip_bytes, bytes_max };
+        let wanted = notebook::CellRange { cell: *cell, skip_bytes: *skip_bytes, room };
         return notebook::read(engine, &place, &mut file, &stat, wanted);
     }
     let parts = match selection {
         Selection::Around(line, lines_max) => {
-            let bounds = around::Bounds { lines_max: *lines_max, bytes_max, form: request.form() };
+            let bounds = around::Bounds { lines_max: *lines_max, room, form: request.form() };
             vec![around::part(&pass, *line, bounds)]
         }
-        _ => shown::parts(&pass, request.form(), bytes_max),
+        _ => shown::parts(&pass, request.form(), room),
     };
     Ok(answer(engine, &place, &stat, request, selection, &pass, parts))
 }
@@ -248,16 +249,13 @@ fn were(count: usize) -> String {
     format!("{} {}", counted(count, "file"), if count == 1 { "was" } else { "were" })
 }
 
-/// The bound on the content of `count` ranges: what is said of each counts where they are many.
-fn within_ranges(bytes_max: usize, count: usize) -> usize {
+/// Room for the content of `count` ranges: what is said of each counts where they are many.
+fn within_ranges(room: AnswerRoom, count: usize) -> AnswerRoom {
     /// Bytes that an answer says of a range beside its content.
     const SAID_BYTES: usize = 140;
     /// Ranges of which this does not count.
     const FEW: usize = 5;
-    match bytes_max {
-        0 => 0,
-        bytes_max => bytes_max.saturating_sub(SAID_BYTES * count.saturating_sub(FEW)).max(1),
-    }
+    room.beside(TextSize::plain(SAID_BYTES * count.saturating_sub(FEW))).or_a_byte()
 }
 
 /// The answer with the parts that are shown.

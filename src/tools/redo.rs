@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::common::ListEnd;
 use super::undo::{self, Undone};
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -28,6 +29,9 @@ pub struct Request {
 pub struct Response {
     /// The changes, in the order in which they were done again
     pub redone: Vec<Undone>,
+    /// Whether that is all.
+    #[serde(flatten)]
+    pub end: ListEnd,
 }
 
 /// The tool.
@@ -43,11 +47,12 @@ impl Tool for Redo {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        let undo::Response { undone: redone } = undo::run(engine, &request.request, Direction::Redo)?;
-        Ok(Response { redone })
+        let undo::Response { undone: redone, end } = undo::run(engine, &request.request, Direction::Redo)?;
+        Ok(Response { redone, end })
     }
 
     fn text(response: &Response, text: &mut Text) {
         undo::as_text(&response.redone, Self::NAME, text);
+        response.end.note(response.redone.len(), text);
     }
 }

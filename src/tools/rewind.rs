@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{ChangeOptions, subject};
+use super::common::{ChangeOptions, ListEnd, subject};
 use super::log::{commit, no_snapshot};
 use super::undo::{self, Conflict, Conflicts, Interleaved, Manner, Undone};
 use super::{Effect, Stdin, Text, Tool};
@@ -40,6 +40,9 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub merge: bool,
+    /// Maximum bytes of the list in the response; 0 for no limit
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
     /// Whether to do it, and why.
     #[command(flatten)]
     #[serde(flatten)]
@@ -55,6 +58,9 @@ pub struct Response {
     pub session: String,
     /// The changes, the newest first
     pub undone: Vec<Undone>,
+    /// Whether that is all.
+    #[serde(flatten)]
+    pub end: ListEnd,
     /// Without yes: the files that stop it
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<Conflict>,
@@ -80,11 +86,12 @@ impl Tool for Rewind {
         let is_preview = !request.yes;
         let mut change = engine.begin(Self::NAME, &[], is_preview || request.options.dry_run)?;
         let (history, entries) = later(&mut change, &at)?;
-        let undone = entries.iter().map(|entry| undo::listed(change.engine(), entry)).collect();
+        let mut undone = entries.iter().map(|entry| undo::listed(change.engine(), entry)).collect();
+        let end = ListEnd::of(change.engine(), request.max_bytes, &mut undone);
         change.set_takes_back(TakenBack { seq: at.seq, paths: Vec::new(), hunk: None });
         let between = if request.merge { Interleaved::Kept } else { Interleaved::Offered };
         let manner = Manner { merge: request.merge, between, ..Manner::default() };
-        let mut response = Response { id, session: at.session, undone, conflicts: Vec::new() };
+        let mut response = Response { id, session: at.session, undone, end, conflicts: Vec::new() };
         let subject = |changed: &[WorkspacePath]| subject(Self::NAME, changed);
         if is_preview {
             let mut conflicts = Conflicts::default();
@@ -109,7 +116,8 @@ impl Tool for Rewind {
             let count = counted(response.conflicts.len(), "file");
             text.note(format!("nothing was changed, and {count} would stop it. {}", first.suggested_action));
         } else if text.is_of_a_dry_run() {
-            let (count, yes) = (counted(response.undone.len(), "change"), text.switch("yes"));
+            let (count, yes) =
+                (counted(response.end.total.unwrap_or(response.undone.len()), "change"), text.switch("yes"));
             text.note(format!(
                 "nothing was changed: to take back {count} of session {}, repeat the call with {yes}",
                 response.session

@@ -11,6 +11,7 @@ mod common;
 
 mod append_insert;
 mod audit;
+mod bounded;
 mod calling;
 mod content;
 mod doctor;

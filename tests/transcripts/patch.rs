@@ -551,7 +551,7 @@ fn many_files_are_changed_and_taken_back_as_one() {
     };
     let patch: String = (0..150).map(written).collect();
     let before = ws.tree();
-    let request = json!({ "patch": patch, "expected_sha256_by_path": {} });
+    let request = json!({ "patch": patch, "expected_sha256_by_path": {}, "max_bytes": 0 });
     let data = ws.json("patch", &request).ok();
     assert_eq!(data["files"].as_array().unwrap().len(), 150);
     for number in 0..150 {

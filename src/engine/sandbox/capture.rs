@@ -6,9 +6,13 @@ use std::io::Write;
 use std::mem;
 
 use super::run::{Sink, Stream};
+use crate::text::answer_size::{AnswerRoom, TextSize};
+use crate::text::checked::peek;
 
 /// Bytes that are kept in memory where an answer is to hold all.
 const KEPT_BYTES_MAX: usize = 16 << 20;
+/// What is left of an answer for the files that changed: one of so many parts.
+const CHANGES_PART: usize = 16;
 /// The tail is cut when it is so many times as long as it needs to be.
 const TAIL_SLACK: usize = 2;
 
@@ -59,13 +63,17 @@ impl<'a> Capture<'a> {
 
     /// The output.
     #[must_use]
-    pub fn finish(self) -> Output {
+    pub fn finish(mut self) -> Output {
         let [stdout, stderr] = &self.streams;
-        let half = (self.shown_max / 2) as u64;
-        let for_stderr = stderr.total.min(half.max((self.shown_max as u64).saturating_sub(stdout.total)));
-        let for_stdout = (self.shown_max as u64).saturating_sub(for_stderr);
+        // The answer has to name what changed as well.
+        let for_changes = TextSize::plain(self.shown_max / CHANGES_PART);
+        let room = AnswerRoom::new(self.shown_max).beside(for_changes);
+        let [for_stdout, for_stderr] = shares(room, stdout.size(), stderr.size());
         let bytes = stdout.total + stderr.total;
-        let truncated = stdout.total > for_stdout || stderr.total > for_stderr;
+        let truncated = !(for_stdout.holds(stdout.size()) && for_stderr.holds(stderr.size()));
+        if truncated {
+            self.whole.keep();
+        }
         let mut warnings = Vec::new();
         let file = match self.whole {
             Whole::Memory { .. } => None,
@@ -89,6 +97,15 @@ impl<'a> Capture<'a> {
         }
         Output { stdout, stderr, truncated, bytes, file: file.filter(|_| truncated), warnings }
     }
+}
+
+/// The room of each of two streams: half of all, or what the other leaves of it.
+fn shares(room: AnswerRoom, stdout: TextSize, stderr: TextSize) -> [AnswerRoom; 2] {
+    let half = room.half();
+    if half.holds(stderr) || room.beside(stdout).holds(stderr) {
+        return [room.beside(stderr), room];
+    }
+    if half.holds(stdout) { [room, room.beside(stdout)] } else { [half, half] }
 }
 
 impl Sink for Capture<'_> {
@@ -140,15 +157,30 @@ impl Kept {
         }
     }
 
-    /// What is shown in so many bytes, and whether it is UTF-8.
-    fn shown(&self, bytes_max: u64) -> (String, bool) {
-        if self.total <= bytes_max {
+    /// How long all of it is; what is not held any more has no room in any answer.
+    fn size(&self) -> TextSize {
+        match usize::try_from(self.total) {
+            Ok(total) if total == self.head.len() + self.tail.len() => {
+                TextSize::of(&self.head).and(TextSize::of(&self.tail))
+            }
+            Ok(total) => TextSize::plain(total),
+            Err(_) => TextSize::plain(usize::MAX),
+        }
+    }
+
+    /// What is shown in so much room, and whether it is UTF-8.
+    fn shown(&self, room: AnswerRoom) -> (String, bool) {
+        if room.holds(self.size()) {
             return text_of([self.head.as_slice(), self.tail.as_slice()].concat());
         }
-        let half = usize::try_from(bytes_max / 2).unwrap_or(usize::MAX);
-        let head = whole_lines_before(self.head.get(..half).unwrap_or(&self.head));
-        let start = self.tail.len().saturating_sub(half);
-        let tail = whole_lines_after(self.tail.get(start..).unwrap_or(&self.tail));
+        let half = room.half();
+        let is_held = self.total == (self.head.len() + self.tail.len()) as u64;
+        let all = if is_held { [self.head.as_slice(), self.tail.as_slice()].concat() } else { Vec::new() };
+        let (first, last) = if is_held { (&all, &all) } else { (&self.head, &self.tail) };
+        let head = peek(first, ..half.start_of(first));
+        let rest = if is_held { peek(last, head.len()..) } else { last };
+        let tail = peek(rest, rest.len() - half.end_of(rest)..);
+        let (head, tail) = (whole_lines_before(head), whole_lines_after(tail));
         let left_out = self.total - (head.len() + tail.len()) as u64;
         let newline = if head.ends_with(b"\n") || head.is_empty() { "" } else { "\n" };
         let note = format!("{newline}[... {left_out} bytes left out ...]\n");
@@ -222,17 +254,12 @@ impl Whole<'_> {
     /// Adds bytes.
     fn add(&mut self, more: &[u8]) {
         match self {
-            Self::Memory { bytes, bytes_max, file_max, log } => {
+            Self::Memory { bytes, bytes_max, .. } => {
                 bytes.extend_from_slice(more);
                 if bytes.len() <= *bytes_max {
                     return;
                 }
-                let (held, file_max) = (mem::take(bytes), *file_max);
-                *self = match log.begin() {
-                    Ok((file, name)) => Self::File { file, name, written: 0, file_max, left_out: 0 },
-                    Err(reason) => Self::Failed(reason),
-                };
-                self.add(&held);
+                self.keep();
             }
             Self::File { file, written, file_max, left_out, .. } => {
                 let room = usize::try_from(file_max.saturating_sub(*written)).unwrap_or(usize::MAX);
@@ -244,6 +271,18 @@ impl Whole<'_> {
                 }
             }
             Self::Failed(_) => {}
+        }
+    }
+
+    /// Puts what memory holds into a file.
+    fn keep(&mut self) {
+        if let Self::Memory { bytes, file_max, log, .. } = self {
+            let (held, file_max) = (mem::take(bytes), *file_max);
+            *self = match log.begin() {
+                Ok((file, name)) => Self::File { file, name, written: 0, file_max, left_out: 0 },
+                Err(reason) => Self::Failed(reason),
+            };
+            self.add(&held);
         }
     }
 }
@@ -289,7 +328,7 @@ mod tests {
             let pieces: Vec<(Stream, &[u8])> =
                 lines.chunks(piece).map(|piece| (Stream::Stdout, piece)).collect();
             let (output, held) = captured(&pieces, 20);
-            assert_eq!(output.stdout, "00\n01\n02\n[... 42 bytes left out ...]\n17\n18\n19\n", "{piece}");
+            assert_eq!(output.stdout, "00\n01\n02\n[... 45 bytes left out ...]\n18\n19\n", "{piece}");
             assert!(output.truncated && output.file.is_some());
             assert_eq!(held.unwrap(), lines);
         }
@@ -302,6 +341,20 @@ mod tests {
         assert_eq!(held.unwrap().len(), 100);
         assert_eq!(output.warnings, ["the output file log holds the first 100 of 1000 bytes of output"]);
         assert_eq!(output.stdout, "xxxxx\n[... 990 bytes left out ...]\nxxxxx");
+    }
+
+    #[test]
+    fn what_json_escapes_takes_its_room() {
+        let much = b"\x01".repeat(20_000);
+        let (output, held) = captured(&[(Stream::Stdout, &much), (Stream::Stderr, &much)], 24_576);
+        let written = serde_json::to_string(&[&output.stdout, &output.stderr]).unwrap();
+        assert!((20_000..29_900).contains(&written.len()), "{}", written.len());
+        assert!(output.truncated && held.is_some(), "{:?}", output.file);
+        // All of it was at hand, and is shown by its ends all the same.
+        let (output, held) = captured(&[(Stream::Stdout, &much[..8000])], 24_576);
+        let shown = output.stdout.split('\n').map(str::len).collect::<Vec<_>>();
+        assert_eq!((shown[0], shown[2]), (2261, 2261), "{shown:?}");
+        assert_eq!(held.unwrap().len(), 100);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::job::answer::{Job, Jobs};
 use crate::sha256::Sha256;
+use crate::text::answer_size::TextSize;
 use crate::text::visible;
 use crate::tools::Text;
 
@@ -150,6 +151,11 @@ impl Response {
 }
 
 impl Ran {
+    /// How long the output is that it shows.
+    pub(super) fn size_of_output(&self) -> TextSize {
+        TextSize::of(self.stdout.as_bytes()).with(&self.stderr)
+    }
+
     /// The output as it is, and on stderr what else a person should know.
     fn text(&self, text: &mut Text) {
         text.out.extend(shown(&self.stdout, std::io::stdout().is_terminal()));

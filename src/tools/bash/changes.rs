@@ -14,6 +14,8 @@ use crate::engine::sandbox::survey::Survey;
 use crate::engine::snapshot::{Reason, Recorded};
 use crate::engine::store::session;
 use crate::error::Error;
+use crate::search::page::json_bytes;
+use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::tools::Tool as _;
 
 /// Files that an answer lists.
@@ -53,6 +55,20 @@ pub struct Difference {
 }
 
 impl Difference {
+    /// Leaves as many of them as have room, and one at least.
+    pub fn shorten(&mut self, room: AnswerRoom) {
+        let mut size = TextSize::default();
+        let mut has_room = |changed: &Changed| {
+            let is_first = size == TextSize::default();
+            size = size.and(TextSize::plain(usize::try_from(json_bytes(changed)).unwrap_or(usize::MAX)));
+            is_first || room.holds(size)
+        };
+        if let Some(list) = &mut self.list {
+            let fitting = list.iter().take_while(|changed| has_room(changed)).count();
+            list.truncate(fitting);
+        }
+    }
+
     /// How many are listed.
     pub fn listed(&self) -> usize {
         self.list.as_ref().map_or(0, Vec::len)

@@ -32,6 +32,7 @@ use crate::engine::sandbox::plan::{Ended, SandboxPlan};
 use crate::engine::sandbox::{self, BACKENDS, Backend, layer, run};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
+use crate::text::answer_size::AnswerRoom;
 
 /// Longest command: the system takes no longer argument.
 const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
@@ -125,13 +126,13 @@ impl Bash {
             stop: output.stop(),
         };
         let shown_max = request.max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
-        let ran = run_confined(engine, &plan, request.stdin.as_deref(), &bounds, (shown_max, output));
+        let ran = run_confined(engine, &plan, request.stdin.as_deref(), &bounds, (shown_max, &mut *output));
         prepared.placeholder.remove();
         let has_succeeded = ran.as_ref().ok().map(|confined| exit_code(&confined.ran) == 0);
         let taken = recording.take(engine, request, has_succeeded);
-        let Confined { ran, output, sandbox } = ran?;
+        let Confined { ran, output: captured, sandbox } = ran?;
         let stale = marks.stale(engine);
-        output.warnings.iter().for_each(|warning| engine.warn(warning.clone()));
+        captured.warnings.iter().for_each(|warning| engine.warn(warning.clone()));
         let Ended { cpu_ms, peak_memory_bytes, left_running, had_too_many, .. } = ran.ended;
         if had_too_many {
             engine.warn(format!(
@@ -140,8 +141,8 @@ impl Bash {
             ));
         }
         let mut answer = Ran {
-            stdout: output.stdout,
-            stderr: output.stderr,
+            stdout: captured.stdout,
+            stderr: captured.stderr,
             exit_code: exit_code(&ran),
             signal: ran.ended.signal.filter(|_| !ran.timed_out),
             timed_out: ran.timed_out,
@@ -149,9 +150,9 @@ impl Bash {
             duration_ms: u64::try_from(ran.duration.as_millis()).unwrap_or(u64::MAX),
             cpu_ms,
             peak_memory_bytes,
-            truncated: output.truncated,
-            output_bytes: output.truncated.then_some(output.bytes),
-            output_file: output.file,
+            truncated: captured.truncated,
+            output_bytes: captured.truncated.then_some(captured.bytes),
+            output_file: captured.file,
             changed_total: None,
             changed: None,
             discarded: false,
@@ -160,7 +161,8 @@ impl Bash {
             sandbox,
         };
         match taken {
-            Ok(Taken { difference, is_discarded }) => {
+            Ok(Taken { mut difference, is_discarded }) => {
+                difference.shorten(output.room_for_changes(shown_max, &answer));
                 answer.changed_total = difference.total.filter(|total| *total > difference.listed());
                 answer.changed = difference.list;
                 answer.discarded = is_discarded;
@@ -172,6 +174,16 @@ impl Bash {
 }
 
 impl Output<'_> {
+    /// Room for the list of what changed, in an answer of at most so many bytes.
+    fn room_for_changes(&self, bytes_max: usize, answer: &Ran) -> AnswerRoom {
+        /// The list's part of an answer that shows a job's output.
+        const PART: usize = 4;
+        match self {
+            Self::Answer => AnswerRoom::new(bytes_max).beside(answer.size_of_output()),
+            Self::Job(_) => AnswerRoom::new(bytes_max / PART),
+        }
+    }
+
     /// What asks for the end of the command.
     fn stop(&self) -> Control {
         match self {

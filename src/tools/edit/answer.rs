@@ -4,13 +4,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::apply::Edited;
+use super::request::Request;
+use crate::engine::Engine;
 use crate::engine::change::Current;
 use crate::sha256::Sha256;
 use crate::text::escaped;
 use crate::text::flexible::Tier;
 use crate::text::replace::line_ranges;
 use crate::tools::Text;
-use crate::tools::common::PLACES_LISTED;
+use crate::tools::common::{ListEnd, PLACES_LISTED};
 
 /// How it matched; of several edits the one that took the most liberty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -77,6 +79,9 @@ pub enum Response {
     Several {
         /// One answer a file.
         files: Vec<FileEdited>,
+        /// Whether that is all.
+        #[serde(flatten)]
+        end: ListEnd,
     },
 }
 
@@ -113,12 +118,13 @@ pub struct LineRange {
 impl Response {
     /// The answer for one file alone, or for a list of them.
     #[must_use]
-    pub fn of(mut edited: Vec<FileEdited>, is_single: bool) -> Self {
+    pub fn of(engine: &Engine, mut edited: Vec<FileEdited>, request: &Request) -> Self {
         match edited.pop() {
-            Some(only) if is_single && edited.is_empty() => Self::One(only),
+            Some(only) if request.paths.is_none() && edited.is_empty() => Self::One(only),
             last => {
                 edited.extend(last);
-                Self::Several { files: edited }
+                let end = ListEnd::of(engine, request.options.max_bytes, &mut edited);
+                Self::Several { files: edited, end }
             }
         }
     }

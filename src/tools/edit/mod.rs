@@ -50,7 +50,7 @@ impl Tool for Edit {
         let named: Vec<(&str, &Path)> = paths.iter().map(|path| ("path", path.as_ref())).collect();
         let mut change = engine.begin(Self::NAME, &named, request.options.change.dry_run)?;
         if change.is_repeated(digest(&paths, &steps, &request))? {
-            return repeated(&mut change, &paths, request.paths.is_none());
+            return repeated(&mut change, &paths, &request);
         }
         let mut edited = Vec::with_capacity(paths.len());
         let mut changed: Vec<WorkspacePath> = Vec::new();
@@ -74,18 +74,19 @@ impl Tool for Edit {
             edited.push(answer);
         }
         unread.refuse()?;
-        change.commit(subject(Self::NAME, &changed), request.options.change.why)?;
-        Ok(Response::of(edited, request.paths.is_none()))
+        change.commit(subject(Self::NAME, &changed), request.options.change.why.clone())?;
+        Ok(Response::of(engine, edited, &request))
     }
 
     fn text(response: &Response, text: &mut Text) {
-        let files = match response {
-            Response::One(file) => std::slice::from_ref(file),
-            Response::Several { files } => files,
+        let (files, end) = match response {
+            Response::One(file) => (std::slice::from_ref(file), common::ListEnd::default()),
+            Response::Several { files, end } => (files.as_slice(), *end),
         };
         for file in files {
             file.as_text(Self::NAME, text);
         }
+        end.note(files.len(), text);
     }
 }
 
@@ -96,13 +97,13 @@ fn digest(paths: &[&PathBuf], steps: &[EditStep], request: &Request) -> Sha256 {
 }
 
 /// The answer to a request that this session has made before, and after which nothing has changed.
-fn repeated(change: &mut Change<'_>, paths: &[&PathBuf], is_single: bool) -> Result<Response, Error> {
+fn repeated(change: &mut Change<'_>, paths: &[&PathBuf], request: &Request) -> Result<Response, Error> {
     let mut edited = Vec::with_capacity(paths.len());
     for path in paths {
         let current = change.look_at(path)?;
         edited.push(FileEdited::already_applied(&current));
     }
-    Ok(Response::of(edited, is_single))
+    Ok(Response::of(change.engine(), edited, request))
 }
 
 /// Plans the edits of one file; answers the path where something changes.

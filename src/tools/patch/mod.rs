@@ -12,7 +12,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::common::{Unread, subject};
+use super::common::{ListEnd, Unread, subject};
 use super::{Effect, Stdin, Text, Tool};
 use crate::control::Progress;
 use crate::engine::Engine;
@@ -33,6 +33,9 @@ pub use request::{ExpectedByPath, PatchText, Request, StripCount};
 pub struct Response {
     /// One entry a file, in the patch's order
     pub files: Vec<FilePatched>,
+    /// Whether that is all.
+    #[serde(flatten)]
+    pub end: ListEnd,
 }
 
 /// What a patch did to one file.
@@ -113,7 +116,9 @@ impl Tool for Patch {
     type Response = Response;
 
     fn run(engine: &mut Engine, request: Request) -> Result<Response, Error> {
-        run(engine, Self::NAME, &request, Proof::Read)
+        let mut response = run(engine, Self::NAME, &request, Proof::Read)?;
+        response.end = ListEnd::of(engine, request.options.max_bytes, &mut response.files);
+        Ok(response)
     }
 
     fn text(response: &Response, text: &mut Text) {
@@ -123,6 +128,7 @@ impl Tool for Patch {
                 text.out.extend_from_slice(diff.as_bytes());
             }
         }
+        response.end.note(response.files.len(), text);
     }
 }
 
@@ -207,11 +213,11 @@ pub fn run(
     unread.refuse()?;
     if changed.is_empty() {
         // What stood already has left no folder empty, so there is nothing that an undo could take back.
-        return Ok(Response { files: done });
+        return Ok(Response { files: done, end: ListEnd::default() });
     }
     let vacates = matches!(patch.format, Format::Git | Format::Unified);
     files.commit(subject(tool, &changed), request.options.change.why.clone(), vacates)?;
-    Ok(Response { files: done })
+    Ok(Response { files: done, end: ListEnd::default() })
 }
 
 /// Every path that a request names, in its patch and beside it.

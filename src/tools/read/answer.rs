@@ -9,6 +9,7 @@ use super::shown::Part;
 use crate::engine::workspace::fs;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::sha256::Sha256;
+use crate::text::answer_size::TextSize;
 use crate::text::content::Encoding;
 use crate::text::lines::LineEnding;
 use crate::text::slice::{Clipped, Sliced};
@@ -202,11 +203,11 @@ impl FileRead {
     }
 
     /// Bytes of the file in the answer.
-    pub fn payload_bytes(&self) -> usize {
-        let text = self.content.as_ref().map_or(0, String::len);
-        let ranges: usize = self.ranges.iter().map(|range| range.content.len()).sum();
-        let cells = if self.notebook.is_some() { self.raw.len() } else { 0 };
-        text + ranges + cells + self.base64.as_ref().map_or(0, String::len)
+    pub fn payload_size(&self) -> TextSize {
+        let cells = if self.notebook.is_some() { self.raw.as_slice() } else { &[] };
+        let ranges = self.ranges.iter().map(|range| &range.content);
+        let texts = self.content.iter().chain(ranges).chain(&self.base64);
+        texts.fold(TextSize::of(cells), |size, text| size.with(text))
     }
 }
 

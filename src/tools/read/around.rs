@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use super::pass::Pass;
-use super::shown::{Form, Part, Used, lines_of, longest_start};
+use super::shown::{Form, Part, lines_of, longest_start};
 use super::wanted::Span;
+use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::block;
 use crate::text::lines::ending_of;
 use crate::text::slice::{Clipped, Slice, clipped_bytes, is_very_long};
@@ -30,8 +31,8 @@ pub fn window(line: u64) -> [Span; 2] {
 pub struct Bounds {
     /// Lines.
     pub lines_max: u64,
-    /// Bytes as they are shown; 0 for no bound.
-    pub bytes_max: usize,
+    /// Room for them as they are shown.
+    pub room: AnswerRoom,
     /// How lines are shown.
     pub form: Form,
 }
@@ -40,12 +41,12 @@ pub struct Bounds {
 /// are clipped where they are very long.
 #[must_use]
 pub fn part(pass: &Pass, line: u64, bounds: Bounds) -> Part {
-    let (lines, at) = looked_at(pass, line, bounds.bytes_max);
+    let (lines, at) = looked_at(pass, line, bounds.room);
     let Some(own) = lines.get(at) else {
         return line_alone(line, &[], false, bounds);
     };
     let is_cut = pass.sliced.parts.last().is_some_and(|from| from.cut_at.is_some() && from.ended_lines == 0);
-    if is_cut || !Used::default().with(&bounds.form.of(&own.bytes, line)).fits(bounds.bytes_max) {
+    if is_cut || !bounds.room.holds(TextSize::of(bounds.form.of(&own.bytes, line).as_bytes())) {
         return line_alone(line, &own.bytes, is_cut, bounds);
     }
     let texts: Vec<&[u8]> = lines.iter().map(|line| line.bytes.as_ref()).collect();
@@ -76,7 +77,7 @@ struct Line<'a> {
 }
 
 /// The lines that are looked at, as they are shown, and which of them is the one that counts.
-fn looked_at(pass: &Pass, line: u64, bytes_max: usize) -> (Vec<Line<'_>>, usize) {
+fn looked_at(pass: &Pass, line: u64, room: AnswerRoom) -> (Vec<Line<'_>>, usize) {
     let style = pass.sliced.line_ending;
     let (before, from) = match pass.sliced.parts.as_slice() {
         // Where not all before it could be looked at, the block begins with the line.
@@ -94,7 +95,7 @@ fn looked_at(pass: &Pass, line: u64, bytes_max: usize) -> (Vec<Line<'_>>, usize)
         if number == line {
             Line { bytes: bytes.into(), clipped: known }
         } else {
-            Line::of(bytes, number, known, bytes_max)
+            Line::of(bytes, number, known, room)
         }
     });
     (lines.collect(), at)
@@ -102,14 +103,14 @@ fn looked_at(pass: &Pass, line: u64, bytes_max: usize) -> (Vec<Line<'_>>, usize)
 
 impl<'a> Line<'a> {
     /// A line, clipped where it is a very long one; `known` says where it was clipped before.
-    fn of(bytes: &'a [u8], number: u64, known: Option<Clipped>, bytes_max: usize) -> Self {
-        let is_clipped = bytes_max > 0 && (known.is_some() || is_very_long(bytes, bytes_max));
+    fn of(bytes: &'a [u8], number: u64, known: Option<Clipped>, room: AnswerRoom) -> Self {
+        let is_clipped = room.is_bounded() && (known.is_some() || is_very_long(bytes, room));
         if !is_clipped {
             return Self { bytes: bytes.into(), clipped: known };
         }
         let ending = ending_of(bytes);
         let body = bytes.get(..bytes.len() - ending.len()).unwrap_or_default();
-        let kept = clipped_bytes(body, bytes_max);
+        let kept = clipped_bytes(body, room);
         let length = known.map_or(body.len() as u64, |known| known.length);
         let bytes = [body.get(..kept).unwrap_or_default(), ending].concat();
         Self { bytes: bytes.into(), clipped: Some(Clipped { line: number, kept, length }) }
@@ -118,10 +119,7 @@ impl<'a> Line<'a> {
 
 /// The line alone, as much of it as the bound allows; `is_cut` where it is longer than `bytes`.
 fn line_alone(line: u64, bytes: &[u8], is_cut: bool, bounds: Bounds) -> Part {
-    let length = match bounds.bytes_max {
-        0 => bytes.len(),
-        bytes_max => longest_start(bytes, line, bounds.form, bytes_max),
-    };
+    let length = longest_start(bytes, line, bounds.form, bounds.room);
     let cut_at = (is_cut || length < bytes.len()).then_some(length);
     Part {
         first: line,
@@ -144,14 +142,14 @@ fn grown(
     bounds: Bounds,
 ) -> (usize, usize) {
     let (mut from, mut to) = (at, at);
-    let with = |used: Used, line: usize| {
+    let with = |used: TextSize, line: usize| {
         let bytes = lines.get(line).map_or(&[][..], |line| &line.bytes);
         used.with(&bounds.form.of(bytes, first_number + line as u64))
     };
-    let mut used = with(Used::default(), at);
+    let mut used = with(TextSize::default(), at);
     let mut take = |line: usize, count: usize| {
         let more = with(used, line);
-        let is_taken = (count as u64) < bounds.lines_max && more.fits(bounds.bytes_max);
+        let is_taken = (count as u64) < bounds.lines_max && bounds.room.holds(more);
         if is_taken {
             used = more;
         }

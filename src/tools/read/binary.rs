@@ -14,6 +14,7 @@ use crate::engine::workspace::fs;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Hasher;
+use crate::text::answer_size::AnswerRoom;
 use crate::text::content;
 use crate::text::counted::counted;
 
@@ -60,7 +61,7 @@ pub fn read(
     stat: &Stat,
     start: &[u8],
     request: &Request,
-    bytes_max: usize,
+    room: AnswerRoom,
 ) -> Result<FileRead, Error> {
     let shown = place.shown();
     let size = fs::size_of(stat);
@@ -69,7 +70,7 @@ pub fn read(
         return Err(binary.refused(shown));
     }
     let encoded_size = size.div_ceil(3).saturating_mul(4);
-    let is_too_large = bytes_max > 0 && encoded_size > bytes_max as u64;
+    let is_too_large = encoded_size > room.bytes() as u64;
     let (mut hasher, mut bytes) = (Hasher::default(), Vec::new());
     for_each_piece(engine, &mut file, place, |piece| {
         hasher.update(piece);
@@ -94,7 +95,7 @@ pub fn read(
     if is_too_large {
         return Err(Error::new(
             ErrorKind::TooLarge,
-            format!("{shown} takes {encoded_size} bytes as base64, and max_bytes is {bytes_max}"),
+            format!("{shown} takes {encoded_size} bytes as base64, and max_bytes is {}", room.bytes()),
         )
         .at(shown)
         .detail("size", size)

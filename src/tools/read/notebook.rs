@@ -9,14 +9,13 @@ use serde_json::Value;
 
 use super::answer::FileRead;
 use super::pass::for_each_piece;
-use super::shown::Used;
 use crate::engine::Engine;
 use crate::engine::workspace::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
+use crate::text::answer_size::{AnswerRoom, TextSize, prefix_within};
 use crate::text::content::UTF8_BOM;
 use crate::text::counted::counted;
-use crate::text::slice::prefix_within;
 
 /// The largest notebook that is taken apart, in bytes.
 const NOTEBOOK_BYTES_MAX: usize = 256 << 20;
@@ -65,8 +64,8 @@ pub struct CellRange {
     pub cell: Option<usize>,
     /// Bytes to leave out at the start of the first one's source.
     pub skip_bytes: usize,
-    /// Bytes in all; 0 for no bound.
-    pub bytes_max: usize,
+    /// Room for all of it.
+    pub room: AnswerRoom,
 }
 
 /// Reads a notebook: one cell, or all of them.
@@ -131,21 +130,21 @@ fn cells_of(notebook: &Value) -> Option<Vec<&Value>> {
 
 /// The cells from `first` to `last` as far as the bound goes; a first one that is longer is cut.
 fn shown_cells(all: &[&Value], first: usize, last: usize, wanted: CellRange) -> NotebookRead {
-    let CellRange { skip_bytes, bytes_max, .. } = wanted;
-    let (mut cells, mut used) = (Vec::new(), Used::default());
+    let CellRange { skip_bytes, room, .. } = wanted;
+    let (mut cells, mut used) = (Vec::new(), TextSize::default());
     let mut next =
         NotebookRead { cells: Vec::new(), total_cells: all.len(), next_cell: None, next_column: None };
     for (number, value) in (1..).zip(all).skip(first - 1).take(last + 1 - first) {
         let mut cell = cell_of(number, value);
         let skipped = if number == first { without_start(&mut cell.source, skip_bytes) } else { 0 };
         used = used.with(&String::from_utf8_lossy(&as_text(&cell)));
-        if used.fits(bytes_max) {
+        if room.holds(used) {
             cells.push(cell);
             continue;
         }
         next.next_cell = Some(number);
         if cells.is_empty() {
-            let kept = prefix_within(cell.source.as_bytes(), bytes_max, bytes_max);
+            let kept = prefix_within(cell.source.as_bytes(), room.bytes(), room.bytes());
             // Where the outputs alone are too much, they are left out, and the next cell is next.
             if kept < cell.source.len() {
                 next.next_column = Some(skipped + kept + 1);

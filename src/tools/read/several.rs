@@ -10,6 +10,7 @@ use crate::engine::workspace::fs;
 use crate::envelope::Refusal;
 use crate::error::Error;
 use crate::search::page::json_bytes;
+use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::counted::counted;
 
 /// Bytes that an answer says of each of several files, beside its content and its path.
@@ -30,13 +31,13 @@ pub fn read_several(
     paths: &[&PathBuf],
     request: &Request,
     selection: &Selection,
-    bytes_max: usize,
+    room: AnswerRoom,
 ) -> Result<Response, Error> {
     if paths.len() > PATHS_MAX {
         return Err(Error::invalid(format!("{}; at most {PATHS_MAX}", counted(paths.len(), "path")))
             .detail("field", "paths"));
     }
-    let mut room = Room::new(engine, paths, bytes_max);
+    let mut room = Room::new(engine, paths, room);
     let (mut files, mut first_error) = (Vec::new(), None);
     for (number, path) in paths.iter().enumerate().take(room.sizes.len()) {
         engine.control.check()?;
@@ -45,14 +46,13 @@ pub fn read_several(
         }
         match read(engine, path, request, selection, room.share_of(number)) {
             Ok(read) => {
-                room.take(read.payload_bytes());
+                room.take(read.payload_size());
                 files.push(FileOrRefusal::Read(Box::new(read)));
             }
             Err(error) => {
                 let item = refused(path, &error);
-                room.take(
-                    usize::try_from(json_bytes(&item)).unwrap_or(usize::MAX).saturating_sub(said(path)),
-                );
+                let bytes = usize::try_from(json_bytes(&item)).unwrap_or(usize::MAX);
+                room.take(TextSize::plain(bytes.saturating_sub(said(path))));
                 files.push(item);
                 first_error.get_or_insert(error);
             }
@@ -98,10 +98,8 @@ fn none_read(first: Error, files: Vec<FileOrRefusal>, not_read: usize) -> Error 
 
 /// What is left of an answer's bound.
 struct Room {
-    /// Whether there is a bound.
-    is_bound: bool,
-    /// Bytes left for content.
-    bytes: usize,
+    /// Room left for content.
+    left: AnswerRoom,
     /// Bytes that were taken beyond the bound.
     overdrawn: usize,
     /// Bytes of each file of which anything can be said.
@@ -110,28 +108,27 @@ struct Room {
 
 impl Room {
     /// All of the bound, less what is said of each file.
-    fn new(engine: &Engine, paths: &[&PathBuf], bytes_max: usize) -> Self {
-        let (mut bytes, mut sizes) = (bytes_max, Vec::new());
+    fn new(engine: &Engine, paths: &[&PathBuf], room: AnswerRoom) -> Self {
+        let (mut left, mut sizes) = (room, Vec::new());
         for (number, path) in paths.iter().enumerate() {
             // One file may say all that it says beside a whole payload; so may the first of several.
-            let said = if number == 0 || bytes_max == 0 { 0 } else { said(path) };
-            let Some(left) = bytes.checked_sub(said) else { break };
-            bytes = left;
+            let said = TextSize::plain(if number == 0 { 0 } else { said(path) });
+            if !left.holds(said) {
+                break;
+            }
+            left = left.beside(said);
             let place = engine.workspace.resolve(path).ok();
             let size = place.and_then(|place| place.stat().map(fs::size_of)).unwrap_or(0);
             sizes.push(usize::try_from(size).unwrap_or(usize::MAX));
         }
-        Self { is_bound: bytes_max > 0, bytes, overdrawn: 0, sizes }
+        Self { left, overdrawn: 0, sizes }
     }
 
-    /// The bound on the content of one file; 0 for none.
-    fn share_of(&self, number: usize) -> usize {
-        if !self.is_bound {
-            return 0;
-        }
+    /// Room for the content of one file.
+    fn share_of(&self, number: usize) -> AnswerRoom {
         let mut sizes = self.sizes.get(number..).unwrap_or_default().to_vec();
         sizes.sort_unstable();
-        let (mut room, mut left) = (self.bytes, sizes.len());
+        let (mut room, mut left) = (self.left.bytes(), sizes.len());
         for size in sizes {
             if size > room / left {
                 break;
@@ -139,19 +136,20 @@ impl Room {
             room -= size;
             left -= 1;
         }
-        // What small files leave over is for those that are larger than they look in an answer. One byte
-        // is the least that can be asked for: a file then still says its size.
-        (room / left.max(1)).max(1)
+        // What small files leave over is for those that are larger than they look in an answer.
+        self.left.part(room / left.max(1)).or_a_byte()
     }
 
-    /// Takes bytes.
-    fn take(&mut self, bytes: usize) {
-        self.overdrawn += bytes.saturating_sub(self.bytes);
-        self.bytes = self.bytes.saturating_sub(bytes);
+    /// Takes the room of what was read.
+    fn take(&mut self, size: TextSize) {
+        if !self.left.holds(size) {
+            self.overdrawn += size.beyond(self.left);
+        }
+        self.left = self.left.beside(size);
     }
 
     /// Whether nothing more can be said.
     fn is_full(&self) -> bool {
-        self.is_bound && self.overdrawn > OVERDRAFT_BYTES
+        self.overdrawn > OVERDRAFT_BYTES
     }
 }

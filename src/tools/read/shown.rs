@@ -1,8 +1,9 @@
 //! The parts of a text as an answer shows them.
 
 use super::pass::Pass;
+use crate::text::answer_size::{AnswerRoom, TextSize, prefix_within};
 use crate::text::lines::LineEnding;
-use crate::text::slice::{Clipped, Sliced, fits, growth_of, prefix_within};
+use crate::text::slice::{Clipped, Sliced};
 use crate::text::visible;
 
 /// How lines are shown.
@@ -21,30 +22,6 @@ impl Form {
         let text =
             if self.visible { visible::line(line) } else { String::from_utf8_lossy(line).into_owned() };
         if self.line_numbers { format!("{number}\t{text}") } else { text }
-    }
-}
-
-/// What is used of a bound.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Used {
-    /// Bytes shown.
-    length: usize,
-    /// Bytes that JSON adds to them.
-    growth: usize,
-}
-
-impl Used {
-    /// The same with a text more.
-    #[must_use]
-    pub fn with(self, shown: &str) -> Self {
-        let growth = self.growth + growth_of(shown.as_bytes());
-        Self { length: self.length + shown.len(), growth }
-    }
-
-    /// Whether it is within the bound; 0 is none.
-    #[must_use]
-    pub const fn fits(self, bound: usize) -> bool {
-        fits(self.length, self.growth, bound)
     }
 }
 
@@ -123,7 +100,7 @@ impl Part {
 
     /// Cuts it to the bound, in the form in which its lines are shown; what is then used of the
     /// bound.
-    fn fit(&mut self, form: Form, style: LineEnding, used: Used, bound: usize) -> Used {
+    fn fit(&mut self, form: Form, style: LineEnding, used: TextSize, room: AnswerRoom) -> TextSize {
         let (mut used, mut kept, mut kept_lines) = (used, Vec::with_capacity(self.bytes.len()), 0);
         let mut clipped = Vec::new();
         let mut known = std::mem::take(&mut self.clipped).into_iter().peekable();
@@ -131,7 +108,7 @@ impl Part {
         for (line, number) in lines_of(&self.bytes, style).zip(self.first..) {
             let known = known.next_if(|known| known.line == number);
             let shown = form.of(line, number);
-            if used.with(&shown).fits(bound) {
+            if room.holds(used.with(&shown)) {
                 clipped.extend(known);
                 used = used.with(&shown);
                 kept.extend_from_slice(line);
@@ -142,8 +119,8 @@ impl Part {
             self.cut_at = None;
             ended_lines = kept_lines;
             // A first line is shown in part, whatever it takes, so that the reader gets on.
-            if used == Used::default() {
-                let length = longest_start(line, number, form, bound);
+            if used == TextSize::default() {
+                let length = longest_start(line, number, form, room);
                 kept.extend_from_slice(line.get(..length).unwrap_or_default());
                 used = used.with(&form.of(&kept, number));
                 self.cut_at = Some(self.skipped + length);
@@ -157,10 +134,10 @@ impl Part {
 /// Bytes of the longest start of a line, shown as `number`, that is within a bound: whole
 /// characters, at least one.
 #[must_use]
-pub fn longest_start(line: &[u8], number: u64, form: Form, bound: usize) -> usize {
+pub fn longest_start(line: &[u8], number: u64, form: Form, room: AnswerRoom) -> usize {
     let is_within = |length: usize| {
         let start = line.get(..length).unwrap_or_default();
-        Used::default().with(&form.of(start, number)).fits(bound)
+        room.holds(TextSize::of(form.of(start, number).as_bytes()))
     };
     let (mut within, mut beyond) = (0, line.len() + 1);
     while within + 1 < beyond {
@@ -179,8 +156,8 @@ pub fn longest_start(line: &[u8], number: u64, form: Form, bound: usize) -> usiz
 
 /// The parts that were found, together within the bound; none after the first that is cut.
 #[must_use]
-pub fn parts(pass: &Pass, form: Form, bound: usize) -> Vec<Part> {
-    let (mut shown, mut used) = (Vec::new(), Used::default());
+pub fn parts(pass: &Pass, form: Form, room: AnswerRoom) -> Vec<Part> {
+    let (mut shown, mut used) = (Vec::new(), TextSize::default());
     // What one pass cut is within the bound, as long as it is shown as it is.
     let is_within = pass.wanted.len() <= 1 && form == Form::default();
     for (slice, wanted) in pass.sliced.parts.iter().zip(&pass.wanted) {
@@ -195,7 +172,7 @@ pub fn parts(pass: &Pass, form: Form, bound: usize) -> Vec<Part> {
             text: String::new(),
         };
         if !is_within {
-            used = part.fit(form, pass.sliced.line_ending, used, bound);
+            used = part.fit(form, pass.sliced.line_ending, used, room);
         }
         let is_cut = part.stopped;
         shown.push(part);

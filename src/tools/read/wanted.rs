@@ -9,6 +9,7 @@ use super::Request;
 use crate::engine::policy::Policy;
 use crate::engine::policy::settings::Key;
 use crate::error::Error;
+use crate::text::answer_size::AnswerRoom;
 use crate::text::slice::SliceBounds;
 
 /// Ranges in one request.
@@ -32,8 +33,8 @@ pub struct Span {
 pub struct Extent {
     /// Bytes to leave out at the start of the first line.
     pub skip_bytes: usize,
-    /// Bytes in all; 0 for no bound.
-    pub bytes_max: usize,
+    /// Room for all of it.
+    pub room: AnswerRoom,
     /// Whether other lines are wanted besides these.
     pub has_others: bool,
 }
@@ -65,10 +66,10 @@ impl Span {
             Some(end) => end - offset,
             None => self.lines_max,
         };
-        let Extent { skip_bytes, bytes_max, has_others } = extent;
+        let Extent { skip_bytes, room, has_others } = extent;
         let is_last = self.is_relative() && offset + 1 >= total;
         let clips_first = self.clips_first && skip_bytes == 0 && (has_others || (lines_max > 1 && !is_last));
-        Ok(SliceBounds { offset, lines_max, skip_bytes, bytes_max, clips_first })
+        Ok(SliceBounds { offset, lines_max, skip_bytes, room, clips_first })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::engine::snapshot::{Delta, SessionStep, Store};
 use crate::engine::store::state::State;
 use crate::error::Error;
 use crate::sha256::Sha256;
+use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::text::git_diff::{self, FileDiff, Side};
 use crate::tools::common::time_text;
 use crate::tools::diff::Action;
@@ -207,7 +208,7 @@ fn shown(diff: &FileDiff<'_>, wanted: bool) -> File {
     let amount = diff.write(&mut out);
     let diff = wanted.then(|| {
         let mut diff = String::from_utf8_lossy(&out).into_owned();
-        cut_text(&mut diff, DIFF_BYTES_MAX);
+        cut_text(&mut diff, AnswerRoom::new(DIFF_BYTES_MAX));
         diff
     });
     File {
@@ -240,41 +241,42 @@ impl Bytes<'_> {
     }
 }
 
-/// About how many bytes a change takes in an answer.
-pub fn size_bytes(change: &ReviewedChange) -> usize {
+/// About how long a change is, its diffs left out.
+fn size_without_diffs(change: &ReviewedChange) -> TextSize {
     let texts = [Some(&change.subject), change.why.as_ref(), change.undo.as_ref()];
     let of_file = |file: &File| {
-        let texts = [Some(&file.path), file.from.as_ref(), file.undo.as_ref(), file.diff.as_ref()];
-        FILE_BYTES + texts.into_iter().flatten().map(String::len).sum::<usize>()
+        let texts = [Some(&file.path), file.from.as_ref(), file.undo.as_ref()];
+        texts.into_iter().flatten().fold(TextSize::plain(FILE_BYTES), |size, text| size.with(text))
     };
-    CHANGE_BYTES
-        + texts.into_iter().flatten().map(String::len).sum::<usize>()
-        + change.files.iter().map(of_file).sum::<usize>()
+    let said = texts.into_iter().flatten().fold(TextSize::plain(CHANGE_BYTES), |size, text| size.with(text));
+    change.files.iter().map(of_file).fold(said, TextSize::and)
 }
 
-/// Cuts the diffs of a change so that it takes about `bytes_max` bytes; answers whether any was cut.
-pub fn cut(change: &mut ReviewedChange, bytes_max: usize) -> bool {
-    let mut excess = size_bytes(change).saturating_sub(bytes_max);
-    let is_cut = excess > 0;
-    for diff in change.files.iter_mut().rev().filter_map(|file| file.diff.as_mut()) {
-        if excess == 0 {
-            break;
-        }
-        let before = diff.len();
-        let kept = before.saturating_sub(excess);
-        cut_text(diff, kept);
-        excess = excess.saturating_sub(before - diff.len().min(before));
+/// About how long a change is in an answer.
+pub fn size(change: &ReviewedChange) -> TextSize {
+    let diffs = change.files.iter().filter_map(|file| file.diff.as_ref());
+    diffs.fold(size_without_diffs(change), |size, diff| size.with(diff))
+}
+
+/// Cuts the diffs of a change so that they have room; answers whether any was cut.
+pub fn cut(change: &mut ReviewedChange, room: AnswerRoom) -> bool {
+    let mut size = size_without_diffs(change);
+    let mut is_cut = false;
+    for diff in change.files.iter_mut().filter_map(|file| file.diff.as_mut()) {
+        is_cut |= cut_text(diff, room.beside(size));
+        size = size.with(diff);
     }
     is_cut
 }
 
-/// Cuts a diff to whole lines of at most `bytes_max` bytes, and says so.
-fn cut_text(diff: &mut String, bytes_max: usize) {
-    if diff.len() <= bytes_max {
-        return;
+/// Cuts a diff to the whole lines that have room, and says so; answers whether it did.
+fn cut_text(diff: &mut String, room: AnswerRoom) -> bool {
+    if room.holds(TextSize::of(diff.as_bytes())) {
+        return false;
     }
-    let head = diff.as_bytes().get(..bytes_max).unwrap_or_default();
+    let head = diff.as_bytes().get(..room.start_of(diff.as_bytes())).unwrap_or_default();
     let end = head.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     diff.truncate(end);
     diff.push_str("... more was left out\n");
+    true
 }

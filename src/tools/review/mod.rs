@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::store::state::State;
 use crate::error::{Error, ErrorKind};
+use crate::text::answer_size::AnswerRoom;
 
 /// Show what a session did: each change with its diff, what was refused, and what it only read
 ///
@@ -191,14 +192,14 @@ impl Tool for Review {
         let Some(state) = State::find(&engine.workspace)? else { return Err(nothing()) };
         let story = story::Story::load(engine, &store, &state, &chosen)?;
         if let Some(path) = &request.html {
-            let mut response = story.told(0, 0, !request.stat)?;
+            let mut response = story.told(0, AnswerRoom::new(0), !request.stat)?;
             let shown = page::write(engine, path, &response)?;
             response.html = Some(shown);
             response.changes.clear();
             return Ok(response);
         }
-        let bytes_max = engine.bytes_max(request.max_bytes);
-        story.told(request.offset, bytes_max, !request.stat)
+        let room = AnswerRoom::new(engine.bytes_max(request.max_bytes));
+        story.told(request.offset, room, !request.stat)
     }
 
     fn text(response: &Response, text: &mut Text) {

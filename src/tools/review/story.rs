@@ -13,6 +13,7 @@ use crate::engine::store::session::SessionId;
 use crate::engine::store::state::State;
 use crate::engine::store::{audit, session};
 use crate::error::Error;
+use crate::text::answer_size::AnswerRoom;
 use crate::tools::common::time_text;
 use crate::tools::sessions::Chosen;
 
@@ -67,25 +68,22 @@ impl<'a> Story<'a> {
         Ok(Self { bytes, chosen, steps, unseen, entries, taken_back, refused, read })
     }
 
-    /// The story from the change `offset` on, as much as fits into `bytes_max`, and at least one change;
-    /// 0 means no limit.
+    /// The story from the change `offset` on, as much of it as has room, and at least one change.
     ///
     /// # Errors
     /// Where a version cannot be read.
-    pub fn told(&self, offset: usize, bytes_max: usize, diffs: bool) -> Result<Response, Error> {
+    pub fn told(&self, offset: usize, mut room: AnswerRoom, diffs: bool) -> Result<Response, Error> {
         let order = self.order();
-        let (mut told, mut size, mut truncated) = (Vec::new(), 0, false);
+        let (mut told, mut truncated) = (Vec::new(), false);
         for item in order.iter().skip(offset) {
             self.bytes.engine.control.check()?;
             let mut change = self.change(item, diffs)?;
-            let left = if bytes_max == 0 { usize::MAX } else { bytes_max.saturating_sub(size) };
-            let size_bytes = changes::size_bytes(&change);
-            if size_bytes > left && !told.is_empty() {
+            if !told.is_empty() && !room.holds(changes::size(&change)) {
                 truncated = true;
                 break;
             }
-            truncated |= changes::cut(&mut change, left);
-            size += size_bytes.min(left);
+            truncated |= changes::cut(&mut change, room);
+            room = room.beside(changes::size(&change));
             told.push(change);
         }
         let next = offset + told.len();

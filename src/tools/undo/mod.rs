@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::ChangeOptions;
+use super::common::{ChangeOptions, ListEnd, PLACES_LISTED};
 use super::sessions::others_advice;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
@@ -75,6 +75,9 @@ pub struct Steps {
     #[arg(long)]
     #[serde(default)]
     pub merge: bool,
+    /// Maximum bytes of the list in the response; 0 for no limit
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<usize>,
     /// Whether to do it, and why.
     #[command(flatten)]
     #[serde(flatten)]
@@ -91,6 +94,9 @@ const fn one() -> usize {
 pub struct Response {
     /// The changes, the newest first
     pub undone: Vec<Undone>,
+    /// Whether that is all.
+    #[serde(flatten)]
+    pub end: ListEnd,
 }
 
 /// A change that was taken back.
@@ -102,9 +108,12 @@ pub struct Undone {
     pub tool: String,
     /// The file that it changed; of several, the first
     pub path: String,
-    /// All of them, where they are several
+    /// All of them, where they are several; the first 20
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
+    /// How many they are, where they are more
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<usize>,
     /// The one hunk of it that was taken back
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hunk: Option<usize>,
@@ -135,13 +144,14 @@ impl Tool for Undo {
 
     fn text(response: &Response, text: &mut Text) {
         as_text(&response.undone, Self::NAME, text);
+        response.end.note(response.undone.len(), text);
     }
 }
 
 /// One line a change.
 pub fn as_text(changes: &[Undone], tool: &str, text: &mut Text) {
     for undone in changes {
-        let more = undone.paths.len().saturating_sub(1);
+        let more = undone.files.unwrap_or(undone.paths.len()).saturating_sub(1);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let path = escaped::name(&undone.path);
         let hunk = undone.hunk.map(|hunk| format!(", hunk {hunk}")).unwrap_or_default();
@@ -163,7 +173,7 @@ pub fn run(engine: &mut Engine, request: &Steps, direction: Direction) -> Result
     };
     let mut change = engine.begin(direction.name(), &[], request.options.dry_run)?;
     let (history, entries) = entries(&mut change, request.steps, direction, path.as_ref())?;
-    let listed = entries.iter().map(|entry| listed(change.engine(), entry)).collect();
+    let mut listed: Vec<Undone> = entries.iter().map(|entry| listed(change.engine(), entry)).collect();
     if direction == Direction::Undo {
         warn_of_lost(change.engine(), &entries);
     }
@@ -171,7 +181,8 @@ pub fn run(engine: &mut Engine, request: &Steps, direction: Direction) -> Result
     let manner = Manner { merge: request.merge, ..Manner::default() };
     let paths = plan(&mut change, &history, &entries, direction, &manner)?;
     change.commit(super::common::subject(direction.name(), &paths), request.options.why.clone())?;
-    Ok(Response { undone: listed })
+    let end = ListEnd::of(engine, request.max_bytes, &mut listed);
+    Ok(Response { undone: listed, end })
 }
 
 /// The changes to take back or do again, in that order.
@@ -248,11 +259,14 @@ pub fn listed(engine: &Engine, entry: &JournalEntry) -> Undone {
         paths.extend(folders_of(entry).map(|path| engine.workspace.shown(path)));
     }
     let path = paths.first().cloned().unwrap_or_default();
+    let total = paths.len();
+    paths.truncate(PLACES_LISTED);
     Undone {
         seq: entry.seq,
         tool: entry.tool.clone(),
         path,
-        paths: if paths.len() > 1 { paths } else { Vec::new() },
+        files: (total > paths.len()).then_some(total),
+        paths: if total > 1 { paths } else { Vec::new() },
         hunk: None,
     }
 }

@@ -1,7 +1,7 @@
 //! One change taken back by its number, whole or in part, whatever came after it.
 
 use super::files::{LOST, Manner};
-use super::{Request, Response, Undone, listed, plan, touches};
+use super::{ListEnd, Request, Response, Undone, listed, plan, touches};
 use crate::engine::Engine;
 use crate::engine::change::Change;
 use crate::engine::history::replay::Direction;
@@ -53,7 +53,7 @@ pub fn run(engine: &mut Engine, request: &Request, seq: u64) -> Result<Response,
         .suggest("`log` lists the changes that are there."));
     }
     change.commit(subject(Direction::Undo.name(), &changed), options.why.clone())?;
-    Ok(Response { undone: vec![undone] })
+    Ok(Response { undone: vec![undone], end: ListEnd::default() })
 }
 
 /// The change `seq` of the caller's session, with its files under the names that later changes of the

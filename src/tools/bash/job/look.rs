@@ -7,6 +7,8 @@ use super::answer::{Job, JobState, Jobs, ListedJob};
 use super::record::{About, End, JobFolder};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
+use crate::search::page::json_bytes;
+use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::tools::bash::request::Request;
 
 /// Time between two looks at a job that is waited for.
@@ -105,9 +107,11 @@ pub fn shown(
     };
     let wanted = max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
     let wanted = if wanted == 0 { OUTPUT_BYTES_MAX } else { wanted.min(OUTPUT_BYTES_MAX) };
-    let piece = piece(folder, offset, wanted, state == JobState::Running)?;
-    let next_offset = offset + piece.len() as u64;
     let End { data, warnings, snapshot } = end.unwrap_or_default();
+    let for_result = usize::try_from(json_bytes(&data)).unwrap_or(usize::MAX);
+    let room = AnswerRoom::new(wanted).beside(TextSize::plain(for_result.min(wanted / 2)));
+    let piece = piece(folder, offset, (wanted, room), state == JobState::Running)?;
+    let next_offset = offset + piece.len() as u64;
     warnings.into_iter().for_each(|warning| engine.warn(warning));
     if let Some(id) = snapshot {
         engine.set_snapshot(id);
@@ -136,7 +140,12 @@ fn size_of_output(folder: &JobFolder) -> u64 {
 
 /// At most so many bytes of the output from an offset: whole lines where more follows, and no
 /// character that is still to come in part.
-fn piece(folder: &JobFolder, offset: u64, wanted: usize, is_running: bool) -> Result<Vec<u8>, Error> {
+fn piece(
+    folder: &JobFolder,
+    offset: u64,
+    (wanted, room): (usize, AnswerRoom),
+    is_running: bool,
+) -> Result<Vec<u8>, Error> {
     let Some(file) = folder.open_output() else { return Ok(Vec::new()) };
     let mut bytes = vec![0; wanted + 1];
     let mut read = 0;
@@ -149,8 +158,9 @@ fn piece(folder: &JobFolder, offset: u64, wanted: usize, is_running: bool) -> Re
         }
     }
     bytes.truncate(read);
-    let has_more = read > wanted;
-    bytes.truncate(wanted);
+    let has_room = room.start_of(&bytes).max(1);
+    let has_more = read > has_room;
+    bytes.truncate(has_room);
     let line_end = memchr::memrchr(b'\n', &bytes).map(|at| at + 1);
     match line_end {
         Some(end) if has_more => bytes.truncate(end),

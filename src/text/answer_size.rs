@@ -1,0 +1,275 @@
+//! How much room texts take in an answer, where JSON escapes them.
+//!
+//! An answer is bounded by the bytes of its texts. Shells of harnesses cut at 30,000 characters of what is
+//! printed, though, and JSON may write a byte as six: what it adds is bounded as well.
+
+/// What JSON may add before a text counts as longer than asked for: this part of the bound,
+const ESCAPES_PART: usize = 6;
+/// or this many bytes. 24,576 bytes then stay, with all that is said beside them, below the 30,000 characters
+/// at which shells of harnesses cut.
+const ESCAPES_BYTES: usize = 4000;
+/// Bytes of U+FFFD, which stands for what is no UTF-8.
+const REPLACEMENT_BYTES: usize = 3;
+
+/// How long texts are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TextSize {
+    /// Their own bytes.
+    bytes: usize,
+    /// Bytes that JSON adds to them.
+    growth: usize,
+}
+
+impl TextSize {
+    /// The size of a text, whose bytes need not be UTF-8.
+    #[must_use]
+    pub fn of(text: &[u8]) -> Self {
+        Self { bytes: text.len(), growth: growth_of(text) }
+    }
+
+    /// The size of what is said in so many bytes, none of which JSON escapes.
+    #[must_use]
+    pub const fn plain(bytes: usize) -> Self {
+        Self { bytes, growth: 0 }
+    }
+
+    /// The same with a text more.
+    #[must_use]
+    pub fn with(self, text: &str) -> Self {
+        self.and(Self::of(text.as_bytes()))
+    }
+
+    /// Bytes of it that have no room.
+    #[must_use]
+    pub const fn beyond(self, room: AnswerRoom) -> usize {
+        self.bytes.saturating_sub(room.bytes)
+    }
+
+    /// The size of two texts.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        let bytes = self.bytes.saturating_add(other.bytes);
+        Self { bytes, growth: self.growth.saturating_add(other.growth) }
+    }
+}
+
+/// Room for texts: for their own bytes, and for what JSON makes of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerRoom {
+    /// Their own bytes.
+    bytes: usize,
+    /// Bytes in the answer.
+    in_answer: usize,
+}
+
+impl AnswerRoom {
+    /// Room for texts of at most `bound` bytes; 0 is no bound.
+    #[must_use]
+    pub const fn new(bound: usize) -> Self {
+        if bound == 0 {
+            return Self { bytes: usize::MAX, in_answer: usize::MAX };
+        }
+        let part = bound / ESCAPES_PART;
+        let escapes = if part > ESCAPES_BYTES { part } else { ESCAPES_BYTES };
+        Self { bytes: bound, in_answer: bound.saturating_add(escapes) }
+    }
+
+    /// Whether texts of that size have room.
+    #[must_use]
+    pub const fn holds(self, size: TextSize) -> bool {
+        size.bytes <= self.bytes && size.bytes.saturating_add(size.growth) <= self.in_answer
+    }
+
+    /// The bytes that texts may have; `usize::MAX` for no bound.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there is a bound.
+    #[must_use]
+    pub const fn is_bounded(self) -> bool {
+        self.bytes < usize::MAX
+    }
+
+    /// The part of it that has room for texts of so many bytes.
+    #[must_use]
+    pub fn part(self, bytes: usize) -> Self {
+        if !self.is_bounded() {
+            return self;
+        }
+        let in_answer = bytes as u128 * self.in_answer as u128 / (self.bytes as u128).max(1);
+        Self { bytes, in_answer: usize::try_from(in_answer).unwrap_or(usize::MAX) }
+    }
+
+    /// The same, or room for one byte where there is none: what is cut there still says how it goes on.
+    #[must_use]
+    pub fn or_a_byte(self) -> Self {
+        Self { bytes: self.bytes.max(1), in_answer: self.in_answer.max(1) }
+    }
+
+    /// Whether a text of `bytes` bytes, to which the answer adds `growth`, has room.
+    #[must_use]
+    pub const fn takes(self, bytes: usize, growth: usize) -> bool {
+        self.holds(TextSize { bytes, growth })
+    }
+
+    /// Whether nothing has room.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.bytes == 0 || self.in_answer == 0
+    }
+
+    /// Half of the room.
+    #[must_use]
+    pub const fn half(self) -> Self {
+        Self { bytes: self.bytes / 2, in_answer: self.in_answer / 2 }
+    }
+
+    /// What is left of it beside texts of that size.
+    #[must_use]
+    pub const fn beside(self, size: TextSize) -> Self {
+        if !self.is_bounded() {
+            return self;
+        }
+        Self {
+            bytes: self.bytes.saturating_sub(size.bytes),
+            in_answer: self.in_answer.saturating_sub(size.bytes.saturating_add(size.growth)),
+        }
+    }
+
+    /// How many bytes of a text have room, counted from its start: whole characters, at least one.
+    #[must_use]
+    pub fn prefix_of(self, text: &[u8]) -> usize {
+        prefix_within(text, self.bytes, self.in_answer)
+    }
+
+    /// The same of a text whose last character may be cut.
+    #[must_use]
+    pub fn start_of(self, text: &[u8]) -> usize {
+        self.length_of(text, text.iter())
+    }
+
+    /// The same, counted from its end.
+    #[must_use]
+    pub fn end_of(self, text: &[u8]) -> usize {
+        self.length_of(text, text.iter().rev())
+    }
+
+    /// How many of these bytes of a text have room.
+    fn length_of<'a>(self, text: &[u8], bytes: impl Iterator<Item = &'a u8>) -> usize {
+        /// What a text that was cut out of a longer one may begin and end with.
+        const PARTS_MAX: usize = 4;
+        let invalid = text.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty());
+        let is_utf8 = invalid.take(PARTS_MAX + 1).count() <= PARTS_MAX;
+        let cost = |byte: u8| match byte {
+            0x80.. if !is_utf8 => REPLACEMENT_BYTES,
+            byte => 1 + usize::from(escape_of(byte)),
+        };
+        let mut in_answer = 0_usize;
+        let has_room = |byte: &&u8| {
+            in_answer = in_answer.saturating_add(cost(**byte));
+            in_answer <= self.in_answer
+        };
+        bytes.take(self.bytes).take_while(has_room).count()
+    }
+}
+
+/// The length of the longest start of a text that has at most `length_max` bytes, and at most
+/// `cost_max` in an answer: whole characters, at least one.
+#[must_use]
+pub fn prefix_within(text: &[u8], length_max: usize, cost_max: usize) -> usize {
+    let (mut length, mut cost) = (0, 0);
+    let mut is_taken = |bytes: usize, growth: usize| {
+        let is_within = length + bytes <= length_max && cost + bytes + growth <= cost_max;
+        if is_within || length == 0 {
+            length += bytes;
+            cost += bytes + growth;
+        }
+        is_within
+    };
+    'chunks: for chunk in text.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            let mut buffer = [0; 4];
+            let bytes = character.encode_utf8(&mut buffer).as_bytes();
+            if !is_taken(bytes.len(), escapes_of(bytes)) {
+                break 'chunks;
+            }
+        }
+        let invalid = chunk.invalid().len();
+        if invalid > 0 && !is_taken(invalid, REPLACEMENT_BYTES.saturating_sub(invalid)) {
+            break;
+        }
+    }
+    length
+}
+
+/// Bytes that an answer adds to a text: what JSON escapes, and the characters that stand for bytes
+/// which are no UTF-8.
+#[must_use]
+pub fn growth_of(text: &[u8]) -> usize {
+    let escapes = escapes_of(text);
+    if std::str::from_utf8(text).is_ok() {
+        return escapes;
+    }
+    let replaced = |invalid: &[u8]| match invalid.len() {
+        0 => 0,
+        bytes => REPLACEMENT_BYTES.saturating_sub(bytes),
+    };
+    escapes + text.utf8_chunks().map(|chunk| replaced(chunk.invalid())).sum::<usize>()
+}
+
+/// Bytes that JSON adds to a text.
+fn escapes_of(text: &[u8]) -> usize {
+    /// Bytes that are counted at once: what they add fits into a byte, so the compiler counts them side by side.
+    const AT_ONCE: usize = 32;
+    text.chunks(AT_ONCE).map(|bytes| usize::from(bytes.iter().map(|&byte| escape_of(byte)).sum::<u8>())).sum()
+}
+
+/// Bytes that JSON adds to a byte of a text; without a branch.
+fn escape_of(byte: u8) -> u8 {
+    let is_quoted = byte == b'"' || byte == b'\\';
+    let has_letter = (8..=13).contains(&byte) && byte != 11;
+    let has_number = byte < 32 && !has_letter;
+    u8::from(is_quoted | has_letter) + 5 * u8::from(has_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_json_adds_is_counted_as_json_writes_it() {
+        for byte in 0..=127_u8 {
+            let written = serde_json::to_string(&char::from(byte)).unwrap();
+            assert_eq!(usize::from(escape_of(byte)), written.len() - 3, "{byte}");
+        }
+        assert_eq!(growth_of(&[1; 1000]), 5000);
+        assert_eq!(growth_of(b"\xff\""), 3);
+        assert_eq!(growth_of("a\n\"é\u{1}".as_bytes()), 7);
+        // Each of these bytes is shown as a character of three.
+        assert_eq!(growth_of(b"\xe9\xe8 \xff"), 6);
+        assert_eq!(growth_of(b"\xe2\x82"), 1);
+    }
+
+    #[test]
+    fn what_has_room_fits() {
+        for text in
+            ["\u{1}\"x\n".repeat(5000).into_bytes(), b"\xff".repeat(20_000), "é".repeat(20_000).into()]
+        {
+            for bound in [1, 10, 1000, 24_576, 60_000] {
+                let room = AnswerRoom::new(bound);
+                let (start, end) = (room.start_of(&text), room.end_of(&text));
+                assert!(room.holds(TextSize::of(&text[..start])), "{bound}");
+                assert!(room.holds(TextSize::of(&text[text.len() - end..])), "{bound}");
+                let half = room.half();
+                let first = TextSize::of(&text[..half.start_of(&text)]);
+                assert!(half.holds(first) && room.holds(first.and(first)), "{bound}");
+                assert!(room.beside(first).holds(first), "{bound}");
+            }
+            assert_eq!(AnswerRoom::new(0).start_of(&text), text.len());
+        }
+        let written = serde_json::to_string(&"\u{1}".repeat(AnswerRoom::new(24_576).start_of(&[1; 30_000])));
+        assert!(written.unwrap().len() < 29_600);
+    }
+}

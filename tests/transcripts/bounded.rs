@@ -1,0 +1,110 @@
+//! What an answer may be long: shells of harnesses cut at 30,000 characters, and what is cut away is lost.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::common::{Answer, Workspace};
+
+/// What a shell shows.
+const SHOWN_MAX: usize = 30_000;
+
+/// A line that JSON writes three times as long.
+fn escaped_line() -> String {
+    "\u{1}\"\\".repeat(20) + "\n"
+}
+
+/// The data of an answer that a shell shows whole.
+#[track_caller]
+fn shown_whole(answer: &Answer) -> Value {
+    let length = answer.stdout_text().chars().count();
+    assert!(length < SHOWN_MAX, "{length} characters: {:.300}", answer.stdout_text());
+    answer.success()["data"].take()
+}
+
+/// A workspace with more of everything than an answer holds.
+fn full() -> (Workspace, Vec<String>) {
+    let ws = Workspace::with(&[("lines.txt", "y\n".repeat(50_000).as_str())]);
+    ws.write("escapes.txt", escaped_line().repeat(2000));
+    ws.write("long.txt", "\"".repeat(200_000));
+    let names: Vec<String> =
+        (0..300).map(|number| format!("many/{}{number:03}\u{1}\"", "n".repeat(150))).collect();
+    names.iter().for_each(|name| ws.write(name, "x\n"));
+    (ws, names)
+}
+
+#[test]
+fn no_answer_that_reads_is_longer_than_a_shell_shows() {
+    let (ws, names) = full();
+    for file in ["lines.txt", "escapes.txt", "long.txt"] {
+        let data = shown_whole(&ws.lbx(&["read", file, "--limit", "0"]));
+        assert_eq!(data["truncated"], true, "{file}");
+        shown_whole(&ws.lbx(&["read", file, "--limit", "0", "--line-numbers"]));
+    }
+    shown_whole(&ws.lbx(&["read", "escapes.txt", "lines.txt", "long.txt", "--limit", "0"]));
+    let many: Vec<&str> = ["read"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    shown_whole(&ws.lbx(&many));
+    for mode in ["content", "files", "count"] {
+        shown_whole(&ws.lbx(&["grep", "x|y|\"", "--limit", "0", "--output-mode", mode]));
+    }
+    shown_whole(&ws.lbx(&["glob", "**", "--limit", "0"]));
+    shown_whole(&ws.lbx(&["ls", "--recursive", "--long", "--limit", "0"]));
+}
+
+#[test]
+fn no_answer_that_changes_is_longer_than_a_shell_shows() {
+    let (ws, names) = full();
+    shown_whole(&ws.lbx(&["write", "new.txt", "--content", &escaped_line().repeat(900), "--diff"]));
+    ws.lbx(&["read", "escapes.txt", "--limit", "0", "--max-bytes", "0"]).ok();
+    let all = json!({"path": "escapes.txt", "old_string": "\\", "new_string": "/", "replace_all": true, "diff": true});
+    shown_whole(&ws.json("edit", &all));
+    let mut patch = "*** Begin Patch\n".to_owned();
+    for number in 0..300 {
+        write!(patch, "*** Add File: added/{}{number}\n+x\n", "p".repeat(150)).unwrap();
+    }
+    patch.push_str("*** End Patch\n");
+    let patched = shown_whole(&ws.lbx_stdin(&["patch"], &patch));
+    assert_eq!(patched["total"], 300);
+    assert!(patched["files"].as_array().unwrap().len() > 50, "{patched}");
+    ws.json("read", &json!({"paths": names[..200], "max_bytes": 0})).ok();
+    let edited = json!({"paths": names[..200], "old_string": "x", "new_string": "z"});
+    assert_eq!(shown_whole(&ws.json("edit", &edited))["total"], 200);
+    let paths: Vec<&str> = ["delete"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    let deleted = shown_whole(&ws.lbx(&paths));
+    assert_eq!(deleted["total"], 300);
+    let undone = shown_whole(&ws.lbx(&["undo"]));
+    assert_eq!(
+        (&undone["undone"][0]["files"], undone["undone"][0]["paths"].as_array().unwrap().len()),
+        (&json!(300), 20)
+    );
+    assert_eq!(fs::read_dir(ws.path("many")).unwrap().count(), 300);
+    shown_whole(&ws.lbx(&["redo"]));
+    shown_whole(&ws.lbx(&["undo", "--steps", "4"]));
+    shown_whole(&ws.lbx(&["redo", "--steps", "4"]));
+    for tool in [&["diff"][..], &["log"], &["review"], &["session"], &["session", "brief"], &["trash"]] {
+        shown_whole(&ws.lbx(tool));
+    }
+    let records = shown_whole(&ws.lbx(&["audit", "--limit", "1"]));
+    let record = &records["records"][0];
+    assert!(record["files_total"].as_u64().unwrap() > 300, "{record}");
+    assert_eq!(record["files"].as_array().unwrap().len(), 20);
+}
+
+#[test]
+fn a_line_that_is_longer_than_a_whole_diff_is_cut() {
+    let ws = Workspace::with(&[("a.txt", "a\n")]);
+    ws.lbx(&["write", "b.txt", "--content", &"\"".repeat(100_000)]).ok();
+    let data = ws.lbx(&["diff"]).ok();
+    let line = (0..20).find_map(|offset| {
+        let answer = ws.lbx(&["diff", "--offset", &offset.to_string()]);
+        answer.stdout_text().contains("bytes left out").then_some(answer)
+    });
+    let line = line.expect("the long line has its page");
+    assert_eq!(data["truncated"], true);
+    assert!(line.stdout_text().chars().count() < SHOWN_MAX);
+    let warning = line.success()["warnings"][0].as_str().unwrap().to_owned();
+    assert!(warning.contains("only the beginning of 1 line is shown"), "{warning}");
+    let whole = ws.lbx(&["diff", "--max-bytes", "0"]).ok();
+    assert!(whole["diff"].as_str().unwrap().len() > 100_000);
+}
