@@ -19,12 +19,12 @@ _lbx_data() {
         ls) _lbx_flags='-R --recursive --depth= --sort=path,mtime,size -l --long --sums -a --hidden --no-ignore --limit= --offset= --max-bytes= --timeout-ms= --help' _lbx_places='@path*' ;;
         bash) _lbx_flags='-C=@dir --workdir=@dir --timeout-ms= --env= --stdin= --network=true,false --transaction --on-failure=keep,discard --dry-run --max-bytes= -b --background --job= --offset= --stop --list --backends --why=' _lbx_places='-' ;;
         mkdir) _lbx_flags='--dry-run --why=' _lbx_places='@path' ;;
-        delete) _lbx_flags='-r --recursive --expected-sha256= --dry-run --why=' _lbx_places='@path*' ;;
+        delete) _lbx_flags='-r --recursive --expected-sha256= --max-bytes= --dry-run --why=' _lbx_places='@path*' ;;
         restore) _lbx_flags='--trash-id=@trash --to=@path --dry-run --why=' _lbx_places='@trash' ;;
         move) _lbx_flags='--expected-sha256= --dry-run --why=' _lbx_places='@path @path' ;;
-        undo) _lbx_flags='--steps= --merge --dry-run --why= --seq= --hunk=' _lbx_places='@path' ;;
-        redo) _lbx_flags='--steps= --merge --dry-run --why=' _lbx_places='@path' ;;
-        rewind) _lbx_flags='-y --yes --merge --dry-run --why=' _lbx_places='@snapshot' ;;
+        undo) _lbx_flags='--steps= --merge --max-bytes= --dry-run --why= --seq= --hunk=' _lbx_places='@path' ;;
+        redo) _lbx_flags='--steps= --merge --max-bytes= --dry-run --why=' _lbx_places='@path' ;;
+        rewind) _lbx_flags='-y --yes --merge --max-bytes= --dry-run --why=' _lbx_places='@snapshot' ;;
         log) _lbx_flags='-n= --limit= --offset= --since= --grep= --stat --graph --max-bytes=' _lbx_places='@path' ;;
         diff) _lbx_flags='--from=@snapshot --to=@snapshot --of=@snapshot --binary --stat --by-session --offset= --max-bytes=' _lbx_places='@path @path*' ;;
         review) _lbx_flags='--html=@path --stat --offset= --max-bytes=' _lbx_places='' ;;

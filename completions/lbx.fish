@@ -110,17 +110,17 @@ function __lbx_valued_of
         case mkdir
             string split ' ' -- '--why'
         case delete
-            string split ' ' -- '--expected-sha256 --why'
+            string split ' ' -- '--expected-sha256 --max-bytes --why'
         case restore
             string split ' ' -- '--trash-id --to --why'
         case move
             string split ' ' -- '--expected-sha256 --why'
         case undo
-            string split ' ' -- '--steps --why --seq --hunk'
+            string split ' ' -- '--steps --max-bytes --why --seq --hunk'
         case redo
-            string split ' ' -- '--steps --why'
+            string split ' ' -- '--steps --max-bytes --why'
         case rewind
-            string split ' ' -- '--why'
+            string split ' ' -- '--max-bytes --why'
         case log
             string split ' ' -- '-n --limit --offset --since --grep --max-bytes'
         case diff
@@ -358,6 +358,7 @@ complete -c lbx -n '__lbx_at 1 mkdir' -F
 complete -c lbx -n '__lbx_at 0' -a delete -d 'Delete files and folders, which can be restored'
 complete -c lbx -n '__lbx_in delete' -s r -l recursive -d 'Delete folders with their contents'
 complete -c lbx -n '__lbx_in delete' -l expected-sha256 -x -d 'Fail unless the SHA-256 of the file is this one'
+complete -c lbx -n '__lbx_in delete' -l max-bytes -x -d 'Maximum bytes of the list in the response'
 complete -c lbx -n '__lbx_in delete' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in delete' -l why -x -d 'Reason for the change, recorded in the snapshot'
 complete -c lbx -n '__lbx_at 1+ delete' -F
@@ -376,6 +377,7 @@ complete -c lbx -n '__lbx_at 2 move' -F
 complete -c lbx -n '__lbx_at 0' -a undo -d 'Undo changes of this session, the newest first'
 complete -c lbx -n '__lbx_in undo' -l steps -x -d 'Number of changes'
 complete -c lbx -n '__lbx_in undo' -l merge -d 'Merge if a file has changed since'
+complete -c lbx -n '__lbx_in undo' -l max-bytes -x -d 'Maximum bytes of the list in the response'
 complete -c lbx -n '__lbx_in undo' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in undo' -l why -x -d 'Reason for the change, recorded in the snapshot'
 complete -c lbx -n '__lbx_in undo' -l seq -x -d 'Undo only the change with this number'
@@ -384,12 +386,14 @@ complete -c lbx -n '__lbx_at 1 undo' -F
 complete -c lbx -n '__lbx_at 0' -a redo -d 'Redo what was undone, the oldest change first'
 complete -c lbx -n '__lbx_in redo' -l steps -x -d 'Number of changes'
 complete -c lbx -n '__lbx_in redo' -l merge -d 'Merge if a file has changed since'
+complete -c lbx -n '__lbx_in redo' -l max-bytes -x -d 'Maximum bytes of the list in the response'
 complete -c lbx -n '__lbx_in redo' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in redo' -l why -x -d 'Reason for the change, recorded in the snapshot'
 complete -c lbx -n '__lbx_at 1 redo' -F
 complete -c lbx -n '__lbx_at 0' -a rewind -d 'Take a session back to one of its snapshots: undo every change that…'
 complete -c lbx -n '__lbx_in rewind' -s y -l yes -d 'Undo the changes instead of only listing them'
 complete -c lbx -n '__lbx_in rewind' -l merge -d 'Keep what others have changed in the same files since'
+complete -c lbx -n '__lbx_in rewind' -l max-bytes -x -d 'Maximum bytes of the list in the response'
 complete -c lbx -n '__lbx_in rewind' -l dry-run -d 'Show what would change without changing anything'
 complete -c lbx -n '__lbx_in rewind' -l why -x -d 'Reason for the change, recorded in the snapshot'
 complete -c lbx -n '__lbx_at 1 rewind' -a '(__lbx_asked snapshot)'
