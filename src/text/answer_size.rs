@@ -269,7 +269,8 @@ mod tests {
             }
             assert_eq!(AnswerRoom::new(0).start_of(&text), text.len());
         }
-        let written = serde_json::to_string(&"\u{1}".repeat(AnswerRoom::new(24_576).start_of(&[1; 30_000])));
+        let written =
+            serde_json::to_string(&"\u{1}".repeat(AnswerRoom::new(24_576).start_of(&vec![1; 30_000])));
         assert!(written.unwrap().len() < 29_600);
     }
 }

@@ -203,6 +203,7 @@ impl FileRead {
     }
 
     /// Bytes of the file in the answer.
+    #[must_use]
     pub fn payload_size(&self) -> TextSize {
         let cells = if self.notebook.is_some() { self.raw.as_slice() } else { &[] };
         let ranges = self.ranges.iter().map(|range| &range.content);
