@@ -225,3 +225,22 @@ fn what_a_run_that_failed_has_installed_can_be_removed() {
     place.install(&["--uninstall"]);
     assert!(!place.prefix.exists(), "{:?}", place.paths());
 }
+
+/// Linux maps code in large pages where its place in the file and in memory are the same, counted from one.
+#[test]
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64", target_endian = "little"))]
+fn the_program_can_be_held_in_large_pages() {
+    const LARGE_PAGE: u64 = 2 << 20;
+    const LOADED: u32 = 1;
+    let program = fs::read(LBX).unwrap();
+    let number = |at: usize| u64::from_le_bytes(program[at..at + 8].try_into().unwrap());
+    let half = |at: usize| u32::from_le_bytes(program[at..at + 4].try_into().unwrap());
+    let headers = usize::try_from(number(32)).unwrap();
+    let count = usize::from(program[56]);
+    let loaded = (0..count).map(|header| headers + 56 * header).filter(|at| half(*at) == LOADED);
+    let all: Vec<(u64, u64)> = loaded.map(|at| (number(at + 8), number(at + 16))).collect();
+    assert!(all.len() > 1, "{all:x?}");
+    for (offset, address) in all {
+        assert_eq!(offset % LARGE_PAGE, address % LARGE_PAGE, "{offset:x} at {address:x}");
+    }
+}
