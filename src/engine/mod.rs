@@ -371,7 +371,9 @@ impl Engine {
         } else {
             CallSum { calls: 1, bytes: 0, duration_ms: self.milliseconds() }
         };
-        let tally = self.counted_in.map(|state| CallTally::new(self.workspace, state, key, sum));
+        // What only tried changes nothing at all.
+        let counted_in = self.counted_in.filter(|_| !self.dry_run);
+        let tally = counted_in.map(|state| CallTally::new(self.workspace, state, key, sum));
         (CallNotes { warnings: self.warnings, snapshot: self.snapshot, dry_run: self.dry_run }, tally)
     }
 

@@ -1,7 +1,8 @@
 //! `stats`: what calls add up to.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -54,7 +55,7 @@ fn every_byte_that_was_returned_is_counted_in_every_form() {
         ("append", &["append", "a.txt", "--content", "more\n"]),
         ("write", &["write", "b.txt", "--content", "x\n"]),
     ];
-    let mut bytes = std::collections::BTreeMap::new();
+    let mut bytes = BTreeMap::new();
     for (tool, arguments) in calls {
         let answer = ws.lbx(arguments);
         *bytes.entry(tool).or_insert(0) += answer.stdout().len() + answer.stderr().len();
@@ -141,4 +142,48 @@ fn a_damaged_audit_log_is_told_and_the_rest_is_added_up() {
     ws.write(&state("audit/current.jsonl"), "{}\n");
     let data = ws.lbx(&["stats"]).warned("the audit log is not whole: ");
     assert_eq!(counts(&data["by_tool"]["read"]), json!([1, 0, 0]));
+}
+
+/// Every file below `folder` with its bytes.
+fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = entries.flat_map(|path| {
+        if path.is_dir() {
+            files_below(&path)
+        } else {
+            BTreeMap::from([(path.clone(), fs::read(path).unwrap())])
+        }
+    });
+    files.collect()
+}
+
+#[test]
+fn a_dry_run_leaves_the_whole_state_as_it_was() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.md", "# One\n\ntext\n")]);
+    ws.lbx(&["read", "a.txt", "b.md"]).ok();
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    ws.lbx(&["write", "c.txt", "--content", "c\n"]).ok();
+    ws.lbx(&["delete", "c.txt"]).ok();
+    let before = (files_below(&ws.path(".lbx")), ws.snapshots());
+    let patch = "*** Begin Patch\n*** Add File: d.txt\n+d\n*** End Patch\n";
+    let calls: [&[&str]; 13] = [
+        &["write", "a.txt", "--content", "x\n"],
+        &["edit", "a.txt", "--old-string", "one", "--new-string", "1"],
+        &["edit", "a.txt", "--old-string", "none", "--new-string", "1"],
+        &["patch", "--patch", patch],
+        &["append", "a.txt", "--content", "three\n"],
+        &["prepend", "a.txt", "--content", "zero\n"],
+        &["insert", "a.txt", "1", "--content", "x\n"],
+        &["section", "b.md", "--header", "One", "--content", "new\n"],
+        &["mkdir", "new"],
+        &["move", "a.txt", "e.txt"],
+        &["delete", "a.txt"],
+        &["restore", "c.txt"],
+        &["undo"],
+    ];
+    for call in calls {
+        let call: Vec<&str> = call.iter().copied().chain(["--dry-run"]).collect();
+        ws.unchanged(|| ws.lbx(&call).envelope());
+        assert!(before == (files_below(&ws.path(".lbx")), ws.snapshots()), "{call:?}");
+    }
 }
