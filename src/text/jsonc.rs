@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use super::checked::{peek, peek_str};
 
+/// The blanks of JSON, RFC 8259, section 2; any other one belongs to what stands beside it.
+const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 /// Nesting that is followed.
 const DEPTH_MAX: usize = 128;
 
@@ -46,7 +48,7 @@ struct Container {
 /// # Errors
 /// Where the text is not JSON with comments, or something else than an object is on the way.
 pub fn set(text: &str, path: &[&str], value: &Value) -> Result<String, Fault> {
-    let text = if text.trim().is_empty() { "{}\n" } else { text };
+    let text = if is_blank(text) { "{}\n" } else { text };
     let (first, rest) = path.split_first().ok_or_else(|| Fault("no name is given".to_owned()))?;
     let mut name = *first;
     let mut rest = rest;
@@ -177,7 +179,7 @@ pub fn insert_item(text: &str, path: &[&str], at: usize, item: &str) -> Result<S
     let own_line = |item: &Member| {
         let line_start = peek_str(text, ..item.start).rfind('\n').map(|at| at + 1)?;
         let indent = text.get(line_start..item.start)?;
-        indent.trim().is_empty().then(|| format!("\n{indent}"))
+        is_blank(indent).then(|| format!("\n{indent}"))
     };
     if let Some(next) = list.members.get(at) {
         let gap = own_line(next).unwrap_or_else(|| " ".to_owned());
@@ -204,12 +206,17 @@ pub fn remove_item(text: &str, path: &[&str], at: usize) -> Result<String, Fault
 /// Whether an object holds nothing, and no comment stands beside it.
 #[must_use]
 pub fn is_empty(text: &str) -> bool {
-    text.chars().filter(|character| !character.is_whitespace()).eq(['{', '}']) || text.trim().is_empty()
+    text.chars().filter(|character| !BLANKS.contains(character)).eq(['{', '}']) || is_blank(text)
+}
+
+/// Whether a text is no more than blanks.
+fn is_blank(text: &str) -> bool {
+    text.trim_matches(BLANKS).is_empty()
 }
 
 /// What stands at a path.
 fn find(text: &str, path: &[&str]) -> Result<Option<Member>, Fault> {
-    if text.trim().is_empty() {
+    if is_blank(text) {
         return Ok(None);
     }
     let mut inner = top(text)?;
@@ -266,7 +273,7 @@ fn with_endings_of<'n>(text: &str, new: &'n str) -> Cow<'n, str> {
 pub fn indent_at(text: &str, at: usize) -> String {
     let before = peek_str(text, ..at);
     let line = before.rsplit('\n').next().unwrap_or_default();
-    line.chars().take_while(|character| character.is_whitespace()).collect()
+    line.chars().take_while(|character| BLANKS.contains(character)).collect()
 }
 
 /// A value over several lines, in a line that begins with `indent`.
@@ -299,7 +306,7 @@ fn with_member(
     // In a file with trailing commas the new last member has one, too.
     let comma = if container.members.last().is_some_and(|last| last.comma.is_some()) { "," } else { "" };
     let member = format!("\n{indent}{name}{}{comma}", pretty(value, &indent));
-    let body_end = peek_str(text, ..container.close).trim_end().len();
+    let body_end = peek_str(text, ..container.close).trim_end_matches(BLANKS).len();
     let is_open = text.get(body_end..container.close).is_some_and(|blanks| blanks.contains('\n'));
     let close = if is_open { String::new() } else { format!("\n{outer}") };
     let with = spliced(
@@ -330,7 +337,7 @@ fn without_member(text: &str, container: &Container, at: usize) -> Result<String
     let is_last = at + 1 == container.members.len();
     let end = member.comma.unwrap_or(member.end);
     // The blanks before it go with it, up to what stands before.
-    let before = peek_str(text, ..member.start).trim_end_matches([' ', '\t', '\r', '\n']).len();
+    let before = peek_str(text, ..member.start).trim_end_matches(BLANKS).len();
     let without = spliced(text, before, end, "")?;
     match previous.and_then(|previous| previous.comma) {
         // The last one had no comma behind it, and so has the one that is the last now.
@@ -485,6 +492,7 @@ mod tests {
             "{\"a\":1}",
             "{ \"a\": 1, }\n",
             "{ \"servers\": { \"other\": {} } }\n",
+            "{\n  \"servers\": {\n    \"other\": {} // a vertical tab ends it \u{b}\n  }\n}\n",
             "{\n  \"a\": \"/* no comment */\", /* one */\n  \"b\": null\n}\n",
         ] {
             let with = set(text, &["servers", "lbx"], &value).unwrap();
