@@ -102,6 +102,12 @@ impl AnswerRoom {
         Self { bytes, in_answer: usize::try_from(in_answer).unwrap_or(usize::MAX) }
     }
 
+    /// The same for texts of at most `bytes` bytes.
+    #[must_use]
+    pub fn at_most(self, bytes: usize) -> Self {
+        Self { bytes: self.bytes.min(bytes), ..self }
+    }
+
     /// The same, or room for one byte where there is none: what is cut there still says how it goes on.
     #[must_use]
     pub fn or_a_byte(self) -> Self {

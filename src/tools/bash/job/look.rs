@@ -109,7 +109,10 @@ pub fn shown(
     let wanted = if wanted == 0 { OUTPUT_BYTES_MAX } else { wanted.min(OUTPUT_BYTES_MAX) };
     let End { data, warnings, snapshot } = end.unwrap_or_default();
     let for_result = usize::try_from(json_bytes(&data)).unwrap_or(usize::MAX);
-    let room = AnswerRoom::new(wanted).beside(TextSize::plain(for_result.min(wanted / 2)));
+    // The result takes of what a whole answer has room for, not of what was asked for here.
+    let bound = wanted.max(engine.policy().max_bytes());
+    let room = AnswerRoom::new(bound).beside(TextSize::plain(for_result.min(bound / 2)));
+    let room = room.at_most(wanted);
     let piece = piece(folder, offset, (wanted, room), state == JobState::Running)?;
     let next_offset = offset + piece.len() as u64;
     warnings.into_iter().for_each(|warning| engine.warn(warning));
