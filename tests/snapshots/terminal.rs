@@ -70,7 +70,7 @@ fn what_people_call_answers_them_in_words_and_programs_in_json() {
         ("undo --session second", "undo: delete: b.txt (change 2)\n"),
         ("redo --session second", "redo: delete: b.txt (change 2)\n"),
         ("rewind HEAD --session second", "would undo: redo: b.txt (change 4)\n"),
-        ("stats", "all: 9 calls, 1 refused, 5 paths changed, "),
+        ("stats", "all: 8 calls, 1 refused, 5 paths changed, "),
         ("doctor", "ok       version "),
         ("config", "gate = \"strict\"  # default\n"),
         ("session --session first", "session first: "),
