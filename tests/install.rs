@@ -244,3 +244,40 @@ fn the_program_can_be_held_in_large_pages() {
         assert_eq!(offset % LARGE_PAGE, address % LARGE_PAGE, "{offset:x} at {address:x}");
     }
 }
+
+/// What `.ci/order` has written is what a linker reads, and it names functions that there are.
+#[test]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn the_linker_takes_the_order_of_functions() {
+    let order = ".cargo/order.ld";
+    for script in ["install.sh", ".ci/release"] {
+        let script = fs::read_to_string(Path::new(PACKAGE).join(script)).unwrap();
+        assert!(script.contains(&format!("link-arg=-Wl,-T,{order}")), "{script}");
+    }
+    let place = Place::new();
+    let (source, program) = (place.folder.path().join("main.rs"), place.folder.path().join("program"));
+    fs::write(&source, "fn main() { println!(\"runs\") }").unwrap();
+    let mut linked = Command::new("rustc");
+    linked.arg(format!("-Clink-arg=-Wl,-T,{order}")).arg("-o").arg(&program).arg(&source);
+    let linked = linked.current_dir(PACKAGE).output().unwrap();
+    assert!(linked.status.success(), "{}", String::from_utf8_lossy(&linked.stderr));
+    assert_eq!(Command::new(&program).output().unwrap().stdout, b"runs\n");
+    let order = fs::read_to_string(Path::new(PACKAGE).join(order)).unwrap();
+    // `.text._ZN3lbx6engine6change…`: the length of each part of the path stands before it.
+    let names = order.lines().filter_map(|line| line.trim().strip_prefix(".text._ZN3lbx"));
+    let modules: Vec<String> = names.filter_map(|name| Some(module(name)?.to_owned())).collect();
+    let is_there = |module: &&String| {
+        let path = Path::new(PACKAGE).join("src").join(module);
+        path.is_dir() || path.with_extension("rs").is_file()
+    };
+    let there = modules.iter().filter(is_there).count();
+    assert!(there > 500 && there * 10 >= modules.len() * 9, "{there} of {}: run .ci/order", modules.len());
+}
+
+/// The first part of a mangled path.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn module(name: &str) -> Option<&str> {
+    let digits = name.find(|c: char| !c.is_ascii_digit())?;
+    let (length, rest) = name.split_at(digits);
+    rest.get(..length.parse().ok()?)
+}
