@@ -1,7 +1,7 @@
 //! Locks: advisory (`flock`), so that they die with their holder.
 //!
-//! Nobody reads what is in a lock's file: each new holder sets its time, by which those who wait see
-//! that it goes from hand to hand. Whatever else stands in its place is set aside.
+//! Nobody reads what is in a lock's file: each holder that had to wait sets its time, by which those who
+//! still wait see that it goes from hand to hand. Whatever else stands in its place is set aside.
 
 use std::borrow::Borrow;
 use std::ffi::OsStr;
@@ -51,14 +51,18 @@ pub fn take(
     let name = OsStr::new(name);
     for _ in 0..TRIES {
         let (file, stat) = open(folder, name, mode)?;
-        let Asked::Held(file) = hold(file, patience)? else {
+        let is_free = is_taken(&file)?;
+        if !is_free && !is_waited_for(&file, patience)? {
             return Ok(Asked::Busy);
-        };
+        }
         // Where the file has lost its name meanwhile, others lock another one.
         if let Ok(named) = fs::stat_at(folder, name)
             && fs::is_same_file(&named, &stat)
         {
-            touch(&file, &named);
+            // Whom nobody held up writes nothing that the next sync would have to wait for.
+            if !is_free {
+                touch(&file, &named);
+            }
             return Ok(Asked::Held(Lock { _file: file }));
         }
     }
@@ -71,16 +75,26 @@ pub fn take(
 /// # Errors
 /// The system's.
 pub fn hold<F: Borrow<File>>(file: F, patience: Option<Duration>) -> std::io::Result<Asked<F>> {
-    let is_held = match fs2::FileExt::try_lock_exclusive(file.borrow()) {
-        Ok(()) => true,
-        Err(source) if is_contended(&source) => match patience {
-            // The lock belongs to what was opened, whichever of its descriptors stays.
-            Some(patience) => wait_for(file.borrow(), patience)?.is_some(),
-            None => false,
-        },
-        Err(source) => return Err(source),
-    };
+    let is_held = is_taken(file.borrow())? || is_waited_for(file.borrow(), patience)?;
     Ok(if is_held { Asked::Held(file) } else { Asked::Busy })
+}
+
+/// Takes the lock of an opened file if it is free at once; whether it was.
+fn is_taken(file: &File) -> std::io::Result<bool> {
+    match fs2::FileExt::try_lock_exclusive(file) {
+        Ok(()) => Ok(true),
+        Err(source) if is_contended(&source) => Ok(false),
+        Err(source) => Err(source),
+    }
+}
+
+/// Waits for the lock of an opened file with that much patience; whether it is held then. It belongs to what
+/// was opened, whichever of its descriptors stays.
+fn is_waited_for(file: &File, patience: Option<Duration>) -> std::io::Result<bool> {
+    Ok(match patience {
+        Some(patience) => wait_for(file, patience)?.is_some(),
+        None => false,
+    })
 }
 
 /// Shows those who wait that the lock has another holder.
@@ -185,4 +199,26 @@ fn wait_for(file: &File, patience: Duration) -> std::io::Result<Option<File>> {
 fn is_contended(source: &std::io::Error) -> bool {
     source.raw_os_error() == fs2::lock_contended_error().raw_os_error()
         || source.kind() == std::io::ErrorKind::Interrupted
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_that_was_free_keeps_its_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = File::open(folder.path()).unwrap();
+        let take = || match take(opened.as_fd(), "lock", 0o600, None).unwrap() {
+            Asked::Held(lock) => lock,
+            Asked::Busy => panic!("nobody holds it"),
+        };
+        drop(take());
+        let (path, time) = (folder.path().join("lock"), SystemTime::UNIX_EPOCH + Duration::from_secs(9));
+        File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        drop(take());
+        assert_eq!(path.metadata().unwrap().modified().unwrap(), time);
+    }
 }

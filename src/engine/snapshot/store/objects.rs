@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
@@ -31,7 +31,7 @@ const ONE_THREAD_MAX: usize = 16;
 const PACKED_MIN: usize = 100;
 /// So many objects are compressed by one thread, one after the other.
 const SHARE: usize = 32;
-/// How often an object is tried again when its folder vanishes.
+/// How often a folder is made again that vanishes.
 const TRIES_MAX: usize = 10;
 
 /// One new object.
@@ -104,12 +104,11 @@ fn written(
     let is_many = memory.len() >= PACKED_MIN;
     let objects: Vec<Object<'_>> = plain.filter(|_| !is_many).chain(packed).collect();
     let writer = Writer {
-        folder: &folder,
+        folder: Arc::clone(&folder),
         deflaters: Mutex::default(),
         level,
         keeps_files: objects.len() <= SYNC_EACH_MAX || !crate::engine::workspace::fs::syncfs_tells_errors(),
         folders: Mutex::default(),
-        made_folder: AtomicBool::new(false),
         is_shared: OnceLock::new(),
     };
     let all = Mutex::new(Vec::with_capacity(objects.len()));
@@ -127,9 +126,8 @@ fn written(
     });
     let keeps_files = writer.keeps_files;
     let folders = writer.folders.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let made_folder = writer.made_folder.into_inner();
     let waiting = all.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let aside = Aside { objects: folder, keeps_files, folders, made_folder, waiting };
+    let aside = Aside { objects: folder, keeps_files, folders, waiting };
     outcome.map(|()| aside)
 }
 
@@ -140,10 +138,8 @@ pub struct Aside {
     objects: Arc<HeldFolder>,
     /// Whether their files are open, to be synced one by one.
     keeps_files: bool,
-    /// The folders they are in, by name.
+    /// The folders they go to, by name.
     folders: Folders,
-    /// Whether one of these was missing.
-    made_folder: bool,
     /// They themselves.
     waiting: Vec<Waiting>,
 }
@@ -162,7 +158,15 @@ impl Aside {
     /// Gives them their names.
     pub fn put(&mut self) -> io::Result<()> {
         while let Some(one) = self.waiting.last() {
-            one.folder.rename(&one.name, &one.folder, &one.to)?;
+            match one.at.rename(&one.name, &one.folder, &one.to) {
+                // A git that packs removes a folder that it finds empty.
+                Err(Errno::NOENT) => {
+                    let again = Arc::new(made(&self.objects, &one.fan_out, self.objects.is_shared())?);
+                    one.at.rename(&one.name, &again, &one.to)?;
+                    self.folders.insert(one.fan_out.clone(), again);
+                }
+                renamed => renamed?,
+            }
             self.waiting.pop();
         }
         Ok(())
@@ -173,8 +177,7 @@ impl Aside {
         if !self.keeps_files {
             return self.sync_file_system();
         }
-        sync_all(&self.folders.values().map(Arc::as_ref).collect::<Vec<_>>())?;
-        if self.made_folder { Ok(self.objects.sync()?) } else { Ok(()) }
+        sync_all(&self.folders.values().chain([&self.objects]).map(Arc::as_ref).collect::<Vec<_>>())
     }
 
     /// Whether they are on a file system.
@@ -198,7 +201,7 @@ impl Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         for one in &self.waiting {
-            let _ = one.folder.remove(&one.name);
+            let _ = one.at.remove(&one.name);
         }
     }
 }
@@ -207,9 +210,9 @@ impl Drop for Aside {
 type Folders = BTreeMap<String, Arc<HeldFolder>>;
 
 /// Writes loose objects.
-struct Writer<'a> {
+struct Writer {
     /// The folder `objects`.
-    folder: &'a HeldFolder,
+    folder: Arc<HeldFolder>,
     /// What compresses, one for each thread at work: to make one takes longer than to use it.
     deflaters: Mutex<Vec<Deflater>>,
     /// How hard.
@@ -218,8 +221,6 @@ struct Writer<'a> {
     keeps_files: bool,
     /// The fan-out folders that are open.
     folders: Mutex<Folders>,
-    /// Whether one was missing.
-    made_folder: AtomicBool,
     /// Whether others than the owner may write there, once that is known.
     is_shared: OnceLock<bool>,
 }
@@ -228,16 +229,20 @@ struct Writer<'a> {
 #[derive(Debug)]
 struct Waiting {
     /// The folder that it is in.
-    folder: Arc<HeldFolder>,
-    /// Its name now.
+    at: Arc<HeldFolder>,
+    /// Its name there.
     name: String,
-    /// The name that it gets.
+    /// The name of the folder that it goes to.
+    fan_out: String,
+    /// That folder.
+    folder: Arc<HeldFolder>,
+    /// The name that it gets there.
     to: String,
     /// Its file, where it is to be synced by itself.
     file: Option<File>,
 }
 
-impl Writer<'_> {
+impl Writer {
     /// Writes a pack of all objects in `memory` aside, and its index. What is to be renamed first comes
     /// last in `waiting`: no index is ever without its pack.
     fn write_pack(&self, memory: &NewObjects, waiting: &mut Vec<Waiting>) -> io::Result<()> {
@@ -249,7 +254,8 @@ impl Writer<'_> {
         for (kind, to, bytes) in [("idx", index_to, &pack.index), ("pack", pack.name, &pack.bytes)] {
             let name = format!("{}{kind}{}-{number}", pack::ASIDE, std::process::id());
             let file = self.keeps_files.then_some(write_file(&folder, &name, bytes)?);
-            waiting.push(Waiting { folder: Arc::clone(&folder), name, to, file });
+            let (at, folder) = (Arc::clone(&folder), Arc::clone(&folder));
+            waiting.push(Waiting { at, name, fan_out: "pack".to_owned(), folder, to, file });
         }
         Ok(())
     }
@@ -279,22 +285,12 @@ impl Writer<'_> {
             Form::Plain(kind, bytes) => Cow::Owned(self.compressed(*kind, bytes)?),
             Form::Packed(bytes) => Cow::Borrowed(*bytes),
         };
-        for _ in 0..TRIES_MAX {
-            let folder = match self.fan_out(fan_out) {
-                Err(Errno::NOENT) => continue, // gone again, before it was opened
-                folder => folder?,
-            };
-            match write_file(&folder, &name, &packed) {
-                // A git that packs removes a folder that it finds empty.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => self.forget(fan_out),
-                Err(error) => return Err(error),
-                Ok(file) => {
-                    let file = self.keeps_files.then_some(file);
-                    return Ok(Waiting { folder, name, to: rest.to_owned(), file });
-                }
-            }
-        }
-        Err(Errno::NOENT.into())
+        let folder = self.fan_out(fan_out)?;
+        // All wait in one folder, so that the disk has fewer of them to write.
+        let at = Arc::clone(&self.folder);
+        let file = write_file(&at, &name, &packed)?;
+        let file = self.keeps_files.then_some(file);
+        Ok(Waiting { at, name, fan_out: fan_out.to_owned(), folder, to: rest.to_owned(), file })
     }
 
     /// The form of an object in a file of its own.
@@ -318,22 +314,25 @@ impl Writer<'_> {
         let folder = if let Some(folder) = self.folder.folder(name)? {
             folder
         } else {
-            let made = self.folder.add_folder(name)?;
-            self.made_folder.store(true, Ordering::Relaxed);
-            if *self.is_shared.get_or_init(|| self.folder.is_shared()) {
-                made.share_like(self.folder)?;
-            }
-            made
+            made(&self.folder, name, *self.is_shared.get_or_init(|| self.folder.is_shared()))?
         };
         let folder = Arc::new(folder);
         folders.insert(name.to_owned(), Arc::clone(&folder));
         Ok(folder)
     }
+}
 
-    /// Forgets a folder that has vanished.
-    fn forget(&self, name: &str) {
-        self.folders.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+/// The folder of objects of that name, made where it is missing; as open to others as `objects` is where that
+/// `is_shared`.
+fn made(objects: &HeldFolder, name: &str, is_shared: bool) -> Result<HeldFolder, Errno> {
+    for _ in 0..TRIES_MAX {
+        match objects.add_folder(name) {
+            Err(Errno::NOENT) => {} // gone again, before it was opened
+            Ok(folder) if is_shared => return folder.share_like(objects).map(|()| folder),
+            folder => return folder,
+        }
     }
+    Err(Errno::NOENT)
 }
 
 /// A number that no other unfinished file of this process has.
@@ -394,4 +393,28 @@ fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> io::Result<()> + Sync)
         };
         threads.into_iter().try_for_each(ended)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_gets_its_name_though_git_has_removed_the_folder_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let objects = folder.path().join("objects");
+        std::fs::create_dir(&objects).unwrap();
+        let bytes = b"bytes\n".to_vec();
+        let id = gix::objs::compute_hash(gix::hash::Kind::Sha1, Kind::Blob, &bytes).unwrap();
+        let memory = NewObjects::from([(id, (Kind::Blob, bytes))]);
+        let held = Arc::new(HeldFolder::open(&objects.canonicalize().unwrap()).unwrap());
+        let mut aside = written(held, &memory, &[], Compression::DEFAULT).unwrap();
+        let hex = id.to_hex().to_string();
+        let (fan_out, rest) = hex.split_at(2);
+        std::fs::remove_dir(objects.join(fan_out)).unwrap();
+        aside.put().unwrap();
+        aside.sync_names().unwrap();
+        assert!(objects.join(fan_out).join(rest).is_file());
+        assert_eq!(std::fs::read_dir(&objects).unwrap().count(), 1, "nothing waits any more");
+    }
 }
