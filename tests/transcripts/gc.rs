@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::common::{Workspace, state};
+use crate::common::{Workspace, sha256, state};
 
 /// Lets a file of the state look as if it were that many days old.
 fn age(path: &std::path::Path, days: u32) {
@@ -32,9 +32,14 @@ fn age_all(ws: &Workspace, days: u64) {
     }
 }
 
+/// As many bytes as have a backup of their own.
+fn long() -> String {
+    "one ".repeat(4500)
+}
+
 /// A workspace with an edit and a deletion of long ago, and an edit of today.
 fn old_and_new() -> Workspace {
-    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), ("c.txt", "cc\n")]);
+    let ws = Workspace::with(&[("a.txt", &long()), ("b.txt", "b\n"), ("c.txt", "cc\n")]);
     ws.lbx(&["read", "a.txt"]).ok();
     ws.lbx(&["write", "a.txt", "--content", "two\n"]).ok();
     ws.lbx(&["delete", "b.txt"]).ok();
@@ -55,7 +60,7 @@ fn what_is_old_goes_and_what_is_young_stays() {
     assert_eq!(planned["removed"], data["removed"]);
     let kinds = &data["by_kind"];
     assert_eq!(kinds["history"]["files"], 2, "{data}");
-    assert_eq!(kinds["backups"], serde_json::json!({"files": 1, "bytes": 4}), "{data}");
+    assert_eq!(kinds["backups"], serde_json::json!({"files": 1, "bytes": 18000}), "{data}");
     assert_eq!(kinds["trash"], serde_json::json!({"files": 1, "bytes": 2}), "{data}");
     assert_eq!(kinds["damaged_sessions"]["files"], 1, "{data}");
     assert_eq!(kinds["temporary"]["files"], 1, "{data}");
@@ -96,6 +101,26 @@ fn the_old_bytes_of_many_files_are_one_file_and_go_with_their_change() {
 }
 
 #[test]
+fn old_bytes_that_a_change_which_stays_needs_outlive_the_change_that_holds_them() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), (".gitignore", "*\n")]);
+    let _ = ws.lbx(&["append", "a.txt", "--content", "two\n"]).success();
+    // The entry of the journal has the old bytes of a small file; nothing else has.
+    assert!(!ws.path(&state("backups")).exists());
+    age_all(&ws, 40);
+    ws.lbx(&["read", "a.txt"]).ok();
+    let _ = ws.lbx(&["write", "a.txt", "--content", "one\n"]).success();
+    assert_eq!(ws.lbx(&["gc", "--dry-run"]).ok()["by_kind"]["history"]["files"], 1);
+    assert!(!ws.path(&state("backups")).exists());
+    assert_eq!(ws.lbx(&["gc"]).ok()["by_kind"]["history"]["files"], 1);
+    let name = sha256(b"one\n");
+    ws.holds(&state(&format!("backups/{}/{}", &name[..2], &name[2..])), "one\n");
+    let _ = ws.lbx(&["undo"]).success();
+    ws.holds("a.txt", "one\ntwo\n");
+    let _ = ws.lbx(&["redo"]).success();
+    ws.holds("a.txt", "one\n");
+}
+
+#[test]
 fn a_dry_run_removes_nothing() {
     let ws = old_and_new();
     ws.lbx(&["gc", "--dry-run"]).ok();
@@ -112,7 +137,7 @@ fn nothing_younger_than_asked_for_goes() {
     for _ in 0..4 {
         ws.lbx(&["undo"]).ok();
     }
-    ws.holds("a.txt", "one\n");
+    ws.holds("a.txt", long());
     ws.holds("b.txt", "b\n");
 }
 

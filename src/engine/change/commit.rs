@@ -19,7 +19,6 @@ use super::run::{ChangedFolders, Ground};
 use super::stage::Stage;
 use super::{Change, across, marks, recover};
 use crate::engine::history::replay::Direction;
-use crate::engine::journal::backup;
 use crate::engine::journal::steps::Location;
 use crate::engine::journal::waiting;
 use crate::engine::journal::{HELD_FOLDER, Version};
@@ -362,7 +361,6 @@ impl Change<'_> {
                 self.engine.end_audit(state, audit);
             }
         }
-        backup::spread(state, &self.entry.kept);
         if let Err(error) = self.entry.close(state) {
             self.engine.warn(format!(
                 "the change stands, but its journal entry could not be closed: {}",

@@ -251,7 +251,6 @@ fn complete(engine: &mut Engine, state: &State, entry: &JournalEntry) -> Result<
         )),
         Ok(warning) => engine.warn_if(warning),
     }
-    backup::spread(state, &entry.kept);
     let snapshot = snapshot_late(engine, state, entry);
     audit_late(engine, state, entry, snapshot);
     match entry.close(state) {
@@ -362,7 +361,10 @@ fn set_aside(
     name: &str,
     entry: Option<&JournalEntry>,
 ) -> Result<(), Error> {
-    entry.into_iter().for_each(|entry| backup::spread(state, &entry.kept));
+    if let Some(entry) = entry {
+        // For a person; without them the bytes are in the entry.
+        let _ = backup::spread(state, entry.kept.iter());
+    }
     let moved = move_aside(&engine.workspace, state, name, entry);
     let place = state.path_of(STUCK_FOLDER);
     let what = match entry {

@@ -2,8 +2,8 @@
 //!
 //! A backup is a copy of the very bytes that were hashed, or shares their blocks where the file system can
 //! do that; a hard link would change under a late writer. It does not depend on git, so that ignored files are
-//! as safe as any. The old bytes of a small file are durable in the change's entry of the journal, and their
-//! backup is made from that.
+//! as safe as any. The old bytes of a small file are in the change's entry of the journal alone, and become
+//! a backup where that goes.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -117,15 +117,21 @@ impl<'s> Folders<'s> {
     }
 }
 
-/// Makes backups of what an entry of the journal keeps. They need no sync: the entry has the bytes too.
-pub fn spread(state: &State, kept: &[Kept]) {
+/// Makes backups of bytes that an entry of the journal holds, since nobody reads them there, or it goes.
+///
+/// # Errors
+/// What the system says.
+pub fn spread<'k>(state: &State, kept: impl Iterator<Item = &'k Kept>) -> Result<(), Error> {
+    let io = |source: std::io::Error| Error::io("write a backup in", STATE_FOLDER, source);
     let mut folders = Folders::new(state);
     for one in kept {
         if let Some(bytes) = one.bytes() {
-            // Without it the bytes are found in the entry.
-            let _ = folders.prepare(one.sha256, &bytes);
+            let backup = folders.prepare(one.sha256, &bytes)?;
+            backup.file.sync_all().map_err(io)?;
+            rustix::fs::fsync(&*backup.folder).map_err(|errno| io(errno.into()))?;
         }
     }
+    Ok(())
 }
 
 /// The bytes with that SHA-256; `None` where neither a backup nor a bundle nor an entry of the journal has

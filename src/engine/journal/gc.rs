@@ -8,12 +8,14 @@ use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::AtFlags;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::bundle;
+use super::kept::Kept;
+use super::{backup, bundle};
 use crate::engine::journal;
 use crate::engine::journal::{BACKUPS_FOLDER, DONE_FOLDER, JournalEntry, STUCK_FOLDER};
 use crate::engine::store::state::State;
@@ -89,8 +91,8 @@ pub struct Collected {
 /// # Errors
 /// What the system says.
 pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, Error> {
-    let mut collector =
-        Collector { state, before, dry_run, needed: Needed::default(), done: Collected::default() };
+    let (needed, leaving, done) = (Needed::default(), Vec::new(), Collected::default());
+    let mut collector = Collector { state, before, dry_run, needed, leaving, done };
     collector.history()?;
     let open = journal::open_entries(state)?;
     if let Some(name) = open.newer.first() {
@@ -102,6 +104,7 @@ pub fn collect(state: &State, before: u64, dry_run: bool) -> Result<Collected, E
     let trash = state.path_of(trash::FOLDER);
     open.entries.iter().for_each(|entry| collector.needed.add(&trash, entry));
     collector.stuck()?;
+    collector.leave();
     collector.backups()?;
     collector.bundles()?;
     collector.trash()?;
@@ -200,6 +203,8 @@ struct Collector<'a> {
     dry_run: bool,
     /// What younger changes need.
     needed: Needed,
+    /// Entries of the history that go once all is known that is needed: their folders and names.
+    leaving: Vec<(Arc<OwnedFd>, String)>,
     /// What was done so far.
     done: Collected,
 }
@@ -248,7 +253,7 @@ impl Collector<'_> {
     }
 
     /// The history of one session.
-    fn history_of(&mut self, folder: &OwnedFd) -> Result<(), Error> {
+    fn history_of(&mut self, folder: &Arc<OwnedFd>) -> Result<(), Error> {
         let trash = self.state.path_of(trash::FOLDER);
         let mut names = names_in(folder)?;
         names.retain(|name| Path::new(name).extension() == Some(OsStr::new("json")));
@@ -271,16 +276,40 @@ impl Collector<'_> {
         let young: Vec<bool> = changes.iter().map(|change| change.stays).collect();
         keep_what_belongs_together(&mut changes);
         for ((name, change), is_young) in names.iter().zip(&changes).zip(young) {
-            let gone = self.file(folder, name, !change.stays);
-            self.done.removed.history.join(gone);
-            if gone.files == 0
-                && !is_young
-                && let Some(entry) = journal::read_entry(self.state, folder, name)?
-            {
+            if !change.stays {
+                self.leaving.push((Arc::clone(folder), name.clone()));
+                continue;
+            }
+            self.file(folder, name, false);
+            if !is_young && let Some(entry) = journal::read_entry(self.state, folder, name)? {
                 self.needed.add(&trash, &entry);
             }
         }
         Ok(())
+    }
+
+    /// Removes the entries that go. Bytes in them that one needs which stays become backups first.
+    fn leave(&mut self) {
+        for (folder, name) in std::mem::take(&mut self.leaving) {
+            let may_go = self.dry_run || self.save_needed(&folder, &name).is_ok();
+            if !may_go {
+                self.done.failed.push(name.clone());
+            }
+            let gone = self.file(&folder, &name, may_go);
+            self.done.removed.history.join(gone);
+            if gone.files == 0
+                && let Ok(Some(entry)) = journal::read_entry(self.state, &folder, &name)
+            {
+                self.needed.add(&self.state.path_of(trash::FOLDER), &entry);
+            }
+        }
+    }
+
+    /// Makes backups of what an entry holds and others need.
+    fn save_needed(&self, folder: &OwnedFd, name: &str) -> Result<(), Error> {
+        let Some(entry) = journal::read_entry(self.state, folder, name)? else { return Ok(()) };
+        let is_needed = |kept: &&Kept| self.needed.versions.contains(&kept.sha256.to_hex());
+        backup::spread(self.state, entry.kept.iter().filter(is_needed))
     }
 
     /// Changes that a person has to look at keep what they need.

@@ -3,7 +3,7 @@
 //! The state of one account is `.lbx/ID/`, which nobody who prepares a workspace can name ([`id`]).
 //! Nothing else in `.lbx/` is looked at but the policy and the workspace's lock.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -62,6 +62,8 @@ pub struct State {
     kept: Arc<Kept>,
     /// The same where it is too much to be kept for longer than a call.
     kept_in_call: Kept,
+    /// What the layers above note while the call lasts, each by its type.
+    noted: Mutex<BTreeMap<TypeId, Box<dyn Any + Send>>>,
     /// The canonical path of the workspace root, by which that is known.
     root: PathBuf,
 }
@@ -136,6 +138,7 @@ impl State {
             opened: Mutex::default(),
             kept: Arc::clone(workspace.kept()),
             kept_in_call: Kept::default(),
+            noted: Mutex::default(),
             root: workspace.root().to_owned(),
         }))
     }
@@ -217,6 +220,17 @@ impl State {
     pub(super) fn keep<T: Any + Send + Sync>(&self, below: &str, value: Arc<T>, looks: Looks, bytes: usize) {
         let kept = if self.kept.has_room_for(bytes) { &*self.kept } else { &self.kept_in_call };
         kept.put((&self.root, &self.shown(below)), value, looks, bytes);
+    }
+
+    /// What a layer above notes in a value of its own while the call lasts, which is empty at first.
+    pub fn in_call<T: Any + Send + Default, R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        let mut noted = locked(&self.noted);
+        let value = noted.entry(TypeId::of::<T>()).or_insert_with(|| Box::<T>::default());
+        match value.downcast_mut() {
+            Some(value) => work(value),
+            // Its type is its name.
+            None => work(&mut T::default()),
+        }
     }
 
     /// Whether calls follow to which it is of use what this one keeps.
