@@ -25,6 +25,7 @@ use crate::dialect::Dialect;
 use crate::dialect::native::Native;
 use crate::engine::CallNotes;
 use crate::engine::workspace::Workspace;
+use crate::request::quoted;
 
 /// What a model should know before its first call: what holds for every tool, and is therefore in no
 /// tool's own description.
@@ -168,9 +169,10 @@ impl ServerHandler for Server {
 
     async fn list_tools(
         &self,
-        _page: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        on_the_only_page(page)?;
         let tools = self.tools.get_or_init(|| self.served.listed(self.settings.results));
         Ok(ListToolsResult::with_all_items(tools.clone()))
     }
@@ -203,17 +205,19 @@ impl ServerHandler for Server {
 
     async fn list_resources(
         &self,
-        _page: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
+        on_the_only_page(page)?;
         Ok(ListResourcesResult::with_all_items(library::resources()))
     }
 
     async fn list_resource_templates(
         &self,
-        _page: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        on_the_only_page(page)?;
         Ok(ListResourceTemplatesResult::with_all_items(library::templates()))
     }
 
@@ -228,9 +232,10 @@ impl ServerHandler for Server {
 
     async fn list_prompts(
         &self,
-        _page: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
+        on_the_only_page(page)?;
         Ok(ListPromptsResult::with_all_items(library::prompts()))
     }
 
@@ -278,10 +283,34 @@ impl ServerHandler for Server {
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        if request.method == "tools/call" {
-            let message = "tools/call wants `name`, a text, and `arguments`, a JSON object";
-            return Err(ErrorData::invalid_params(message, None));
+        let method = request.method.as_str();
+        if let Some((_, wanted)) = PARAMETERS.iter().find(|(known, _)| *known == method) {
+            return Err(ErrorData::invalid_params(format!("{method} wants {wanted}"), None));
         }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("no method {}", request.method), None))
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("no method {method}"), None))
+    }
+}
+
+/// What the methods with required parameters want.
+const PARAMETERS: [(&str, &str); 6] = [
+    (
+        "initialize",
+        "`protocolVersion`, a text, `capabilities`, an object, and `clientInfo` with `name` and `version`",
+    ),
+    ("tools/call", "`name`, a text, and `arguments`, a JSON object"),
+    ("resources/read", "`uri`, a text"),
+    ("prompts/get", "`name`, a text, and `arguments`, a JSON object"),
+    ("completion/complete", "`ref` with its `type`, and `argument` with `name` and `value`"),
+    ("logging/setLevel", "`level`: debug, info, notice, warning, error, critical, alert or emergency"),
+];
+
+/// Refuses a cursor: every list is one page, and none was given out.
+fn on_the_only_page(page: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    match page.and_then(|page| page.cursor).filter(|cursor| !cursor.is_empty()) {
+        Some(cursor) => {
+            let message = format!("no such cursor: {:?}; the list is one page", quoted(&cursor));
+            Err(ErrorData::invalid_params(message, None))
+        }
+        None => Ok(()),
     }
 }

@@ -190,6 +190,30 @@ fn a_call_of_the_wrong_shape_is_an_error_of_the_protocol() {
     assert_eq!(answer["error"]["code"], -32601, "{answer}");
 }
 
+/// A known method whose parameters do not fit is there all the same: it is the parameters that are wrong.
+#[test]
+fn parameters_that_do_not_fit_are_invalid_and_their_method_is_known() {
+    let workspace = Workspace::with(&[]);
+    let mut client = workspace.serve(&[]);
+    for (method, params) in [
+        ("resources/read", json!({})),
+        ("resources/read", json!({ "uri": 7 })),
+        ("prompts/get", json!({})),
+        ("completion/complete", json!({ "ref": {} })),
+        ("logging/setLevel", json!({ "level": "loud" })),
+        ("initialize", json!({})),
+        ("tools/list", json!({ "cursor": "1" })),
+        ("resources/list", json!({ "cursor": "1" })),
+        ("resources/templates/list", json!({ "cursor": "1" })),
+        ("prompts/list", json!({ "cursor": "1" })),
+    ] {
+        let answer = client.ask(method, &params);
+        assert_eq!(answer["error"]["code"], -32602, "{method}: {answer}");
+    }
+    let long = json!({ "cursor": "x".repeat(100_000) });
+    assert!(client.ask("tools/list", &long).to_string().len() < 1_000);
+}
+
 #[test]
 fn paths_count_from_the_root_wherever_the_server_stands() {
     let workspace = Workspace::with(&[("a.txt", "root\n"), ("sub/a.txt", "sub\n")]);
