@@ -223,6 +223,20 @@ impl fmt::Display for ErrorKind {
     }
 }
 
+/// Bytes of a message, and of the path beside it: those of the longest path that Linux opens.
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// A text of a refusal, of a very long one its start and its end: whatever a request holds, its refusal is
+/// no longer than a shell shows.
+fn bounded(text: String) -> String {
+    if text.len() <= TEXT_BYTES_MAX {
+        return text;
+    }
+    let start = text.floor_char_boundary(TEXT_BYTES_MAX / 2);
+    let end = text.ceil_char_boundary(text.len().saturating_sub(TEXT_BYTES_MAX / 4));
+    format!("{}…{}", text.get(..start).unwrap_or_default(), text.get(end..).unwrap_or_default())
+}
+
 /// A refusal: what was wrong, where, and what to do about it.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
@@ -257,7 +271,7 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             kind,
-            message: message.into(),
+            message: bounded(message.into()),
             path: None,
             suggested_action: None,
             command: None,
@@ -307,7 +321,7 @@ impl Error {
     /// Names the path concerned.
     #[must_use]
     pub fn at(mut self, path: impl Into<String>) -> Self {
-        self.0.path = Some(path.into());
+        self.0.path = Some(bounded(path.into()));
         self
     }
 
@@ -362,7 +376,8 @@ impl Error {
     /// Says more in the message.
     #[must_use]
     pub fn add_to_message(mut self, addition: &str) -> Self {
-        self.0.message.push_str(addition);
+        let message = std::mem::take(&mut self.0.message) + addition;
+        self.0.message = bounded(message);
         self
     }
 

@@ -303,6 +303,13 @@ fn in_form(value: Value, schema: &Value, path: &str) -> Result<Value, Error> {
         Value::Number(number) if takes("integer") && (number.is_u64() || number.is_i64()) => {
             within_range(number.into(), schema, path)
         }
+        // JSON Schema counts 2.0 as an integer, and clients that know only one kind of number send it so.
+        Value::Number(number)
+            if takes("integer")
+                && let Some(whole) = whole_number(&number) =>
+        {
+            within_range(whole.into(), schema, path)
+        }
         Value::Number(number) if takes("number") => Ok(number.into()),
         Value::Bool(value) if takes("boolean") => Ok(value.into()),
         value @ Value::Object(_) if takes("array") => list_in_form(vec![value], schema, path),
@@ -451,6 +458,13 @@ fn joined(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
+/// The integer that a number such as `2.0` or `1e2` stands for, where a float holds it exactly.
+fn whole_number(number: &serde_json::Number) -> Option<i64> {
+    let value = number.as_f64().filter(|value| value.fract() == 0.0)?;
+    // `{:.0}` writes a whole float with all its digits; those beyond an i64 do not parse.
+    format!("{value:.0}").parse().ok()
+}
+
 /// Refuses a number outside its field's range.
 fn within_range(number: Value, schema: &Value, path: &str) -> Result<Value, Error> {
     let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
@@ -583,7 +597,8 @@ fn describe(schema: &Value) -> String {
 }
 
 /// A value for a message, cut where it is long.
-fn shortened(value: &Value) -> String {
+#[must_use]
+pub fn shortened(value: &Value) -> String {
     const CHARACTERS_MAX: usize = 60;
     cut(&value.to_string(), CHARACTERS_MAX).into_owned()
 }

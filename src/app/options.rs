@@ -277,7 +277,8 @@ fn text_of(name: &str, value: Value) -> Result<Option<String>, Error> {
         Value::Null => Ok(None),
         Value::String(text) => Ok(Some(text)),
         other => {
-            Err(Error::invalid(format!("field `{name}`: expected a text, got {other}")).detail("field", name))
+            let got = request::shortened(&other);
+            Err(Error::invalid(format!("field `{name}`: expected a text, got {got}")).detail("field", name))
         }
     }
 }
@@ -289,7 +290,10 @@ fn flag_of(name: &str, value: &Value) -> Result<bool, Error> {
         Value::Bool(flag) => Ok(*flag),
         Value::String(text) if text == "true" => Ok(true),
         Value::String(text) if text == "false" => Ok(false),
-        other => Err(Error::invalid(format!("field `{name}`: expected true or false, got {other}"))
-            .detail("field", name)),
+        other => {
+            let got = request::shortened(other);
+            Err(Error::invalid(format!("field `{name}`: expected true or false, got {got}"))
+                .detail("field", name))
+        }
     }
 }

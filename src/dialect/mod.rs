@@ -209,6 +209,7 @@ pub fn chosen(name: Option<&str>) -> Result<Option<&'static Dialect>, Error> {
     let Some(name) = name.filter(|name| *name != "lbx") else { return Ok(None) };
     find(name).map(Some).ok_or_else(|| {
         let names: Vec<&str> = DIALECTS.iter().map(|dialect| dialect.name).collect();
+        let name = request::quoted(name);
         Error::invalid(format!("unknown dialect {name:?} (there are: lbx, {})", names.join(", ")))
             .detail("field", "dialect")
     })

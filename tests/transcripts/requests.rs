@@ -50,6 +50,21 @@ fn numbers_and_booleans_written_as_text_are_read() {
     ws.holds("a.txt", "1\ntwo\nthree\n");
 }
 
+/// JSON Schema counts `2.0` as an integer, and some clients know one kind of number only.
+#[test]
+fn a_whole_number_may_be_written_with_a_fraction_of_zero() {
+    let ws = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
+    for limit in ["2.0", "2e0", "20E-1"] {
+        let request = format!(r#"{{"path":"a.txt","limit":{limit},"offset":-3.0}}"#);
+        assert_eq!(ws.lbx(&["read", "--json", &request]).ok()["content"], "one\ntwo\n", "{limit}");
+    }
+    for limit in ["2.5", "-1.0", "1e300", "18446744073709551616.0"] {
+        let request = format!(r#"{{"path":"a.txt","limit":{limit}}}"#);
+        let error = ws.lbx(&["read", "--json", &request]).error("invalid_request");
+        assert_eq!(error["details"]["field"], "limit", "{limit}");
+    }
+}
+
 #[test]
 fn a_bad_field_is_named_with_what_was_expected() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
@@ -238,13 +253,19 @@ fn json_text_is_taken_exactly() {
 fn a_refusal_never_repeats_all_of_a_long_request() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let long = "x".repeat(100_000);
-    let calls: [(&str, String); 6] = [
+    let calls: [(&str, String); 12] = [
         ("read", json!({ "path": "a.txt", &long: 1 }).to_string()),
         ("read", json!({ "path": "a.txt", "limit": long }).to_string()),
         ("read", format!(r#"{{"{long}":1,"{long}":2}}"#)),
         ("read", json!({ "path": "a.txt", "if_sha256": long }).to_string()),
         ("grep", json!({ "pattern": format!("({}", &long[..60_000]) }).to_string()),
         ("grep", json!({ "pattern": "x", "type": long }).to_string()),
+        ("ls", json!({ "session": long }).to_string()),
+        ("ls", json!({ "session": [long] }).to_string()),
+        ("ls", json!({ "sandbox": long }).to_string()),
+        ("ls", json!({ "workspace": { &long: 1 } }).to_string()),
+        ("append", json!({ "path": "a.txt", "content": "x", "require_snapshot": long }).to_string()),
+        ("schema", json!({ "dialect": long }).to_string()),
     ];
     for (tool, request) in calls {
         let answer = ws.lbx_stdin(&[tool, "--json", "-"], request);

@@ -13,6 +13,7 @@ use super::id;
 use super::lock::{self, Asked, Lock};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
+use crate::text::visible::short_path;
 
 /// Held by whoever changes it.
 const LOCK: &str = "sandboxes.lock";
@@ -79,7 +80,8 @@ pub fn slug(name: &str) -> Result<String, Error> {
     let slug = slug.trim_end_matches('-');
     if slug.is_empty() || slug.chars().count() > NAME_CHARACTERS_MAX {
         return Err(Error::invalid(format!(
-            "sandbox name {name:?}: expected 1 to {NAME_CHARACTERS_MAX} letters, digits and hyphens"
+            "sandbox name {:?}: expected 1 to {NAME_CHARACTERS_MAX} letters, digits and hyphens",
+            short_path(name)
         ))
         .detail("field", "sandbox"));
     }

@@ -26,6 +26,7 @@ use crate::engine::workspace::kept::Looks;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
+use crate::text::visible::short_path;
 
 /// The largest number of a change: whatever names a larger one was not written by lbx.
 pub const SEQ_MAX: u64 = 1 << 48;
@@ -78,7 +79,8 @@ impl FromStr for SessionId {
             return Ok(Self(text.to_owned()));
         }
         Err(Error::invalid(format!(
-            "session id {text:?}: expected 1 to {ID_CHARACTERS_MAX} of A-Z a-z 0-9 . _ -, not beginning with a dot"
+            "session id {:?}: expected 1 to {ID_CHARACTERS_MAX} of A-Z a-z 0-9 . _ -, not beginning with a dot",
+            short_path(text)
         ))
         .suggest("Give another session, such as agent-1."))
     }
