@@ -381,7 +381,7 @@ fn object_in_form(
     {
         let Some(name) = field_for(&given, &value, fields) else {
             if let Some(values) = schema.get("additionalProperties").filter(|_| is_open) {
-                known.insert(given.clone(), in_form(value, values, &joined(path, &given))?);
+                known.insert(given.clone(), in_form(value, values, &joined(path, &quoted(&given)))?);
                 continue;
             }
             return Err(unknown_field(&joined(path, &quoted(&given)), fields));

@@ -253,7 +253,7 @@ fn json_text_is_taken_exactly() {
 fn a_refusal_never_repeats_all_of_a_long_request() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let long = "x".repeat(100_000);
-    let calls: [(&str, String); 12] = [
+    let calls: [(&str, String); 13] = [
         ("read", json!({ "path": "a.txt", &long: 1 }).to_string()),
         ("read", json!({ "path": "a.txt", "limit": long }).to_string()),
         ("read", format!(r#"{{"{long}":1,"{long}":2}}"#)),
@@ -266,6 +266,7 @@ fn a_refusal_never_repeats_all_of_a_long_request() {
         ("ls", json!({ "workspace": { &long: 1 } }).to_string()),
         ("append", json!({ "path": "a.txt", "content": "x", "require_snapshot": long }).to_string()),
         ("schema", json!({ "dialect": long }).to_string()),
+        ("bash", json!({ "command": "true", "env": { &long: 1 } }).to_string()),
     ];
     for (tool, request) in calls {
         let answer = ws.lbx_stdin(&[tool, "--json", "-"], request);
