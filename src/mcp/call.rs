@@ -1,6 +1,6 @@
 //! One call: made on a thread of its own, cancelled and reported on from here.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 use super::answer;
+use super::root::ChosenRoot;
 use crate::app::call::{Call, Called};
 use crate::app::consent::{Ask, consent, consent_unseen};
 use crate::app::options::{Options, Results};
@@ -52,7 +53,7 @@ pub struct ToolCall {
     pub arguments: Map<String, Value>,
     /// The workspace's root, from which paths count; opened anew for each call, since a folder may
     /// be replaced while the server runs.
-    pub root: PathBuf,
+    pub root: ChosenRoot,
     /// The session.
     pub options: Options,
     /// The form of the result.
@@ -88,8 +89,9 @@ impl ToolCall {
     fn make(self, control: Control) -> CallToolResult {
         match self.target {
             Target::Native(tool) => {
-                let results = self.results;
-                let called = self.called(tool, control).unwrap_or_else(Called::refused);
+                let (results, warning) = (self.results, self.root.warning.clone());
+                let mut called = self.called(tool, control).unwrap_or_else(Called::refused);
+                called.outcome.warnings.extend(warning);
                 answer::of(called, results)
             }
             Target::Foreign(dialect, tool) => self.foreign(dialect, tool, control),
@@ -103,12 +105,13 @@ impl ToolCall {
         let mut fields = request.clone();
         let (mut outcome, mut tallies) = (CallNotes::default(), Vec::new());
         let said = options.with_call_fields_of(&mut fields).and_then(|options| {
-            let open = || workspace_of(&options, &root);
+            let open = || workspace_of(&options, &root.path);
             let mut lbx = Native::new(&open, &options, control).asking(ask.as_deref());
             let said = without_panic(|| (tool.run)(&mut lbx, fields));
             (outcome, tallies) = (lbx.outcome, lbx.tallies);
             said
         });
+        outcome.warnings.extend(root.warning);
         let result = match said {
             Ok(said) => answer::said(said, &outcome, results),
             Err(error) => {
@@ -133,9 +136,9 @@ impl ToolCall {
             return Ok(remote.call(tool, &request, &options, &control));
         }
         if let Some(ask) = ask {
-            consent(&*ask, workspace_of(&options, &root)?, tool, &request, &options)?;
+            consent(&*ask, workspace_of(&options, &root.path)?, tool, &request, &options)?;
         }
-        let workspace = workspace_of(&options, &root)?;
+        let workspace = workspace_of(&options, &root.path)?;
         let call = Call::within(workspace, tool, &options)?.controlled_by(control);
         Ok(call.run_with(|engine| (tool.run_json)(engine, request)))
     }

@@ -12,6 +12,8 @@ use rmcp::service::RequestContext;
 use tokio::sync::Mutex;
 
 use super::uri;
+use crate::request;
+use crate::text::escaped;
 
 /// How long the client may take to name its roots.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
@@ -23,7 +25,23 @@ pub struct Root {
     /// Whether the command line names it, so that the client's roots do not count.
     is_named: bool,
     /// The one that calls work in, once it is known.
-    chosen: Mutex<Option<PathBuf>>,
+    chosen: Mutex<Option<ChosenRoot>>,
+}
+
+/// The folder that calls work in.
+#[derive(Debug, Clone)]
+pub struct ChosenRoot {
+    /// The folder.
+    pub path: PathBuf,
+    /// Why it is not the client's, until an answer has said so.
+    pub warning: Option<String>,
+}
+
+impl ChosenRoot {
+    /// A root that needs no words.
+    fn silent(path: PathBuf) -> Self {
+        Self { path, warning: None }
+    }
 }
 
 impl Root {
@@ -34,16 +52,35 @@ impl Root {
     }
 
     /// The workspace for a request: it is asked for once, and whoever comes meanwhile waits.
-    pub async fn of(&self, context: &RequestContext<RoleServer>) -> PathBuf {
+    pub async fn of(&self, context: &RequestContext<RoleServer>) -> ChosenRoot {
         if self.is_named {
-            return self.own.clone();
+            return ChosenRoot::silent(self.own.clone());
         }
         let mut chosen = self.chosen.lock().await;
         if let Some(root) = chosen.as_ref() {
             return root.clone();
         }
-        let root = first_root(context).await.unwrap_or_else(|| self.own.clone());
+        let root = match first_root(context).await {
+            Ok(Some(path)) => ChosenRoot::silent(path),
+            Ok(None) => ChosenRoot::silent(self.own.clone()),
+            Err(why) => ChosenRoot { path: self.own.clone(), warning: Some(self.warning(&why)) },
+        };
         chosen.insert(root).clone()
+    }
+
+    /// What an answer says where the client's root cannot be used.
+    fn warning(&self, why: &str) -> String {
+        format!(
+            "{why}: paths count from {}, where the server was started; `lbx mcp --workspace DIR` names another folder",
+            escaped::line(&self.own.display().to_string())
+        )
+    }
+
+    /// An answer has given the warning: those that follow need not.
+    pub async fn set_told(&self) {
+        if let Some(root) = self.chosen.lock().await.as_mut() {
+            root.warning = None;
+        }
     }
 
     /// Forgets what the client named: it has other roots now.
@@ -52,13 +89,28 @@ impl Root {
     }
 }
 
-/// The client's first root that is a folder here.
-async fn first_root(context: &RequestContext<RoleServer>) -> Option<PathBuf> {
-    context.client_capabilities()?.roots?;
+/// The client's first root that is a folder here; none where it names no root. The error says why none of its
+/// roots can be used.
+async fn first_root(context: &RequestContext<RoleServer>) -> Result<Option<PathBuf>, String> {
+    if context.client_capabilities().is_none_or(|able| able.roots.is_none()) {
+        return Ok(None);
+    }
     let asked = context.peer.list_roots();
-    let answer = tokio::time::timeout(ANSWER_TIME_MAX, asked).await.ok()?.ok()?;
+    let answer = tokio::time::timeout(ANSWER_TIME_MAX, asked)
+        .await
+        .map_err(|_| format!("the client did not name its roots within {} s", ANSWER_TIME_MAX.as_secs()))?
+        .map_err(|error| {
+            let error = error.to_string();
+            format!("the client did not name its roots ({})", escaped::line(&request::quoted(&error)))
+        })?;
     let mut folders = answer.roots.iter().filter_map(|root| uri::file_path(&root.uri));
-    folders.find(|folder| is_folder(folder))
+    match (folders.find(|folder| is_folder(folder)), answer.roots.first()) {
+        (None, Some(root)) => {
+            let root = request::quoted(&root.uri);
+            Err(format!("the client's root {} is not a folder on this machine", escaped::line(&root)))
+        }
+        (folder, _) => Ok(folder),
+    }
 }
 
 /// Whether a folder stands at a path.

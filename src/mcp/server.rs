@@ -126,7 +126,7 @@ impl Server {
         context: &RequestContext<RoleServer>,
         work: impl FnOnce(&mut Native<'_>) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
-        let (root, options) = (self.root.of(context).await, self.options_of(context));
+        let (root, options) = (self.root.of(context).await.path, self.options_of(context));
         let control = Control::default();
         let listening = control.clone();
         let mut running = tokio::task::spawn_blocking(move || {
@@ -187,10 +187,12 @@ impl ServerHandler for Server {
             return Ok(answer::refused(error, &CallNotes::default()).into());
         }
         let person = self.settings.confirm.then(|| Person::at(&context, &request));
+        let root = self.root.of(&context).await;
+        let has_warning = root.warning.is_some();
         let call = ToolCall {
             target,
             arguments: request.arguments.unwrap_or_default(),
-            root: self.root.of(&context).await,
+            root,
             options: self.options_of(&context),
             results: self.settings.results,
             ask: person.as_ref().map(|person| Arc::clone(&person.ask)),
@@ -198,6 +200,10 @@ impl ServerHandler for Server {
         let result = call.run(&context).await;
         if let Some(question) = person.and_then(|person| person.question()) {
             return Ok(question.into());
+        }
+        // A call that was cancelled has no answer that anyone reads.
+        if has_warning && !context.ct.is_cancelled() {
+            self.root.set_told().await;
         }
         self.logging.tell(&context, &request.name, &result).await;
         Ok(result.into())

@@ -120,6 +120,60 @@ fn the_clients_root_is_the_workspace_where_none_was_named() {
 }
 
 #[test]
+fn a_clients_root_that_cannot_be_used_is_told() {
+    let workspace = Workspace::with(&[("a.txt", "here\n")]);
+    let warnings = |answer: &Value| answer["result"]["structuredContent"]["warnings"].clone();
+    let read = |client: &mut Client| client.begin_call("read", &json!({ "path": "a.txt" }));
+    for root in ["http://nowhere", "file:///none/such"] {
+        let mut client = workspace.start(&[]);
+        greet_with(&mut client, &json!({ "roots": { "listChanged": true } }));
+        let id = read(&mut client);
+        respond(&mut client, "roots/list", &json!({ "roots": [{ "uri": root }] }));
+        let answer = client.answer_to(id);
+        assert_eq!(answer["result"]["structuredContent"]["content"], "here\n");
+        let told = warnings(&answer)[0].as_str().unwrap().to_owned();
+        let own = workspace.path("").canonicalize().unwrap().display().to_string();
+        assert!(
+            told.starts_with(&format!("the client's root {root} is not a folder on this machine")),
+            "{told}"
+        );
+        assert!(told.contains(&own), "{told}");
+        // Once is enough, until the client has other roots.
+        let id = read(&mut client);
+        assert_eq!(warnings(&client.answer_to(id)), Value::Null);
+        client.tell("notifications/roots/list_changed", &json!({}));
+        let id = client.begin_call("read", &json!({ "path": "none" }));
+        respond(&mut client, "roots/list", &json!({ "roots": [{ "uri": root }] }));
+        let refused = client.answer_to(id)["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+        assert!(refused.contains("not a folder on this machine"), "{refused}");
+    }
+}
+
+#[test]
+fn a_client_that_does_not_name_its_roots_is_told_where_paths_count_from() {
+    let workspace = Workspace::with(&[("a.txt", "here\n")]);
+    let mut client = workspace.start(&["--dialect", "claude"]);
+    greet_with(&mut client, &json!({ "roots": {} }));
+    let path = workspace.path("a.txt").display().to_string();
+    let id = client.begin_call("Read", &json!({ "file_path": path }));
+    let asked = client.wait_for(|message| message["method"] == "roots/list");
+    let error = json!({ "code": -32603, "message": "no roots today" });
+    client.send(json!({ "jsonrpc": "2.0", "id": asked["id"], "error": error }).to_string());
+    let answer = client.answer_to(id)["result"]["content"].clone();
+    let told = answer.as_array().unwrap().last().unwrap()["text"].as_str().unwrap().to_owned();
+    assert!(
+        told.contains("the client did not name its roots (") && told.contains("no roots today"),
+        "{told}"
+    );
+    // Who has no root to name is answered without a word.
+    let mut client = workspace.start(&[]);
+    greet_with(&mut client, &json!({ "roots": {} }));
+    let id = client.begin_call("read", &json!({ "path": "a.txt" }));
+    respond(&mut client, "roots/list", &json!({ "roots": [] }));
+    assert_eq!(client.answer_to(id)["result"]["structuredContent"]["warnings"], Value::Null);
+}
+
+#[test]
 fn calls_are_logged_once_the_client_asks_for_it() {
     let workspace = Workspace::with(&[("a.txt", "a\n")]);
     let mut client = workspace.serve(&[]);
