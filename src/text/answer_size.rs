@@ -39,6 +39,12 @@ impl TextSize {
         self.and(Self::of(text.as_bytes()))
     }
 
+    /// The bytes that they take in an answer.
+    #[must_use]
+    pub const fn in_answer(self) -> usize {
+        self.bytes.saturating_add(self.growth)
+    }
+
     /// Bytes of it that have no room.
     #[must_use]
     pub const fn beyond(self, room: AnswerRoom) -> usize {

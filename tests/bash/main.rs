@@ -10,6 +10,7 @@
 #[expect(dead_code, unused_imports, reason = "each test crate uses a part of it")]
 mod common;
 
+mod bounded;
 mod confined;
 mod ended;
 mod jobs;

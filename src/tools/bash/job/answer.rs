@@ -25,7 +25,7 @@ pub enum JobState {
 pub struct Job {
     /// Its name, for the field job
     pub job: String,
-    /// Its command
+    /// Its command; of a long one the beginning
     pub command: String,
     /// Whether it runs
     pub state: JobState,
@@ -63,7 +63,7 @@ pub struct Jobs {
 pub struct ListedJob {
     /// Its name
     pub job: String,
-    /// Its command
+    /// Its command; of a long one the beginning
     pub command: String,
     /// Whether it runs
     pub state: JobState,

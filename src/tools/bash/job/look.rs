@@ -21,6 +21,24 @@ const CHARACTER_BYTES_MAX: usize = 4;
 /// Most output in one answer, in bytes.
 const OUTPUT_BYTES_MAX: usize = 16 << 20;
 
+/// Bytes of a job's command in an answer about it.
+const COMMAND_BYTES_MAX: usize = 1000;
+/// The same in a list, which has up to 36 jobs.
+const LISTED_COMMAND_BYTES_MAX: usize = 400;
+
+/// The beginning of a command that takes at most `bytes_max` bytes in an answer.
+fn beginning(command: &str, bytes_max: usize) -> String {
+    let mut size = TextSize::default();
+    let is_beyond = |(_, letter): &(usize, char)| {
+        size = size.with(letter.encode_utf8(&mut [0; CHARACTER_BYTES_MAX]));
+        size.in_answer() > bytes_max
+    };
+    match command.char_indices().find(is_beyond) {
+        Some((end, _)) => format!("{}…", command.get(..end).unwrap_or_default()),
+        None => command.to_owned(),
+    }
+}
+
 /// The jobs of the caller's session.
 ///
 /// # Errors
@@ -33,7 +51,7 @@ pub fn list(engine: &Engine) -> Result<Jobs, Error> {
         Some(ListedJob {
             output_bytes: size_of_output(&folder),
             job: folder.name,
-            command,
+            command: beginning(&command, LISTED_COMMAND_BYTES_MAX),
             state,
             started,
             exit_code: end.and_then(|end| end.data.get("exit_code")?.as_i64()),
@@ -108,7 +126,9 @@ pub fn shown(
     let wanted = max_bytes.unwrap_or_else(|| engine.policy().max_bytes());
     let wanted = if wanted == 0 { OUTPUT_BYTES_MAX } else { wanted.min(OUTPUT_BYTES_MAX) };
     let End { data, warnings, snapshot } = end.unwrap_or_default();
-    let for_result = usize::try_from(json_bytes(&data)).unwrap_or(usize::MAX);
+    let command = beginning(&about.command, COMMAND_BYTES_MAX);
+    let for_result = json_bytes(&data).saturating_add(json_bytes(&command));
+    let for_result = usize::try_from(for_result).unwrap_or(usize::MAX);
     // The result takes of what a whole answer has room for, not of what was asked for here.
     let bound = wanted.max(engine.policy().max_bytes());
     let room = AnswerRoom::new(bound).beside(TextSize::plain(for_result.min(bound / 2)));
@@ -122,7 +142,7 @@ pub fn shown(
     let path = folder.output_path();
     Ok(Job {
         job: folder.name.clone(),
-        command: about.command,
+        command,
         state,
         started: about.started,
         sandbox: about.sandbox,

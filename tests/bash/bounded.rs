@@ -1,0 +1,98 @@
+//! What a shell shows of an answer: harnesses cut at 30,000 characters, whatever a command prints and changes.
+
+use serde_json::{Value, json};
+
+use crate::common::{Answer, Workspace};
+use crate::support::{backends, with};
+
+/// What a shell shows.
+const SHOWN_MAX: usize = 30_000;
+/// Control bytes, which JSON writes six times as long.
+const CONTROLS: &str = r"head -c 60000 /dev/zero | tr '\0' '\001'";
+/// Bytes that are not UTF-8, which are shown three times as long.
+const NO_UTF8: &str = r"head -c 60000 /dev/zero | tr '\0' '\377'";
+/// Quotes and backslashes on lines.
+const QUOTES: &str = r#"yes '"\"\"\' | head -n 20000"#;
+/// One line without an end.
+const LONG_LINE: &str = "head -c 300000 /dev/zero | tr '\\0' x";
+/// Files with long names that JSON escapes.
+const MANY_FILES: &str = r#"mkdir many; name=$(printf '\001"%.0s' $(seq 60)); for i in $(seq 400); do echo $i > "many/$name$i"; done"#;
+
+/// All that a command can print and change: on both of its outputs, at once.
+fn commands() -> Vec<String> {
+    let outputs = [CONTROLS, NO_UTF8, QUOTES, LONG_LINE];
+    let mut commands: Vec<String> =
+        outputs.iter().map(|print| format!("{{ {print}; }}; {{ {print}; }} >&2")).collect();
+    commands.push(MANY_FILES.to_owned());
+    commands.push(format!("{CONTROLS}; {{ {QUOTES}; }} >&2; {MANY_FILES}"));
+    commands
+}
+
+/// The answer, whatever it is, where a shell shows it whole.
+#[track_caller]
+fn shown_whole(answer: &Answer) -> Value {
+    let length = answer.stdout_text().chars().count();
+    assert!(length < SHOWN_MAX, "{length} characters: {:.300}", answer.stdout_text());
+    answer.envelope()
+}
+
+#[test]
+fn no_answer_of_a_command_is_longer_than_a_shell_shows() {
+    let Some(backend) = backends().first().copied() else { return };
+    for command in commands() {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        let whole = json!({ "command": command });
+        let data = shown_whole(&with(&ws, backend, &whole))["data"].clone();
+        assert_eq!(data["exit_code"], 0, "{data}");
+        ws.git(&["clean", "-qfd", "-e", ".lbx"]);
+        for failing in [
+            json!({ "command": format!("{command}; exit 7") }),
+            json!({ "command": format!("{command}; sleep 60"), "timeout_ms": 4000 }),
+        ] {
+            shown_whole(&with(&ws, backend, &failing));
+            ws.git(&["clean", "-qfd", "-e", ".lbx"]);
+        }
+    }
+}
+
+#[test]
+fn no_answer_of_a_transaction_is_longer_than_a_shell_shows() {
+    let Some(backend) = backends().first().copied() else { return };
+    for command in commands() {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        for request in [
+            json!({ "command": command, "dry_run": true }),
+            json!({ "command": format!("{command}; exit 7"), "on_failure": "discard" }),
+            // What it may not change is refused, with its output.
+            json!({ "command": format!("{command}; mkdir new; cd new; git init -q ."), "transaction": true }),
+            json!({ "command": command, "transaction": true }),
+        ] {
+            shown_whole(&with(&ws, backend, &request));
+        }
+        shown_whole(&ws.lbx(&["undo"]));
+    }
+}
+
+#[test]
+fn no_answer_of_a_job_is_longer_than_a_shell_shows() {
+    let Some(backend) = backends().first().copied() else { return };
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    for command in commands() {
+        let started = with(&ws, backend, &json!({ "command": command, "background": true }));
+        let job = shown_whole(&started)["data"]["job"].as_str().unwrap().to_owned();
+        for more in
+            [&["--timeout-ms", "20000"][..], &["--offset", "0"], &["--offset", "1"], &["--offset=-40000"]]
+        {
+            shown_whole(&ws.lbx(&[&["bash", "--job", &job], more].concat()));
+        }
+        shown_whole(&ws.lbx(&["bash", "--job", &job, "--stop"]));
+        ws.git(&["clean", "-qfd", "-e", ".lbx"]);
+    }
+    for number in 0..12 {
+        let command = format!("true {number} {}", "\u{1}\"".repeat(20_000));
+        let started = with(&ws, backend, &json!({ "command": command, "background": true }));
+        let data = shown_whole(&started)["data"].clone();
+        assert!(data["command"].as_str().unwrap().starts_with(&format!("true {number} ")), "{data}");
+    }
+    shown_whole(&ws.lbx(&["bash", "--list"]));
+}
