@@ -187,6 +187,11 @@ impl Tool for Log {
             },
         };
         let log = store.log(&query).map_err(|error| unreadable(&error))?;
+        if let Some(why) = &log.unreadable {
+            engine.warn(format!(
+                "older snapshots cannot be read ({why}); `lbx doctor` says how to repair that"
+            ));
+        }
         if let Some(session) = session.as_ref().filter(|_| log.snapshots.is_empty()) {
             sessions::must_be_known(engine, session)?;
         }

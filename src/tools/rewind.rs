@@ -1,5 +1,7 @@
 //! `rewind`: a session, taken back to one of its snapshots.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -160,9 +162,13 @@ fn later(change: &mut Change<'_>, at: &SessionAt) -> Result<(History, Vec<Journa
         return Err(nothing());
     };
     let history = History::load(state, &at.session)?;
-    let mut entries = Vec::new();
+    let (mut entries, mut damaged) = (Vec::new(), BTreeSet::new());
     for seq in journal::history(state, &at.session)?.into_iter().rev().filter(|seq| *seq > at.seq) {
-        entries.extend(journal::done_entry(state, &at.session, seq)?);
+        match journal::done_entry(state, &at.session, seq)? {
+            Some(entry) => entries.push(entry),
+            None => drop(damaged.insert(seq)),
+        }
     }
+    undo::warn_of_damaged(change.engine(), &damaged);
     if entries.is_empty() { Err(nothing()) } else { Ok((history, entries)) }
 }

@@ -14,6 +14,7 @@ mod audit;
 mod bounded;
 mod calling;
 mod content;
+mod damage;
 mod doctor;
 mod edit;
 mod edit_bounds;

@@ -9,8 +9,8 @@ use crate::engine::journal::backup;
 use crate::engine::policy::settings::Key;
 use crate::engine::sandbox::running;
 use crate::engine::snapshot::{
-    AllAhead, AtHand, BASELINE, Bounds, CommitInfo, EXTERNAL, FileChange, FileState, FolderChange, LeftOut,
-    Ready, Reason, Recorded, RepositoryPaths, Scan, SnapshotError, Store,
+    AllAhead, AtHand, BASELINE, Bounds, CommitInfo, Damage, EXTERNAL, FileChange, FileState, FolderChange,
+    LeftOut, Ready, Reason, Recorded, RepositoryPaths, Scan, SnapshotError, Store,
 };
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::path::WorkspacePath;
@@ -226,6 +226,19 @@ pub fn find(engine: &Engine) -> Result<Option<Store>, Error> {
         .map_err(|error| unreadable(&error))
 }
 
+/// The repository in which the newest snapshot is damaged, and how; `None` where it is whole, or there is none.
+///
+/// # Errors
+/// `io_error` where they cannot be opened.
+pub fn damage(engine: &Engine) -> Result<Option<(Store, Damage)>, Error> {
+    let look = || -> Result<_, SnapshotError> {
+        let found = with_place(engine, |place| Store::find_damaged(place, engine.policy().branch()))?;
+        let Some(store) = found else { return Ok(None) };
+        Ok(store.damage()?.map(|damage| (store, damage)))
+    };
+    uninterrupted(look).map_err(|error| unreadable(&error))
+}
+
 /// The bytes of a file in a snapshot; `None` where there is no such snapshot, or no such file in it.
 ///
 /// # Errors
@@ -243,8 +256,9 @@ pub fn file_at(engine: &Engine, name: &str, path: &std::path::Path) -> Result<Op
 /// The refusal where snapshots cannot be read.
 #[must_use]
 pub fn unreadable(error: &SnapshotError) -> Error {
-    refused(ErrorKind::IoError, error)
-        .suggest("Repair what the message names; `git fsck` tells more of a damaged repository.")
+    refused(ErrorKind::IoError, error).suggest(
+        "Run `lbx doctor`: it says what is damaged and how to repair it. Changes can be undone all the same.",
+    )
 }
 
 /// The refusal that a failure of the snapshots stands for.

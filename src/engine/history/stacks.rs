@@ -27,6 +27,8 @@ pub struct History {
     undone: Vec<JournalEntry>,
     /// Folders that were made for changes that are taken back, and still stand since others use them.
     vacant: BTreeSet<WorkspacePath>,
+    /// The numbers of entries that cannot be read, which were passed on the way.
+    damaged: BTreeSet<u64>,
 }
 
 /// What stood when the oldest entry that is read was made.
@@ -52,7 +54,10 @@ impl History {
         // A change ends what could be redone, so all before it is known by what stands.
         let mut newest = Vec::new();
         while let Some(seq) = history.older_number() {
-            let Some(entry) = history.read(state, seq)? else { continue };
+            let Some(entry) = history.read(state, seq)? else {
+                history.damaged.insert(seq);
+                continue;
+            };
             let is_change = direction_of(&entry).is_none();
             newest.push(entry);
             if is_change {
@@ -126,7 +131,10 @@ impl History {
             if self.older.moved.contains(&seq) {
                 continue;
             }
-            let Some(entry) = self.read(state, seq)? else { continue };
+            let Some(entry) = self.read(state, seq)? else {
+                self.damaged.insert(seq);
+                continue;
+            };
             let Some(direction) = direction_of(&entry) else {
                 self.done.push_front(entry);
                 return Ok(true);
@@ -182,6 +190,12 @@ impl History {
     #[must_use]
     pub fn vacant(&self) -> BTreeSet<WorkspacePath> {
         self.vacant.clone()
+    }
+
+    /// The numbers of the changes that were passed since their entries cannot be read.
+    #[must_use]
+    pub const fn damaged(&self) -> &BTreeSet<u64> {
+        &self.damaged
     }
 
     /// What the session left at `path` when it last merged there, if it has not changed it since.

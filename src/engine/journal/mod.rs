@@ -478,6 +478,25 @@ pub fn history(state: &State, session: &str) -> Result<Vec<u64>, Error> {
     Ok(numbers)
 }
 
+/// The numbers among the newest `count` of a session's history whose records cannot be read, ascending.
+///
+/// # Errors
+/// What the system says.
+pub fn damaged_history(state: &State, session: &str, count: usize) -> Result<Vec<u64>, Error> {
+    let numbers = history(state, session)?;
+    let newest = numbers.get(numbers.len().saturating_sub(count)..).unwrap_or_default();
+    let Some(folder) = state.find_folder(&history_folder(session))? else {
+        return Ok(Vec::new());
+    };
+    let mut damaged = Vec::new();
+    for seq in newest {
+        if matches!(read(state, &folder, &history_name(*seq))?, JournalFile::Damaged) {
+            damaged.push(*seq);
+        }
+    }
+    Ok(damaged)
+}
+
 /// What the calls left that did not come to their end.
 #[derive(Default)]
 pub struct Unfinished {

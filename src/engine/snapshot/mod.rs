@@ -22,6 +22,7 @@ pub use store::gitdir::RepositoryPaths;
 pub use store::{FILE_BYTES_MAX, Store};
 pub use view::blame::{Blame, Origin};
 pub use view::compare::{Changes, PathChange, Version, VersionKind};
+pub use view::damage::Damage;
 pub use view::delta::Delta;
 pub use view::history::{FileStat, Log, Query, Snapshot};
 pub use view::session_at::SessionAt;

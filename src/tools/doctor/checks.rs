@@ -10,6 +10,7 @@ use crate::engine::change::record;
 use crate::engine::journal::gc;
 use crate::engine::journal::{self, OPEN_FOLDER, STUCK_FOLDER};
 use crate::engine::policy::settings::Key;
+use crate::engine::snapshot::{Damage, Store};
 use crate::engine::store::audit;
 use crate::engine::store::id::Origin;
 use crate::engine::store::session;
@@ -23,6 +24,8 @@ const FREE_BYTES_MIN: u64 = 256 << 20;
 const NAMED: usize = 5;
 /// How much of the system's table of locks is read, in bytes.
 const LOCKS_BYTES_MAX: u64 = 1 << 20;
+/// Newest changes of the session whose records are read.
+const CHANGES_LOOKED_AT: usize = 100;
 /// Where the system says how many user namespaces there may be.
 const NAMESPACES_MAX: &str = "/proc/sys/user/max_user_namespaces";
 /// Bytes of a mebibyte.
@@ -40,6 +43,7 @@ pub fn all(engine: &mut Engine, fix: bool) -> Vec<Finding> {
     }
     if let Ok(Some(state)) = &state {
         found.extend([unfinished(engine, state, fix), stuck(state), lock(state)].into_iter().flatten());
+        found.extend(damaged_changes(engine, state));
         found.extend([session(engine, state, fix), audit_log(state), size(engine, state)]);
     }
     found.push(snapshots(engine));
@@ -260,13 +264,54 @@ fn snapshots(engine: &Engine) -> Finding {
             "Remove snapshot.enabled = false from the policy; lbx config shows the file.",
         );
     }
+    match record::damage(engine) {
+        Ok(None) => where_snapshots_go(engine),
+        Ok(Some((store, damage))) => damaged(engine, &store, &damage),
+        Err(error) => Finding::of("snapshots", &error),
+    }
+}
+
+/// The newest snapshot cannot be read: what a power failure leaves of objects that were not on disk.
+fn damaged(engine: &Engine, store: &Store, damage: &Damage) -> Finding {
+    let message = format!("the newest snapshot of {} is damaged: {}", store.branch(), damage.message);
+    if store.is_private() {
+        let folder = store.folder();
+        let folder = folder.strip_prefix(engine.workspace.root()).unwrap_or(&folder).display();
+        return Finding::problem(
+            "snapshots",
+            message,
+            format!(
+                "Move {folder} aside: the next change begins a new one. Changes can be undone all the same."
+            ),
+        );
+    }
+    let reference = format!("refs/heads/{}", store.branch());
+    let aside = format!("move {} aside", damage.reference);
+    let remedy = match (&damage.last_whole, damage.is_reference) {
+        (Some(id), false) => format!("`git update-ref {reference} {id}` goes back to the last whole one"),
+        (Some(id), true) => {
+            format!("{aside}, then `git update-ref {reference} {id}` goes back to the last whole one")
+        }
+        (None, _) => format!("{aside}: the next change begins the branch anew"),
+    };
+    Finding::problem(
+        "snapshots",
+        message,
+        format!("Changes can be undone all the same. In the workspace, {remedy}."),
+    )
+}
+
+/// Where the snapshots go.
+fn where_snapshots_go(engine: &Engine) -> Finding {
     match record::find(engine) {
+        Ok(Some(store)) if store.warning().is_some() => Finding::notice(
+            "snapshots",
+            store.warning().unwrap_or_default(),
+            "Snapshots are made all the same; repair or allow what this names to have them beside your own commits.",
+        ),
         Ok(Some(store)) if store.is_private() => Finding::ok(
             "snapshots",
-            format!(
-                "{} in a repository of lbx's own: git's cannot be used, or there is none",
-                store.branch()
-            ),
+            format!("{} in a repository of lbx's own, since the workspace has none", store.branch()),
         ),
         Ok(Some(store)) => {
             Finding::ok("snapshots", format!("{} in the workspace's repository", store.branch()))
@@ -274,6 +319,28 @@ fn snapshots(engine: &Engine) -> Finding {
         Ok(None) => Finding::ok("snapshots", "none yet"),
         Err(error) => Finding::of("snapshots", &error),
     }
+}
+
+/// Changes of the caller's session whose record cannot be read: an undo skips them.
+fn damaged_changes(engine: &Engine, state: &State) -> Option<Finding> {
+    let session = engine.session().as_str();
+    let damaged = match journal::damaged_history(state, session, CHANGES_LOOKED_AT) {
+        Ok(damaged) => damaged,
+        Err(error) => return Some(Finding::of("journal", &error)),
+    };
+    if damaged.is_empty() {
+        return None;
+    }
+    let numbers: Vec<String> = damaged.iter().map(|seq| format!("#{seq}")).collect();
+    Some(Finding::notice(
+        "journal",
+        format!(
+            "the records of {} of session {session} are damaged: {}",
+            counted(damaged.len(), "change"),
+            some_of(&numbers)
+        ),
+        "Undo skips them. `lbx log` finds their snapshots, and `lbx diff` shows what they changed.",
+    ))
 }
 
 /// Whether there is room for changes.

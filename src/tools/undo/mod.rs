@@ -174,6 +174,7 @@ pub fn run(engine: &mut Engine, request: &Steps, direction: Direction) -> Result
     let mut change = engine.begin(direction.name(), &[], request.options.dry_run)?;
     let (history, entries) = entries(&mut change, request.steps, direction, path.as_ref())?;
     let mut listed: Vec<Undone> = entries.iter().map(|entry| listed(change.engine(), entry)).collect();
+    warn_of_damaged(change.engine(), history.damaged());
     if direction == Direction::Undo {
         warn_of_lost(change.engine(), &entries);
     }
@@ -234,6 +235,17 @@ fn folders_of(entry: &JournalEntry) -> impl Iterator<Item = &WorkspacePath> {
     let removed = entry.removed.iter().map(|folder| &folder.path);
     let modes = entry.modes.iter().map(|folder| &folder.path);
     entry.folders.iter().chain(removed).chain(modes).filter(|path| !is_state(path))
+}
+
+/// Says which changes were skipped since their records cannot be read.
+pub fn warn_of_damaged(engine: &mut Engine, damaged: &BTreeSet<u64>) {
+    if !damaged.is_empty() {
+        let numbers: Vec<String> = damaged.iter().map(|seq| format!("#{seq}")).collect();
+        engine.warn(format!(
+            "skipped {}, whose record in the journal is damaged: `lbx log` finds its snapshot",
+            numbers.join(", ")
+        ));
+    }
 }
 
 /// Says which files a command changed whose old bytes were not at hand.

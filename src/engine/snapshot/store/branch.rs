@@ -279,8 +279,13 @@ impl Branch {
     }
 
     /// The path of the loose reference in the folder of the repository.
-    fn loose(&self) -> String {
+    pub fn loose(&self) -> String {
         self.name.as_bstr().to_string()
+    }
+
+    /// The path of its log in the folder of the repository.
+    pub fn log(&self) -> String {
+        format!("logs/{}", self.loose())
     }
 
     /// The last component of it.

@@ -24,6 +24,7 @@ pub mod tree;
 pub mod trees;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -97,6 +98,14 @@ impl Store {
         found.map(|opened| Self::of(opened, branch)).transpose()
     }
 
+    /// The same, whatever is damaged in the repository of the workspace.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn find_damaged(place: &RepositoryPaths<'_>, branch: &str) -> Result<Option<Self>, SnapshotError> {
+        repository::find(place, &|_| Ok(()))?.map(|opened| Self::of(opened, branch)).transpose()
+    }
+
     /// The snapshots in an opened repository.
     fn of(opened: repository::Opened, branch: &str) -> Result<Self, SnapshotError> {
         let branch = Branch::new(branch, opened.worktree.as_deref())?;
@@ -137,6 +146,18 @@ impl Store {
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.private
+    }
+
+    /// The folder of the repository.
+    #[must_use]
+    pub fn folder(&self) -> PathBuf {
+        self.repo.common().path().to_owned()
+    }
+
+    /// Why they are not in the repository of the workspace, where it has one.
+    #[must_use]
+    pub fn warning(&self) -> Option<&str> {
+        self.warnings.first().map(String::as_str)
     }
 
     /// Makes attempts until one is not overtaken by someone else who moves the branch.

@@ -97,6 +97,8 @@ pub struct Log {
     pub snapshots: Vec<Snapshot>,
     /// Whether there are more.
     pub truncated: bool,
+    /// Why the snapshots before these cannot be read, where that is so.
+    pub unreadable: Option<String>,
 }
 
 impl Store {
@@ -124,7 +126,15 @@ impl Store {
                 log.truncated = true;
                 break;
             }
-            let Some(found) = self.snapshot(id)? else { break };
+            let found = match self.snapshot(id) {
+                // What a damaged disk has left of the newer ones is shown all the same.
+                Err(error) if !log.snapshots.is_empty() && !error.is_passing() => {
+                    log.unreadable = Some(error.to_string());
+                    break;
+                }
+                found => found?,
+            };
+            let Some(found) = found else { break };
             next = found.first_parent;
             if !self.matches(query, &found)? {
                 continue;
@@ -265,19 +275,30 @@ impl Store {
         Ok(Snapshot { files, truncated: changes.truncated, ..found.snapshot })
     }
 
-    /// Counts the lines of one changed file.
+    /// Counts the lines of one changed file; those of one that is damaged are not counted.
     fn stat(&self, change: PathChange, count_until: Instant) -> Result<FileStat, SnapshotError> {
+        match self.stat_of(&change, count_until) {
+            Err(error) if !error.is_passing() => {
+                Ok(FileStat { path: change.path, insertions: None, deletions: None })
+            }
+            stat => stat,
+        }
+    }
+
+    /// Counts the lines of one changed file.
+    fn stat_of(&self, change: &PathChange, count_until: Instant) -> Result<FileStat, SnapshotError> {
+        let path = || change.path.clone();
         if Instant::now() >= count_until {
-            return Ok(FileStat { path: change.path, insertions: None, deletions: None });
+            return Ok(FileStat { path: path(), insertions: None, deletions: None });
         }
         let size = |version: Option<Version>| version.map_or(Ok(0), |version| self.size(version));
         if size(change.before)?.max(size(change.after)?) > COUNT_BYTES_MAX as u64 {
-            return Ok(FileStat { path: change.path, insertions: None, deletions: None });
+            return Ok(FileStat { path: path(), insertions: None, deletions: None });
         }
         let read = |version: Option<Version>| version.map_or(Ok(Vec::new()), |version| self.content(version));
         let counted = count(&read(change.before)?, &read(change.after)?);
         let (insertions, deletions) = counted.map_or((None, None), |(came, went)| (Some(came), Some(went)));
-        Ok(FileStat { path: change.path, insertions, deletions })
+        Ok(FileStat { path: path(), insertions, deletions })
     }
 }
 

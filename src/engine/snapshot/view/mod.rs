@@ -2,6 +2,7 @@
 
 pub mod blame;
 pub mod compare;
+pub mod damage;
 pub mod delta;
 pub mod history;
 pub mod read;
