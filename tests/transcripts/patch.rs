@@ -727,3 +727,66 @@ fn a_binary_content_above_the_bound_is_not_even_inflated() {
     let error = ws.unchanged(|| ws.lbx_stdin(&["patch"], part.repeat(2)).error("patch_invalid"));
     assert!(error["message"].as_str().unwrap().contains("stated"), "{error}");
 }
+
+/// Names of many files, in order.
+fn many(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("d{}/{number:03}.txt", number % 7)).collect()
+}
+
+/// A patch that changes all of `paths` as [`UNIFIED`] does, and a workspace in which it applies.
+fn patch_of_many(paths: &[String]) -> (Workspace, String) {
+    let files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), NUMBERS)).collect();
+    let patch = paths.iter().map(|path| GIT.replace("a.txt", path)).collect();
+    (Workspace::with(&files), patch)
+}
+
+#[test]
+fn of_many_files_the_first_that_is_refused_is_told() {
+    let paths = many(150);
+    let (ws, patch) = patch_of_many(&paths);
+    let gated = ["patch", "--set", "patch_gate=context"];
+    ws.write(".lbx/config.toml", format!("protect = [\"{}\"]\n", paths[90]));
+    fs::remove_file(ws.path(&paths[120])).unwrap();
+    fs::create_dir(ws.path(&paths[120])).unwrap();
+    for _ in 0..3 {
+        let error = ws.unchanged(|| ws.lbx_stdin(&gated, &patch).error("protected_path"));
+        assert_eq!(error["path"], paths[90]);
+    }
+    fs::remove_file(ws.path(".lbx/config.toml")).unwrap();
+    for _ in 0..3 {
+        let error = ws.unchanged(|| ws.lbx_stdin(&gated, &patch).error("is_a_directory"));
+        assert_eq!(error["path"], paths[120]);
+    }
+    fs::remove_dir(ws.path(&paths[120])).unwrap();
+    // A symlink is followed, and a file that is reached by two names is one.
+    std::os::unix::fs::symlink("../target.txt", ws.path(&paths[120])).unwrap();
+    ws.write("target.txt", NUMBERS);
+    ws.lbx_stdin(&gated, &patch).ok();
+    ws.holds("target.txt", CHANGED);
+    assert!(ws.path(&paths[120]).is_symlink());
+    paths.iter().for_each(|path| ws.holds(path, CHANGED));
+}
+
+#[test]
+fn a_patch_over_more_files_than_may_be_open_is_made_where_the_limit_can_be_raised() {
+    let paths = many(200);
+    let (ws, patch) = patch_of_many(&paths);
+    let call = |words: &[&str], stdin: &str| {
+        let home = ws.outside.join("home");
+        let limited = ["--nofile=100:4096"];
+        crate::common::Call::under("prlimit", &limited, &ws.root, &home).arguments(words).stdin(stdin).run()
+    };
+    if std::process::Command::new("prlimit").arg("--version").output().is_err() {
+        eprintln!("skipped: prlimit is missing");
+        return;
+    }
+    call(&["patch", "--set", "patch_gate=context"], &patch).ok();
+    paths.iter().for_each(|path| ws.holds(path, CHANGED));
+    call(&["undo"], "").ok();
+    paths.iter().for_each(|path| ws.holds(path, NUMBERS));
+    call(&["redo"], "").ok();
+    paths.iter().for_each(|path| ws.holds(path, CHANGED));
+    call(&["delete", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "--recursive"], "").ok();
+    call(&["undo"], "").ok();
+    paths.iter().for_each(|path| ws.holds(path, CHANGED));
+}

@@ -15,6 +15,7 @@ use super::planned::Planned;
 use super::prepared::Prepared;
 use super::record;
 use super::record::StandingChange;
+use super::release::release;
 use super::run::{ChangedFolders, Ground};
 use super::stage::Stage;
 use super::{Change, across, marks, recover};
@@ -201,27 +202,13 @@ impl Change<'_> {
         intent
     }
 
-    /// Writes backups, new bytes and the snapshot aside; of many files the snapshot is made meanwhile.
+    /// Writes backups, new bytes and the snapshot aside.
     fn write_aside(&self, state: &State, ways: &Ways, prepared: &mut Prepared) -> Result<(), Error> {
         let (workspace, files, kept) = (&self.engine.workspace, &*self.files, &*self.kept);
         let to_write = ToWrite { workspace, state, id: &self.entry.id, files, kept, ways };
-        let (aside, outcome) = if to_write.is_many() {
-            std::thread::scope(|scope| {
-                let thread = std::thread::Builder::new().spawn_scoped(scope, || to_write.write());
-                self.prepare_snapshot(state, prepared);
-                // Without a thread it is done here.
-                let Ok(thread) = thread else { return to_write.write() };
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-        } else {
-            to_write.write()
-        };
+        let (aside, outcome) = to_write.write_while(|| self.prepare_snapshot(state, prepared));
         prepared.aside = aside;
-        outcome?;
-        if !to_write.is_many() {
-            self.prepare_snapshot(state, prepared);
-        }
-        Ok(())
+        outcome
     }
 
     /// Writes the descriptions of what goes to the trash aside.
@@ -370,6 +357,8 @@ impl Change<'_> {
             across::clear(Ground { workspace: &self.engine.workspace, state }, &self.moves, true);
             waiting::forget_beside(state, &self.entry.id, &self.entry.steps);
         }
+        // Not before the new names are on the disk: until then the old bytes may be wanted again.
+        release(std::mem::take(&mut self.files), std::mem::take(&mut self.locks));
         outcome
     }
 

@@ -90,6 +90,13 @@ impl Change<'_> {
         }
     }
 
+    /// Lets the change hold as many files open as the system allows, where it has so many.
+    pub(super) fn make_room_for(&self, files: usize) {
+        if files > FEW_FILES {
+            self.open_files.borrow_mut().get_or_insert_with(OpenFiles::as_many_as_allowed);
+        }
+    }
+
     /// Locks every file that the change replaces, moves or removes, in the order of their inodes, which
     /// is one for all; what is held until then is free meanwhile.
     ///
@@ -97,9 +104,7 @@ impl Change<'_> {
     /// `lock_timeout`; `stale_file` where another file has come in the place of one that moves; or the
     /// system's.
     pub(in crate::engine) fn lock_all(&mut self) -> Result<(), Error> {
-        if self.files.len() + self.moves.len() > FEW_FILES {
-            self.open_files = Some(OpenFiles::as_many_as_allowed());
-        }
+        self.make_room_for(self.files.len() + self.moves.len());
         let mut files: BTreeMap<(u64, u64), (WorkspacePath, Stat, Arc<File>)> = BTreeMap::new();
         for original in self.files.iter().filter_map(|file| file.seen.current.original.as_ref()) {
             // A lock on the very file that was read: one that came in its place is found out later.

@@ -23,15 +23,18 @@ pub mod moves;
 pub mod plan;
 mod planned;
 mod prepared;
+pub mod read_ahead;
 pub mod record;
 mod recover;
+mod release;
 pub mod repeat;
 mod result;
 pub mod run;
 mod special;
 pub mod stage;
+mod staging;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
@@ -76,7 +79,9 @@ pub struct Change<'e> {
     /// The locks on all its files, once it replaces them.
     locks: Vec<Arc<File>>,
     /// Room for the files that the change holds open.
-    open_files: Option<OpenFiles>,
+    open_files: RefCell<Option<OpenFiles>>,
+    /// How many files it has read.
+    files_read: Cell<usize>,
     /// Whether nothing is to be changed.
     dry_run: bool,
     /// Where the state is, or would be, from the workspace root.
@@ -188,7 +193,8 @@ impl Engine {
             _lock: lock,
             first_lock: RefCell::default(),
             locks: Vec::new(),
-            open_files: None,
+            open_files: RefCell::default(),
+            files_read: Cell::default(),
             dry_run,
             session,
             entry,
