@@ -25,7 +25,7 @@ const BRANCHES: &str = "lbx/";
 /// Commit what a session changed, as one commit by the developer on a branch of their own
 ///
 /// Takes the net change of the session, without what others changed meanwhile and without what was
-/// uncommitted before it. The author is git's user.name and user.email. The branch begins at HEAD where
+/// uncommitted before it. The author is the one that git would name. The branch begins at HEAD where
 /// it does not exist. What the branch already has of the session is not committed again. HEAD, index and
 /// work tree stay as they are: `git reset BRANCH` then makes the branch's state that of your own branch,
 /// and keeps the files. Runs no hooks.
@@ -223,7 +223,7 @@ fn nothing_missing(session: &str, branch: &str) -> Error {
 fn author_of(store: &Store) -> Result<Author, Error> {
     store.developer().ok_or_else(|| {
         refused("git does not know who you are")
-            .suggest("Set it with git config user.name NAME and git config user.email ADDRESS.")
+            .suggest("Set it with git config user.name NAME and git config user.email ADDRESS, or by GIT_AUTHOR_NAME and GIT_AUTHOR_EMAIL.")
     })
 }
 

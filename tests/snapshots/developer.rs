@@ -179,6 +179,12 @@ fn a_squash_is_refused_where_it_does_not_fit() {
     ws.git(&["config", "--unset", "user.name"]);
     squash("new").error("invalid_request");
     assert_eq!(ws.git(&["branch", "--list", "new"]), "");
+    // The environment names the developer as it does for git, before the configuration.
+    let named = ws
+        .call(&["squash", "-m", "Do it", "--session", "s", "--onto", "new", "--dry-run"])
+        .env("GIT_AUTHOR_NAME", "Of the <Environment>\n")
+        .env("GIT_AUTHOR_EMAIL", "env@example.org");
+    assert_eq!(named.run().ok()["author"], "Of the Environment <env@example.org>");
     let bare = Workspace::bare(&[]);
     bare.lbx(&["write", "a.txt", "--content", "a\n"]).ok();
     bare.lbx(&["squash", "-m", "Do it"]).error("not_found");

@@ -130,19 +130,28 @@ impl Store {
         Ok(None)
     }
 
-    /// The developer, as git's configuration names them; `None` where it does not.
+    /// The developer, as git finds them: by `GIT_AUTHOR_NAME` and `GIT_AUTHOR_EMAIL`, then by its configuration,
+    /// then by `EMAIL`; `None` where none of these names them.
     #[must_use]
     pub fn developer(&self) -> Option<Author> {
         let config = self.repo.settings();
-        let value = |key: &str| {
-            let of_role = config.string(format!("author.{key}").as_str());
-            let found = of_role.or_else(|| config.string(format!("user.{key}").as_str()))?;
-            // Such characters would end the name, or the line.
-            let clean = |c: &char| !matches!(c, '<' | '>') && !c.is_control();
-            let text: String = found.to_string().chars().filter(clean).collect();
-            Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+        let configured = |key: &str| config.string(key).map(|value| value.to_string());
+        let environment =
+            |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+        // Such characters would end the name, or the line.
+        let is_clean = |c: &char| !matches!(c, '<' | '>') && !c.is_control();
+        let first = |values: [Option<String>; 4]| {
+            let clean = |text: String| text.chars().filter(is_clean).collect::<String>().trim().to_owned();
+            values.into_iter().flatten().map(clean).find(|text| !text.is_empty())
         };
-        Some(Author { name: value("name")?, email: value("email")? })
+        let name = [environment("GIT_AUTHOR_NAME"), configured("author.name"), configured("user.name"), None];
+        let email = [
+            environment("GIT_AUTHOR_EMAIL"),
+            configured("author.email"),
+            configured("user.email"),
+            environment("EMAIL"),
+        ];
+        Some(Author { name: first(name)?, email: first(email)? })
     }
 
     /// Makes the commits, and moves the branch to the last of them.
