@@ -1,0 +1,204 @@
+//! Reading the audit log: whole and checked, its newest records, or what came since a place in it.
+
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+
+use serde::Serialize;
+
+use super::files::{CURRENT, FILE_BYTES_MAX, FOLDER, Head, name_of, older};
+use super::record::{AuditRecord, check, parse};
+use crate::engine::store::state::State;
+use crate::engine::workspace::fs;
+use crate::error::Error;
+
+/// How much of the end of the log is looked at for the newest records, in bytes.
+const NEWEST_BYTES: u64 = 256 << 10;
+
+/// Whether the log has the record of a change; of one that was made in the last call before this.
+///
+/// # Errors
+/// What the system says.
+pub fn has_change(state: &State, change: &str) -> Result<bool, Error> {
+    let Some(folder) = state.find_folder(FOLDER)? else {
+        return Ok(false);
+    };
+    let newest = older(&folder)?.pop().map(name_of);
+    for name in newest.into_iter().chain([CURRENT.to_owned()]) {
+        // What cannot be read has no record that could be known.
+        let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok().flatten();
+        let bytes = bytes.unwrap_or_default();
+        let records = bytes.split(|byte| *byte == b'\n').filter_map(parse);
+        if records.into_iter().any(|record| record.change.as_deref() == Some(change)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A place where the chain is broken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct Broken {
+    /// The file, below .lbx
+    pub file: String,
+    /// The line of the first record that does not fit, from 1
+    pub line: u64,
+    /// What is wrong there
+    pub message: String,
+}
+
+/// All records that `wanted` picks, the oldest first, and the first place where the chain is broken.
+///
+/// # Errors
+/// What the system says.
+pub fn read(
+    state: &State,
+    mut wanted: impl FnMut(&AuditRecord) -> bool,
+) -> Result<(Vec<AuditRecord>, Option<Broken>), Error> {
+    let (mut records, mut broken) = (Vec::new(), None);
+    let Some(folder) = state.find_folder(FOLDER)? else {
+        return Ok((records, broken));
+    };
+    let mut prev: Option<String> = None;
+    let names = older(&folder)?.into_iter().map(name_of).chain([CURRENT.to_owned()]);
+    // Read first: what is added meanwhile is no gap.
+    let head = Head::read(&folder);
+    let (mut knows_head, mut count, mut next) = (head.is_none(), 0, 1);
+    for name in names {
+        let bytes = match fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
+            Ok(bytes) => bytes.unwrap_or_default(),
+            Err(source) => {
+                let (file, message) =
+                    (state.shown(&format!("{FOLDER}/{name}")), format!("cannot be read: {source}"));
+                broken = broken.or(Some(Broken { file, line: 1, message }));
+                continue;
+            }
+        };
+        next = 1;
+        for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
+            if line.is_empty() {
+                continue;
+            }
+            let is_unfinished = name == CURRENT && knows_head && bytes.ends_with(line);
+            next = number + 1;
+            let checked = check(line, prev.as_deref());
+            if let Err(message) = &checked.1
+                && broken.is_none()
+                && !(is_unfinished && checked.0.is_none())
+            {
+                let file = state.shown(&format!("{FOLDER}/{name}"));
+                broken = Some(Broken { file, line: number, message: message.clone() });
+            }
+            if let Some(chained) = checked.0 {
+                count += 1;
+                knows_head |= head.as_ref().is_some_and(|head| head.hash == chained.hash);
+                prev = Some(chained.hash);
+                records.extend(Some(chained.record).filter(|record| wanted(record)));
+            }
+        }
+    }
+    if let Some(head) = head.filter(|_| !knows_head && broken.is_none()) {
+        let file = state.shown(&format!("{FOLDER}/{CURRENT}"));
+        let message =
+            format!("the newest records are missing: there were {}, and {count} are left", head.records);
+        broken = Some(Broken { file, line: next, message });
+    }
+    Ok((records, broken))
+}
+
+/// The newest records that `wanted` picks, the newest first, as far as the last 256 KiB of the log
+/// hold them: cheap however long the log is.
+///
+/// # Errors
+/// What the system says.
+pub fn newest(state: &State, wanted: impl Fn(&AuditRecord) -> bool) -> Result<Vec<AuditRecord>, Error> {
+    let io = |source: std::io::Error| Error::io("read", state.shown(FOLDER), source);
+    let Some(folder) = state.find_folder(FOLDER)? else {
+        return Ok(Vec::new());
+    };
+    let file = match fs::open_at(folder.as_fd(), OsStr::new(CURRENT), fs::READ) {
+        Ok(fd) => std::fs::File::from(fd),
+        Err(rustix::io::Errno::NOENT) => return Ok(Vec::new()),
+        Err(errno) => return Err(io(errno.into())),
+    };
+    let stat = rustix::fs::fstat(&file).map_err(|errno| io(errno.into()))?;
+    let size = if fs::is_regular(&stat) { fs::size_of(&stat) } else { 0 };
+    let start = size.saturating_sub(NEWEST_BYTES);
+    let mut bytes = vec![0; usize::try_from(size - start).unwrap_or(0)];
+    file.read_exact_at(&mut bytes, start).map_err(io)?;
+    let records = bytes.split(|byte| *byte == b'\n').rev();
+    let records = records.filter_map(|line| serde_json::from_slice::<AuditRecord>(line).ok());
+    Ok(records.filter(wanted).collect())
+}
+
+/// A place in the log, between two records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cursor {
+    /// The file, by its number in the file system; 0 for the first one there is.
+    inode: u64,
+    /// The bytes of it that lie before.
+    offset: u64,
+}
+
+impl Cursor {
+    /// The place before every record.
+    #[must_use]
+    pub fn beginning() -> Self {
+        Self::default()
+    }
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.inode, self.offset)
+    }
+}
+
+impl std::str::FromStr for Cursor {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (inode, offset) = text.split_once(':').ok_or(())?;
+        Ok(Self { inode: inode.parse().map_err(|_| ())?, offset: offset.parse().map_err(|_| ())? })
+    }
+}
+
+/// The records after a place in the log, the oldest first, and the place after them; without one, no
+/// record and the place after all. A record that is still being written counts as not there yet.
+///
+/// # Errors
+/// What the system says.
+pub fn since(state: &State, cursor: Option<Cursor>) -> Result<(Vec<AuditRecord>, Cursor), Error> {
+    let Some(folder) = state.find_folder(FOLDER)? else {
+        return Ok((Vec::new(), cursor.unwrap_or_default()));
+    };
+    let names: Vec<String> = older(&folder)?.into_iter().map(name_of).chain([CURRENT.to_owned()]).collect();
+    let stat = |name: &String| fs::stat_at(folder.as_fd(), OsStr::new(name)).ok();
+    let files: Vec<(String, u64, u64)> = names
+        .iter()
+        .filter_map(|name| stat(name).map(|stat| (name.clone(), stat.st_ino, fs::size_of(&stat))))
+        .collect();
+    let Some(cursor) = cursor else {
+        let end = files.last().map(|(_, inode, offset)| Cursor { inode: *inode, offset: *offset });
+        return Ok((Vec::new(), end.unwrap_or_default()));
+    };
+    // A file that is gone was purged: what is left is newer.
+    let first = files.iter().position(|(_, inode, _)| *inode == cursor.inode);
+    let (mut records, mut next) = (Vec::new(), cursor);
+    for (name, inode, size) in files.iter().skip(first.unwrap_or(0)) {
+        let known = if *inode == cursor.inode { cursor.offset } else { 0 };
+        next = Cursor { inode: *inode, offset: known };
+        if *size <= known {
+            continue;
+        }
+        let bytes = fs::read_at(folder.as_fd(), OsStr::new(name), FILE_BYTES_MAX)
+            .map_err(|source| Error::io("read", state.shown(FOLDER), source))?
+            .unwrap_or_default();
+        let fresh = bytes.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or_default();
+        let whole = fresh.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let lines = fresh.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n');
+        records.extend(lines.filter_map(|line| serde_json::from_slice::<AuditRecord>(line).ok()));
+        next.offset += whole as u64;
+    }
+    Ok((records, next))
+}
