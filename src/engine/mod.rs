@@ -14,6 +14,7 @@ pub mod snapshot;
 pub mod store;
 pub mod workspace;
 
+use std::sync::Mutex;
 use std::time::Instant;
 
 use rustix::fs::Stat;
@@ -21,6 +22,7 @@ use rustix::fs::Stat;
 use crate::control::Control;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
+use journal::bundle::Bundles;
 use policy::Policy;
 use store::audit::{AuditFile, Durable};
 use store::calls::{CallKey, CallSum, CallTally};
@@ -72,6 +74,8 @@ pub struct Engine {
     counted_in: Option<WorkspacePath>,
     /// The state as the call found it when it began to read; what was seen goes into it.
     found: Option<State>,
+    /// The old bytes of many files that the call has looked into.
+    bundles: Mutex<Bundles>,
     /// What was seen in this call, not yet in the state file.
     seen: Vec<Mark>,
     /// What the answer should warn of.
@@ -122,6 +126,7 @@ impl Engine {
             begun: Instant::now(),
             counted_in: None,
             found: None,
+            bundles: Mutex::default(),
             seen: Vec::new(),
             warnings: Vec::new(),
             snapshot: None,

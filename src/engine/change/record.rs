@@ -1,6 +1,7 @@
 //! From a change to its commit on the snapshot branch.
 
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::PoisonError;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::engine::Engine;
@@ -274,7 +275,9 @@ impl Engine {
     /// The bytes of `path` with that SHA-256, where a backup or the snapshots still have them.
     #[must_use]
     pub fn find_version(&self, state: &State, path: &WorkspacePath, sha256: Sha256) -> Option<Vec<u8>> {
-        let backup = backup::find(state, sha256).ok().flatten();
+        let mut bundles = self.bundles.lock().unwrap_or_else(PoisonError::into_inner);
+        let backup = backup::find_in(&mut bundles, state, sha256).ok().flatten();
+        drop(bundles);
         backup.or_else(|| find_version(self, path, |bytes| Sha256::of(bytes) == sha256))
     }
 }

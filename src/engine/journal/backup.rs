@@ -14,7 +14,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
-use super::bundle;
+use super::bundle::Bundles;
 use super::pending::Pending;
 use super::places::BACKUPS_FOLDER;
 use crate::engine::journal::kept::{self, Kept};
@@ -140,12 +140,23 @@ pub fn spread<'k>(state: &State, kept: impl Iterator<Item = &'k Kept>) -> Result
 /// # Errors
 /// What the system says.
 pub fn find(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
-    match find_backup(state, sha256)? {
+    find_in(&mut Bundles::default(), state, sha256)
+}
+
+/// The same for one of many that a call seeks.
+///
+/// # Errors
+/// What the system says.
+pub fn find_in(bundles: &mut Bundles, state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
+    if let Some(bytes) = bundles.find_opened(state, sha256)? {
+        return Ok(Some(bytes));
+    }
+    if let Some(bytes) = find_backup(state, sha256)? {
+        return Ok(Some(bytes));
+    }
+    match bundles.find(state, sha256)? {
         Some(bytes) => Ok(Some(bytes)),
-        None => match bundle::find(state, sha256)? {
-            Some(bytes) => Ok(Some(bytes)),
-            None => kept::kept_bytes(state, sha256),
-        },
+        None => kept::kept_bytes(state, sha256),
     }
 }
 

@@ -35,6 +35,10 @@ const DIGEST_BYTES: usize = 32;
 const ROWS_MAX: u64 = 1 << 20;
 /// Bytes that a row may lead to: larger files have backups of their own.
 const PART_BYTES_MAX: u64 = 16 << 20;
+/// Bundles that a call keeps open.
+const OPENED_MAX: usize = 8;
+/// Bytes of a table that is kept in memory: some 80,000 files.
+const LOADED_BYTES_MAX: u64 = 4 << 20;
 /// Bytes written at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -90,22 +94,59 @@ impl<'b> Bundle<'b> {
     }
 }
 
-/// The bytes with that SHA-256; `None` where no bundle has them.
-///
-/// # Errors
-/// What the system says.
-pub fn find(state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
-    let io = |source: io::Error| Error::io("read", state.shown(BACKUPS_FOLDER), source);
-    let Some(folder) = state.find_folder(&folder())? else {
-        return Ok(None);
-    };
-    for name in names_in(&folder)? {
-        let Some(table) = Table::open(&folder, &name).map_err(io)? else { continue };
-        if let Some(bytes) = table.find(sha256).map_err(io)? {
-            return Ok(Some(bytes));
+/// The bundles that one call looks into: each is opened once, however many bytes it is asked for.
+#[derive(Debug, Default)]
+pub struct Bundles {
+    /// Those that are open, by name.
+    opened: BTreeMap<String, Table>,
+}
+
+impl Bundles {
+    /// The bytes with that SHA-256, where a bundle has them that is open already.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn find_opened(&self, state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
+        for table in self.opened.values() {
+            if let Some(bytes) = table.find(sha256).map_err(|source| unreadable(state, source))? {
+                return Ok(Some(bytes));
+            }
         }
+        Ok(None)
     }
-    Ok(None)
+
+    /// The bytes with that SHA-256; `None` where no other bundle has them.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn find(&mut self, state: &State, sha256: Sha256) -> Result<Option<Vec<u8>>, Error> {
+        let Some(folder) = state.find_folder(&folder())? else {
+            return Ok(None);
+        };
+        for name in names_in(&folder)? {
+            if self.opened.contains_key(&name) {
+                continue;
+            }
+            let io = |source| unreadable(state, source);
+            let Some(mut table) = Table::open(&folder, &name).map_err(io)? else { continue };
+            if self.opened.len() < OPENED_MAX {
+                table.load().map_err(io)?;
+            }
+            let found = table.find(sha256).map_err(io)?;
+            if table.loaded.is_some() {
+                self.opened.insert(name, table);
+            }
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The refusal where a bundle cannot be read.
+fn unreadable(state: &State, source: io::Error) -> Error {
+    Error::io("read", state.shown(BACKUPS_FOLDER), source)
 }
 
 /// The digests, in hex digits, of what is in the bundle `name`; `None` where it is no bundle of this
@@ -128,6 +169,7 @@ fn folder() -> String {
 }
 
 /// A bundle that is open.
+#[derive(Debug)]
 struct Table {
     /// It.
     file: File,
@@ -135,6 +177,8 @@ struct Table {
     rows: u64,
     /// How many bytes the file has.
     size: u64,
+    /// All rows, where they are in memory.
+    loaded: Option<Vec<u8>>,
 }
 
 /// One row.
@@ -164,12 +208,28 @@ impl Table {
         let rows = head.last_chunk().copied().map_or(0, u64::from_be_bytes);
         let rows_max = ROWS_MAX.min((size - HEAD_BYTES as u64) / ROW_BYTES as u64);
         let is_whole = head.starts_with(MAGIC) && rows <= rows_max;
-        Ok(is_whole.then_some(Self { file, rows, size }))
+        Ok(is_whole.then_some(Self { file, rows, size, loaded: None }))
+    }
+
+    /// Takes all rows into memory, where they have room there.
+    fn load(&mut self) -> io::Result<()> {
+        let length = self.rows * ROW_BYTES as u64;
+        if length <= LOADED_BYTES_MAX {
+            let mut rows = vec![0; usize::try_from(length).unwrap_or(0)];
+            self.file.read_exact_at(&mut rows, HEAD_BYTES as u64)?;
+            self.loaded = Some(rows);
+        }
+        Ok(())
     }
 
     /// A row of the table.
     fn row(&self, number: u64) -> io::Result<Row> {
-        let row: [u8; ROW_BYTES] = part(&self.file, HEAD_BYTES as u64 + number * ROW_BYTES as u64)?;
+        let at = number * ROW_BYTES as u64;
+        let in_memory = self.loaded.as_ref().zip(usize::try_from(at).ok());
+        let row: [u8; ROW_BYTES] = match in_memory.and_then(|(rows, at)| rows.get(at..)?.first_chunk()) {
+            Some(row) => *row,
+            None => part(&self.file, HEAD_BYTES as u64 + at)?,
+        };
         let (digest, place) = row.split_at(DIGEST_BYTES);
         let number = |bytes: Option<&[u8; 8]>| bytes.copied().map_or(0, u64::from_be_bytes);
         Ok(Row {
@@ -228,7 +288,12 @@ mod tests {
         bundle.write_to(&File::create(&path).unwrap()).unwrap();
         let found = |text: &[u8]| {
             let table = Table::open(&folder, "one").unwrap();
-            table.and_then(|table| table.find(Sha256::of(text)).ok().flatten())
+            let mut table = table?;
+            let plain = table.find(Sha256::of(text)).ok().flatten();
+            // In memory a table says the same.
+            table.load().ok()?;
+            assert_eq!(table.find(Sha256::of(text)).ok().flatten(), plain);
+            plain
         };
         assert!(texts.iter().all(|text| found(text).as_ref() == Some(text)));
         assert_eq!(found(b"other"), None);
