@@ -3,6 +3,7 @@
 use lbx::engine::policy::layers;
 use lbx::engine::policy::parse;
 use lbx::engine::policy::settings::SETTINGS;
+use lbx::engine::policy::values;
 use lbx::engine::store::audit::Cursor;
 use lbx::engine::store::session::SessionId;
 use lbx::engine::workspace::path::WorkspacePath;
@@ -57,7 +58,7 @@ pub fn policy(data: &[u8]) {
             let _ = layers::shown(&value);
         }
     }
-    let _ = parse::unknown(text);
+    let _ = values::unknown(text);
     let file = format!("[snapshot]\nbranch = {}\n", layers::quoted(text));
     let wrong = parse::parse(file.as_bytes()).err().map(|fault| fault.key);
     assert!(wrong.is_none_or(|key| key.is_some()), "a text in quotes ends where it should not: {file}");
@@ -86,7 +87,7 @@ pub fn patterns(data: &[u8]) {
     if is(7) {
         let _ = globs::types(patterns, &[]);
     }
-    let _ = parse::glob(&pattern);
+    let _ = values::glob(&pattern);
     let reading = Reading {
         literal: is(1),
         ignore_case: is(2),

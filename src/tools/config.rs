@@ -8,8 +8,8 @@ use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::policy::Policy;
 use crate::engine::policy::layers::{self, Origin as SettingOrigin, SettingValue, Sourced};
-use crate::engine::policy::parse;
 use crate::engine::policy::settings::{ByWorkspace, SETTINGS, Setting, Value};
+use crate::engine::policy::values;
 use crate::engine::store::id::Origin;
 use crate::engine::store::state::{STATE_FOLDER, State};
 use crate::engine::workspace::Workspace;
@@ -180,7 +180,7 @@ impl Tool for Config {
         for key in &request.keys {
             if !SETTINGS.iter().any(|setting| is_wanted(setting.name, key)) {
                 return Err(
-                    Error::new(ErrorKind::InvalidRequest, parse::unknown(key)).detail("field", "keys")
+                    Error::new(ErrorKind::InvalidRequest, values::unknown(key)).detail("field", "keys")
                 );
             }
         }
@@ -303,7 +303,7 @@ fn shown(policy: &Policy, held: &SettingValue, explain: bool) -> Shown {
         parts: held.sources.iter().filter(|_| held.sources.len() > 1).map(part).collect(),
         overruled: held.overruled.as_ref().map(part),
         default: explain.then(|| json_of(&setting.default)),
-        takes: explain.then(|| parse::expected(setting.form)),
+        takes: explain.then(|| values::expected(setting.form)),
         environment: (explain && setting.workspace != ByWorkspace::UserOnly).then(|| setting.variable()),
         workspace: explain.then(|| match setting.workspace {
             ByWorkspace::Freely => "freely".to_owned(),
@@ -363,7 +363,7 @@ pub fn example() -> String {
             table = of;
         }
         lines.extend(wrapped(setting.about).into_iter().map(|line| format!("# {line}")));
-        lines.push(format!("# Takes {}.", parse::expected(setting.form)));
+        lines.push(format!("# Takes {}.", values::expected(setting.form)));
         lines.push(format!("{key} = {}", layers::shown(&setting.default)));
     }
     lines.join("\n") + "\n"

@@ -12,6 +12,7 @@ mod aside;
 pub(in crate::engine) mod commit;
 mod current;
 pub mod done;
+mod finish;
 mod first_lock;
 mod folders;
 pub mod gate;

@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
+use super::places;
 use super::steps::{BESIDE_PREFIX, Location, Step, is_waiting, staging_folder};
 use crate::engine::store::state::{STAGING_FOLDER, State};
 use crate::engine::workspace::fs;
@@ -34,7 +35,7 @@ pub fn forget_beside(state: &State, id: &str, steps: &[Step]) {
     if places.any(waits_beside)
         && let Ok(Some(staging)) = state.find_folder(STAGING_FOLDER)
     {
-        super::remove(&staging, &note_name(id));
+        places::remove(&staging, &note_name(id));
     }
 }
 

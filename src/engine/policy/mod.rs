@@ -12,6 +12,7 @@ pub mod parse;
 mod protected;
 pub mod settings;
 pub mod sources;
+pub mod values;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

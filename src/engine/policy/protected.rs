@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use super::Policy;
 use super::outer::Outer;
-use super::parse;
 use super::settings::{Key, Value};
+use super::values;
 use crate::engine::sandbox::own::OwnPlace;
 use crate::engine::store::id;
 use crate::engine::workspace::Workspace;
@@ -157,14 +157,14 @@ fn begins(glob: &str, names: &[&OsStr]) -> bool {
 
 /// Whether one part of a glob matches a name.
 fn matches(part: &str, name: &OsStr) -> bool {
-    parse::glob(&format!("/{part}")).is_ok_and(|glob| glob.compile_matcher().is_match(name))
+    values::glob(&format!("/{part}")).is_ok_and(|glob| glob.compile_matcher().is_match(name))
 }
 
 /// The globs as one, each at its own place; `None` where they are too much for that.
 fn compiled(globs: &[String]) -> Option<GlobSet> {
     let mut builder = GlobSetBuilder::new();
     for glob in globs {
-        builder.add(parse::glob(glob).ok()?);
+        builder.add(values::glob(glob).ok()?);
     }
     builder.build().ok()
 }

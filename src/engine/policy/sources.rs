@@ -14,6 +14,7 @@ use super::layers::{Origin, SettingValue, Sourced, take_all};
 use super::outer::{self, Outer};
 use super::parse::{self, Fault, Given};
 use super::settings::{Key, SETTINGS, Value, find};
+use super::values;
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
@@ -235,7 +236,7 @@ fn take_flags(held: &mut [SettingValue], sources: &Sources) -> Result<(), Error>
         let Some((name, text)) = flag.split_once('=') else {
             return Err(refused(format!("expected KEY=VALUE, such as gate=warn, got {flag:?}")));
         };
-        let setting = find(name.trim()).ok_or_else(|| refused(parse::unknown(name.trim())))?;
+        let setting = find(name.trim()).ok_or_else(|| refused(values::unknown(name.trim())))?;
         let value = parse::parse_text(setting, text).map_err(refused)?;
         if let Some(held) = held.iter_mut().find(|held| held.setting.name == setting.name) {
             held.take(value, Origin::Flag).map_err(refused)?;

@@ -1,0 +1,96 @@
+//! Things that get other names, all at once.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::engine::workspace::path::WorkspacePath;
+
+/// Something that gets another name, whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// Where it stands.
+    pub real: WorkspacePath,
+    /// Where it is to stand.
+    pub at: WorkspacePath,
+}
+
+/// Things that get other names, all at once.
+#[derive(Debug, Clone, Default)]
+pub struct Pieces {
+    /// Where they are to stand, by where they stand.
+    by_real: BTreeMap<PathBuf, WorkspacePath>,
+    /// Where they stand, by where they are to stand.
+    by_at: BTreeMap<PathBuf, WorkspacePath>,
+}
+
+impl Pieces {
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = Piece> + '_ {
+        self.by_at
+            .iter()
+            .filter_map(|(at, real)| Some(Piece { real: real.clone(), at: WorkspacePath::new(at)? }))
+    }
+
+    /// Adds one.
+    pub fn insert(&mut self, real: &WorkspacePath, at: &WorkspacePath) {
+        self.by_at.insert(at.as_path().to_owned(), real.clone());
+        self.by_real.insert(real.as_path().to_owned(), at.clone());
+    }
+
+    /// Takes away what is to stand at a path; answers where it stands.
+    pub fn remove_at(&mut self, at: &WorkspacePath) -> Option<WorkspacePath> {
+        let real = self.by_at.remove(at.as_path())?;
+        self.by_real.remove(real.as_path());
+        Some(real)
+    }
+
+    /// Takes away what stands at a path.
+    pub(super) fn remove_real(&mut self, real: &WorkspacePath) {
+        if let Some(at) = self.by_real.remove(real.as_path()) {
+            self.by_at.remove(at.as_path());
+        }
+    }
+
+    /// Whether something is to come to a path.
+    #[must_use]
+    pub fn comes_to(&self, at: &WorkspacePath) -> bool {
+        self.by_at.contains_key(at.as_path())
+    }
+
+    /// The paths at or below `folder` that something is to come to.
+    pub(super) fn coming_within(&self, folder: &WorkspacePath) -> Vec<WorkspacePath> {
+        let all = self.by_at.range(folder.as_path().to_owned()..).map(|(at, _)| at);
+        all.take_while(|at| at.starts_with(folder.as_path()))
+            .filter_map(|at| WorkspacePath::new(at))
+            .collect()
+    }
+
+    /// What stands below a path and goes a way of its own.
+    pub fn below<'p>(&'p self, real: &'p WorkspacePath) -> impl Iterator<Item = &'p PathBuf> {
+        let inner = self.by_real.range(real.as_path().to_owned()..).map(|(path, _)| path);
+        inner.skip_while(|path| *path == real.as_path()).take_while(|path| path.starts_with(real.as_path()))
+    }
+
+    /// Where something is to stand that stands at `real`.
+    #[must_use]
+    pub fn placed(&self, real: &WorkspacePath) -> WorkspacePath {
+        if self.by_real.is_empty() { real.clone() } else { carried(&self.by_real, real) }
+    }
+
+    /// Where that stands, if anywhere, which is to stand at `path`.
+    #[must_use]
+    pub fn standing(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        if self.by_real.is_empty() {
+            return Some(path.clone());
+        }
+        let real = carried(&self.by_at, path);
+        (self.placed(&real) == *path).then_some(real)
+    }
+}
+
+/// Where `path` is once the names of `others` have become those that they lead to.
+fn carried(others: &BTreeMap<PathBuf, WorkspacePath>, path: &WorkspacePath) -> WorkspacePath {
+    let holder = path.as_path().ancestors().find_map(|folder| Some((folder, others.get(folder)?)));
+    let rebased = holder.and_then(|(old, new)| Some(path.rebased(&WorkspacePath::new(old)?, new)));
+    rebased.unwrap_or_else(|| path.clone())
+}
