@@ -108,15 +108,15 @@ impl ToWrite<'_> {
     fn write_few(&self, aside: &mut Aside) -> Result<(), Error> {
         let stage = Stage::new(self.workspace, self.state, self.id)?;
         self.write_old(&stage, aside)?;
-        let staging = Staging::new(self, &stage);
+        let staging = Staging::new(self.files, self.ways, &stage);
         staging.work();
-        staging.end(aside)
+        staging.end(&mut aside.staged, &mut aside.warnings)
     }
 
     /// Writes all of many files from two threads, of which one does `meanwhile` first.
     fn write_many(&self, aside: &mut Aside, meanwhile: impl FnOnce()) -> Result<(), Error> {
         let stage = Stage::new(self.workspace, self.state, self.id)?;
-        let staging = Staging::new(self, &stage);
+        let staging = Staging::new(self.files, self.ways, &stage);
         let old = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().spawn_scoped(scope, || staging.work());
             meanwhile();
@@ -129,7 +129,7 @@ impl ToWrite<'_> {
             old
         });
         // What was written is to be known, whatever failed.
-        let new = staging.end(aside);
+        let new = staging.end(&mut aside.staged, &mut aside.warnings);
         old.and(new)
     }
 

@@ -1,9 +1,10 @@
 //! New bytes of a change's files, written aside by one thread or by several.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::aside::{Aside, ToWrite};
+use super::folders::Ways;
 use super::planned::Planned;
 use super::stage::{New, Stage, Staged};
 use crate::error::Error;
@@ -14,8 +15,10 @@ const ALL: usize = usize::MAX / 2;
 
 /// The new bytes of a change's files, of which each thread takes the next file that nobody has.
 pub(super) struct Staging<'t, 'c> {
-    /// What is to be written.
-    to_write: &'t ToWrite<'c>,
+    /// The files.
+    files: &'t [Planned],
+    /// Their folders.
+    ways: &'t Ways,
     /// Where it waits.
     stage: &'t Stage<'c>,
     /// The number of the next file.
@@ -36,16 +39,15 @@ struct Written {
 
 impl<'t, 'c> Staging<'t, 'c> {
     /// Nothing is written yet.
-    pub(super) fn new(to_write: &'t ToWrite<'c>, stage: &'t Stage<'c>) -> Self {
-        Self { to_write, stage, next: AtomicUsize::new(0), done: Mutex::default() }
+    pub(super) fn new(files: &'t [Planned], ways: &'t Ways, stage: &'t Stage<'c>) -> Self {
+        Self { files, ways, stage, next: AtomicUsize::new(0), done: Mutex::default() }
     }
 
     /// Writes file after file until all are taken, or one failed.
     pub(super) fn work(&self) {
         let mut done = Vec::new();
         let next = || self.next.fetch_add(1, Ordering::Relaxed);
-        while let Some((number, file)) = Some(next()).and_then(|it| Some((it, self.to_write.files.get(it)?)))
-        {
+        while let Some((number, file)) = Some(next()).and_then(|it| Some((it, self.files.get(it)?))) {
             let mut warnings = Vec::new();
             let staged = self.staged(number, file, &mut warnings);
             if staged.is_err() {
@@ -58,17 +60,22 @@ impl<'t, 'c> Staging<'t, 'c> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).append(&mut done);
     }
 
-    /// Adds what was written to all that waits; answers the failure of the first file that failed.
-    pub(super) fn end(self, aside: &mut Aside) -> Result<(), Error> {
+    /// Adds what was written to what waits by number, and what the caller should know; answers the failure of
+    /// the first file that failed.
+    pub(super) fn end(
+        self,
+        waiting: &mut BTreeMap<usize, Staged>,
+        told: &mut Vec<String>,
+    ) -> Result<(), Error> {
         let mut done = self.done.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.sort_unstable_by_key(|written| written.number);
         let mut outcome = Ok(());
         for Written { number, staged, warnings } in done {
             match staged {
-                Ok(staged) => aside.staged.extend(staged.map(|staged| (number, staged))),
+                Ok(staged) => waiting.extend(staged.map(|staged| (number, staged))),
                 Err(error) => outcome = outcome.and(Err(error)),
             }
-            aside.warnings.extend(warnings);
+            told.extend(warnings);
         }
         outcome
     }
@@ -83,7 +90,7 @@ impl<'t, 'c> Staging<'t, 'c> {
         let Some(after) = &file.after else { return Ok(None) };
         let current = &file.seen.current;
         let parent = current.place.path().parent().unwrap_or_default();
-        let nearest = self.to_write.ways.nearest.get(&parent).cloned().unwrap_or_default();
+        let nearest = self.ways.nearest.get(&parent).cloned().unwrap_or_default();
         let new = New {
             shown: current.place.shown(),
             bytes: &after.bytes,
