@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use crate::client::{Client, Workspace};
+use crate::kept::OLD_AFTER;
 
 /// System calls of one edit.
 const CALLS_MAX: usize = 350;
@@ -40,6 +41,39 @@ fn what_a_server_knows_is_not_read_again() {
     }
 }
 
+#[test]
+fn a_repository_that_a_server_knows_is_not_read_again() {
+    // The branch is not among it: it has just changed, and is read to be sure.
+    let known = [".git/config\"", "\"config\"", "\"HEAD\"", "\"main\"", "info/exclude\"", "/objects/"];
+    let is_known = |line: &str| {
+        let is_object =
+            line.split('"').nth(1).is_some_and(|name| name.len() == 41 && name.get(2..3) == Some("/"));
+        let is_opened = line.contains(" open") && line.contains("O_RDONLY") && !line.contains("O_PATH");
+        is_opened && (is_object || known.iter().any(|name| line.contains(name)))
+    };
+    match per_call_in(with_old_repository, edit, is_known) {
+        Some(each) => assert_eq!(each, 0),
+        None => eprintln!("{SKIPPED}"),
+    }
+}
+
+/// A workspace with a repository that nobody has changed in the last moments.
+fn with_old_repository() -> Workspace {
+    let ws = plain();
+    let git = ["-c", "user.name=x", "-c", "user.email=x@example.org"];
+    for arguments in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-qm", "first"]] {
+        let run = Command::new("git").args(git).args(arguments).current_dir(ws.path("")).status();
+        assert!(run.unwrap().success());
+    }
+    std::thread::sleep(OLD_AFTER);
+    ws
+}
+
+/// A workspace without a repository.
+fn plain() -> Workspace {
+    Workspace::with(&[("d/a.txt", "v0\n"), ("d/b.txt", "b\n")])
+}
+
 /// Makes an edit after so many others.
 fn edit(client: &mut Client, number: usize) {
     let (old, new) = (format!("v{number}"), format!("v{}", number + 1));
@@ -48,21 +82,29 @@ fn edit(client: &mut Client, number: usize) {
 
 /// The system calls of one call of a server that are `counted`; `None` where strace cannot be used.
 fn per_call(call: impl Fn(&mut Client, usize), counted: impl Fn(&str) -> bool) -> Option<usize> {
+    per_call_in(plain, call, counted)
+}
+
+/// The same in a workspace of this kind.
+fn per_call_in(
+    workspace: impl Fn() -> Workspace,
+    call: impl Fn(&mut Client, usize),
+    counted: impl Fn(&str) -> bool,
+) -> Option<usize> {
     let works =
         Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
     if !works.is_ok_and(|status| status.success()) {
         return None;
     }
     let count = |calls: usize| {
-        let log = log_of(calls, &call);
+        let log = log_of(&workspace(), calls, &call);
         log.lines().filter(|line| line.contains('(') && !line.contains("resumed") && counted(line)).count()
     };
     Some(count(6).saturating_sub(count(2)) / 4)
 }
 
 /// The system calls of a server that gets so many calls, a line each.
-fn log_of(calls: usize, call: impl Fn(&mut Client, usize)) -> String {
-    let ws = Workspace::with(&[("d/a.txt", "v0\n"), ("d/b.txt", "b\n")]);
+fn log_of(ws: &Workspace, calls: usize, call: impl Fn(&mut Client, usize)) -> String {
     let log = tempfile::NamedTempFile::new().unwrap();
     let lbx = ws.lbx("", &["mcp"]);
     let mut command = Command::new("strace");

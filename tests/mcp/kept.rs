@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, Workspace};
 
 /// After so long a file is no longer young, and what was made of it is kept.
-const OLD_AFTER: Duration = Duration::from_millis(3100);
+pub const OLD_AFTER: Duration = Duration::from_millis(3100);
 /// The session of a server and of the calls beside it.
 const SESSION: &str = "shared";
 
@@ -204,4 +204,142 @@ fn a_repository_that_was_replaced_or_packed_takes_the_next_snapshot() {
     fs::remove_dir_all(root.join(".git")).unwrap();
     begin(&root);
     step(5);
+}
+
+/// A repository with a commit in the workspace, and a server that has made two edits when all of it is old.
+fn with_old_repository() -> (Workspace, Client) {
+    let ws = Workspace::with(&[("a.txt", "0\n"), ("b.txt", "b\n")]);
+    let root = ws.path("");
+    git(&root, &["init", "-q", "-b", "main"]);
+    git(&root, &["add", "a.txt"]);
+    git(&root, &["commit", "-qm", "first"]);
+    std::thread::sleep(OLD_AFTER);
+    let mut client = ws.serve(&[]);
+    client.ok("read", &json!({ "path": "a.txt" }));
+    for number in 0..2 {
+        increment(&mut client, number);
+    }
+    (ws, client)
+}
+
+/// Takes the number in `a.txt` one further; answers the snapshot.
+fn increment(client: &mut Client, number: u32) -> Value {
+    client.ok("edit", &edit("a.txt", &number.to_string(), &(number + 1).to_string()))
+}
+
+#[test]
+fn what_others_do_with_git_is_seen_by_the_next_call() {
+    let (ws, mut client) = with_old_repository();
+    let root = ws.path("");
+    let parent = |commit: &str| git(&root, &["rev-parse", &format!("{commit}^")]);
+    let id = |edited: &Value| edited["snapshot"].as_str().unwrap().to_owned();
+    // The branch is moved back, by git and in place: the next snapshot goes on top of that.
+    let back = git(&root, &["rev-parse", "lbx-snapshots^"]);
+    git(&root, &["update-ref", "refs/heads/lbx-snapshots", &back]);
+    let third = id(&increment(&mut client, 2));
+    assert_eq!(parent(&parent(&third)), back, "what was there meanwhile is external");
+    fs::write(root.join(".git/refs/heads/lbx-snapshots"), format!("{back}\n")).unwrap();
+    let fourth = id(&increment(&mut client, 3));
+    assert_eq!(parent(&parent(&fourth)), back);
+    // HEAD moves, to a commit and to another branch.
+    git(&root, &["commit", "-q", "--allow-empty", "-m", "second"]);
+    let fifth = id(&increment(&mut client, 4));
+    let head = git(&root, &["rev-parse", "HEAD"]);
+    assert!(git(&root, &["cat-file", "-p", &fifth]).contains(&format!("Lbx-Head: {head}")));
+    git(&root, &["checkout", "-q", "-b", "other"]);
+    git(&root, &["commit", "-q", "--allow-empty", "-m", "third"]);
+    let sixth = id(&increment(&mut client, 5));
+    let head = git(&root, &["rev-parse", "HEAD"]);
+    assert!(git(&root, &["cat-file", "-p", &sixth]).contains(&format!("Lbx-Head: {head}")));
+    // The branch is checked out: there is no snapshot, and a warning says why.
+    git(&root, &["symbolic-ref", "HEAD", "refs/heads/lbx-snapshots"]);
+    let refused = increment(&mut client, 6);
+    assert!(refused["snapshot"].is_null() && refused["warnings"].to_string().contains("is checked out"));
+    git(&root, &["symbolic-ref", "HEAD", "refs/heads/other"]);
+    // The branch is gone.
+    git(&root, &["update-ref", "-d", "refs/heads/lbx-snapshots"]);
+    let seventh = id(&increment(&mut client, 7));
+    assert_eq!(git(&root, &["rev-parse", "lbx-snapshots"]), seventh);
+    git(&root, &["fsck", "--strict"]);
+}
+
+#[test]
+fn an_object_that_is_gone_is_missed_by_the_next_call() {
+    let (ws, mut client) = with_old_repository();
+    let root = ws.path("");
+    // Neither the commit nor its tree may be taken for one that is there, though the server has made both.
+    for (number, what) in [(2, "lbx-snapshots^{tree}"), (3, "lbx-snapshots")] {
+        let id = git(&root, &["rev-parse", what]);
+        let file = root.join(".git/objects").join(&id[..2]).join(&id[2..]);
+        let aside = root.join(".git/aside");
+        fs::rename(&file, &aside).unwrap();
+        let edited = increment(&mut client, number);
+        let warned = edited["warnings"].to_string();
+        assert!(warned.contains("private repository"), "{what}: {edited}");
+        fs::rename(&aside, &file).unwrap();
+    }
+    increment(&mut client, 4);
+    git(&root, &["fsck", "--strict"]);
+    // The bytes that the tree names have gone: what is stored next is stored whole.
+    git(&root, &["gc", "-q", "--prune=now"]);
+    increment(&mut client, 5);
+    git(&root, &["fsck", "--strict"]);
+}
+
+#[test]
+fn changed_rules_and_settings_of_git_are_seen_by_the_next_call() {
+    let (ws, mut client) = with_old_repository();
+    let root = ws.path("");
+    let mut write = |path: &str, content: &str| {
+        client.ok("write", &json!({ "path": path, "content": content }));
+        git(&root, &["ls-tree", "-r", "--name-only", "lbx-snapshots"]).lines().any(|name| name == path)
+    };
+    assert!(write("n1.log", "x\n"));
+    // In place, as large as before, and with the time of before.
+    let exclude = root.join(".git/info/exclude");
+    let file = fs::OpenOptions::new().write(true).open(&exclude).unwrap();
+    let (time, size) = {
+        let metadata = file.metadata().unwrap();
+        (metadata.modified().unwrap(), usize::try_from(metadata.len()).unwrap())
+    };
+    fs::write(&exclude, format!("{:<size$}", "*.log\n")).unwrap();
+    file.set_modified(time).unwrap();
+    assert!(!write("n2.log", "x\n"));
+    fs::remove_file(&exclude).unwrap();
+    assert!(write("n3.log", "x\n"));
+    git(&root, &["config", "core.excludesFile", ".git/more"]);
+    fs::write(root.join(".git/more"), "*.log\n").unwrap();
+    assert!(!write("n4.log", "x\n"));
+    git(&root, &["config", "--unset", "core.excludesFile"]);
+    assert!(write("n5.log", "x\n"));
+    git(&root, &["config", "core.autocrlf", "input"]);
+    assert!(write("crlf.txt", "x\r\n"));
+    assert_eq!(git(&root, &["cat-file", "-s", "lbx-snapshots:crlf.txt"]), "2");
+    git(&root, &["config", "core.repositoryFormatVersion", "9"]);
+    let edited = increment(&mut client, 2);
+    assert!(edited["warnings"].to_string().contains("format 9"), "{edited}");
+}
+
+#[test]
+fn a_repository_that_comes_or_goes_is_seen_by_the_next_call() {
+    let ws = Workspace::with(&[("a.txt", "0\n"), (".lbx/x", "")]);
+    let root = ws.path("");
+    let mut client = ws.serve(&[]);
+    client.ok("read", &json!({ "path": "a.txt" }));
+    let private = increment(&mut client, 0)["snapshot"].as_str().unwrap().to_owned();
+    git(&root, &["init", "-q", "-b", "main"]);
+    let ours = |edited: &Value| {
+        let id = edited["snapshot"].as_str().unwrap();
+        root.join(".git/objects").join(&id[..2]).join(&id[2..]).is_file()
+    };
+    assert!(ours(&increment(&mut client, 1)));
+    fs::rename(root.join(".git"), root.join("gone")).unwrap();
+    let edited = increment(&mut client, 2);
+    assert!(!ours(&edited) && edited["snapshot"] != private, "{edited}");
+    fs::rename(root.join("gone"), root.join(".git")).unwrap();
+    assert!(ours(&increment(&mut client, 3)));
+    // An empty folder in its place is none.
+    fs::remove_dir_all(root.join(".git")).unwrap();
+    fs::create_dir(root.join(".git")).unwrap();
+    assert!(!ours(&increment(&mut client, 4)));
 }

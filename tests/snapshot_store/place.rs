@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use lbx::engine::snapshot::{
     self, BRANCH_DEFAULT, CommitInfo, FileChange, FileState, Recorded, SnapshotError, Store,
 };
+use lbx::engine::workspace::kept;
 use tempfile::TempDir;
 
 /// Owned form of a [`FileState`].
@@ -136,8 +137,12 @@ impl Place {
         scan: &snapshot::Scan<'_>,
         control: &lbx::control::Control,
     ) -> Result<Recorded, SnapshotError> {
-        let place =
-            snapshot::RepositoryPaths { root: &self.root, state: &self.root.join(".lbx"), git_dirs: &[] };
+        let place = snapshot::RepositoryPaths {
+            root: &self.root,
+            state: &self.root.join(".lbx"),
+            git_dirs: &[],
+            kept: &kept::Kept::default(),
+        };
         self.open().scan(&place, scan, control)
     }
 
@@ -217,7 +222,15 @@ impl Place {
 
 /// The snapshots of the workspace `root`.
 pub fn opened(root: &Path, branch: &str) -> Result<Store, SnapshotError> {
-    Store::open(&snapshot::RepositoryPaths { root, state: &root.join(".lbx"), git_dirs: &[] }, branch)
+    Store::open(
+        &snapshot::RepositoryPaths {
+            root,
+            state: &root.join(".lbx"),
+            git_dirs: &[],
+            kept: &kept::Kept::default(),
+        },
+        branch,
+    )
 }
 
 fn collect(folder: &Path, into: &mut BTreeMap<PathBuf, Vec<u8>>) {

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use lbx::engine::snapshot::{self, BRANCH_DEFAULT, Store};
+use lbx::engine::workspace::kept;
 
 use crate::place::{Place, opened};
 
@@ -167,7 +168,12 @@ fn a_git_folder_that_lies_elsewhere_serves_where_it_points_back_or_the_user_says
         assert_eq!(place.frozen(), before);
         assert!(!place.try_git(&["rev-parse", "--verify", "lbx-snapshots"]).status.success());
         let state = place.path(".lbx");
-        let allowed = snapshot::RepositoryPaths { root: &place.root, state: &state, git_dirs: &[git_dir] };
+        let allowed = snapshot::RepositoryPaths {
+            root: &place.root,
+            state: &state,
+            git_dirs: &[git_dir],
+            kept: &kept::Kept::default(),
+        };
         assert!(!Store::open(&allowed, BRANCH_DEFAULT).unwrap().is_private());
         place.git(&["config", "core.worktree", place.root.to_str().unwrap()]);
         works(&place);

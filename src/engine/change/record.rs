@@ -347,7 +347,7 @@ fn with_place<T>(
     });
     // Where there is no state yet, a name that is none's.
     let state = found.map_or_else(|| root.join(STATE_FOLDER).join("none"), |path| root.join(path.as_path()));
-    work(&RepositoryPaths { root, state: &state, git_dirs: &git_dirs })
+    work(&RepositoryPaths { root, state: &state, git_dirs: &git_dirs, kept: engine.workspace.kept() })
 }
 
 /// Why there are no snapshots.

@@ -117,6 +117,24 @@ impl Kept {
         values.push_back(KeptValue { key, looks: Arc::new(looks), value, bytes });
     }
 
+    /// The value `name` of the workspace at `root`, which knows by itself what of it still holds and takes at
+    /// most so many bytes; empty where there was none. `None` where no calls follow to which it is of use.
+    pub fn lasting_value<T: Any + Send + Sync + Default>(
+        &self,
+        (root, name): (&Path, &str),
+        bytes: usize,
+    ) -> Option<Arc<T>> {
+        if !self.is_lasting {
+            return None;
+        }
+        if let Some(known) = self.get((root, name), CWD) {
+            return Some(known);
+        }
+        let value = Arc::default();
+        self.put((root, name), Arc::clone(&value), Looks::default(), bytes);
+        Some(value)
+    }
+
     /// Whether there is room for a value of so many bytes: what goes with the call may have any size.
     #[must_use]
     pub const fn has_room_for(&self, bytes: usize) -> bool {
@@ -169,10 +187,21 @@ enum What {
 
 impl Default for Looks {
     fn default() -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let old_before = i64::try_from(now).unwrap_or(0).saturating_sub(YOUNG_SECONDS);
-        Self { places: Vec::new(), old_before, are_sure: true }
+        Self { places: Vec::new(), old_before: old_before(), are_sure: true }
     }
+}
+
+/// Files that changed since then are young.
+fn old_before() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    i64::try_from(now).unwrap_or(0).saturating_sub(YOUNG_SECONDS)
+}
+
+/// Whether a file that looks like this could change again and look the same.
+#[must_use]
+pub fn is_young(stat: &Stat) -> bool {
+    let old_before = old_before();
+    stat.st_ctime >= old_before || stat.st_mtime >= old_before
 }
 
 impl Looks {

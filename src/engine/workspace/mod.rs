@@ -5,6 +5,7 @@ pub mod fs;
 pub mod hashed;
 pub mod identity;
 pub mod kept;
+pub mod kept_files;
 pub mod listing;
 pub mod near;
 pub mod open_files;

@@ -15,6 +15,7 @@ use gix::config::Source;
 
 use super::held::HeldFolder;
 use super::ordinary::CONFIG_BYTES_MAX;
+use crate::engine::workspace::kept::Kept;
 
 /// Longest `.git` file and the like that is read, in bytes.
 const POINTER_BYTES_MAX: u64 = 4096;
@@ -28,6 +29,8 @@ pub struct RepositoryPaths<'a> {
     pub state: &'a Path,
     /// Git folders elsewhere that the user trusts `.git` to lead to.
     pub git_dirs: &'a [PathBuf],
+    /// What is kept from one call to the next.
+    pub kept: &'a Kept,
 }
 
 /// What stands at `.git`.

@@ -9,11 +9,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
 use crate::engine::workspace::fs;
+use crate::engine::workspace::kept_files::{KeptFiles, Way};
 use crate::engine::workspace::path::WorkspacePath;
 
 /// An opened folder.
@@ -23,6 +25,8 @@ pub struct HeldFolder {
     fd: OwnedFd,
     /// What it is called in messages; never opened.
     path: PathBuf,
+    /// Small files that earlier calls have read, where calls follow.
+    files: Option<Arc<KeptFiles>>,
 }
 
 impl AsFd for HeldFolder {
@@ -37,7 +41,24 @@ impl HeldFolder {
     /// # Errors
     /// What the system says; `ENOTDIR` or `ELOOP` for a link.
     pub fn open(path: &Path) -> Result<Self, Errno> {
-        Ok(Self { fd: fs::open_at(CWD, path.as_os_str(), fs::FOLDER)?, path: path.to_owned() })
+        let fd = fs::open_at(CWD, path.as_os_str(), fs::FOLDER)?;
+        Ok(Self { fd, path: path.to_owned(), files: None })
+    }
+
+    /// The same, where earlier calls may have read files beneath it.
+    #[must_use]
+    pub fn keeping(self, files: Option<Arc<KeptFiles>>) -> Self {
+        Self { files, ..self }
+    }
+
+    /// Small files that earlier calls have read.
+    pub fn files(&self) -> Option<&Arc<KeptFiles>> {
+        self.files.as_ref()
+    }
+
+    /// A folder beneath it that was opened.
+    fn opened_folder(&self, fd: OwnedFd, path: PathBuf) -> Self {
+        Self { fd, path, files: self.files.clone() }
     }
 
     /// What it is called in messages.
@@ -52,7 +73,7 @@ impl HeldFolder {
     pub fn folder(&self, name: impl AsRef<Path>) -> Result<Option<Self>, Errno> {
         let name = name.as_ref();
         match fs::open_beneath(self.as_fd(), &beneath(name)?, fs::FOLDER) {
-            Ok(fd) => Ok(Some(Self { fd, path: self.path.join(name).components().collect() })),
+            Ok(fd) => Ok(Some(self.opened_folder(fd, self.path.join(name).components().collect()))),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno),
         }
@@ -78,7 +99,7 @@ impl HeldFolder {
             made = Some(fs::open_at(parent, part, fs::FOLDER)?);
         }
         let fd = made.ok_or(Errno::INVAL)?;
-        Ok(Self { fd, path: self.path.join(name) })
+        Ok(self.opened_folder(fd, self.path.join(name)))
     }
 
     /// The folder of that one name in it, made unless it is there by now.
@@ -92,7 +113,7 @@ impl HeldFolder {
             Err(errno) => return Err(errno),
         }
         let fd = fs::open_at(self.as_fd(), OsStr::new(name), fs::FOLDER)?;
-        Ok(Self { fd, path: self.path.join(name) })
+        Ok(self.opened_folder(fd, self.path.join(name)))
     }
 
     /// What stands at `name`, a link itself included; `None` where nothing does.
@@ -137,8 +158,43 @@ impl HeldFolder {
     /// # Errors
     /// What the system says; `EFBIG` beyond the bound, `EINVAL` for anything but a regular file.
     pub fn read(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-        let Some((file, size)) = self.opened(name.as_ref(), bytes_max)? else { return Ok(None) };
-        fs::read_to_end(file, size, bytes_max).map(Some)
+        let name = name.as_ref();
+        match self.stat(name)? {
+            None => Ok(None),
+            Some(stat) if !fs::is_regular(&stat) => Err(Errno::INVAL.into()),
+            Some(stat) => self.read_found(name, &stat, bytes_max),
+        }
+    }
+
+    /// The same of `name`, which looked like `found` a moment ago: a regular file.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_found(
+        &self,
+        name: impl AsRef<Path>,
+        found: &Stat,
+        bytes_max: u64,
+    ) -> io::Result<Option<Vec<u8>>> {
+        match self.known(found, bytes_max) {
+            Some(bytes) => Ok(Some(bytes)),
+            None => self.read_and_keep(name.as_ref(), bytes_max),
+        }
+    }
+
+    /// The bytes of the file that looks like this, where they are known.
+    fn known(&self, now: &Stat, bytes_max: u64) -> Option<Vec<u8>> {
+        self.files.as_ref()?.known(Way::Beneath, now).filter(|bytes| bytes.len() as u64 <= bytes_max)
+    }
+
+    /// Reads a file, and keeps its bytes for the calls that follow.
+    fn read_and_keep(&self, name: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some((file, stat)) = self.opened_regular(name, bytes_max)? else { return Ok(None) };
+        let bytes = fs::read_to_end(file, fs::size_of(&stat), bytes_max)?;
+        if let Some(files) = &self.files {
+            files.note(Way::Beneath, &stat, &bytes);
+        }
+        Ok(Some(bytes))
     }
 
     /// Opens the regular file `name`, which has at most `bytes_max` bytes; `None` where there is none.
@@ -146,30 +202,41 @@ impl HeldFolder {
     /// # Errors
     /// As [`Self::read`].
     pub fn open_regular(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<File>> {
-        Ok(self.opened(name.as_ref(), bytes_max)?.map(|(file, _)| file))
-    }
-
-    /// The same, with its size.
-    fn opened(&self, name: &Path, bytes_max: u64) -> io::Result<Option<(File, u64)>> {
+        let name = name.as_ref();
         // Looked at first: a FIFO or a device is not even opened.
         match self.stat(name)? {
             None => Ok(None),
             Some(stat) if !fs::is_regular(&stat) => Err(Errno::INVAL.into()),
-            Some(_) => self.opened_regular(name, bytes_max),
+            Some(_) => Ok(self.opened_regular(name, bytes_max)?.map(|(file, _)| file)),
         }
     }
 
-    /// All bytes of `name`, which was a regular file a moment ago, as [`Self::read`] gives them.
+    /// All bytes of `name`, as [`Self::read`] gives them, where a FIFO in its place may be opened: that waits for
+    /// nobody.
     ///
     /// # Errors
     /// As [`Self::read`].
     pub fn read_regular(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-        let Some((file, size)) = self.opened_regular(name.as_ref(), bytes_max)? else { return Ok(None) };
-        fs::read_to_end(file, size, bytes_max).map(Some)
+        let name = name.as_ref();
+        if self.files.is_some()
+            && let Ok(found) = fs::stat_at(self.as_fd(), name.as_os_str())
+        {
+            return self.read_found(name, &found, bytes_max);
+        }
+        self.read_and_keep(name, bytes_max)
     }
 
-    /// Opens what was a regular file a moment ago, and answers its size.
-    fn opened_regular(&self, name: &Path, bytes_max: u64) -> io::Result<Option<(File, u64)>> {
+    /// All bytes of `name`, which was a regular file a moment ago; they are not kept.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_once(&self, name: impl AsRef<Path>, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some((file, stat)) = self.opened_regular(name.as_ref(), bytes_max)? else { return Ok(None) };
+        fs::read_to_end(file, fs::size_of(&stat), bytes_max).map(Some)
+    }
+
+    /// Opens what was a regular file a moment ago, and answers what it looks like.
+    fn opened_regular(&self, name: &Path, bytes_max: u64) -> io::Result<Option<(File, Stat)>> {
         let file = match fs::open_beneath(self.as_fd(), &beneath(name)?, fs::READ) {
             Ok(fd) => File::from(fd),
             Err(Errno::NOENT) => return Ok(None),
@@ -177,7 +244,7 @@ impl HeldFolder {
         };
         let stat = rustix::fs::fstat(&file)?;
         match (fs::is_regular(&stat), fs::size_of(&stat) <= bytes_max) {
-            (true, true) => Ok(Some((file, fs::size_of(&stat)))),
+            (true, true) => Ok(Some((file, stat))),
             (true, false) => Err(Errno::FBIG.into()),
             (false, _) => Err(Errno::INVAL.into()),
         }

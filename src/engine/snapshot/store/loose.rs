@@ -8,6 +8,7 @@ use gix::zlib::{Inflate, Status};
 use rustix::io::Errno;
 
 use super::held::HeldFolder;
+use super::recent::RecentObjects;
 use super::small;
 use crate::engine::workspace::fs::is_regular;
 
@@ -34,11 +35,11 @@ pub fn name(id: &gix::hash::oid) -> PathBuf {
     hex.into()
 }
 
-/// The object `id` in the folder `objects`.
+/// The object `id` in the folder `objects`; an earlier call may have left it in `recent`.
 ///
 /// # Errors
 /// Where its file is not a regular one, or is damaged.
-pub fn read(objects: &HeldFolder, id: &gix::hash::oid) -> io::Result<Loose> {
+pub fn read(objects: &HeldFolder, id: &gix::hash::oid, recent: Option<&RecentObjects>) -> io::Result<Loose> {
     let name = name(id);
     // Looked at first: a FIFO or a device is not even opened. A link leads elsewhere.
     let stat = match rustix::fs::statat(objects, &name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
@@ -52,8 +53,17 @@ pub fn read(objects: &HeldFolder, id: &gix::hash::oid) -> io::Result<Loose> {
     if !is_regular(&stat) {
         return Err(Errno::INVAL.into());
     }
-    match objects.read_regular(&name, FILE_BYTES_MAX) {
-        Ok(Some(bytes)) => unpacked(&bytes).map(|(kind, data)| Loose::Here(kind, data)),
+    if let Some((kind, data)) = recent.and_then(|recent| recent.known(id, &stat)) {
+        return Ok(Loose::Here(kind, data));
+    }
+    match objects.read_once(&name, FILE_BYTES_MAX) {
+        Ok(Some(bytes)) => {
+            let (kind, data) = unpacked(&bytes)?;
+            if let Some(recent) = recent {
+                recent.note(id, &stat, kind, &data);
+            }
+            Ok(Loose::Here(kind, data))
+        }
         Ok(None) => Ok(Loose::Elsewhere),
         // The folder that it is in may be a link.
         Err(error) if [Errno::LOOP, Errno::XDEV, Errno::FBIG].iter().any(|errno| is(&error, *errno)) => {

@@ -14,6 +14,7 @@ pub mod objects;
 pub mod ordinary;
 pub mod pack;
 pub mod private;
+pub mod recent;
 pub mod refs;
 pub mod repo;
 pub mod repository;

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
 use super::pack::{self, Deflater, NewPack};
+use super::recent::RecentObjects;
 use super::repo::{NewObjects, Repo};
 use super::small;
 use crate::engine::workspace::file_system::FileSystem;
@@ -88,8 +89,8 @@ pub fn store_all(repo: &Repo, packed: &[Packed]) -> Result<(), SnapshotError> {
 pub fn write_aside(repo: &Repo, packed: &[Packed]) -> Result<Aside, SnapshotError> {
     let doing = || format!("cannot store objects in `{}`", repo.objects_folder().path().display());
     let memory = repo.take_new();
-    written(Arc::clone(repo.objects_folder()), &memory, packed, repo.settings().loose_compression())
-        .doing(doing)
+    let level = repo.settings().loose_compression();
+    written(Arc::clone(repo.objects_folder()), &memory, packed, level, repo.recent()).doing(doing)
 }
 
 /// Writes the objects of `memory` and of `packed` below `folder`.
@@ -98,6 +99,7 @@ fn written(
     memory: &NewObjects,
     packed: &[Packed],
     level: Compression,
+    recent: Option<&RecentObjects>,
 ) -> io::Result<Aside> {
     let plain = memory.iter().map(|(id, (kind, bytes))| (id, Form::Plain(*kind, bytes.as_slice())));
     let packed = packed.iter().map(|object| (&object.id, Form::Packed(&object.bytes)));
@@ -110,6 +112,7 @@ fn written(
         keeps_files: objects.len() <= SYNC_EACH_MAX || !crate::engine::workspace::fs::syncfs_tells_errors(),
         folders: Mutex::default(),
         is_shared: OnceLock::new(),
+        recent,
     };
     let all = Mutex::new(Vec::with_capacity(objects.len()));
     let outcome = in_parallel(&objects, |object| {
@@ -125,8 +128,9 @@ fn written(
         }
     });
     let keeps_files = writer.keeps_files;
-    let folders = writer.folders.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let folders = std::mem::take(&mut *writer.folders.lock().unwrap_or_else(PoisonError::into_inner));
     let waiting = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    drop(writer);
     let aside = Aside { objects: folder, keeps_files, folders, waiting };
     outcome.map(|()| aside)
 }
@@ -210,7 +214,7 @@ impl Drop for Aside {
 type Folders = BTreeMap<String, Arc<HeldFolder>>;
 
 /// Writes loose objects.
-struct Writer {
+struct Writer<'a> {
     /// The folder `objects`.
     folder: Arc<HeldFolder>,
     /// What compresses, one for each thread at work: to make one takes longer than to use it.
@@ -223,6 +227,8 @@ struct Writer {
     folders: Mutex<Folders>,
     /// Whether others than the owner may write there, once that is known.
     is_shared: OnceLock<bool>,
+    /// Objects that the calls which follow need not read.
+    recent: Option<&'a RecentObjects>,
 }
 
 /// An object that is written but has not its name yet.
@@ -242,7 +248,7 @@ struct Waiting {
     file: Option<File>,
 }
 
-impl Writer {
+impl Writer<'_> {
     /// Writes a pack of all objects in `memory` aside, and its index. What is to be renamed first comes
     /// last in `waiting`: no index is ever without its pack.
     fn write_pack(&self, memory: &NewObjects, waiting: &mut Vec<Waiting>) -> io::Result<()> {
@@ -289,8 +295,19 @@ impl Writer {
         // All wait in one folder, so that the disk has fewer of them to write.
         let at = Arc::clone(&self.folder);
         let file = write_file(&at, &name, &packed)?;
+        self.remember(id, form, &file);
         let file = self.keeps_files.then_some(file);
         Ok(Waiting { at, name, fan_out: fan_out.to_owned(), folder, to: rest.to_owned(), file })
+    }
+
+    /// Keeps an object for the calls that follow.
+    fn remember(&self, id: &ObjectId, form: &Form<'_>, file: &File) {
+        if let (Some(recent), Form::Plain(kind, bytes)) = (self.recent, form)
+            && *kind != Kind::Blob
+            && let Ok(stat) = rustix::fs::fstat(file)
+        {
+            recent.note(id, &stat, *kind, bytes);
+        }
     }
 
     /// The form of an object in a file of its own.
@@ -299,6 +316,7 @@ impl Writer {
             return Ok(file);
         }
         let free = self.deflaters.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let free = free.or_else(|| idle_deflater(self.level));
         let mut deflater = free.unwrap_or_else(|| Deflater::new(self.level));
         let packed = deflater.loose(kind, bytes)?;
         self.deflaters.lock().unwrap_or_else(PoisonError::into_inner).push(deflater);
@@ -333,6 +351,24 @@ fn made(objects: &HeldFolder, name: &str, is_shared: bool) -> Result<HeldFolder,
         }
     }
     Err(Errno::NOENT)
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        let last = self.deflaters.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(last) = last {
+            *IDLE.lock().unwrap_or_else(PoisonError::into_inner) = Some((self.level, last));
+        }
+    }
+}
+
+/// What compressed last in this process, and how hard: a later call need not set up its own.
+static IDLE: Mutex<Option<(Compression, Deflater)>> = Mutex::new(None);
+
+/// The one that is idle, where it compresses as hard as `level` says.
+fn idle_deflater(level: Compression) -> Option<Deflater> {
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    idle.take_if(|(its_level, _)| *its_level == level).map(|(_, deflater)| deflater)
 }
 
 /// A number that no other unfinished file of this process has.
@@ -408,7 +444,7 @@ mod tests {
         let id = gix::objs::compute_hash(gix::hash::Kind::Sha1, Kind::Blob, &bytes).unwrap();
         let memory = NewObjects::from([(id, (Kind::Blob, bytes))]);
         let held = Arc::new(HeldFolder::open(&objects.canonicalize().unwrap()).unwrap());
-        let mut aside = written(held, &memory, &[], Compression::DEFAULT).unwrap();
+        let mut aside = written(held, &memory, &[], Compression::DEFAULT, None).unwrap();
         let hex = id.to_hex().to_string();
         let (fan_out, rest) = hex.split_at(2);
         std::fs::remove_dir(objects.join(fan_out)).unwrap();

@@ -17,6 +17,7 @@ use rustix::fs::{AtFlags, CWD, OFlags};
 use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
 use crate::engine::workspace::fs::{READ, is_folder, is_regular, open_at, read_to_end, size_of};
+use crate::engine::workspace::kept_files::{KeptFiles, Way};
 use crate::engine::workspace::rule_bounds;
 
 /// Largest configuration file, in bytes.
@@ -155,8 +156,8 @@ impl Includes {
             if !is_small || File::from_path_no_includes(included.clone(), Source::Local).is_err() {
                 return Err(no_configuration(&included));
             }
-            let bytes =
-                read_followed(&included).untold(|| format!("`{}` cannot be read", included.display()))?;
+            let bytes = read_followed(&included, None)
+                .untold(|| format!("`{}` cannot be read", included.display()))?;
             self.check(&included, &bytes, depth + 1)?;
         }
         Ok(())
@@ -164,14 +165,24 @@ impl Includes {
 }
 
 /// The bytes of a configuration file, links followed; nothing is waited for, should it have become
-/// something else since it was looked at.
-pub fn read_followed(path: &Path) -> std::io::Result<Vec<u8>> {
+/// something else since it was looked at. They may be in `files`, from an earlier call.
+pub fn read_followed(path: &Path, files: Option<&KeptFiles>) -> std::io::Result<Vec<u8>> {
+    if let Some(files) = files
+        && let Ok(now) = rustix::io::retry_on_intr(|| rustix::fs::stat(path))
+        && let Some(bytes) = files.known(Way::Followed, &now)
+    {
+        return Ok(bytes);
+    }
     let file = open_at(CWD, path.as_os_str(), READ - OFlags::NOFOLLOW)?;
     let stat = rustix::fs::fstat(&file)?;
     if !is_regular(&stat) {
         return Err(rustix::io::Errno::INVAL.into());
     }
-    read_to_end(std::fs::File::from(file), size_of(&stat), CONFIG_BYTES_MAX)
+    let bytes = read_to_end(std::fs::File::from(file), size_of(&stat), CONFIG_BYTES_MAX)?;
+    if let Some(files) = files {
+        files.note(Way::Followed, &stat, &bytes);
+    }
+    Ok(bytes)
 }
 
 /// Where an included file lies.

@@ -336,12 +336,14 @@ pub struct Deflater {
     compress: Compress,
     /// Room for what comes out of it.
     room: Vec<u8>,
+    /// Whether it has compressed something already.
+    is_used: bool,
 }
 
 impl Deflater {
     /// One that compresses as hard as `level` says.
     pub fn new(level: Compression) -> Self {
-        Self { compress: Compress::new(level), room: vec![0; ROOM_BYTES] }
+        Self { compress: Compress::new(level), room: vec![0; ROOM_BYTES], is_used: false }
     }
 
     /// An object as a pack holds it: type and size in a few bytes, then the compressed content.
@@ -380,7 +382,10 @@ impl Deflater {
 
     /// Adds the compressed `parts`, which are one content, to `bytes`.
     fn deflate(&mut self, parts: &[&[u8]], bytes: &mut Vec<u8>) -> io::Result<()> {
-        self.compress.reset();
+        if self.is_used {
+            self.compress.reset();
+        }
+        self.is_used = true;
         for part in parts {
             self.feed(part, FlushCompress::None, bytes)?;
         }

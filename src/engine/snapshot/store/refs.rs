@@ -58,11 +58,11 @@ pub fn stat(repo: &Repo, text: &str) -> Result<Option<Stat>, Errno> {
     }
 }
 
-/// The bytes of a reference that was a regular file a moment ago.
-fn read(repo: &Repo, text: &str) -> std::io::Result<Option<Vec<u8>>> {
+/// The bytes of a reference that looked like `found`, a regular file, a moment ago.
+fn read(repo: &Repo, text: &str, found: &Stat) -> std::io::Result<Option<Vec<u8>>> {
     match branch_name(text) {
-        Some(name) => repo.heads()?.map_or(Ok(None), |heads| heads.read_regular(name, REF_BYTES_MAX)),
-        None => folder_of(repo, text).read_regular(text, REF_BYTES_MAX),
+        Some(name) => repo.heads()?.map_or(Ok(None), |heads| heads.read_found(name, found, REF_BYTES_MAX)),
+        None => folder_of(repo, text).read_found(text, found, REF_BYTES_MAX),
     }
 }
 
@@ -81,17 +81,18 @@ pub fn find_at(
     found: Option<Stat>,
 ) -> Result<Option<RefTarget>, SnapshotError> {
     let shown = || format!("the reference `{}`", name.as_bstr());
-    match &found {
+    let found = match &found {
         None => return packed(repo, name),
         // A folder of that name has others below it.
         Some(stat) if crate::engine::workspace::fs::is_folder(stat) => return packed(repo, name),
         Some(stat) if !crate::engine::workspace::fs::is_regular(stat) => {
             return Err(SnapshotError::new(format!("{} is not a regular file of its size", shown())));
         }
-        Some(_) => {}
-    }
+        Some(stat) => stat,
+    };
     let text = name.as_bstr().to_str().doing(|| format!("{} cannot be read", shown()))?;
-    let bytes = read(repo, text).untold(|| format!("{} is not a regular file of its size", shown()))?;
+    let bytes =
+        read(repo, text, found).untold(|| format!("{} is not a regular file of its size", shown()))?;
     match bytes {
         None => packed(repo, name),
         Some(bytes) => target(repo, &bytes)

@@ -17,6 +17,7 @@ use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
 use super::loose::{Loose, OBJECT_BYTES_MAX};
 use super::object::{Commit, Object, Tree};
+use super::recent::RecentObjects;
 use super::settings::Settings;
 use super::{alternates, loose, ordinary};
 
@@ -53,6 +54,8 @@ pub struct Repo {
     new: RefCell<NewObjects>,
     /// Objects that were read.
     read: RefCell<ReadObjects>,
+    /// Those that earlier calls have read or written, where calls follow.
+    recent: Option<Arc<RecentObjects>>,
 }
 
 /// The folders of a repository.
@@ -141,12 +144,33 @@ impl Repo {
         let Folders { own, common, objects } = folders;
         let (new, read) = (RefCell::default(), RefCell::default());
         let (heads, elsewhere) = (OnceCell::new(), OnceCell::new());
-        Self { work_tree, settings, own, common, objects_folder: objects, heads, elsewhere, new, read }
+        Self {
+            work_tree,
+            settings,
+            own,
+            common,
+            objects_folder: objects,
+            heads,
+            elsewhere,
+            new,
+            read,
+            recent: None,
+        }
     }
 
     /// Keeps objects that were read, up to so many bytes.
     pub fn keep_read(&mut self, bytes: usize) {
         self.read.get_mut().bytes_max = bytes;
+    }
+
+    /// Has objects that earlier calls have read or written, and keeps those of this one.
+    pub fn remember(&mut self, recent: Option<Arc<RecentObjects>>) {
+        self.recent = recent;
+    }
+
+    /// Objects that earlier calls have read or written.
+    pub fn recent(&self) -> Option<&RecentObjects> {
+        self.recent.as_deref()
     }
 
     /// The work tree, held open.
@@ -335,7 +359,7 @@ impl Repo {
             return Ok(Some(Rc::clone(object)));
         }
         let damaged = || format!("the object {id} is not a regular file, or is damaged");
-        let object = match loose::read(&self.objects_folder, id).untold(damaged)? {
+        let object = match loose::read(&self.objects_folder, id, self.recent()).untold(damaged)? {
             Loose::Here(kind, data) => with(kind, data),
             Loose::Elsewhere => {
                 let mut buffer = Vec::new();

@@ -1,13 +1,16 @@
 //! Opening the repository that holds the snapshots.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::error::{Doing as _, SnapshotError};
 use super::gitdir::{GitDir, Located, RepositoryPaths};
 use super::held::HeldFolder;
+use super::recent::{self, RecentObjects};
 use super::repo::{Folders, Repo};
 use super::settings::Settings;
 use super::{gitdir, private};
+use crate::engine::workspace::kept_files::{self, KeptFiles};
 
 /// The repository that holds the snapshots of a workspace.
 #[derive(Debug)]
@@ -43,17 +46,21 @@ fn open_with(
     private: impl FnOnce() -> Result<Option<HeldFolder>, SnapshotError>,
 ) -> Result<Option<Opened>, SnapshotError> {
     let root = place.root;
-    let mut work_tree = HeldFolder::open(root).doing(|| format!("`{}` cannot be read", root.display()))?;
+    let (files, recent) = kept(place);
+    let mut work_tree = HeldFolder::open(root)
+        .doing(|| format!("`{}` cannot be read", root.display()))?
+        .keeping(files.clone());
     let found = gitdir::locate(&work_tree, place.git_dirs)
         .doing(|| format!("cannot look at `{}`", root.join(".git").display()))?;
     let (refusal, unusable) = match found {
         GitDir::Absent => (None, None),
         GitDir::Odd(why) => (Some(why), None),
-        GitDir::Here(located) => match open_located(root, &located) {
+        GitDir::Here(located) => match open_located(&work_tree, &located) {
             // It can be used all the same: the caller tries again, or the next call does.
             Err(error) if error.is_passing() => return Err(error),
             Ok((folders, settings)) => {
-                let repo = Repo::new(work_tree, folders, settings);
+                let mut repo = Repo::new(work_tree, folders, settings);
+                repo.remember(recent.clone());
                 let worktree = located.worktree.clone();
                 let opened = Opened { repo, worktree, private: false, warning: None };
                 match check(&opened) {
@@ -68,7 +75,7 @@ fn open_with(
             Err(error) => (Some(error.to_string()), Some(located)),
         },
     };
-    let Some(own) = private()? else {
+    let Some(own) = private()?.map(|own| own.keeping(files)) else {
         return Ok(None);
     };
     // Its rules for what is ignored, and how line endings are stored, count all the same.
@@ -78,19 +85,30 @@ fn open_with(
     let shown = own.path().strip_prefix(root).unwrap_or(own.path()).display().to_string();
     let warning = refusal
         .map(|why| format!("snapshots go to the private repository `{shown}`, since {}", lower_first(&why)));
-    let repo = Repo::new(work_tree, Folders::of(own, None)?, settings);
+    let mut repo = Repo::new(work_tree, Folders::of(own, None)?, settings);
+    repo.remember(recent);
     Ok(Some(Opened { repo, worktree: None, private: true, warning }))
 }
 
+/// What earlier calls have read of the repository of a workspace: small files, commits and trees.
+fn kept(place: &RepositoryPaths<'_>) -> (Option<Arc<KeptFiles>>, Option<Arc<RecentObjects>>) {
+    let of = |name| (place.root, name);
+    let files = place.kept.lasting_value(of("files of the repository"), kept_files::BYTES_MAX);
+    let recent = place.kept.lasting_value(of("objects of the repository"), recent::BYTES_MAX);
+    (files, recent)
+}
+
 /// Opens a repository that was found, and refuses what cannot serve.
-fn open_located(root: &Path, located: &Located) -> Result<(Folders, Settings), SnapshotError> {
-    let opened =
-        |path: &Path| HeldFolder::open(path).doing(|| format!("`{}` cannot be opened", path.display()));
+fn open_located(work_tree: &HeldFolder, located: &Located) -> Result<(Folders, Settings), SnapshotError> {
+    let opened = |path: &Path| {
+        let folder = HeldFolder::open(path).doing(|| format!("`{}` cannot be opened", path.display()))?;
+        Ok(folder.keeping(work_tree.files().cloned()))
+    };
     let own = opened(&located.path)?;
     let common = located.common.as_deref().map(opened).transpose()?;
     let folders = Folders::of(own, common)?;
     let settings = Settings::read(folders.common(), folders.own(), &[])?;
-    settings.check_rules(root)?;
+    settings.check_rules(work_tree.path())?;
     Ok((folders, settings))
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gix::bstr::{BStr, BString, ByteSlice as _};
 use gix::config::file::includes;
@@ -23,6 +24,7 @@ use super::error::{Doing as _, SnapshotError};
 use super::held::HeldFolder;
 use super::ordinary;
 use super::ordinary::{CONFIG_BYTES_MAX, REF_BYTES_MAX};
+use crate::engine::workspace::kept_files::KeptFiles;
 
 /// Extensions that a repository of format 1 may use, in lower case.
 ///
@@ -74,7 +76,7 @@ impl Settings {
             ordinary::check_includes(&path, &bytes)?;
             local.append(parsed(&bytes, Source::Worktree, path).doing(opening)?).doing(opening)?;
         }
-        let mut file = of_user().doing(opening)?;
+        let mut file = of_user(common.files().map(Arc::as_ref)).doing(opening)?;
         file.append(local).doing(opening)?;
         if file.sections().any(|section| is_include(section.header().name())) {
             follow_includes(&mut file, own).doing(opening)?;
@@ -220,11 +222,11 @@ fn parsed(bytes: &[u8], source: Source, path: PathBuf) -> gix::error::Result<Fil
 }
 
 /// The settings of the system and the user; a file that cannot be read is as if it were not there.
-fn of_user() -> gix::error::Result<File> {
+fn of_user(files: Option<&KeptFiles>) -> gix::error::Result<File> {
     let mut all = File::new(Metadata::from(Source::System));
     for source in [Source::System, Source::Git, Source::User] {
         let Some(path) = source.storage_location(&mut variable) else { continue };
-        let Ok(bytes) = ordinary::read_followed(&path) else { continue };
+        let Ok(bytes) = ordinary::read_followed(&path, files) else { continue };
         all.append(parsed(&bytes, source, path)?)?;
     }
     Ok(all)
