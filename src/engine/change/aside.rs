@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use super::folders::Ways;
 use super::planned::Planned;
-use super::stage::{Original, Stage, Staged};
-use super::staging::Staging;
+use super::stage::{New, Original, Stage, Staged};
 use crate::engine::journal::backup;
 use crate::engine::journal::bundle::Bundle;
 use crate::engine::journal::kept::{self, Kept};
@@ -19,6 +18,7 @@ use crate::engine::workspace::Workspace;
 use crate::engine::workspace::sync::SYNC_EACH_MAX;
 use crate::error::Error;
 use crate::sha256::Sha256;
+use crate::text::visible::short_path;
 
 /// What is written.
 #[derive(Default)]
@@ -88,68 +88,69 @@ impl ToWrite<'_> {
         self.files.len() > SYNC_EACH_MAX
     }
 
-    /// Writes all of it, and does `meanwhile` where the files are many, else afterwards. What was written is
-    /// answered even where something fails.
-    pub fn write_while(&self, meanwhile: impl FnOnce()) -> (Aside, Result<(), Error>) {
+    /// Writes all of it. What was written is answered even where something fails.
+    pub fn write(&self) -> (Aside, Result<(), Error>) {
         let mut aside = Aside::default();
-        let outcome = if self.is_many() {
-            self.write_many(&mut aside, meanwhile)
-        } else {
-            let outcome = self.write_few(&mut aside);
-            if outcome.is_ok() {
-                meanwhile();
-            }
-            outcome
-        };
+        let outcome = self.write_to(&mut aside);
         (aside, outcome)
     }
 
-    /// Writes all of a few files.
-    fn write_few(&self, aside: &mut Aside) -> Result<(), Error> {
+    /// Writes all of it.
+    fn write_to(&self, aside: &mut Aside) -> Result<(), Error> {
         let stage = Stage::new(self.workspace, self.state, self.id)?;
-        self.write_old(&stage, aside)?;
-        let staging = Staging::new(self.files, self.ways, &stage);
-        staging.work();
-        staging.end(&mut aside.staged, &mut aside.warnings)
-    }
-
-    /// Writes all of many files from two threads, of which one does `meanwhile` first.
-    fn write_many(&self, aside: &mut Aside, meanwhile: impl FnOnce()) -> Result<(), Error> {
-        let stage = Stage::new(self.workspace, self.state, self.id)?;
-        let staging = Staging::new(self.files, self.ways, &stage);
-        let old = std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().spawn_scoped(scope, || staging.work());
-            meanwhile();
-            let old = self.write_old(&stage, aside);
-            // Without a thread all of it is done here.
-            staging.work();
-            if let Ok(thread) = thread {
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            }
-            old
-        });
-        // What was written is to be known, whatever failed.
-        let new = staging.end(&mut aside.staged, &mut aside.warnings);
-        old.and(new)
-    }
-
-    /// Writes the old bytes of all files.
-    fn write_old(&self, stage: &Stage<'_>, aside: &mut Aside) -> Result<(), Error> {
         aside.file_system = Some(stage.file_system());
         let mut backups = backup::Folders::new(self.state);
         for bytes in self.kept {
             aside.keep(&mut backups, (Sha256::of(bytes), bytes), None)?;
         }
         let mut bundle = Bundle::default();
-        for current in self.files.iter().map(|file| &file.seen.current).filter(|current| current.exists()) {
-            if self.is_many() && current.bytes.len() < LARGE_BYTES {
+        for (number, file) in self.files.iter().enumerate() {
+            let current = &file.seen.current;
+            if self.is_many() && current.exists() && current.bytes.len() < LARGE_BYTES {
                 bundle.add(current.sha256, &current.bytes);
-            } else {
+            } else if current.exists() {
                 let old = (current.sha256, &**current.bytes);
                 aside.keep(&mut backups, old, current.original.as_ref())?;
             }
+            if let Some(staged) = self.staged(&stage, number, file, &mut aside.warnings)? {
+                aside.staged.insert(number, staged);
+            }
+            warn_of_links(file, &mut aside.warnings);
         }
         aside.backups.extend(bundle.write(self.state, self.id)?);
         Ok(())
+    }
+
+    /// Writes the new bytes of a file; `None` where it goes.
+    fn staged(
+        &self,
+        stage: &Stage<'_>,
+        number: usize,
+        file: &Planned,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Staged>, Error> {
+        let Some(after) = &file.after else { return Ok(None) };
+        let current = &file.seen.current;
+        let parent = current.place.path().parent().unwrap_or_default();
+        let nearest = self.ways.nearest.get(&parent).cloned().unwrap_or_default();
+        let new = New {
+            shown: current.place.shown(),
+            bytes: &after.bytes,
+            mode: after.mode,
+            identity: after.identity.as_ref(),
+        };
+        let original = file.model();
+        stage.write(&number.to_string(), &nearest, original, &new, warnings).map(Some)
+    }
+}
+
+/// Says that the other names of a replaced file keep its old bytes.
+fn warn_of_links(file: &Planned, warnings: &mut Vec<String>) {
+    if let Some(original) = file.seen.current.original.as_ref().filter(|_| file.has_several_names()) {
+        warnings.push(format!(
+            "{} has {} hard links: it was replaced, and its other names keep the old bytes",
+            short_path(file.seen.current.place.shown()),
+            original.stat.st_nlink
+        ));
     }
 }

@@ -196,13 +196,27 @@ impl Change<'_> {
         intent
     }
 
-    /// Writes backups, new bytes and the snapshot aside.
+    /// Writes backups, new bytes and the snapshot aside; of many files the snapshot is made meanwhile.
     fn write_aside(&self, state: &State, ways: &Ways, prepared: &mut Prepared) -> Result<(), Error> {
         let (workspace, files, kept) = (&self.engine.workspace, &*self.files, &*self.kept);
         let to_write = ToWrite { workspace, state, id: &self.entry.id, files, kept, ways };
-        let (aside, outcome) = to_write.write_while(|| self.prepare_snapshot(state, prepared));
+        let (aside, outcome) = if to_write.is_many() {
+            std::thread::scope(|scope| {
+                let thread = std::thread::Builder::new().spawn_scoped(scope, || to_write.write());
+                self.prepare_snapshot(state, prepared);
+                // Without a thread it is done here.
+                let Ok(thread) = thread else { return to_write.write() };
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+        } else {
+            to_write.write()
+        };
         prepared.aside = aside;
-        outcome
+        outcome?;
+        if !to_write.is_many() {
+            self.prepare_snapshot(state, prepared);
+        }
+        Ok(())
     }
 
     /// Writes the descriptions of what goes to the trash aside.

@@ -1,9 +1,6 @@
 //! A file as it stands under the lock.
 
-use std::fs::File;
 use std::sync::Arc;
-
-use rustix::fs::Stat;
 
 use super::stage::Original;
 use crate::buffer::Buffer;
@@ -24,17 +21,6 @@ pub struct Current {
 }
 
 impl Current {
-    /// A regular file that was opened and read.
-    pub(super) fn new(
-        place: ResolvedPath,
-        (file, stat): (Arc<File>, Stat),
-        bytes: Buffer,
-        sha256: Sha256,
-    ) -> Self {
-        let original = Original { path: place.path().clone(), stat, opened: Some(file) };
-        Self { place, original: Some(original), bytes: Arc::new(bytes), sha256 }
-    }
-
     /// Where it is.
     #[must_use]
     pub fn place(&self) -> &ResolvedPath {

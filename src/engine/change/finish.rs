@@ -6,7 +6,6 @@ use super::moves::ForSnapshot;
 use super::planned::Planned;
 use super::prepared::Prepared;
 use super::record::{self, StandingChange};
-use super::release::release;
 use super::run::{ChangedFolders, Ground};
 use super::{Change, across};
 use crate::engine::journal::waiting;
@@ -59,8 +58,6 @@ impl Change<'_> {
             across::clear(Ground { workspace: &self.engine.workspace, state }, &self.moves, true);
             waiting::forget_beside(state, &self.entry.id, &self.entry.steps);
         }
-        // Not before the new names are on the disk: until then the old bytes may be wanted again.
-        release(std::mem::take(&mut self.files), std::mem::take(&mut self.locks));
         outcome
     }
 

@@ -118,7 +118,8 @@ impl Change<'_> {
         self.make_room_for(self.files_read.get());
         let (bytes, sha256) = hashed::read(&file, fs::size_of(&stat), self.file_bytes_max())
             .map_err(|source| Error::io("read", place.shown(), source))?;
-        Ok(Current::new(place, (file, stat), bytes, sha256))
+        let original = Original { path: place.path().clone(), stat, opened: Some(file) };
+        Ok(Current { place, original: Some(original), bytes: Arc::new(bytes), sha256 })
     }
 
     /// Looks at the file at `path` without following it: of a symlink, at itself.

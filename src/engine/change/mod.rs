@@ -24,16 +24,13 @@ pub mod moves;
 pub mod plan;
 mod planned;
 mod prepared;
-pub mod read_ahead;
 pub mod record;
 mod recover;
-mod release;
 pub mod repeat;
 mod result;
 pub mod run;
 mod special;
 pub mod stage;
-mod staging;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,10 +1,11 @@
 //! New bytes, written aside with the identity of the file whose place they will take.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
@@ -81,7 +82,7 @@ pub struct Stage<'e> {
     staging: Arc<OwnedFd>,
     /// The folders whose files wait with the state, each with whether these replace others: a folder is
     /// looked at once, not once for each of its files.
-    near: Mutex<BTreeSet<(WorkspacePath, bool)>>,
+    near: RefCell<BTreeSet<(WorkspacePath, bool)>>,
 }
 
 impl<'e> Stage<'e> {
@@ -90,7 +91,7 @@ impl<'e> Stage<'e> {
     /// # Errors
     /// What the system says.
     pub fn new(workspace: &'e Workspace, state: &'e State, id: &'e str) -> Result<Self, Error> {
-        Ok(Self { workspace, state, id, staging: state.folder(STAGING_FOLDER)?, near: Mutex::default() })
+        Ok(Self { workspace, state, id, staging: state.folder(STAGING_FOLDER)?, near: RefCell::default() })
     }
 
     /// An open folder of the file system that the stage is on, from before anything is written there.
@@ -200,9 +201,7 @@ impl<'e> Stage<'e> {
         replaces: bool,
     ) -> Result<(Location, Arc<OwnedFd>), Error> {
         let asked = (nearest.clone(), replaces);
-        // Held until the end: of two threads, one writes the note of what waits elsewhere.
-        let mut near = self.near.lock().unwrap_or_else(PoisonError::into_inner);
-        if near.contains(&asked) {
+        if self.near.borrow().contains(&asked) {
             return Ok((staging_folder(), Arc::clone(&self.staging)));
         }
         let target = self.workspace.open_folder(nearest)?;
@@ -214,7 +213,7 @@ impl<'e> Stage<'e> {
         };
         let is_near = fs::mount_of(&self.staging).map_err(io)? == fs::mount_of(&target).map_err(io)?;
         if is_near && !gives_identity {
-            near.insert(asked);
+            self.near.borrow_mut().insert(asked);
             return Ok((staging_folder(), Arc::clone(&self.staging)));
         }
         self.note_beside(&self.staging, nearest)?;

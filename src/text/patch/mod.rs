@@ -69,6 +69,5 @@ pub use model::{
 pub use parse::{ParseError, parse, parse_within};
 pub use place::PatchOptions;
 pub use plan::{
-    Action, Before, FileOutcome, Look, PlanError, PlanOptions, Reader, Refusal, RefusalReason, Whole,
-    compose, paths_through,
+    Action, Before, FileOutcome, Look, PlanError, PlanOptions, Reader, Refusal, RefusalReason, Whole, compose,
 };

@@ -7,7 +7,7 @@ use super::apply::HunkReport;
 use super::conflict::Conflict;
 use super::model::{Format, Operation, Patch, Strip, is_symlink};
 use super::place::PatchOptions;
-use super::steps::{PatchStep, normal, steps};
+use super::steps::{normal, steps};
 use super::tree::{Stop, Tree};
 use crate::buffer::Buffer;
 
@@ -167,15 +167,6 @@ pub fn compose<'r, E>(
         }
     }
     if refusals.is_empty() { Ok(tree.outcomes()) } else { Err(PlanError::Refused(refusals)) }
-}
-
-/// The paths at which [`compose`] asks for the file that a path leads to, each once, in its order.
-#[must_use]
-pub fn paths_through(patch: &Patch<'_>, options: &PlanOptions) -> Vec<Vec<u8>> {
-    let (steps, _) = steps(patch, options);
-    let mut known: BTreeSet<&Vec<u8>> = steps.iter().flat_map(PatchStep::looked_at_themselves).collect();
-    let paths = steps.iter().flat_map(|step| [&step.old, &step.new]).flatten();
-    paths.filter(|path| known.insert(path)).cloned().collect()
 }
 
 /// The paths at which a patch makes or removes a whole file.

@@ -1,15 +1,14 @@
 //! The files that a patch names, as they stand under the lock, and what becomes of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::tree::{ResultingTree, emptied};
 use super::{FileAction, FilePatched, HunkDone, Proof, answer};
 use crate::engine::change::gate::Needs;
-use crate::engine::change::read_ahead::{READ_AHEAD_MIN, ReadAhead};
 use crate::engine::change::{CallerKnowledge, Change, CheckedFile, Current};
 use crate::engine::policy::Policy;
 use crate::engine::workspace::Workspace;
@@ -21,7 +20,7 @@ use crate::sha256::Sha256;
 use crate::text::content::{Content, Encoding};
 use crate::text::patch::{
     Action, Before, FileOutcome, FilePatch, HunkReport, Look, Patch, PlanError, PlanOptions, Refusal,
-    RefusalReason, Whole, is_symlink, paths_through,
+    RefusalReason, Whole, is_symlink,
 };
 use crate::tools::common::{self, DiffWanted, PLACES_LISTED};
 
@@ -31,8 +30,6 @@ use super::ExpectedByPath;
 pub struct Files<'e> {
     /// The change that they will be part of.
     change: Change<'e>,
-    /// Those read before they are looked at.
-    ahead: ReadAhead,
     /// Those looked at so far, by their path in the patch.
     known: HashMap<Vec<u8>, Current>,
     /// How each path of the patch was looked at, and where it is.
@@ -57,7 +54,6 @@ impl<'e> Files<'e> {
         let stated = expected.map(|ExpectedByPath(map)| map.iter().map(parsed).collect()).transpose()?;
         Ok(Self {
             change,
-            ahead: ReadAhead::default(),
             known: HashMap::new(),
             found: HashMap::new(),
             whole,
@@ -65,15 +61,6 @@ impl<'e> Files<'e> {
             stated,
             expected: None,
         })
-    }
-
-    /// Reads the files that the patch changes, where they are many.
-    pub fn read_ahead(&mut self, patch: &Patch<'_>, options: &PlanOptions) {
-        if patch.files.len() > READ_AHEAD_MIN {
-            let paths = paths_through(patch, options).into_iter();
-            let paths: Vec<PathBuf> = paths.map(|path| OsString::from_vec(path).into()).collect();
-            self.ahead = self.change.read_ahead(&paths);
-        }
     }
 
     /// Finds the files that the expectations speak of.
@@ -185,12 +172,6 @@ impl<'e> Files<'e> {
     fn look_at(&mut self, path: &[u8], look: Look) -> Result<Current, Error> {
         if let Some(below) = self.below_file(path)? {
             return self.change.look_beneath(&below);
-        }
-        if look == Look::Through
-            && let Some(current) =
-                self.change.look_at_ahead(&mut self.ahead, Path::new(OsStr::from_bytes(path)))?
-        {
-            return Ok(current);
         }
         let (written, place) = locate(&self.change.engine().workspace, path, look)?;
         let canonical = place.path().clone();

@@ -182,7 +182,6 @@ pub fn run(
     let mut files = Files::new(change, whole, request.expected_sha256_by_path.as_ref())?;
     options.removed = files.removed_before(leaving)?;
     let is_repeated = files.is_repeated(request.digest())?;
-    files.read_ahead(&patch, &options);
     let outcomes = match compose(&patch, &options, &mut |path: &[u8], look| {
         looked_at += 1;
         control.report(Progress { done: looked_at, total });
