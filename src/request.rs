@@ -17,6 +17,7 @@ use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, V
 use serde_json::{Map, Value};
 
 use crate::error::Error;
+use crate::text::likeness;
 
 /// Size of one request, in bytes.
 pub const REQUEST_BYTES_MAX: u64 = 256 << 20;
@@ -518,10 +519,10 @@ fn plausible_fields(given: &str, fields: &Map<String, Value>) -> Vec<String> {
     let joined = given.replace('_', "");
     let is_like = |name: &str| {
         let name = name.replace('_', "");
-        !similar::get_close_matches(joined.as_str(), &[name.as_str()], 1, 0.88).is_empty()
+        !likeness::nearest(joined.as_str(), &[name.as_str()], 1, 0.88).is_empty()
     };
     let rank = |name: &str, field: &Value| {
-        let is_near = !similar::get_close_matches(given.as_str(), &[name], 1, 0.8).is_empty();
+        let is_near = !likeness::nearest(given.as_str(), &[name], 1, 0.8).is_empty();
         let is_synonym = SYNONYMS.iter().any(|(word, meant)| *meant == name && words.contains(word));
         let is_like_alias =
             aliases_of(field).any(|alias| alias.len() >= LETTERS_MIN && (shares(alias) || is_like(alias)));

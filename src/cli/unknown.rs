@@ -7,6 +7,7 @@ use clap::{Arg, Command};
 use crate::app::options::Flags;
 use crate::error::Error;
 use crate::request;
+use crate::text::likeness;
 use crate::tools::{Stdin, ToolEntry};
 
 /// Flags of other programs that hands reach for, and what does their work here.
@@ -125,7 +126,7 @@ pub fn flag(tool: &ToolEntry, given: &str) -> Error {
         }
         let all: Vec<String> = own.iter().cloned().chain(common).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        for close in similar::get_close_matches(given, &all, 1, 0.85) {
+        for close in likeness::nearest(given, &all, 1, 0.85) {
             if !near.iter().any(|known| known == close) {
                 near.push(close.to_owned());
             }

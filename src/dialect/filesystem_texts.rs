@@ -1,18 +1,23 @@
 //! Texts of the npm reference server's tools, as JavaScript writes them.
 
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::Serialize;
-use similar::{ChangeTag, TextDiff};
+use similar::{DiffOp, DiffTag, group_diff_ops};
 
 use super::native::Facts;
 use crate::error::Error;
-use crate::text::escaped;
+use crate::text::checked::peek;
+use crate::text::{escaped, lines, myers};
 
 /// Lines of context round a change in a diff.
 const CONTEXT: usize = 4;
+/// How long a diff may be searched for before it becomes a coarser one.
+const TIME_MAX: Duration = Duration::from_millis(500);
 /// What stands below the name of the file.
 const RULE: &str = "===================================================================";
 
@@ -176,37 +181,43 @@ fn date(seconds: i64) -> String {
     time.strftime("%a %b %d %Y %H:%M:%S GMT+0000 (Coordinated Universal Time)").to_string()
 }
 
+/// Adds lines of a diff.
+fn show(shown: &mut String, sign: char, lines: &[&[u8]]) {
+    for line in lines {
+        let text = String::from_utf8_lossy(line);
+        shown.push(sign);
+        shown.push_str(&text);
+        if !text.ends_with('\n') {
+            shown.push_str("\n\\ No newline at end of file\n");
+        }
+    }
+}
+
 /// The change of a file as the server shows it: a fenced diff with four lines of context. `diff` is the
 /// native one, from which the new text is told without reading the file again.
 pub fn edit_diff(path: &str, before: &str, diff: &str) -> String {
     let after = applied(before, diff);
     let (before, after) = (before.replace("\r\n", "\n"), after.replace("\r\n", "\n"));
     let mut shown = format!("Index: {path}\n{RULE}\n--- {path}\toriginal\n+++ {path}\tmodified\n");
-    let changes = TextDiff::from_lines(before.as_str(), after.as_str());
-    for group in changes.grouped_ops(CONTEXT) {
-        let mut lines = Vec::new();
-        let (mut old, mut new) = (0, 0);
-        for change in group.iter().flat_map(|op| changes.iter_changes(op)) {
-            let sign = match change.tag() {
-                ChangeTag::Equal => ' ',
-                ChangeTag::Delete => '-',
-                ChangeTag::Insert => '+',
-            };
-            old += usize::from(sign != '+');
-            new += usize::from(sign != '-');
-            let text: &str = change.value();
-            let line = text.strip_suffix('\n');
-            lines.push(format!("{sign}{}\n", line.unwrap_or(text)));
-            if line.is_none() {
-                lines.push("\\ No newline at end of file\n".to_owned());
+    let lines_of = |text| lines::at_line_feeds(text).collect::<Vec<_>>();
+    let (before, after) = (lines_of(before.as_bytes()), lines_of(after.as_bytes()));
+    let ops = myers::of_lines(&before, &after, Some(Instant::now() + TIME_MAX));
+    for group in group_diff_ops(ops, CONTEXT) {
+        let range = |of: fn(&DiffOp) -> Range<usize>| {
+            let start = group.first().map_or(0, |op| of(op).start);
+            let count = group.last().map_or(0, |op| of(op).end) - start;
+            format!("{},{count}", start + usize::from(count > 0))
+        };
+        shown.extend([format!("@@ -{} +{} @@\n", range(DiffOp::old_range), range(DiffOp::new_range))]);
+        for op in &group {
+            let (old, new) = (peek(&before, op.old_range()), peek(&after, op.new_range()));
+            if op.tag() == DiffTag::Equal {
+                show(&mut shown, ' ', old);
+            } else {
+                show(&mut shown, '-', old);
+                show(&mut shown, '+', new);
             }
         }
-        let start = |of: Option<usize>, count: usize| of.unwrap_or(0) + usize::from(count > 0);
-        let first = group.first();
-        let old_start = start(first.map(|op| op.old_range().start), old);
-        let new_start = start(first.map(|op| op.new_range().start), new);
-        shown.extend([format!("@@ -{old_start},{old} +{new_start},{new} @@\n")]);
-        shown.extend(lines);
     }
     let mut fence = "```".to_owned();
     while shown.contains(&fence) {

@@ -10,6 +10,7 @@ use ignore::types::{Types, TypesBuilder};
 
 use crate::engine::workspace::path::WorkspacePath;
 use crate::error::Error;
+use crate::text::likeness;
 
 /// Bytes of one glob.
 const GLOB_BYTES_MAX: usize = 4096;
@@ -168,7 +169,7 @@ fn unknown_type(builder: &TypesBuilder, names: &[String]) -> Error {
         .filter(|definition| definition.globs().contains(&extension))
         .map(ignore::types::FileTypeDef::name)
         .collect();
-    for name in similar::get_close_matches(unknown, &known, NEAR_TYPES_MAX, TYPE_LIKENESS_MIN) {
+    for name in likeness::nearest(unknown, &known, NEAR_TYPES_MAX, TYPE_LIKENESS_MIN) {
         if near.len() < NEAR_TYPES_MAX && !near.contains(&name) {
             near.push(name);
         }

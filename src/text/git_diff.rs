@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::io::Write as _;
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use similar::{DiffOp, DiffTag, TextDiff};
+use similar::{DiffOp, DiffTag, group_diff_ops};
 
 use super::git_binary;
 use crate::text::checked::peek;
 use crate::text::escaped;
-use crate::text::lines;
+use crate::text::{lines, myers};
 
 /// Unchanged lines shown round a change, as git does.
 const CONTEXT_LINES: usize = 3;
@@ -149,8 +149,8 @@ fn lines_of(text: &[u8]) -> Vec<&[u8]> {
 
 /// The operations of each hunk between two texts; none is empty.
 fn groups(old: &[&[u8]], new: &[&[u8]]) -> Vec<Vec<DiffOp>> {
-    let diff = TextDiff::configure().timeout(TIME).diff_slices(old, new);
-    let mut groups = diff.grouped_ops(CONTEXT_LINES);
+    let ops = myers::of_lines(old, new, Some(Instant::now() + TIME));
+    let mut groups = group_diff_ops(ops, CONTEXT_LINES);
     groups.retain(|group| !group.is_empty());
     groups
 }

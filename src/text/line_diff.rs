@@ -6,11 +6,13 @@
 //! within a deadline. The rest of the work is counted, so that its bound depends on no clock.
 
 use crate::text::checked::peek;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
+use similar::DiffOp;
+
+use super::myers::{self, ABSENT, numbered};
 
 /// Time for the blocks that no line cuts.
 const TIME: Duration = Duration::from_millis(300);
@@ -23,8 +25,6 @@ const LOOKS_MAX: usize = 64;
 const PAIRS_MAX: usize = 1 << 25;
 /// Pairs of lines of a small block.
 const SMALL_PAIRS: usize = 1 << 16;
-/// The number of a line that the old text does not have.
-const ABSENT: u32 = u32::MAX;
 
 /// The differences between two lists of lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,20 +77,6 @@ pub fn diff(old: &[&[u8]], new: &[&[u8]]) -> LineDiff {
     search.runs.push(Run { old: old.len() - tail, new: new.len() - tail, len: tail });
     search.runs.sort_unstable();
     LineDiff { ops: ops(&search.runs, old.len(), new.len()), is_coarse: search.is_coarse }
-}
-
-/// The lines as numbers, equal ones with the same.
-fn numbered(old: &[&[u8]], new: &[&[u8]]) -> (Vec<u32>, Vec<u32>) {
-    let mut numbers: HashMap<&[u8], u32> = HashMap::with_capacity(old.len());
-    let old_ids = old
-        .iter()
-        .map(|line| {
-            let next = u32::try_from(numbers.len()).unwrap_or(ABSENT);
-            *numbers.entry(line).or_insert(next)
-        })
-        .collect();
-    let new_ids = new.iter().map(|line| numbers.get(line).copied().unwrap_or(ABSENT)).collect();
-    (old_ids, new_ids)
 }
 
 /// A comparison under way.
@@ -193,7 +179,7 @@ impl Search {
             return;
         }
         let ids = |lines: &[(u32, usize)]| lines.iter().map(|line| line.0).collect::<Vec<u32>>();
-        for op in capture_diff_slices_deadline(Algorithm::Myers, &ids(&old), &ids(&new), until) {
+        for op in myers::of_numbers(&ids(&old), &ids(&new), until) {
             if matches!(op, DiffOp::Equal { .. }) {
                 let pairs = peek(&old, op.old_range()).iter().zip(peek(&new, op.new_range()));
                 let run = |((_, old), (_, new)): (&(u32, usize), &(u32, usize))| Run {

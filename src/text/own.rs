@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use similar::DiffOp;
 
-use super::lines;
+use super::{lines, myers};
 
 /// Longest time for one comparison; what is then still open counts as changed.
 const TIME_MAX: Duration = Duration::from_millis(500);
@@ -62,7 +62,7 @@ fn meet(one: &Range<usize>, other: &Range<usize>) -> bool {
 /// Where two texts differ, in order.
 fn pieces(old: &[&[u8]], new: &[&[u8]]) -> Vec<Piece> {
     let until = Instant::now() + TIME_MAX;
-    similar::capture_diff_slices_deadline(similar::Algorithm::Myers, old, new, Some(until))
+    myers::of_lines(old, new, Some(until))
         .iter()
         .filter(|op| !matches!(op, DiffOp::Equal { .. }))
         .map(|op| Piece { old: op.old_range(), new: op.new_range() })

@@ -10,6 +10,7 @@ use crate::dialect::{self, Dialect, ForeignTool};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::request;
+use crate::text::likeness;
 
 /// Show the JSON Schemas of a tool's request and answer, or of all tools
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
@@ -172,7 +173,7 @@ pub fn unknown_tool(name: &str) -> Error {
 pub fn unknown_beside(family: &[&str], name: &str) -> Error {
     let mut names = family.to_vec();
     names.extend(TOOLS.iter().map(|tool| tool.name).filter(|own| !family.contains(own)));
-    let near = similar::get_close_matches(name, &names, 1, 0.7);
+    let near = likeness::nearest(name, &names, 1, 0.7);
     let instead = ELSEWHERE.iter().find(|(others, _)| others.contains(&name)).map(|(_, instead)| *instead);
     let question = near.first().map(|near| format!("Did you mean `{near}`?"));
     let advice = instead.map(str::to_owned).or(question);

@@ -7,6 +7,7 @@ use crate::engine::store::session;
 use crate::engine::store::session::SessionId;
 use crate::engine::store::state::State;
 use crate::error::{Error, ErrorKind};
+use crate::text::likeness;
 
 /// Sessions that a refusal names.
 const NAMED_MAX: usize = 10;
@@ -86,7 +87,7 @@ pub fn must_be_known(engine: &Engine, session: &SessionId) -> Result<(), Error> 
         of_snapshots.into_iter().filter(|name| !listed.iter().any(|known| known.id.as_str() == name)),
     );
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
-    let alike = similar::get_close_matches(wanted, &all, NEAR_NAMED, 0.6);
+    let alike = likeness::nearest(wanted, &all, NEAR_NAMED, 0.6);
     let (near, advice) = if alike.is_empty() {
         let newest: Vec<&str> = all.iter().copied().take(NEAR_NAMED).collect();
         let advice = match newest.as_slice() {

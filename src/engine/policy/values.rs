@@ -4,6 +4,7 @@ use gix::bstr::ByteSlice as _;
 use globset::{Glob, GlobBuilder};
 
 use super::settings::{Form, SETTINGS, Setting, Value, find};
+use crate::text::likeness;
 
 /// Globs in one list.
 const GLOBS_MAX: usize = 1000;
@@ -21,7 +22,7 @@ pub(super) fn checked(setting: &Setting, value: Value) -> Result<Value, String> 
     let wrong = |shown: &str| Err(wrong_form(setting, shown));
     match (setting.form, &value) {
         (Form::Choice(words), Value::Text(text)) if !words.contains(&text.as_ref()) => {
-            let near = similar::get_close_matches(text.as_ref(), words, 1, LIKENESS_MIN);
+            let near = likeness::nearest(text.as_ref(), words, 1, LIKENESS_MIN);
             let hint = near.first().map(|near| format!(", did you mean {near:?}?")).unwrap_or_default();
             Err(wrong_form(setting, &format!("{:?}", clipped(text))) + &hint)
         }
@@ -89,7 +90,7 @@ pub fn unknown(name: &str) -> String {
     let tables = names.iter().filter_map(|known| known.split_once('.')).map(|(table, _)| table);
     let known: Vec<&str> = names.iter().copied().chain(tables).collect();
     let near = misplaced
-        .or_else(|| similar::get_close_matches(name, &known, 1, LIKENESS_MIN).first().copied())
+        .or_else(|| likeness::nearest(name, &known, 1, LIKENESS_MIN).first().copied())
         .map(|near| format!("did you mean `{near}`?"));
     let hint = near.unwrap_or_else(|| "`lbx config` lists the keys".to_owned());
     format!("unknown key `{}`, {hint}", clipped(name))

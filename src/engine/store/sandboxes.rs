@@ -13,6 +13,7 @@ use super::id;
 use super::lock::{self, Asked, Lock};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
+use crate::text::likeness;
 use crate::text::visible::short_path;
 
 /// Held by whoever changes it.
@@ -161,7 +162,7 @@ pub fn remove(slug: &str) -> Result<Sandbox, Error> {
 /// The refusal of a name that stands for nothing.
 fn not_found(slug: &str, all: &BTreeMap<String, Sandbox>) -> Error {
     let names: Vec<&str> = all.keys().map(String::as_str).collect();
-    let near = similar::get_close_matches(slug, &names, NEAR_MAX, LIKENESS_MIN);
+    let near = likeness::nearest(slug, &names, NEAR_MAX, LIKENESS_MIN);
     let error = Error::new(ErrorKind::SandboxNotFound, format!("sandbox not found: {slug}"));
     if near.is_empty() {
         return error;

@@ -6,6 +6,7 @@ use super::Workspace;
 use super::path::WorkspacePath;
 use super::resolve::ResolvedPath;
 use crate::error::{Error, ErrorKind};
+use crate::text::likeness;
 
 /// Near names in an answer.
 const NEAR_MAX: usize = 3;
@@ -95,7 +96,7 @@ fn similar_names(name: &str, candidates: &[&str]) -> Vec<String> {
         .filter(|candidate| candidate.eq_ignore_ascii_case(name))
         .map(|candidate| (*candidate).to_owned())
         .collect();
-    for candidate in similar::get_close_matches(name, candidates, NEAR_MAX, LIKENESS_MIN) {
+    for candidate in likeness::nearest(name, candidates, NEAR_MAX, LIKENESS_MIN) {
         if near.len() < NEAR_MAX && !near.iter().any(|known| known == candidate) {
             near.push(candidate.to_owned());
         }

@@ -14,10 +14,10 @@ mod tests;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use similar::{DiffOp, TextDiff};
+use similar::DiffOp;
 
-use super::line_diff;
 use super::lines::{self, common_start};
+use super::{likeness, line_diff};
 use place::best_start;
 use region::{as_long_as_there, elided};
 pub use shown::visible;
@@ -127,7 +127,7 @@ fn share_kept(ops: &[DiffOp], lines: usize) -> f32 {
 
 /// How alike two texts are, character by character, 0 to 1.
 fn ratio(one: &str, other: &str, until: Instant) -> f32 {
-    TextDiff::configure().deadline(until).diff_chars(one, other).ratio()
+    likeness::ratio(one, other, Some(until))
 }
 
 /// Where a region that begins at line `start`, from 0, first differs from what was wanted.

@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 
-use similar::TextDiff;
-
 use super::conflict::{Nearest, visible};
 use super::index::Tier;
 use super::locate::Text;
+use crate::text::likeness;
 
 /// A line that stands in more places than this says little about where a hunk belongs.
 const VOTES_MAX: usize = 64;
@@ -53,7 +52,8 @@ fn similar_line(text: &Text<'_>, old: &[&[u8]], around: usize) -> Option<usize> 
     let wanted = old.get(offset)?.trim_ascii();
     let from = around.saturating_sub(COMPARED_MAX / 2);
     let candidates = text.lines.iter().enumerate().skip(from).take(COMPARED_MAX);
-    let ratio = |line: &[u8]| TextDiff::from_chars(wanted, line.trim_ascii()).ratio();
+    let wanted = String::from_utf8_lossy(wanted);
+    let ratio = |line: &[u8]| likeness::ratio(&wanted, &String::from_utf8_lossy(line.trim_ascii()), None);
     candidates
         .filter(|(_, line)| is_telling(&line.text))
         .map(|(at, line)| (at, ratio(line.text)))

@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use similar::TextDiff;
-
 use super::Refusal;
 use super::parts::{Part, indent, key};
 use super::place::{Core, Index, numbers, too_alike};
 use crate::text::checked::items;
+use crate::text::likeness;
 
 /// Kept lines beside a new one that are looked at for its older self.
 const NEIGHBOURS: usize = 3;
@@ -182,8 +181,7 @@ fn is_alike(one: &str, other: &str) -> bool {
     };
     has_word(one)
         && has_word(other)
-        && (TextDiff::from_chars(one, other).ratio() >= ALIKE
-            || (name(one).is_some() && name(one) == name(other)))
+        && (likeness::ratio(one, other, None) >= ALIKE || (name(one).is_some() && name(one) == name(other)))
 }
 
 /// The refusal of an edge line that may stand in several places.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
-use similar::{ChangeTag, TextDiff};
+use similar::DiffTag;
 
 use super::compare;
 use super::compare::{Changes, PathChange, Version, VersionKind};
@@ -13,6 +13,7 @@ use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::message;
 use crate::engine::snapshot::store::{chain, tree};
+use crate::text::myers;
 
 /// Most paths of one snapshot that a listing looks at.
 const PATHS_MAX: usize = 10_000;
@@ -335,7 +336,7 @@ fn count(before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
     }
     let (before, after): (Vec<&[u8]>, Vec<&[u8]>) =
         (before.lines_with_terminator().collect(), after.lines_with_terminator().collect());
-    let diff = TextDiff::configure().timeout(COUNT_TIME_MAX).diff_slices(&before, &after);
-    let tagged = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
-    Some((tagged(ChangeTag::Insert), tagged(ChangeTag::Delete)))
+    let ops = myers::of_lines(&before, &after, Some(Instant::now() + COUNT_TIME_MAX));
+    let changed = || ops.iter().filter(|op| op.tag() != DiffTag::Equal);
+    Some((changed().map(|op| op.new_range().len()).sum(), changed().map(|op| op.old_range().len()).sum()))
 }

@@ -6,6 +6,7 @@ use crate::engine::snapshot::store::Store;
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
 use crate::engine::snapshot::store::message;
 use crate::engine::snapshot::store::refs;
+use crate::text::likeness;
 
 /// Shortest beginning of an id that is taken for one.
 const PREFIX_DIGITS_MIN: usize = 4;
@@ -77,7 +78,7 @@ impl Store {
         let digits = name.len().clamp(PREFIX_DIGITS_MIN, 40);
         let short = |id: &str| id.chars().take(digits.max(10)).collect::<String>();
         let ids: Vec<&str> = recent.iter().filter_map(|(id, _)| id.get(..digits)).collect();
-        let alike = similar::get_close_matches(name, &ids, NEAR_NAMED, 0.7);
+        let alike = likeness::nearest(name, &ids, NEAR_NAMED, 0.7);
         let is_alike = |id: &str| alike.iter().any(|near| id.starts_with(near));
         let none_is = alike.is_empty();
         let chosen = recent.iter().filter(|(id, _)| none_is || is_alike(id)).take(NEAR_NAMED);
