@@ -13,6 +13,7 @@
 pub mod app;
 pub mod buffer;
 pub mod cli;
+pub mod clock;
 pub mod control;
 pub mod dialect;
 pub mod engine;

@@ -1,5 +1,6 @@
 //! `gc`: what lbx keeps for undo and restore, and no longer needs.
 
+use crate::clock::seconds_now;
 use crate::engine::store::unique::unique_name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,6 @@ use crate::engine::change::record;
 use crate::engine::journal::gc;
 use crate::engine::journal::gc::{ByKind, Collected, Tally};
 use crate::engine::policy::settings::Key;
-use crate::engine::store::session::seconds_now;
 use crate::error::Error;
 use crate::text::counted::counted;
 

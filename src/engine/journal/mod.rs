@@ -26,7 +26,6 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use serde::Deserialize;
 
-use crate::engine::store::session;
 use crate::engine::store::state::{State, names_in};
 use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
@@ -84,7 +83,7 @@ fn read(state: &State, folder: &OwnedFd, name: &str) -> Result<JournalFile, Erro
     }
     let bytes = match fs::read_at(folder.as_fd(), OsStr::new(name), ENTRY_BYTES_MAX) {
         Ok(bytes) => bytes.unwrap_or_default(),
-        Err(source) if session::is_no_state_file(&source) => Vec::new(),
+        Err(source) if fs::is_unfit(&source) => Vec::new(),
         Err(source) => return Err(Error::io("read", state.shown("journal"), source)),
     };
     let version = serde_json::from_slice(&bytes).map(|Versioned { version }| version);

@@ -315,9 +315,7 @@ fn read(folder: &OwnedFd, path: &Path) -> Result<Option<OfUser>, Error> {
             let errno = source.raw_os_error().map(Errno::from_raw_os_error);
             return match errno {
                 Some(Errno::ACCESS | Errno::PERM) => Ok(Some(OfUser::NoPlace)),
-                Some(Errno::INVAL | Errno::FBIG | Errno::LOOP | Errno::ISDIR | Errno::NXIO) => {
-                    Err(no_id(&shown))
-                }
+                _ if fs::is_unfit(&source) => Err(no_id(&shown)),
                 _ => Err(Error::io("read", shown, source)),
             };
         }

@@ -229,6 +229,14 @@ pub fn read_opened(
     Ok(Some((bytes, file, stat)))
 }
 
+/// Whether [`read_at`] refused what has the name for what it is: a folder, a link, a device, or a file far
+/// too large.
+#[must_use]
+pub fn is_unfit(source: &io::Error) -> bool {
+    let errno = source.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::INVAL | Errno::FBIG | Errno::ISDIR | Errno::LOOP | Errno::NXIO))
+}
+
 /// Room for a file at first, in bytes: a sparse one may claim any size, and whether its bytes come is
 /// seen by reading.
 const ROOM_MAX: u64 = 1 << 20;

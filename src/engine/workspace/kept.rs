@@ -17,12 +17,12 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, CWD, Stat};
 use rustix::io::Errno;
 
 use super::fs;
+use crate::clock::seconds_now;
 
 /// Most values that are kept.
 const VALUES_MAX: usize = 64;
@@ -193,8 +193,7 @@ impl Default for Looks {
 
 /// Files that changed since then are young.
 fn old_before() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    i64::try_from(now).unwrap_or(0).saturating_sub(YOUNG_SECONDS)
+    i64::try_from(seconds_now()).unwrap_or(0).saturating_sub(YOUNG_SECONDS)
 }
 
 /// Whether a file that looks like this could change again and look the same.

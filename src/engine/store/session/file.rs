@@ -1,0 +1,188 @@
+//! The state files of sessions: read without a lock, replaced under one.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::Stat;
+
+use super::id::SessionId;
+use super::state::{SessionState, parse};
+use crate::clock::seconds_now;
+use crate::engine::store::state::{State, names_in};
+use crate::engine::store::unique::unique_name;
+use crate::engine::workspace::fs;
+use crate::engine::workspace::kept::Looks;
+use crate::error::Error;
+
+/// Size of a state file: some 100,000 marks; beyond it the oldest are dropped.
+const FILE_BYTES_MAX: u64 = 32 << 20;
+/// Bytes that a session takes in memory for each byte of its file.
+const BYTES_A_BYTE: usize = 2;
+/// Where the state files are.
+pub const FOLDER: &str = "sessions";
+/// How the name of a state file begins that waits to take another's place.
+const ASIDE_PREFIX: &str = "session.";
+
+/// The session `id` as its file has it, with a warning where the file was damaged.
+///
+/// # Errors
+/// `io_error` where a newer version wrote it, or the system's.
+pub fn load(state: &State, id: &SessionId) -> Result<(Arc<SessionState>, Option<String>), Error> {
+    load_or(state, id, &|folder, name| set_aside(state, folder, name))
+}
+
+/// The same without touching the file.
+///
+/// # Errors
+/// As [`load`].
+pub fn look_at(state: &State, id: &SessionId) -> Result<(Arc<SessionState>, Option<String>), Error> {
+    let say =
+        |_: &OwnedFd, _: &str| "the session's state file is damaged, so nothing counts as read".to_owned();
+    load_or(state, id, &say)
+}
+
+/// The session `id` as its file has it; what `damaged` says of a damaged one is the warning.
+fn load_or(
+    state: &State,
+    id: &SessionId,
+    damaged: &dyn Fn(&OwnedFd, &str) -> String,
+) -> Result<(Arc<SessionState>, Option<String>), Error> {
+    let Some(folder) = state.find_folder(FOLDER)? else {
+        return Ok((Arc::default(), None));
+    };
+    let name = format!("{id}.json");
+    let path = format!("{FOLDER}/{name}");
+    if let Some(known) = state.known(&path, folder.as_fd()) {
+        return Ok((known, None));
+    }
+    let (bytes, file, stat) = match fs::read_opened(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX) {
+        Ok(None) => return Ok((Arc::default(), None)),
+        // What a power failure leaves of a file that was not synced: what was read is to be read
+        // again, and the gate says so.
+        Ok(Some((bytes, ..))) if bytes.iter().all(|byte| *byte == 0) => {
+            return Ok((Arc::default(), None));
+        }
+        Ok(Some(read)) => read,
+        Err(source) if fs::is_unfit(&source) => {
+            return Ok((Arc::default(), Some(damaged(&folder, &name))));
+        }
+        Err(source) => return Err(Error::io("read", state.shown(&path), source)),
+    };
+    if let Some(session) = parse(&bytes, &state.shown(&path))?.map(Arc::new) {
+        keep(state, &name, &session, file, stat, bytes.len());
+        Ok((session, None))
+    } else {
+        Ok((Arc::default(), Some(damaged(&folder, &name))))
+    }
+}
+
+/// Keeps what the state file of that name says, which has so many bytes: while it stands it need not be read
+/// again.
+fn keep(state: &State, name: &str, session: &Arc<SessionState>, file: File, stat: Stat, bytes: usize) {
+    let mut looks = Looks::default();
+    looks.at_own(name, file, stat);
+    let bytes = bytes.saturating_mul(BYTES_A_BYTE);
+    state.keep(&format!("{FOLDER}/{name}"), Arc::clone(session), looks, bytes);
+}
+
+/// Changes the session `id` under its lock; the answer is a warning where its file was damaged.
+///
+/// # Errors
+/// `lock_timeout`, or as [`load`].
+pub fn update(
+    state: &State,
+    id: &SessionId,
+    change: impl FnOnce(&mut SessionState),
+) -> Result<Option<String>, Error> {
+    let folder = state.folder(FOLDER)?;
+    let _lock = state.lock(folder.as_fd(), &lock_name(id.as_str()), &format!("session {id}"))?;
+    let (session, warning) = load(state, id)?;
+    let mut session = Arc::unwrap_or_clone(session);
+    session.begin_again();
+    change(&mut session);
+    let internal = |error: serde_json::Error| Error::internal(error.to_string());
+    let mut bytes = serde_json::to_vec(&session).map_err(internal)?;
+    while bytes.len() as u64 > FILE_BYTES_MAX && session.drop_oldest() {
+        bytes = serde_json::to_vec(&session).map_err(internal)?;
+    }
+    let aside = format!("{ASIDE_PREFIX}{id}.{}", unique_name("new"));
+    let name = format!("{id}.json");
+    let file = state.replace(folder.as_fd(), OsStr::new(&name), &bytes, &aside)?;
+    if state.keeps_for_others()
+        && let Ok(stat) = rustix::fs::fstat(&file)
+    {
+        keep(state, &name, &Arc::new(session), file, stat, bytes.len());
+    }
+    Ok(warning)
+}
+
+/// A session that the workspace knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownSession {
+    /// Its name.
+    pub id: SessionId,
+    /// When its state file was last written, seconds since 1970.
+    pub time: u64,
+}
+
+/// Every session that has a state file, the one used last first.
+///
+/// # Errors
+/// What the system says.
+pub fn list(state: &State) -> Result<Vec<KnownSession>, Error> {
+    let Some(folder) = state.find_folder(FOLDER)? else {
+        return Ok(Vec::new());
+    };
+    let mut known = Vec::new();
+    for name in names_in(&folder)? {
+        let id = name.strip_suffix(".json").and_then(|id| id.parse().ok());
+        let stat = fs::stat_at(folder.as_fd(), OsStr::new(&name)).ok().filter(fs::is_regular);
+        if let (Some(id), Some(stat)) = (id, stat) {
+            known.push(KnownSession { id, time: u64::try_from(stat.st_mtime).unwrap_or(0) });
+        }
+    }
+    known
+        .sort_by(|one, other| other.time.cmp(&one.time).then_with(|| one.id.as_str().cmp(other.id.as_str())));
+    Ok(known)
+}
+
+/// The session `id` as its file has it, for a look at others: a damaged or newer one is `None`, and
+/// stays as it is.
+#[must_use]
+pub fn peek(state: &State, id: &SessionId) -> Option<SessionState> {
+    let folder = state.find_folder(FOLDER).ok()??;
+    let name = format!("{id}.json");
+    let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok()??;
+    parse(&bytes, &state.shown(&format!("{FOLDER}/{name}"))).ok()?
+}
+
+/// The name of a session's lock.
+fn lock_name(id: &str) -> String {
+    format!("{id}.lock")
+}
+
+/// Whether a file of that name in the staging folder is a session's, whose owner is still at work.
+///
+/// Others may hold a session's lock without that of the workspace.
+#[must_use]
+pub fn is_in_use(state: &State, name: &str) -> bool {
+    let Some((id, _)) = name.strip_prefix(ASIDE_PREFIX).and_then(|rest| rest.rsplit_once('.')) else {
+        return false;
+    };
+    let Ok(Some(folder)) = state.find_folder(FOLDER) else {
+        return false;
+    };
+    !matches!(state.try_lock(folder.as_fd(), &lock_name(id)), Ok(Some(_)))
+}
+
+/// Puts a damaged file aside, and says so.
+fn set_aside(state: &State, folder: &OwnedFd, name: &str) -> String {
+    let damaged = format!("{name}.damaged-{}", seconds_now());
+    let where_to = match fs::rename_at(folder, name, folder, damaged.as_str()) {
+        Ok(()) => format!("it was set aside as {}", state.shown(&format!("{FOLDER}/{damaged}"))),
+        Err(errno) => format!("it could not be set aside ({errno})"),
+    };
+    format!("the session's state file was damaged, so nothing counts as read: {where_to}")
+}

@@ -1,0 +1,301 @@
+//! What the state file of a session holds, and how it changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::mark::Mark;
+use super::shown_lines::Lines;
+use crate::clock::seconds_now;
+use crate::engine::workspace::path::WorkspacePath;
+use crate::error::{Error, ErrorKind};
+use crate::sha256::Sha256;
+
+/// The largest number of a change: whatever names a larger one was not written by lbx.
+pub const SEQ_MAX: u64 = 1 << 48;
+/// Version of the state file that this code writes.
+const VERSION: u32 = 1;
+/// Paths that are remembered beyond a compaction.
+const COMPACTED_MAX: usize = 1000;
+/// Changes of which the request is remembered here.
+const RECENT_MAX: usize = 24;
+/// So many marks are put among the others one by one.
+const SET_ONE_BY_ONE: usize = 16;
+
+/// The state file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SessionState {
+    /// Version of the format.
+    version: u32,
+    /// The number of the session's last change; 0 before the first.
+    #[serde(default)]
+    pub seq: u64,
+    /// What the session has seen, by path.
+    #[serde(default)]
+    marks: Vec<Mark>,
+    /// Its last changes, so that a repeated request is known without reading the journal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    recent: Vec<Made>,
+    /// What it had seen before its context was compacted, by path.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    compacted: BTreeSet<WorkspacePath>,
+    /// Where an earlier session of this name ended, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    after: Option<Ended>,
+    /// Whether nothing has been seen or changed since then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    ended: bool,
+    /// What a later version keeps here.
+    #[serde(flatten)]
+    other: Map<String, Value>,
+}
+
+/// A change that the session made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Made {
+    /// Its number.
+    seq: u64,
+    /// Digest of its request, where one was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    request: Option<Sha256>,
+}
+
+/// The end of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// The number of its last change.
+    pub seq: u64,
+    /// When, seconds since 1970.
+    pub time: u64,
+}
+
+impl Default for SessionState {
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            seq: 0,
+            marks: Vec::new(),
+            recent: Vec::new(),
+            compacted: BTreeSet::new(),
+            after: None,
+            ended: false,
+            other: Map::new(),
+        }
+    }
+}
+
+impl SessionState {
+    /// What the session knows of `path`.
+    #[must_use]
+    pub fn mark(&self, path: &WorkspacePath) -> Option<&Mark> {
+        let at = self.marks.binary_search_by(|mark| mark.path.cmp(path)).ok()?;
+        self.marks.get(at)
+    }
+
+    /// All marks, by path.
+    #[must_use]
+    pub fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+
+    /// Puts a mark in the place of the one for its path.
+    pub fn set_mark(&mut self, mark: Mark) {
+        match self.marks.binary_search_by(|known| known.path.cmp(&mark.path)) {
+            Ok(at) => {
+                if let Some(known) = self.marks.get_mut(at) {
+                    *known = mark;
+                }
+            }
+            Err(at) => self.marks.insert(at, mark),
+        }
+    }
+
+    /// Forgets paths, and then puts marks in the place of those for theirs: of many, all at once.
+    pub fn exchange_marks(&mut self, forgotten: &[WorkspacePath], set: Vec<Mark>) {
+        if !forgotten.is_empty() {
+            let forgotten: BTreeSet<&WorkspacePath> = forgotten.iter().collect();
+            self.marks.retain(|mark| !forgotten.contains(&mark.path));
+        }
+        if set.len() <= SET_ONE_BY_ONE {
+            set.into_iter().for_each(|mark| self.set_mark(mark));
+            return;
+        }
+        let mut all: BTreeMap<WorkspacePath, Mark> =
+            std::mem::take(&mut self.marks).into_iter().map(|mark| (mark.path.clone(), mark)).collect();
+        all.extend(set.into_iter().map(|mark| (mark.path.clone(), mark)));
+        self.marks = all.into_values().collect();
+    }
+
+    /// Notes that `seen` was shown: its lines join those shown before of the same bytes.
+    pub fn add_mark(&mut self, mut seen: Mark) {
+        if let Some(known) = self.mark(&seen.path).filter(|known| known.sha256 == seen.sha256) {
+            for &(first, last) in known.lines.ranges() {
+                seen.lines.add(first, last);
+            }
+            seen.blob = seen.blob.or_else(|| known.blob.clone());
+        }
+        self.set_mark(seen);
+    }
+
+    /// Notes a change, with the digest of its request.
+    pub fn note_change(&mut self, seq: u64, request: Option<Sha256>) {
+        self.seq = self.seq.max(seq);
+        self.recent.retain(|made| made.seq != seq);
+        self.recent.push(Made { seq, request });
+        let older = self.recent.len().saturating_sub(RECENT_MAX);
+        self.recent.drain(..older);
+    }
+
+    /// Whether the change `seq` is known to have come from another request.
+    #[must_use]
+    pub fn is_of_another_request(&self, seq: u64, request: Sha256) -> bool {
+        self.recent.iter().any(|made| made.seq == seq && made.request != Some(request))
+    }
+
+    /// Where an earlier session of this name ended, if there was one.
+    #[must_use]
+    pub fn after(&self) -> Option<Ended> {
+        self.after
+    }
+
+    /// Notes that it is used again after its end, if it had one.
+    pub fn begin_again(&mut self) {
+        self.ended = false;
+    }
+
+    /// Whether it has ended and was not used since.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Ends it: what follows under its name begins anew, with a baseline of its own. The number of
+    /// its last change is `seq`.
+    pub fn end(&mut self, seq: u64) {
+        *self = Self {
+            after: Some(Ended { seq, time: seconds_now() }),
+            ended: true,
+            other: std::mem::take(&mut self.other),
+            ..Self::default()
+        };
+    }
+
+    /// What it had seen before its context was compacted, and not again since; by path.
+    pub fn compacted(&self) -> impl Iterator<Item = &WorkspacePath> {
+        self.compacted.iter().filter(|path| self.mark(path).is_none())
+    }
+
+    /// Whether it had seen `path` before its context was compacted, and not again since.
+    #[must_use]
+    pub fn was_compacted(&self, path: &WorkspacePath) -> bool {
+        self.compacted.contains(path) && self.mark(path).is_none()
+    }
+
+    /// Drops all marks, since what was read is no longer in the caller's context; that it was read
+    /// is remembered, of the newest.
+    pub fn compact(&mut self) {
+        let mut marks = std::mem::take(&mut self.marks);
+        marks.sort_by_key(|mark| std::cmp::Reverse(mark.time));
+        let room = COMPACTED_MAX.saturating_sub(marks.len());
+        self.compacted = std::mem::take(&mut self.compacted).into_iter().take(room).collect();
+        self.compacted.extend(marks.into_iter().take(COMPACTED_MAX).map(|mark| mark.path));
+    }
+
+    /// Forgets `path` and whatever lies below it; answers the paths that were known.
+    pub fn forget_below(&mut self, path: &WorkspacePath) -> Vec<WorkspacePath> {
+        let (gone, kept): (Vec<Mark>, Vec<Mark>) =
+            std::mem::take(&mut self.marks).into_iter().partition(|mark| mark.path.is_within(path));
+        self.marks = kept;
+        let (mut forgotten, kept): (BTreeSet<WorkspacePath>, BTreeSet<WorkspacePath>) =
+            std::mem::take(&mut self.compacted).into_iter().partition(|known| known.is_within(path));
+        self.compacted = kept;
+        forgotten.extend(gone.into_iter().map(|mark| mark.path));
+        forgotten.into_iter().collect()
+    }
+
+    /// Drops the older half of the marks, which are more than a state file holds; whether there were any.
+    pub(super) fn drop_oldest(&mut self) -> bool {
+        let mut times: Vec<u64> = self.marks.iter().map(|mark| mark.time).collect();
+        times.sort_unstable();
+        let before = self.marks.len();
+        let mut room = before / 2;
+        let newest = times.get(before.saturating_sub(room)).copied().unwrap_or(u64::MAX);
+        self.marks.retain(|mark| {
+            let stays = mark.time >= newest && room > 0;
+            room -= usize::from(stays);
+            stays
+        });
+        self.marks.len() < before
+    }
+
+    /// Drops the mark for `path`; whether there was one.
+    pub fn forget(&mut self, path: &WorkspacePath) -> bool {
+        let before = self.marks.len();
+        self.marks.retain(|mark| mark.path != *path);
+        self.marks.len() < before
+    }
+}
+
+/// The state in `bytes`, those of the file `shown`; `None` where they are damaged.
+pub(super) fn parse(bytes: &[u8], shown: &str) -> Result<Option<SessionState>, Error> {
+    /// The one field that every version has.
+    #[derive(Deserialize)]
+    struct Versioned {
+        /// Version of the format.
+        version: u32,
+    }
+    let Ok(Versioned { version }) = serde_json::from_slice(bytes) else {
+        return Ok(None);
+    };
+    if version > VERSION {
+        return Err(Error::new(
+            ErrorKind::IoError,
+            format!("{shown} was written by a newer lbx (version {version})"),
+        )
+        .suggest("Use the newer lbx, or another session."));
+    }
+    let Ok(mut session) = serde_json::from_slice::<SessionState>(bytes) else {
+        return Ok(None);
+    };
+    if session.seq > SEQ_MAX || session.after.is_some_and(|ended| ended.seq > SEQ_MAX) {
+        return Ok(None);
+    }
+    for mark in &mut session.marks {
+        mark.lines = Lines::from_ranges(std::mem::take(&mut mark.lines).into_ranges(), usize::MAX);
+    }
+    session.marks.sort_by(|one, other| one.path.cmp(&other.path));
+    session.marks.dedup_by(|one, other| one.path == other.path);
+    Ok(Some(session))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_fields_of_a_state_file_survive() {
+        let text = r#"{"version":1,"seq":3,"marks":[],"later":{"x":1}}"#;
+        let session = parse(text.as_bytes(), "s").unwrap().unwrap();
+        assert_eq!(session.seq, 3);
+        assert!(serde_json::to_string(&session).unwrap().contains(r#""later":{"x":1}"#));
+        assert!(parse(b"{\"version\":2}", "s").is_err());
+        assert!(parse(b"{\"version\":1,\"marks\":7}", "s").unwrap().is_none());
+        assert!(parse(b"", "s").unwrap().is_none());
+        assert!(parse(br#"{"version":1,"seq":18446744073709551615}"#, "s").unwrap().is_none());
+    }
+
+    #[test]
+    fn what_no_longer_fits_is_the_oldest() {
+        let mut session = SessionState::default();
+        for time in 0..10 {
+            let path = WorkspacePath::new(format!("{}", 9 - time).as_ref()).unwrap();
+            session.set_mark(Mark { time, ..Mark::of_everything(path, Sha256::of(b""), 0, 1) });
+        }
+        assert!(session.drop_oldest());
+        let times: Vec<u64> = session.marks().iter().map(|mark| mark.time).collect();
+        assert_eq!(times, [9, 8, 7, 6, 5]);
+        while session.drop_oldest() {}
+        assert!(session.marks().is_empty());
+    }
+}
