@@ -309,3 +309,21 @@ fn what_hands_reach_for_is_there() {
         assert_eq!(found["matched"], 2, "{flags:?}");
     }
 }
+
+#[test]
+fn lines_that_do_not_match_across_lines_are_counted_as_they_are_shown() {
+    let tree = with(&[("f", b"a\nb\n\n\nc\nd\ne\n"), ("x", b"x\nx\n")]);
+    let shown = |args: &[&str]| {
+        let found = data(&lbx(tree.path(), &[&["grep", "-U", "-v"], args].concat()));
+        let lines = found["matches"].as_array().unwrap().iter();
+        lines.map(|line| (line["line"].as_u64().unwrap(), line["after"].clone())).collect::<Vec<_>>()
+    };
+    let after = |lines: &[&str]| serde_json::json!(lines);
+    assert_eq!(shown(&["-m1", "\\n\\n", "f"]), [(1, Value::Null)]);
+    assert_eq!(shown(&["-m1", "-A3", "\\n\\n", "f"]), [(1, after(&["b", "", ""]))]);
+    assert_eq!(shown(&["-m2", "-A1", "\\n\\n", "f"]), [(1, after(&["b"])), (4, after(&["c"]))]);
+    assert_eq!(shown(&["-m3", "-A9", "\\n\\n", "f"]).last().unwrap(), &(5, after(&["d", "e"])));
+    assert!(shown(&["-m1", "x\\n", "x"]).is_empty());
+    let counted = data(&lbx(tree.path(), &["grep", "-U", "-v", "-c", "-m2", "\\n\\n", "f"]));
+    assert_eq!(counted["counts"][0]["count"], 2, "{counted}");
+}

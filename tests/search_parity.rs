@@ -155,6 +155,11 @@ fn files_and_counts_are_those_of_rg() {
             let args: Vec<&str> = ["-c", "--limit", "0", pattern].iter().chain(only).copied().collect();
             assert_eq!(tree.grep(&args).text, expected, "{pattern}");
         }
+        for across in [pattern, "o\\n", "\\n\\n"] {
+            let args = ["-U", "-c", "--sort", "path", across];
+            let expected = String::from_utf8(output(tree.path(), "rg", &args)).unwrap();
+            assert_eq!(tree.grep(&["-U", "-c", "--limit", "0", across]).text, expected, "{across}");
+        }
         let args = ["--count-matches", "--sort", "path", pattern];
         let expected = String::from_utf8(output(tree.path(), "rg", &args)).unwrap();
         assert_eq!(tree.grep(&["--count-matches", "--limit", "0", pattern]).text, expected, "{pattern}");

@@ -53,6 +53,16 @@ pub struct Gathered {
     pub counted: u64,
 }
 
+/// How much of one file is still shown, where the searcher cannot count it: inverted and across lines,
+/// it counts what matches and not what is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct LinesLeft {
+    /// Lines that do not match.
+    pub lines: u64,
+    /// Lines after the last of them.
+    pub after: usize,
+}
+
 /// Takes the matches of one file.
 pub struct Collector<'a> {
     /// The pattern.
@@ -67,6 +77,8 @@ pub struct Collector<'a> {
     packer: Packer,
     /// Further matches that were only counted.
     counted: u64,
+    /// How much is still shown; `None` for all that the searcher finds.
+    left: Option<LinesLeft>,
     /// Matches so far.
     pub count: u64,
     /// Where a NUL byte ended the search, if one did.
@@ -88,9 +100,17 @@ impl<'a> Collector<'a> {
             hand_over,
             packer: Packer::default(),
             counted: 0,
+            left: None,
             count: 0,
             binary_at: None,
         }
+    }
+
+    /// The same collector, ending the search when `left` is used up.
+    #[must_use]
+    pub const fn up_to(mut self, left: Option<LinesLeft>) -> Self {
+        self.left = left;
+        self
     }
 
     /// A line without what ends it for the pattern.
@@ -132,9 +152,12 @@ impl<'a> Collector<'a> {
             .map_err(io::Error::other)
     }
 
-    /// The number of matches in what the searcher found.
+    /// The number of matches in what the searcher found; a count across lines is one of matches, as
+    /// with rg, since what the searcher joins there is neither a line nor a match.
     fn matches_in(&self, searcher: &Searcher, found: &SinkMatch<'_>) -> Result<u64, io::Error> {
-        if !self.style.only_matching || self.style.invert {
+        let across =
+            self.style.wanted == MatchDetail::Number && searcher.multi_line_with_matcher(self.matcher);
+        if self.style.invert || !(self.style.only_matching || across) {
             return Ok(1);
         }
         let mut count = 0;
@@ -264,10 +287,9 @@ impl<'a> Collector<'a> {
     }
 }
 
-impl Sink for Collector<'_> {
-    type Error = io::Error;
-
-    fn matched(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
+impl Collector<'_> {
+    /// Takes what the searcher found; `false` ends the search of this file.
+    fn take(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
         match self.style.wanted {
             MatchDetail::Presence => {
                 self.count_only(1);
@@ -294,7 +316,34 @@ impl Sink for Collector<'_> {
         Ok(self.make_room())
     }
 
+    /// Takes a line after the last one that is shown as a match; `false` ends the search of this file.
+    fn trail(&mut self, line: &[u8], left: LinesLeft) -> bool {
+        let (text, cut) = self.clipped_context(without_ending(line), 0);
+        self.packer.after(&text, cut);
+        let after = left.after.saturating_sub(1);
+        self.left = Some(LinesLeft { after, ..left });
+        after > 0
+    }
+}
+
+impl Sink for Collector<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
+        let Some(left) = self.left else { return self.take(searcher, found) };
+        if left.lines == 0 {
+            return Ok(self.trail(found.bytes(), left));
+        }
+        let lines = left.lines - 1;
+        self.left = Some(LinesLeft { lines, ..left });
+        Ok(self.take(searcher, found)? && (lines > 0 || left.after > 0))
+    }
+
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
+        if let Some(left) = self.left.filter(|left| left.lines == 0) {
+            let goes_on = *context.kind() == SinkContextKind::After;
+            return Ok(goes_on && self.trail(context.bytes(), left));
+        }
         let (text, cut) = self.clipped_context(without_ending(context.bytes()), 0);
         match context.kind() {
             SinkContextKind::Before => self.packer.before(&text, cut),

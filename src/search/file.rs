@@ -9,7 +9,7 @@ use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use rustix::fs::Stat;
 
-use super::collect::{Collector, Gathered, Style};
+use super::collect::{Collector, Gathered, LinesLeft, Style};
 use crate::engine::workspace::fs;
 use crate::sha256::{Hasher, Sha256};
 
@@ -40,6 +40,14 @@ pub struct Manner {
     pub hash: bool,
     /// Whether files with NUL bytes are taken for text.
     pub binary: bool,
+}
+
+impl Manner {
+    /// What is shown of each file, where the searcher cannot count it.
+    fn counted_by_us(&self) -> Option<LinesLeft> {
+        let lines = self.per_file_max.filter(|_| self.multiline && self.style.invert)?;
+        Some(LinesLeft { lines, after: self.after })
+    }
 }
 
 /// What came of one file.
@@ -108,7 +116,8 @@ impl<'m> FileSearcher<'m> {
         let whole = head < WHOLE_BYTES_MAX;
         let bytes = self.buffer.get(..head).unwrap_or_default();
         let Listener { should_stop, only_count, hand_over } = listener;
-        let mut collector = Collector::new(&self.manner.matcher, &self.manner.style, only_count, hand_over);
+        let mut collector = Collector::new(&self.manner.matcher, &self.manner.style, only_count, hand_over)
+            .up_to(self.manner.counted_by_us());
         let searcher = if named { &mut self.named } else { &mut self.found };
         if whole && !named && !has_bom(bytes) && !has_early_line(bytes) {
             searcher.search_slice(&self.manner.matcher, bytes, &mut collector)?;
@@ -142,7 +151,7 @@ fn searcher(manner: &Manner, binary: BinaryDetection) -> Searcher {
         .before_context(manner.before)
         .after_context(manner.after)
         .heap_limit(Some(LINE_BYTES_MAX))
-        .max_matches(manner.per_file_max)
+        .max_matches(manner.per_file_max.filter(|_| manner.counted_by_us().is_none()))
         .binary_detection(binary)
         .build()
 }
