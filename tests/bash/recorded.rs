@@ -223,6 +223,84 @@ fn undo_takes_back_what_a_command_did_and_says_what_it_cannot() {
 }
 
 #[test]
+fn what_stays_out_of_the_snapshots_is_listed_and_undone_all_the_same() {
+    for backend in backends() {
+        let ws = Workspace::with(&[
+            ("a.txt", "one\n"),
+            (".gitattributes", "*.bin filter=x\n"),
+            (".gitignore", "*.log\n"),
+        ]);
+        ws.git(&["config", "filter.x.clean", "cat"]);
+        for (path, content) in
+            [("f.bin", "old\n"), (".env", "KEY=1\n"), ("gone.pem", "p\n"), ("x.log", "1\n")]
+        {
+            ws.write(path, content);
+        }
+        let large = std::fs::File::create(ws.path("large")).unwrap();
+        large.set_len(600 << 20).unwrap();
+        let command = "echo new > f.bin; echo KEY=2 > .env; rm gone.pem large; echo 2 > x.log; echo q > new.key; truncate -s 700M huge";
+        let answer = bash(&ws, backend, command).success();
+        let changed: Vec<(&str, &str)> = answer["data"]["changed"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| (it["path"].as_str().unwrap(), it["action"].as_str().unwrap()))
+            .collect();
+        let wanted = [
+            (".env", "modify"),
+            ("f.bin", "modify"),
+            ("gone.pem", "delete"),
+            ("huge", "create"),
+            ("large", "delete"),
+            ("new.key", "create"),
+        ];
+        assert_eq!(changed, wanted, "{backend}: {answer:#}");
+        let warnings = answer["warnings"].to_string();
+        for named in [
+            "not in the snapshot: .env (its name is that of a secret)",
+            "f.bin (the filter program `x`",
+            "huge (its ",
+        ] {
+            assert!(warnings.contains(named), "{warnings}");
+        }
+        let undone = ws.lbx(&["undo"]).success();
+        assert!(undone["warnings"].to_string().contains("no copy exists: large, x.log"), "{undone:#}");
+        for (path, content) in
+            [("f.bin", "old\n"), (".env", "KEY=1\n"), ("gone.pem", "p\n"), ("x.log", "2\n")]
+        {
+            assert_eq!(std::fs::read(ws.path(path)).unwrap(), content.as_bytes(), "{backend}: {path}");
+        }
+        assert!(!ws.path("new.key").exists() && !ws.path("huge").exists(), "{backend}");
+        // What cannot be brought back is no earlier change.
+        ws.lbx(&["write", "mine", "--content", "x"]).success();
+        std::fs::File::create(ws.path("large")).unwrap().set_len(600 << 20).unwrap();
+        bash(&ws, backend, "rm large").success();
+        let undone = ws.lbx(&["undo"]).success();
+        assert_eq!(undone["data"]["undone"][0]["path"], "large", "{undone:#}");
+        assert!(ws.path("mine").exists(), "{backend}");
+    }
+}
+
+#[test]
+fn what_a_command_changes_in_another_repository_is_told() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.write("inner/x", "1\n");
+    let init = "git init -q . && git add x && git -c user.name=n -c user.email=e commit -qm 1";
+    let run = std::process::Command::new("sh").args(["-c", init]).current_dir(ws.path("inner")).status();
+    assert!(run.unwrap().success());
+    let told = "the command changed files in inner, a repository of its own: they are not recorded, and undo does not take them back";
+    for is_tracked in [false, true] {
+        if is_tracked {
+            ws.git(&["add", "inner"]);
+            ws.git(&["commit", "-qm", "with a submodule"]);
+        }
+        let answer = bash(&ws, "auto", "echo more >> inner/x").success();
+        assert_eq!(answer["warnings"], json!([told]), "{answer:#}");
+        assert!(bash(&ws, "auto", "cat inner/x; echo z >> a.txt").success()["warnings"].is_null());
+    }
+}
+
+#[test]
 fn what_a_command_has_done_so_far_is_no_baseline_of_another_session() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), ("c.txt", "c\n")]);
     let command = "echo two >> a.txt; echo x > new.txt; touch started; while [ ! -e go ]; do sleep 0.02; done; rm started go; echo more >> c.txt";

@@ -423,7 +423,7 @@ fn every_setting_can_be_set_from_every_source() {
             "gc.keep_bytes" => json!(0),
             "bash.backend" => json!("namespaces"),
             "bash.network" => json!("request"),
-            "protect" | "bash.writable" | "bash.hidden" | "bash.env" => json!(["x"]),
+            "protect" | "snapshot.exclude" | "bash.writable" | "bash.hidden" | "bash.env" => json!(["x"]),
             _ => json!(known["default"].as_u64().unwrap() + 1),
         };
         let plain = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -127,6 +127,46 @@ fn an_ignored_file_never_enters_a_commit() {
 }
 
 #[test]
+fn an_untracked_file_with_the_name_of_a_secret_enters_no_commit() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("known.pem", "KEY=public\n")]);
+    ws.write(".lbx/config.toml", "snapshot.exclude = ['private/', '*.dump']\n");
+    ws.write(".env.local", "KEY=old\n");
+    let written = ws.lbx(&["write", "conf/.env", "--content", "KEY=1\n"]).success();
+    assert_eq!(
+        written["warnings"],
+        json!([
+            "not in the baseline of this session: .env.local (its name is that of a secret)",
+            "not in the snapshot: conf/.env (its name is that of a secret)"
+        ])
+    );
+    let written = ws.lbx(&["write", "private/deep/x", "--content", "KEY=2\n"]).success();
+    let why = "not in the snapshot: private/deep/x (the policy's snapshot.exclude names it)";
+    assert_eq!(written["warnings"], json!([why]));
+    for path in ["Server.KEY", "sub/id_rsa", "x.dump"] {
+        ws.lbx(&["write", path, "--content", "KEY=3\n"]).success();
+    }
+    ws.lbx(&["append", ".env.local", "--content", "KEY=4\n"]).success();
+    ws.lbx(&["bash", "echo KEY=5 > b.pem; echo two >> a.txt; mv x.dump y.txt.dump"]).success();
+    ws.lbx(&["move", "conf", "moved"]).success();
+    ws.lbx(&["snapshot"]).success();
+    // What was committed once is no secret any more.
+    ws.lbx(&["append", "known.pem", "--content", "more\n"]).success();
+    let all = ws.git(&["log", "--all", "--format=", "--name-only"]);
+    let names: std::collections::BTreeSet<&str> = all.lines().collect();
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), [".lbx/config.toml", "a.txt", "known.pem"]);
+    let objects = ws.git(&["cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)"]);
+    for object in objects.lines().filter_map(|line| line.strip_suffix(" blob")) {
+        let content = ws.git(&["cat-file", "-p", object]);
+        assert!(!content.contains("KEY=") || content.contains("KEY=public"), "{content}");
+    }
+    // All of it can be undone all the same.
+    let steps = ws.lbx(&["session", "status"]).ok()["changes"].as_u64().unwrap_or(20).to_string();
+    ws.lbx(&["undo", "--steps", &steps]).success();
+    assert_eq!(fs::read(ws.path(".env.local")).unwrap(), b"KEY=old\n");
+    assert!(!ws.path("conf").exists() && !ws.path("moved").exists() && !ws.path("b.pem").exists());
+}
+
+#[test]
 fn head_index_and_configuration_stay_untouched() {
     let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n"), ("sub/c.txt", "c\n")]);
     ws.write("b.txt", "staged\n");

@@ -331,6 +331,7 @@ fn open(
 ) -> Result<Store, SnapshotError> {
     let store = with_place(engine, |place| how(place, engine.policy().branch()))?;
     let store = store.taking_files_of(engine.policy().number(Key::SnapshotFileBytes));
+    let store = store.leaving_out(engine.policy().snapshot_excluded());
     Ok(store.made_for(engine.harness.clone()))
 }
 
@@ -436,7 +437,8 @@ fn kept(entry: &JournalEntry) -> &'static str {
 }
 
 /// The first paths that were left out, with the reasons; `None` where there are none.
-fn listed(left_out: &[LeftOut]) -> Option<String> {
+#[must_use]
+pub fn listed(left_out: &[LeftOut]) -> Option<String> {
     if left_out.is_empty() {
         return None;
     }

@@ -84,8 +84,9 @@ impl Default for Policy {
     fn default() -> Self {
         let workspace = PolicyFile { path: sources::workspace_file().to_string(), exists: false };
         let held = SETTINGS.iter().map(SettingValue::default_of).collect();
-        let (outer, unknown_variables, globs) = (Vec::new(), Vec::new(), OnceLock::new());
-        let loaded = Loaded { held, user: None, workspace, outer, unknown_variables, globs };
+        let (outer, unknown_variables) = (Vec::new(), Vec::new());
+        let (globs, excluded) = (OnceLock::new(), OnceLock::new());
+        let loaded = Loaded { held, user: None, workspace, outer, unknown_variables, globs, excluded };
         Self::of(Arc::new(loaded), None)
     }
 }

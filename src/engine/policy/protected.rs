@@ -1,10 +1,10 @@
-//! Which paths the policy protects, and which links would go past it.
+//! Which paths the policy protects, which links would go past it, and what stays out of snapshots.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use globset::{Candidate, GlobSet, GlobSetBuilder};
+use globset::{GlobSet, GlobSetBuilder};
 use rustix::io::Errno;
 
 use super::Policy;
@@ -12,9 +12,11 @@ use super::outer::Outer;
 use super::settings::{Key, Value};
 use super::values;
 use crate::engine::sandbox::own::OwnPlace;
+use crate::engine::snapshot::Excluded;
 use crate::engine::store::id;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
+use crate::engine::workspace::globs::first_matching;
 use crate::engine::workspace::path::WorkspacePath;
 
 /// What is said where the globs are too many or too large to be used.
@@ -70,6 +72,17 @@ impl Policy {
         !self.protect_globs().is_empty() || !self.loaded.outer.is_empty()
     }
 
+    /// Which untracked files stay out of the snapshots by their names.
+    #[must_use]
+    pub fn snapshot_excluded(&self) -> Excluded {
+        let globs = self.list(Key::SnapshotExclude);
+        if globs.is_empty() {
+            return Excluded::Secrets;
+        }
+        let compiled = || compiled(globs).map_or(Excluded::All, |set| Excluded::Also(Arc::new(set)));
+        self.loaded.excluded.get_or_init(compiled).clone()
+    }
+
     /// The globs of `protect`.
     fn protect_globs(&self) -> &[String] {
         match self.value(Key::Protect) {
@@ -108,18 +121,6 @@ fn protected_by(
     };
     let glob = first_matching(set, path).and_then(|index| globs.get(index))?;
     Some(format!("the policy protects {glob:?} ({})", source(glob)))
-}
-
-/// The place in the set of the first glob that matches `path` or a folder that it lies in.
-fn first_matching(set: &GlobSet, path: &WorkspacePath) -> Option<usize> {
-    let mut at = Some(path.clone());
-    while let Some(path) = at.filter(|path| !path.is_root()) {
-        if let Some(&index) = set.matches_candidate(&Candidate::new(path.as_path())).first() {
-            return Some(index);
-        }
-        at = path.parent();
-    }
-    None
 }
 
 /// Whether a glob of `protect` can match something below the path of these names, by names of its own for

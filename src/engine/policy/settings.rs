@@ -223,6 +223,10 @@ settings! {
     SnapshotFileBytes "snapshot.file_bytes", MoreStrictlyUpTo(256 << 20), number(1, 1 << 30, "bytes"),
         Value::Number(FILE_BYTES_MAX),
         "Largest file that enters a snapshot; the answer names files left out.";
+    SnapshotExclude "snapshot.exclude", MoreStrictly, Globs, NONE,
+        "Untracked files that stay out of the snapshots, beside those with names that secrets have \
+         (.env*, *.pem, *.key, id_rsa and the like): globs as for protect. The answer names what is left \
+         out, and undo works all the same.";
     GitDirs "snapshot.git_dirs", Never, Folders, NONE,
         "Git folders outside the workspace, as absolute paths, that snapshots may go to where .git \
          leads there and they do not point back, as after git init --separate-git-dir.";

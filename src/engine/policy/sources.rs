@@ -15,6 +15,7 @@ use super::outer::{self, Outer};
 use super::parse::{self, Fault, Given};
 use super::settings::{Key, SETTINGS, Value, find};
 use super::values;
+use crate::engine::snapshot::Excluded;
 use crate::engine::store::state::STATE_FOLDER;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
@@ -93,6 +94,8 @@ pub struct Loaded {
     pub unknown_variables: Vec<String>,
     /// The globs of `protect`, compiled when they are first asked for.
     pub globs: OnceLock<Option<GlobSet>>,
+    /// What stays out of snapshots, likewise.
+    pub excluded: OnceLock<Excluded>,
 }
 
 /// What a process that makes many calls keeps of the policy.
@@ -158,7 +161,8 @@ pub fn load(workspace: &Workspace, sources: &Sources) -> Result<Loaded, Error> {
     note_outer(&mut held, &outer);
     let unknown_variables = take_environment(&mut held, sources)?;
     take_flags(&mut held, sources)?;
-    Ok(Loaded { held, user, workspace: own, outer, unknown_variables, globs: OnceLock::new() })
+    let (globs, excluded) = (OnceLock::new(), OnceLock::new());
+    Ok(Loaded { held, user, workspace: own, outer, unknown_variables, globs, excluded })
 }
 
 /// Pins the settings that the user's own file names.

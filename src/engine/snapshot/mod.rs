@@ -18,6 +18,7 @@ pub use store::ahead::{Ahead, AllAhead, Before, LARGE_BYTES, Worker};
 pub use store::branch::BRANCH_DEFAULT;
 pub use store::chain::{BASELINE, EXTERNAL};
 pub use store::error::SnapshotError;
+pub use store::excluded::Excluded;
 pub use store::gitdir::RepositoryPaths;
 pub use store::{FILE_BYTES_MAX, Store};
 pub use view::blame::{Blame, Origin};

@@ -2,6 +2,7 @@
 
 pub mod file_system;
 pub mod fs;
+pub mod globs;
 pub mod hashed;
 pub mod identity;
 pub mod kept;

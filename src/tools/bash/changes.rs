@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::Bash;
 use super::answer::Changed;
 use super::done::{self, Sides};
+use super::left_out::{KeptFiles, LeftOutFiles};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::sandbox::plan::Reach;
@@ -37,6 +38,10 @@ pub struct Before {
 struct ScannedTree {
     /// Repositories within it.
     nested: BTreeSet<String>,
+    /// What else stays out of the snapshots.
+    left_out: LeftOutFiles,
+    /// The bytes of what stays out.
+    kept: KeptFiles,
     /// The newest snapshot.
     tip: Option<String>,
     /// The newest change of each session.
@@ -98,11 +103,17 @@ impl Before {
         let known = match scanned {
             Ok(recorded) => {
                 let tip = tip(engine)?;
-                Some(ScannedTree { nested: nested_in(&recorded), tip, heads, survey: None })
+                let left_out = LeftOutFiles::of(&recorded.left_out);
+                let kept = left_out.keep(&engine.workspace);
+                let nested = nested_in(&recorded);
+                Some(ScannedTree { nested, left_out, kept, tip, heads, survey: None })
             }
             Err(error) if engine.require_snapshot => return Err(error),
             Err(error) => {
-                engine.warn(format!("{}; what this command changed is not recorded", error.message()));
+                engine.warn(format!(
+                    "{}; what this command changed is not recorded, and undo does not take it back",
+                    error.message()
+                ));
                 None
             }
         };
@@ -144,8 +155,8 @@ impl ScannedTree {
         let later = self
             .survey
             .as_ref()
-            .and_then(|(survey, reach)| Some((survey, Survey::of(&engine.workspace, reach)?)));
-        if later.as_ref().is_some_and(|(before, after)| before.touched(after).is_empty()) {
+            .and_then(|(survey, reach)| Some((survey, Survey::of(&engine.workspace, reach)?, reach)));
+        if later.as_ref().is_some_and(|(before, after, _)| before.touched(after).is_empty()) {
             // Most commands only look: a scan would find what the one before has found.
             return Ok(Difference { list: Some(Vec::new()), total: Some(0) });
         }
@@ -157,13 +168,16 @@ impl ScannedTree {
         let recorded = match scanned {
             Ok(recorded) => recorded,
             Err(error) => {
-                change.engine().snapshot_failed(error.message())?;
+                let message = error.message().trim_start_matches("no snapshot: ");
+                let lost = "what this command changed is not recorded, and undo does not take it back";
+                change.engine().snapshot_failed(&format!("{message}; {lost}"))?;
                 return Ok(Difference::default());
             }
         };
+        let left_out = LeftOutFiles::of(&recorded.left_out);
         self.tell(change.engine(), recorded);
         let tips = (self.tip.clone(), tip(change.engine())?);
-        let Some((before, after)) = later else {
+        let Some((before, after, reach)) = later else {
             change.engine().warn(
                 "there are too many files to look at each: undo does not take back what this command changed",
             );
@@ -172,7 +186,15 @@ impl ScannedTree {
             return Ok(Difference::default());
         };
         warn_of_protected(change.engine(), before, &after);
-        let sides = Sides { before, after: &after, tips: &tips, heads: &self.heads };
+        left_out.tell(reach, change.engine(), &before.touched(&after));
+        let sides = Sides {
+            before,
+            after: &after,
+            tips: &tips,
+            left_out: [&self.left_out, &left_out],
+            kept: &self.kept,
+            heads: &self.heads,
+        };
         done::record(change, &sides, (subject, body))
     }
 

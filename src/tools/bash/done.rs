@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::{Action, Changed};
 use super::changes::{Difference, LISTED_MAX};
+use super::left_out::{KeptFiles, LeftOutFiles};
 use crate::engine::change::Change;
 use crate::engine::change::done::{Arrived, Backups, CommandChanges, DoneFile, SpecialFile};
 use crate::engine::change::record;
@@ -57,6 +58,10 @@ pub struct Sides<'a> {
     pub after: &'a Survey,
     /// The newest snapshots before and after.
     pub tips: &'a (Option<String>, Option<String>),
+    /// What these snapshots leave out though git does not ignore it.
+    pub left_out: [&'a LeftOutFiles; 2],
+    /// What of that had which bytes.
+    pub kept: &'a KeptFiles,
     /// The newest change of each session before.
     pub heads: &'a Heads,
 }
@@ -78,7 +83,9 @@ pub fn record(
     let (done, backups, list) = collector.finish();
     let difference = Difference { total: Some(list.len()), list: Some(list) };
     let is_recorded = sides.tips.0 != sides.tips.1;
-    if !done.is_empty() {
+    // What is listed and cannot be taken back is recorded as well: an undo says so.
+    let is_listed = difference.total.is_some_and(|total| total > 0);
+    if !done.is_empty() || is_listed {
         change.record_done(done, &backups, message)?;
     } else if is_recorded {
         change.spend_number()?;
@@ -235,8 +242,8 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         }
         if is_file(after) {
             let is_theirs = self.theirs.files.contains_key(path);
-            if !is_theirs && !self.is_in(self.sides.tips.1.as_ref(), path)? {
-                // Git ignores it, or it stays out of the snapshots for another reason.
+            if !is_theirs && !self.is_left_out(path) && !self.is_in(self.sides.tips.1.as_ref(), path)? {
+                // Git ignores it.
                 note(&mut self.made, path, |folder| folder.has_others = true);
                 return Ok(());
             }
@@ -335,8 +342,11 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         }))
     }
 
-    /// The bytes that the snapshot before the command has.
+    /// The bytes that the snapshot before the command has, or that were kept beside it.
     fn bytes_before(&self, path: &WorkspacePath, size: u64) -> Result<Option<Vec<u8>>, Error> {
+        if let Some(bytes) = self.sides.kept.bytes_of(path, size) {
+            return Ok(Some(bytes.to_vec()));
+        }
         let (Some(store), Some(tip)) = (&self.store, &self.sides.tips.0) else { return Ok(None) };
         store.file_of_size(tip, path.as_bytes(), size).map_err(|error| record::unreadable(&error))
     }
@@ -368,15 +378,24 @@ impl<'a, 's, 'e> Collector<'a, 's, 'e> {
         Some(Version { sha256, size: after.size(), mode, identity: None })
     }
 
+    /// Whether the snapshots leave a file out that git does not ignore.
+    fn is_left_out(&self, path: &WorkspacePath) -> bool {
+        self.sides.left_out.iter().any(|left_out| left_out.has(path))
+    }
+
     /// Whether a snapshot has a file.
     fn is_in(&self, tip: Option<&String>, path: &WorkspacePath) -> Result<bool, Error> {
         let (Some(store), Some(tip)) = (&self.store, tip) else { return Ok(false) };
         store.has_at(tip, path.as_bytes()).map_err(|error| record::unreadable(&error))
     }
 
-    /// Notes a file without old bytes, which the answer lists where the snapshots know it.
+    /// Notes a file without old bytes, which the answer lists unless git ignores it.
     fn lose_if_known(&mut self, path: &WorkspacePath) -> Result<(), Error> {
-        if self.is_in(self.sides.tips.0.as_ref(), path)? || self.is_in(self.sides.tips.1.as_ref(), path)? {
+        let tips = self.sides.tips;
+        if self.is_left_out(path)
+            || self.is_in(tips.0.as_ref(), path)?
+            || self.is_in(tips.1.as_ref(), path)?
+        {
             let action = if self.sides.after.at(path).is_some() { Action::Modify } else { Action::Delete };
             self.list.insert(path.clone(), (action, None));
         }

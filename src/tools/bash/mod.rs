@@ -4,6 +4,7 @@ mod answer;
 mod changes;
 mod done;
 mod job;
+mod left_out;
 mod limits;
 mod marks;
 mod output;

@@ -270,6 +270,10 @@ pub fn listed(engine: &Engine, entry: &JournalEntry) -> Undone {
     if paths.is_empty() {
         paths.extend(folders_of(entry).map(|path| engine.workspace.shown(path)));
     }
+    if paths.is_empty() {
+        // A command that left nothing to bring back.
+        paths.extend(entry.lost.iter().map(|path| engine.workspace.shown(path)));
+    }
     let path = paths.first().cloned().unwrap_or_default();
     let total = paths.len();
     paths.truncate(PLACES_LISTED);

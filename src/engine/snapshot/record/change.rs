@@ -106,6 +106,10 @@ impl LeftOut {
 pub enum Reason {
     /// Git ignores it, and it was never committed.
     Ignored,
+    /// It was never committed, and has a name that secrets have.
+    Secret,
+    /// It was never committed, and the policy keeps it out.
+    Excluded,
     /// It has more bytes than a snapshot takes.
     TooLarge {
         /// How many it has.
@@ -133,6 +137,8 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ignored => f.write_str("git ignores it"),
+            Self::Secret => f.write_str("its name is that of a secret"),
+            Self::Excluded => f.write_str("the policy's snapshot.exclude names it"),
             Self::TooLarge { size_bytes, bytes_max } => {
                 write!(f, "its {size_bytes} bytes are more than the {bytes_max} that a snapshot takes")
             }

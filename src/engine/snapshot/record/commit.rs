@@ -108,7 +108,7 @@ fn prepared<'a>(
 ) -> Result<Prepared<'a>, SnapshotError> {
     let paths = change.files.iter().map(|file| file.path);
     let names = change.folders.iter().flat_map(|folder| [folder.before, folder.after]).flatten();
-    let preparer = Preparer::new(&store.repo, chain, paths.clone().chain(names), store.file_bytes_max)?;
+    let preparer = Preparer::new(&store.repo, chain, paths.clone().chain(names), store.takes())?;
     let mut preparer = preparer.of_change(paths.collect(), &store.ahead);
     for folder in &change.folders {
         folder::take_in(&mut preparer, folder)?;

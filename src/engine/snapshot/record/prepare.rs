@@ -16,6 +16,7 @@ use super::rules::Rules;
 use crate::engine::snapshot::store::ahead::{AllAhead, LARGE_BYTES};
 use crate::engine::snapshot::store::chain::{Chain, tree_of};
 use crate::engine::snapshot::store::error::{Doing as _, SnapshotError};
+use crate::engine::snapshot::store::excluded::{Excluded, is_secret};
 use crate::engine::snapshot::store::objects;
 use crate::engine::snapshot::store::objects::{Packed, blob_compressed};
 use crate::engine::snapshot::store::repo::Repo;
@@ -97,6 +98,8 @@ pub struct Preparer<'r, 'a> {
     paths: BTreeSet<&'a [u8]>,
     /// The largest file that enters, in bytes.
     pub(in crate::engine::snapshot) file_bytes_max: u64,
+    /// What stays out by its name.
+    excluded: &'r Excluded,
     /// What is known of large blobs already.
     ahead: AllAhead,
     /// What came of it so far.
@@ -111,7 +114,7 @@ impl<'r> Preparer<'r, '_> {
         repo: &'r Repo,
         chain: &Chain<'_>,
         paths: impl Iterator<Item = &'p [u8]>,
-        file_bytes_max: u64,
+        (file_bytes_max, excluded): (u64, &'r Excluded),
     ) -> Result<Self, SnapshotError> {
         let rules = Rules::new(repo, chain.tree(), paths)?;
         let modes = modes_count(repo);
@@ -119,7 +122,19 @@ impl<'r> Preparer<'r, '_> {
         let ahead = AllAhead::default();
         let tip = Trees::of(chain.tree());
         let head = HeadTrees::of(chain);
-        Ok(Self { repo, tip, head, rules, modes, paths, file_bytes_max, ahead, done, kept_bytes: 0 })
+        Ok(Self {
+            repo,
+            tip,
+            head,
+            rules,
+            modes,
+            paths,
+            file_bytes_max,
+            excluded,
+            ahead,
+            done,
+            kept_bytes: 0,
+        })
     }
 }
 
@@ -253,8 +268,16 @@ impl<'a> Preparer<'_, 'a> {
             return Ok(obstacle);
         }
         let too_large = after.map(|(size, _)| size).filter(|size| *size > self.file_bytes_max);
-        if !self.is_tracked(path, found)? && self.rules.ignores(path)? {
-            return Ok(Some(Reason::Ignored));
+        if !self.is_tracked(path, found)? {
+            if self.rules.ignores(path)? {
+                return Ok(Some(Reason::Ignored));
+            }
+            if is_secret(path) {
+                return Ok(Some(Reason::Secret));
+            }
+            if self.excluded.names(path) {
+                return Ok(Some(Reason::Excluded));
+            }
         }
         if let Some(size_bytes) = too_large {
             return Ok(Some(self.too_large(size_bytes)));

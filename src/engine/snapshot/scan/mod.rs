@@ -189,12 +189,8 @@ impl Store {
         let mut files: Vec<(BString, Option<TreeItem>)> =
             looked.doubtful.into_iter().map(|(path, known)| (path, Some(known))).chain(new).collect();
         files.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-        let mut preparer = Preparer::new(
-            &self.repo,
-            chain,
-            files.iter().map(|(path, _)| path.as_slice()),
-            self.file_bytes_max,
-        )?;
+        let mut preparer =
+            Preparer::new(&self.repo, chain, files.iter().map(|(path, _)| path.as_slice()), self.takes())?;
         let mut taken =
             Taken { left_out: looked.untracked.left_out, is_news: !files.is_empty(), ..Taken::default() };
         taken.unreadable = Unreadable(looked.untracked.closed);
@@ -248,7 +244,7 @@ impl Store {
             &self.repo,
             chain,
             there.iter().map(|change| change.path.as_slice()),
-            self.file_bytes_max,
+            self.takes(),
         )?;
         let mut edits = Vec::new();
         let root = HeldFolder::open(root).doing(|| format!("`{}` cannot be read", root.display()))?;

@@ -5,6 +5,7 @@ pub mod alternates;
 pub mod branch;
 pub mod chain;
 pub mod error;
+pub mod excluded;
 pub mod gitdir;
 pub mod held;
 pub mod loose;
@@ -35,6 +36,7 @@ use ahead::AllAhead;
 use branch::{Branch, LogLine, Moved};
 use chain::{Chain, Stamp};
 use error::{Doing as _, SnapshotError};
+use excluded::Excluded;
 use gitdir::RepositoryPaths;
 use repo::Repo;
 
@@ -57,6 +59,8 @@ pub struct Store {
     private: bool,
     /// Largest file that enters a snapshot, in bytes.
     pub(in crate::engine::snapshot) file_bytes_max: u64,
+    /// Untracked files that stay out by their names.
+    excluded: Excluded,
     /// What opening found that a person should know; said with every snapshot.
     pub(in crate::engine::snapshot) warnings: Vec<String>,
     /// What is known of large blobs already.
@@ -116,13 +120,25 @@ impl Store {
         let warnings = opened.warning.into_iter().collect();
         let (private, ahead) = (opened.private, AllAhead::default());
         let file_bytes_max = FILE_BYTES_MAX;
-        Ok(Self { repo, branch, private, file_bytes_max, warnings, ahead, harness: None })
+        let excluded = Excluded::default();
+        Ok(Self { repo, branch, private, file_bytes_max, excluded, warnings, ahead, harness: None })
     }
 
     /// The same, taking in files of at most `file_bytes_max` bytes.
     #[must_use]
     pub fn taking_files_of(self, file_bytes_max: u64) -> Self {
         Self { file_bytes_max, ..self }
+    }
+
+    /// The same, leaving out untracked files with these names.
+    #[must_use]
+    pub fn leaving_out(self, excluded: Excluded) -> Self {
+        Self { excluded, ..self }
+    }
+
+    /// What of the work tree enters: files of at most so many bytes, but not those with these names.
+    pub(in crate::engine::snapshot) const fn takes(&self) -> (u64, &Excluded) {
+        (self.file_bytes_max, &self.excluded)
     }
 
     /// The same, for a harness that named itself.

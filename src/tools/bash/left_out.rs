@@ -1,0 +1,123 @@
+//! Files that stay out of the snapshots though git does not ignore them: names of secrets, large files, those
+//! that a filter program would convert, other repositories. What a command does to them is seen all the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::placeholder::GIT_FOLDER;
+use crate::engine::Engine;
+use crate::engine::change::record;
+use crate::engine::sandbox::plan::Reach;
+use crate::engine::sandbox::survey::Touched;
+use crate::engine::snapshot::{LeftOut, Reason};
+use crate::engine::workspace::path::WorkspacePath;
+use crate::engine::workspace::protect::is_protected;
+use crate::engine::workspace::{Workspace, fs};
+
+/// Largest of these files whose bytes are kept while a command runs, in bytes.
+const KEPT_FILE_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of them in all.
+const KEPT_BYTES_MAX: u64 = 16 << 20;
+
+/// What a scan left out.
+#[derive(Debug, Default)]
+pub struct LeftOutFiles {
+    /// Files, and folders of which nothing is known, each with the reason.
+    files: BTreeMap<WorkspacePath, LeftOut>,
+    /// Repositories within the workspace.
+    repositories: Vec<WorkspacePath>,
+}
+
+/// The bytes that small ones of these files had before a command.
+#[derive(Debug, Default)]
+pub struct KeptFiles(BTreeMap<WorkspacePath, Vec<u8>>);
+
+impl LeftOutFiles {
+    /// Those that a scan named.
+    pub fn of(left_out: &[LeftOut]) -> Self {
+        let mut found = Self::default();
+        for left in left_out {
+            let Some(path) = WorkspacePath::new(Path::new(&left.path)) else { continue };
+            match left.reason {
+                Reason::NestedRepository(_) => found.repositories.push(path),
+                // What may be ignored counts as ignored.
+                Reason::Ignored | Reason::Rules(_) => {}
+                _ => {
+                    found.files.insert(path, left.clone());
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether a file is among them.
+    pub fn has(&self, path: &WorkspacePath) -> bool {
+        self.of_path(path).is_some()
+    }
+
+    /// Why a file is among them.
+    fn of_path(&self, path: &WorkspacePath) -> Option<&LeftOut> {
+        let mut at = Some(path.clone());
+        while let Some(path) = at {
+            if let Some(left) = self.files.get(&path) {
+                return Some(left);
+            }
+            at = path.parent();
+        }
+        None
+    }
+
+    /// Reads those that a command may change and nobody else keeps, as far as they are small.
+    pub fn keep(&self, workspace: &Workspace) -> KeptFiles {
+        let mut left = KEPT_BYTES_MAX;
+        let mut kept = BTreeMap::new();
+        for path in self.files.keys() {
+            let Ok((file, stat)) = workspace.open_regular(path, "") else { continue };
+            let size = fs::size_of(&stat);
+            let Some(rest) = left.checked_sub(size).filter(|_| size <= KEPT_FILE_BYTES_MAX) else { continue };
+            if let Ok(bytes) = fs::read_to_end(file, size, KEPT_FILE_BYTES_MAX) {
+                left = rest;
+                kept.insert(path.clone(), bytes);
+            }
+        }
+        KeptFiles(kept)
+    }
+
+    /// Says which of what a command touched is in no snapshot, and which not even undo knows; `reach` is
+    /// what the command could.
+    pub fn tell(&self, reach: &Reach, engine: &mut Engine, touched: &[Touched]) {
+        let of_note = |touched: &Touched| {
+            touched.after.as_ref().filter(|after| !after.kind().is_dir())?;
+            self.of_path(&touched.path).map(|left| LeftOut {
+                path: String::from_utf8_lossy(touched.path.as_bytes()).into_owned(),
+                reason: left.reason.clone(),
+            })
+        };
+        let left_out: Vec<LeftOut> = touched.iter().filter_map(of_note).collect();
+        engine.warn_if(record::listed(&left_out).map(|list| format!("not in the snapshot: {list}")));
+        let known = reach.protected.iter().filter_map(|path| WorkspacePath::new(Path::new(path)));
+        let known = known.filter(|path| path.name().is_some_and(|name| name == GIT_FOLDER));
+        let known = known.filter_map(|path| path.parent()).filter(|folder| !folder.is_root());
+        let repositories: BTreeSet<WorkspacePath> = known.chain(self.repositories.iter().cloned()).collect();
+        for repository in &repositories {
+            let is_in = |touched: &Touched| {
+                touched.path.is_within(repository)
+                    && touched.path != *repository
+                    && !touched.path.components().any(|name| is_protected(name.as_encoded_bytes()))
+            };
+            if touched.iter().any(is_in) {
+                let shown = engine.workspace.shown(repository);
+                engine.warn(format!(
+                    "the command changed files in {shown}, a repository of its own: they are not recorded, and undo does not take them back"
+                ));
+            }
+        }
+    }
+}
+
+impl KeptFiles {
+    /// The bytes that a file of that size had.
+    pub fn bytes_of(&self, path: &WorkspacePath, size: u64) -> Option<&[u8]> {
+        self.0.get(path).map(Vec::as_slice).filter(|bytes| bytes.len() as u64 == size)
+    }
+}
