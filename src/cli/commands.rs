@@ -205,7 +205,7 @@ pub const FOREIGN_WORDS: &str = "foreign-words";
 /// A tool of a model family: its request is JSON, given by `--json` or on stdin, or its required parameters
 /// in order.
 fn foreign(tool: &ForeignTool) -> Command {
-    let schema = (tool.schema)();
+    let schema = tool.schema();
     let about = schema.get("description").and_then(serde_json::Value::as_str).unwrap_or_default();
     let words = Arg::new(FOREIGN_WORDS).num_args(0..).value_name("PARAMETER");
     Command::new(tool.name).about(about.to_owned()).arg(words)

@@ -80,7 +80,7 @@ fn ways(tool: &ForeignTool) -> String {
 
 /// The parameters that a tool requires, in the order of its schema.
 fn required(tool: &ForeignTool) -> Vec<String> {
-    let schema = (tool.schema)();
+    let schema = tool.schema();
     let names = schema.get("required").and_then(Value::as_array);
     names.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }

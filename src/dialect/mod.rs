@@ -176,8 +176,10 @@ pub struct ForeignTool {
     pub name: &'static str,
     /// What it may do.
     pub effect: Effect,
-    /// The JSON Schema of its request, with its description.
-    pub schema: fn() -> Value,
+    /// What [`Foreign::ABOUT`] says of it.
+    about: Option<&'static str>,
+    /// The JSON Schema of its request.
+    request_schema: fn() -> Value,
     /// Carries out a request.
     pub run: fn(&mut Native<'_>, Value) -> Result<Said, Error>,
 }
@@ -187,18 +189,22 @@ const fn foreign<T: Foreign>() -> ForeignTool {
     ForeignTool {
         name: T::NAME,
         effect: T::EFFECT,
-        schema: schema_of::<T>,
+        about: T::ABOUT,
+        request_schema: request::schema_of::<T::Request>,
         run: |lbx, value| T::run(lbx, request::parse::<T::Request>(value)?),
     }
 }
 
-/// The JSON Schema of a tool's request, with the tool's description.
-fn schema_of<T: Foreign>() -> Value {
-    let mut schema = request::schema_of::<T::Request>();
-    if let (Some(about), Some(schema)) = (T::ABOUT, schema.as_object_mut()) {
-        schema.insert("description".to_owned(), about.into());
+impl ForeignTool {
+    /// The JSON Schema of its request, with its description.
+    #[must_use]
+    pub fn schema(&self) -> Value {
+        let mut schema = (self.request_schema)();
+        if let (Some(about), Some(schema)) = (self.about, schema.as_object_mut()) {
+            schema.insert("description".to_owned(), about.into());
+        }
+        schema
     }
-    schema
 }
 
 /// The dialect that the options name; `None` for lbx's own tools.

@@ -36,7 +36,7 @@ pub fn foreign_tools(wanted: &Wanted, dialect: &Dialect) -> Vec<Tool> {
 
 /// One tool of a model family.
 fn declare_foreign(tool: &ForeignTool) -> Tool {
-    let mut schema = object(request::advertised((tool.schema)()));
+    let mut schema = object(request::advertised(tool.schema()));
     schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     let description = schema.remove("description");
     let description = description.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();

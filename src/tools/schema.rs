@@ -116,7 +116,7 @@ fn schemas_of(tool: &ToolEntry) -> ToolSchema {
 
 /// The schema of a model family's tool. It answers with text.
 fn foreign_schema(tool: &ForeignTool) -> ToolSchema {
-    let mut request = request::advertised((tool.schema)());
+    let mut request = request::advertised(tool.schema());
     let description = request.as_object_mut().and_then(|schema| schema.remove("description"));
     ToolSchema {
         name: tool.name,

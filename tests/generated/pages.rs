@@ -119,7 +119,7 @@ fn dialects_page() -> Vec<u8> {
     for dialect in DIALECTS {
         page.section(&dialect.name.to_uppercase());
         for tool in dialect.tools {
-            let schema = advertised((tool.schema)());
+            let schema = advertised(tool.schema());
             let properties = schema.get("properties").and_then(Value::as_object);
             let fields: Vec<&str> = properties.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
             let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();

@@ -5,19 +5,22 @@
 //! is brought into that schema's form: names folded, numbers and booleans taken from text, a
 //! single item made a list, nulls dropped.
 
+mod field_value;
+
 use std::any::TypeId;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use schemars::generate::SchemaSettings;
+use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::text::likeness;
+use field_value::{FieldError, FieldValue};
 
 /// Size of one request, in bytes.
 pub const REQUEST_BYTES_MAX: u64 = 256 << 20;
@@ -33,7 +36,35 @@ const IGNORED: &str = "x-ignored";
 /// The schema of a request, in one piece, without what a reader does not need.
 #[must_use]
 pub fn schema_of<T: JsonSchema>() -> Value {
-    let mut schema = generate::<T>(SchemaSettings::draft2020_12());
+    request_schema(Described::of::<T>())
+}
+
+/// The schema of an answer, in which a field that may be left out is not required.
+#[must_use]
+pub fn answer_schema_of<T: JsonSchema>() -> Value {
+    generate(SchemaSettings::draft2020_12().for_serialize(), Described::of::<T>())
+}
+
+/// What generates the schema of a type. As a value, so that all that is done with it is compiled once and
+/// not once for each type.
+#[derive(Clone, Copy)]
+struct Described {
+    /// The name of the type.
+    name: fn() -> Cow<'static, str>,
+    /// Its schema.
+    schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
+impl Described {
+    /// That of `T`.
+    fn of<T: JsonSchema>() -> Self {
+        Self { name: T::schema_name, schema: T::json_schema }
+    }
+}
+
+/// [`schema_of`] without the type.
+fn request_schema(of: Described) -> Value {
+    let mut schema = generate(SchemaSettings::draft2020_12(), of);
     // serde cannot say so of a type that takes in another's fields; here it always holds.
     if let Some(object) = schema.as_object_mut() {
         object.insert("additionalProperties".to_owned(), Value::Bool(false));
@@ -41,19 +72,17 @@ pub fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// The schema of an answer, in which a field that may be left out is not required.
-#[must_use]
-pub fn answer_schema_of<T: JsonSchema>() -> Value {
-    generate::<T>(SchemaSettings::draft2020_12().for_serialize())
-}
-
 /// Generates a tidy schema.
-fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
-    let settings = settings.with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let schema: Schema = settings.into_generator().into_root_schema_for::<T>();
+fn generate(settings: SchemaSettings, of: Described) -> Value {
+    let mut generator = settings.with(|settings| settings.inline_subschemas = true).into_generator();
+    let mut schema = (of.schema)(&mut generator);
+    let object = schema.ensure_object();
+    object.entry("title").or_insert_with(|| (of.name)().into());
+    // Only a type that holds itself cannot stand where it is used.
+    let definitions = generator.take_definitions(false);
+    if !definitions.is_empty() {
+        object.insert("$defs".to_owned(), definitions.into());
+    }
     let mut value = schema.to_value();
     tidy(&mut value);
     value
@@ -239,22 +268,29 @@ impl<'de> Visitor<'de> for Strict {
 /// # Errors
 /// `invalid_request` that names the field and what was expected.
 pub fn parse<T: DeserializeOwned + JsonSchema + 'static>(value: Value) -> Result<T, Error> {
-    let value = in_form(value, &known_schema_of::<T>(), "")?;
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let field = error.path().to_string();
-        Error::invalid(format!("field `{field}`: {}", cut(&error.inner().to_string(), 1_000)))
-            .detail("field", field)
-    })
+    let value = in_known_form(value, TypeId::of::<T>(), schema_of::<T>)?;
+    T::deserialize(FieldValue(value)).map_err(unfit)
 }
 
-/// The schema of a request, generated once in the life of a process: a server parses thousands of requests,
+/// A request in the form of its type's schema.
+fn in_known_form(value: Value, id: TypeId, schema: fn() -> Value) -> Result<Value, Error> {
+    in_form(value, &known_schema(id, schema), "")
+}
+
+/// The refusal of a field that its type cannot take.
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
+fn unfit(error: FieldError) -> Error {
+    let field = error.path();
+    Error::invalid(format!("field `{field}`: {}", cut(&error.to_string(), 1_000))).detail("field", field)
+}
+
+/// The schema of a type, generated once in the life of a process: a server parses thousands of requests,
 /// and generating the schema takes longer than a small read.
-fn known_schema_of<T: JsonSchema + 'static>() -> Arc<Value> {
+fn known_schema(id: TypeId, schema: fn() -> Value) -> Arc<Value> {
     static KNOWN: RwLock<BTreeMap<TypeId, Arc<Value>>> = RwLock::new(BTreeMap::new());
-    let id = TypeId::of::<T>();
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
     known.unwrap_or_else(|| {
-        let schema = Arc::new(schema_of::<T>());
+        let schema = Arc::new(schema());
         let mut all = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
         all.entry(id).or_insert(schema).clone()
     })
