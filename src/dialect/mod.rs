@@ -134,14 +134,38 @@ pub struct Media {
     pub uri: String,
 }
 
+/// As what a client is shown a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MediaKind {
+    /// A picture.
+    Image,
+    /// A sound.
+    Audio,
+    /// Bytes with their address.
+    Resource,
+}
+
 impl Media {
+    /// As what a client is shown it.
+    #[must_use]
+    pub fn kind(&self) -> MediaKind {
+        match self.mime.split('/').next() {
+            Some("image") => MediaKind::Image,
+            Some("audio") => MediaKind::Audio,
+            _ => MediaKind::Resource,
+        }
+    }
+
     /// The file as a block of MCP: an image, a sound, or a resource.
     #[must_use]
     pub fn as_block(&self) -> Value {
         let Self { mime, base64, uri } = self;
-        match mime.split('/').next() {
-            Some(kind @ ("image" | "audio")) => json!({ "type": kind, "data": base64, "mimeType": mime }),
-            _ => json!({ "type": "resource", "resource": { "uri": uri, "mimeType": mime, "blob": base64 } }),
+        match self.kind() {
+            MediaKind::Image => json!({ "type": "image", "data": base64, "mimeType": mime }),
+            MediaKind::Audio => json!({ "type": "audio", "data": base64, "mimeType": mime }),
+            MediaKind::Resource => {
+                json!({ "type": "resource", "resource": { "uri": uri, "mimeType": mime, "blob": base64 } })
+            }
         }
     }
 }

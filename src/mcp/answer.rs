@@ -2,12 +2,12 @@
 
 use std::io;
 
-use rmcp::model::{CallToolResult, ContentBlock};
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 
 use crate::app::call::Called;
 use crate::app::options::Results;
-use crate::dialect::Said;
+use crate::dialect::{Media, MediaKind, Said};
 use crate::engine::CallNotes;
 use crate::envelope::Refusal;
 use crate::error::{Error, ErrorKind};
@@ -104,14 +104,26 @@ pub fn said(said: Said, outcome: &CallNotes, results: Results) -> CallToolResult
     if !said.text.is_empty() || said.images.is_empty() && said.media.is_empty() {
         blocks.push(ContentBlock::text(said.text));
     }
-    // Media as a block is always one of MCP's.
-    blocks.extend(said.media.iter().filter_map(|media| serde_json::from_value(media.as_block()).ok()));
+    blocks.extend(said.media.into_iter().map(block_of));
     blocks.extend(said.images.into_iter().map(|image| ContentBlock::image(image.base64, image.mime)));
     blocks.extend(warnings(outcome));
     let mut result =
         if said.is_error { CallToolResult::error(blocks) } else { CallToolResult::success(blocks) };
     result.structured_content = said.structured.filter(|_| results == Results::Json);
     bounded(result, outcome)
+}
+
+/// A file as a block.
+fn block_of(media: Media) -> ContentBlock {
+    let kind = media.kind();
+    let Media { mime, base64, uri } = media;
+    match kind {
+        MediaKind::Image => ContentBlock::image(base64, mime),
+        MediaKind::Audio => ContentBlock::audio(base64, mime),
+        MediaKind::Resource => {
+            ContentBlock::resource(ResourceContents::blob(base64, uri).with_mime_type(mime))
+        }
+    }
 }
 
 /// The error of a model family's tool.

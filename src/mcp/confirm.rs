@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequestParams, ClientResult, ElicitRequest, ElicitRequestParams, ElicitationAction, InputRequest,
-    InputRequiredResult, ProtocolVersion, ServerRequest,
+    CallToolRequestParams, ClientResult, ElicitRequest, ElicitRequestParams, ElicitationAction,
+    ElicitationSchema, InputRequest, InputRequiredResult, ProtocolVersion, ServerRequest,
 };
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
@@ -63,7 +63,7 @@ impl Person {
 fn by_request(context: &RequestContext<RoleServer>) -> Arc<Ask> {
     let (peer, cancelled, runtime) = (context.peer.clone(), context.ct.clone(), Handle::current());
     Arc::new(move |text: &str| {
-        let request = ServerRequest::ElicitRequest(form(text)?);
+        let request = ServerRequest::ElicitRequest(form(text));
         let answer = runtime.block_on(async {
             tokio::select! {
                 answer = tokio::time::timeout(ANSWER_TIME_MAX, peer.send_request(request)) => answer.ok(),
@@ -89,7 +89,7 @@ fn by_answer(call: &CallToolRequestParams, question: Arc<Mutex<Option<InputRequi
     Arc::new(move |text: &str| {
         let asked = Sha256::of(format!("{call}\n{text}").as_bytes()).to_hex();
         if state.as_ref() != Some(&asked) {
-            let requests = BTreeMap::from([(QUESTION.to_owned(), InputRequest::Elicitation(form(text)?))]);
+            let requests = BTreeMap::from([(QUESTION.to_owned(), InputRequest::Elicitation(form(text)))]);
             let put = InputRequiredResult::new(Some(requests), Some(asked));
             *question.lock().unwrap_or_else(PoisonError::into_inner) = Some(put);
             return Err(denied("the person has not been asked yet"));
@@ -103,13 +103,12 @@ fn by_answer(call: &CallToolRequestParams, question: Arc<Mutex<Option<InputRequi
 }
 
 /// The question, as a form without fields.
-fn form(text: &str) -> Result<ElicitRequest, Error> {
-    let params = json!({
-        "mode": "form", "message": text, "requestedSchema": { "type": "object", "properties": {} }
-    });
-    let params: ElicitRequestParams = serde_json::from_value(params)
-        .map_err(|error| Error::internal(format!("the question is not valid: {error}")))?;
-    Ok(ElicitRequest::new(params))
+fn form(text: &str) -> ElicitRequest {
+    ElicitRequest::new(ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message: text.to_owned(),
+        requested_schema: ElicitationSchema::new(BTreeMap::new()),
+    })
 }
 
 /// The refusal of a change that nobody agreed to.

@@ -10,6 +10,7 @@ use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetExtensions as _, RequestId, ServerJsonRpcMessage};
 use serde_json::Value;
 
+use super::method;
 use crate::error::Error;
 use crate::request;
 
@@ -55,9 +56,12 @@ fn message_of(value: Value, flaw: Option<Error>) -> Result<ClientJsonRpcMessage,
     if value.get("jsonrpc").is_none_or(|version| version != "2.0") {
         return invalid("not a JSON-RPC message: `jsonrpc` must be \"2.0\"".to_owned());
     }
-    let mut message: ClientJsonRpcMessage = match serde_json::from_value(value) {
-        Ok(message) => message,
-        Err(error) => return invalid(format!("not a JSON-RPC message: {error}")),
+    let message = match value {
+        Value::Object(fields) => method::message_of(fields, id.clone()),
+        _ => None,
+    };
+    let Some(mut message) = message else {
+        return invalid("not a JSON-RPC message: unrecognized JSON-RPC message".to_owned());
     };
     if let (Some(flaw), ClientJsonRpcMessage::Request(request)) = (flaw, &mut message) {
         if !matches!(request.request, ClientRequest::CallToolRequest(_)) {

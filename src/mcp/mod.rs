@@ -13,6 +13,7 @@ mod library;
 mod lines;
 mod logging;
 pub mod message;
+mod method;
 mod queue;
 mod root;
 mod server;

@@ -310,8 +310,6 @@ impl de::Error for FieldError {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
     use std::collections::BTreeMap;
 
     use serde::Deserialize;
