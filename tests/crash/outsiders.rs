@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -440,6 +441,48 @@ fn two_roots_that_hold_one_file_lose_no_update() {
     let log = String::from_utf8(ws.read_bytes("sub/log.txt")).unwrap();
     for line in &acknowledged {
         assert_eq!(log.lines().filter(|other| other == line).count(), 1, "{line}: {log}");
+    }
+}
+
+/// How many wait for the lock of the file with this inode; `None` where the system shows no table of locks.
+fn waiting_for(inode: u64) -> Option<usize> {
+    let table = fs::read_to_string("/proc/locks").ok().filter(|table| table.contains(" FLOCK "))?;
+    let names = |line: &&str| line.contains("-> FLOCK") && line.contains(&format!(":{inode} "));
+    Some(table.lines().filter(names).count())
+}
+
+#[test]
+fn a_state_that_others_remove_or_rename_stops_no_call_that_waits_for_it() {
+    for is_removed in [true, false] {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+        let lock = fs::File::open(ws.path(".lbx/lock")).unwrap();
+        fs2::FileExt::lock_exclusive(&lock).unwrap();
+        let calls =
+            ["three\n", "four\n"].map(|text| ws.call(&["append", "a.txt", "--content", text]).spawn());
+        let inode = lock.metadata().unwrap().ino();
+        let asked = std::time::Instant::now();
+        while waiting_for(inode).is_some_and(|count| count < 2) && asked.elapsed().as_secs() < 9 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        if is_removed {
+            fs::remove_dir_all(ws.path(".lbx")).unwrap();
+        } else {
+            fs::rename(ws.path(".lbx"), ws.path("old")).unwrap();
+        }
+        drop(lock);
+        for call in calls {
+            let output = call.wait_with_output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        }
+        let text = String::from_utf8(ws.read_bytes("a.txt")).unwrap();
+        let mut added: Vec<&str> = text.lines().skip(2).collect();
+        added.sort_unstable();
+        assert_eq!(added, ["four", "three"]);
+        // Both are in the state that stands now, and can be undone there.
+        assert_eq!(numbers(&ws, "default"), [1, 2]);
+        ws.lbx(&["undo", "--steps", "2"]).ok();
+        ws.holds("a.txt", "one\ntwo\n");
     }
 }
 

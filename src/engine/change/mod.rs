@@ -115,16 +115,32 @@ pub struct Locked {
     lock: Lock,
 }
 
+/// Tries to lock a state whose folder others remove or replace meanwhile.
+const LOCK_TRIES: usize = 20;
+
+/// Opens the state and takes its lock, again where others remove or replace the state's folder meanwhile: a
+/// lock in a folder that has lost its name excludes nobody.
+fn lock_in_place(workspace: &Workspace) -> Result<Locked, Error> {
+    let mut tries = LOCK_TRIES;
+    loop {
+        tries -= 1;
+        let state = State::open(workspace)?;
+        let lock = state.lock_workspace();
+        if state.is_in_place(workspace) || tries == 0 {
+            return Ok(Locked { state, lock: lock? });
+        }
+    }
+}
+
 impl Engine {
     /// Takes the lock that every change holds, and first finishes what a dead call left.
     ///
     /// # Errors
     /// `lock_timeout`, or the system's where the state cannot be written.
     pub fn lock(&mut self) -> Result<Locked, Error> {
-        let state = State::open(&self.workspace)?;
+        let Locked { state, lock } = lock_in_place(&self.workspace)?;
         self.state_path = Some(state.path().clone());
         self.count_in(&state);
-        let lock = state.lock_workspace()?;
         recover::recover(self, &state)?;
         Ok(Locked { state, lock })
     }

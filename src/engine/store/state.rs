@@ -7,7 +7,7 @@ use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -363,6 +363,14 @@ impl State {
         }
     }
 
+    /// Whether the opened `.lbx/` is still the one that the workspace names.
+    #[must_use]
+    pub fn is_in_place(&self, workspace: &Workspace) -> bool {
+        let opened = rustix::fs::fstat(&self.shared);
+        let named = fs::stat_at(workspace.root_fd(), OsStr::new(STATE_FOLDER));
+        opened.is_ok_and(|opened| named.is_ok_and(|named| fs::is_same_file(&opened, &named)))
+    }
+
     /// The inode of the workspace's lock, by which the system's table of locks names it.
     #[must_use]
     pub fn lock_inode(&self) -> Option<u64> {
@@ -377,7 +385,11 @@ impl State {
                 ErrorKind::LockTimeout,
                 format!("another lbx call held the lock of {what} for {} s", self.lock_wait.as_secs()),
             )),
-            Err(source) => Err(Error::io(&format!("lock {name} in"), STATE_FOLDER, source)),
+            Err(source) if source.kind() == io::ErrorKind::WouldBlock => Err(Error::new(
+                ErrorKind::LockTimeout,
+                format!("another program keeps removing or replacing the lock of {what} in {STATE_FOLDER}"),
+            )),
+            Err(source) => Err(Error::io(&format!("take the lock of {what} in"), STATE_FOLDER, source)),
         }
     }
 }
