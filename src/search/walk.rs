@@ -5,15 +5,20 @@
 //! the root to where the walk stands, and with nothing else; of those folders the deepest few are
 //! kept open.
 
+mod entry;
+mod step;
+
 use std::cell::OnceCell;
-use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::Stat;
 use rustix::io::Errno;
+
+pub use entry::{LeftOut, Root, WalkEntry, WalkFolder};
+use step::{Enter, Entering, Frame, Naming, Step, TakenEntry, is_state, naming};
 
 use super::ahead::Ahead;
 use super::listing::{self, Kind, RuleFiles};
@@ -29,95 +34,6 @@ use crate::engine::workspace::path::WorkspacePath;
 
 /// Folders kept open at once on the way down; the others are opened anew when needed.
 const FOLDERS_OPEN_MAX: usize = 64;
-
-/// An opened folder of the walk.
-#[derive(Debug)]
-pub struct WalkFolder {
-    /// Its path from the workspace root.
-    pub path: WorkspacePath,
-    /// The folder itself.
-    fd: OwnedFd,
-}
-
-/// An entry that was found.
-#[derive(Debug)]
-pub struct WalkEntry {
-    /// The folder that holds it.
-    folder: Arc<WalkFolder>,
-    /// Its name there.
-    name: OsString,
-    /// What it is.
-    pub kind: Kind,
-    /// Whether the caller named this very path.
-    pub named: bool,
-}
-
-impl AsFd for WalkFolder {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-impl WalkEntry {
-    /// Its path from the workspace root.
-    #[must_use]
-    pub fn path(&self) -> WorkspacePath {
-        self.folder.path.join(&self.name)
-    }
-
-    /// The folder that holds it.
-    #[must_use]
-    pub fn folder(&self) -> &Arc<WalkFolder> {
-        &self.folder
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &OsStr {
-        &self.name
-    }
-
-    /// Opens it for reading, through no symlink and without ever blocking.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn open(&self) -> Result<OwnedFd, Errno> {
-        fs::open_at(self.folder.fd.as_fd(), &self.name, fs::READ)
-    }
-
-    /// What stands there now.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn stat(&self) -> Result<Stat, Errno> {
-        fs::stat_at(self.folder.fd.as_fd(), &self.name)
-    }
-
-    /// Where a symlink leads, as it is written.
-    #[must_use]
-    pub fn target(&self) -> Option<OsString> {
-        let target = rustix::fs::readlinkat(&self.folder.fd, &self.name, Vec::new()).ok()?;
-        Some(OsStr::from_bytes(target.as_bytes()).to_owned())
-    }
-}
-
-/// What the walk left out.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct LeftOut {
-    /// Entries that the ignore rules hide; what lies below an ignored folder is not counted.
-    pub ignored: u64,
-    /// Entries whose name begins with a dot, counted likewise.
-    pub hidden: u64,
-}
-
-/// A path to walk, and what stands there.
-#[derive(Debug, Clone)]
-pub struct Root {
-    /// Its path.
-    pub path: WorkspacePath,
-    /// Whether it is a folder.
-    pub is_folder: bool,
-}
 
 /// The walk itself.
 pub struct Walk<'w> {
@@ -151,32 +67,6 @@ pub struct Walk<'w> {
     pub ignored_folders: Option<Vec<WalkEntry>>,
     /// Reads folders beforehand, where that was asked for.
     ahead: Option<Ahead>,
-}
-
-/// A folder on the way.
-struct Frame {
-    /// The folder, unless it was closed to spare descriptors.
-    folder: Option<Arc<WalkFolder>>,
-    /// Its names.
-    listing: Listing,
-    /// The name that comes next.
-    next: usize,
-    /// The rules that hold in it.
-    rules: Arc<Rules>,
-    /// How long its path is in the walk's buffer.
-    path_length: usize,
-    /// How long the path of the root is that it lies below.
-    root_length: usize,
-    /// Levels below the root: 0 for the root itself.
-    depth: usize,
-    /// Whether only the paths that were named are wanted here.
-    only_named: bool,
-    /// Whether only what git tracks is wanted here, because a rule hides the folder.
-    only_tracked: bool,
-    /// Whether it lies in `.git` or `.lbx`, because the caller named a path there.
-    in_state: bool,
-    /// Whether it is, or lies in, what is left out otherwise.
-    is_left_out: bool,
 }
 
 impl<'w> Walk<'w> {
@@ -601,89 +491,4 @@ impl Iterator for Walk<'_> {
             }
         }
     }
-}
-
-/// What one step of the walk came to.
-enum Step {
-    /// Something was found.
-    Found(WalkEntry),
-    /// Nothing yet.
-    On,
-}
-
-/// How far an entry is entered.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Enter {
-    /// It is only reported as ignored.
-    Report,
-    /// On the way to a path that was named, and for nothing else.
-    OnlyNamed,
-    /// For what git tracks there, and for nothing else.
-    OnlyTracked,
-    /// Wholly.
-    All,
-}
-
-/// An entry that the walk takes.
-#[derive(Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "each is decided by itself")]
-struct TakenEntry {
-    /// What it is.
-    kind: Kind,
-    /// How far it is entered, if it is.
-    enter: Enter,
-    /// Whether it is found.
-    wanted: bool,
-    /// Whether it is entered.
-    below: bool,
-    /// Whether only the paths that were named are wanted below it.
-    only_named: bool,
-    /// Whether it lies in `.git` or `.lbx`.
-    in_state: bool,
-    /// Whether it is, or lies in, what is left out otherwise.
-    is_left_out: bool,
-    /// Whether the caller named it.
-    named: bool,
-}
-
-/// A folder about to be entered.
-struct Entering {
-    /// The folder itself.
-    fd: OwnedFd,
-    /// The rules of the folder above it.
-    rules: Arc<Rules>,
-    /// Levels below the root.
-    depth: usize,
-    /// Whether only the paths that were named are wanted in it.
-    only_named: bool,
-    /// Whether only what git tracks is wanted in it.
-    only_tracked: bool,
-    /// Whether it lies in `.git` or `.lbx`.
-    in_state: bool,
-    /// Whether it is, or lies in, what is left out otherwise.
-    is_left_out: bool,
-}
-
-/// How an entry relates to the paths that were named.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Naming {
-    /// Not at all.
-    No,
-    /// One of them lies below it.
-    Above,
-    /// It is one of them.
-    Itself,
-}
-
-/// How `path` relates to the paths that were named.
-fn naming(named: &[WorkspacePath], path: &Path) -> Naming {
-    let below = named.iter().filter(|named| named.as_path().starts_with(path));
-    below.fold(Naming::No, |found, named| {
-        if named.as_path() == path || found == Naming::Itself { Naming::Itself } else { Naming::Above }
-    })
-}
-
-/// Whether a name is git's state or lbx's own, which no search enters by itself.
-fn is_state(name: &[u8]) -> bool {
-    name.len() == 4 && (name.eq_ignore_ascii_case(b".git") || name.eq_ignore_ascii_case(b".lbx"))
 }
