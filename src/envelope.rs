@@ -93,7 +93,7 @@ impl<'a> Frame<'a> {
     /// The answer of a refused request, as one JSON text.
     #[must_use]
     pub fn failure(&self, error: &Error) -> Vec<u8> {
-        let suggested = error.suggested_on_command_line();
+        let suggested = error.suggested_on_command_line(self.tool);
         let refusal = Refusal { suggested_action: &suggested, ..Refusal::from(error) };
         let envelope = Envelope { error: Some(refusal), ..self.empty::<()>() };
         let mut json = Vec::new();

@@ -168,8 +168,9 @@ impl ErrorKind {
     #[must_use]
     pub const fn on_command_line(self) -> Option<&'static str> {
         match self {
-            Self::InvalidRequest => Some("`lbx schema TOOL` shows every field."),
+            Self::InvalidRequest => Some("`lbx TOOL --help` lists the flags, `lbx schema TOOL` the fields."),
             Self::OutsideWorkspace => Some("--workspace names another one."),
+            Self::SandboxNotFound => Some("`lbx sandbox list` shows them."),
             _ => None,
         }
     }
@@ -228,7 +229,8 @@ const TEXT_BYTES_MAX: usize = 4096;
 
 /// A text of a refusal, of a very long one its start and its end: whatever a request holds, its refusal is
 /// no longer than a shell shows.
-fn bounded(text: String) -> String {
+#[must_use]
+pub fn bounded(text: String) -> String {
     if text.len() <= TEXT_BYTES_MAX {
         return text;
     }
@@ -354,9 +356,10 @@ impl Error {
         self
     }
 
-    /// The next step for a caller on the command line.
+    /// The next step for a caller on the command line, who called `tool`: lbx's own hints name it in the
+    /// place of `TOOL`.
     #[must_use]
-    pub fn suggested_on_command_line(&self) -> Cow<'_, str> {
+    pub fn suggested_on_command_line(&self, tool: &str) -> Cow<'_, str> {
         let hint = self.0.on_command_line.as_deref().or_else(|| {
             let is_own = self.0.suggested_action.is_some();
             self.0.kind.on_command_line().filter(|_| !is_own)
@@ -368,7 +371,7 @@ impl Error {
             return Cow::Owned(format!("{step} ({command}){then}"));
         }
         match hint {
-            Some(hint) => Cow::Owned(format!("{action} {hint}")),
+            Some(hint) => Cow::Owned(format!("{action} {}", hint_for(tool, hint))),
             None => Cow::Borrowed(action),
         }
     }
@@ -436,6 +439,12 @@ impl Error {
     pub fn is_applied(&self) -> bool {
         self.0.applied
     }
+}
+
+/// A hint with the tool's name in the place of `TOOL`.
+fn hint_for(tool: &str, hint: &str) -> String {
+    hint.replace("`lbx TOOL ", &format!("`lbx {tool} "))
+        .replace("`lbx schema TOOL`", &format!("`lbx schema {tool}`"))
 }
 
 impl fmt::Display for Error {

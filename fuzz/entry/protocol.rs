@@ -7,7 +7,7 @@ use lbx::app::call::{Call, Called};
 use lbx::app::options::Options;
 use lbx::control::Control;
 use lbx::dialect::native::Native;
-use lbx::dialect::{DIALECTS, Failure, ForeignTool};
+use lbx::dialect::{DIALECTS, ForeignTool};
 use lbx::error::ErrorKind;
 use lbx::mcp::message;
 use lbx::request;
@@ -95,7 +95,7 @@ pub fn dialects(data: &[u8]) {
         let mut native = Native::new(&open, &options, Control::default());
         if let Err(error) = (tool.run)(&mut native, request.clone()) {
             assert_ne!(error.kind(), ErrorKind::Internal, "{}: {}", tool.name, error.message());
-            let _ = (dialect.error_text)(&Failure { error: &error, request: &request });
+            let _ = dialect.words_of(&error, &request);
         }
     }
 }

@@ -132,7 +132,8 @@ fn root() -> Command {
             "The file tools that coding agents work with: gated, atomic, undoable, visible\n\nOnly a caller that \
              has read a file's current bytes can change it; every change is atomic, backed up, journaled, and one commit on the branch lbx-snapshots.\n\n\
              Every tool takes its request as flags, as --json, or as JSON on stdin, and answers with one JSON \
-             object on stdout.",
+             object on stdout. `lbx TOOL --help` describes a tool; `lbx help agents` prints a page that teaches a \
+             model all of them.",
         )
         .disable_help_subcommand(true)
         .args_override_self(false)

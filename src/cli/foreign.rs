@@ -8,7 +8,7 @@ use crate::app::options::Options;
 use crate::app::panics::without_panic;
 use crate::control::Control;
 use crate::dialect::native::Native;
-use crate::dialect::{Dialect, Failure, ForeignTool, Said};
+use crate::dialect::{Dialect, ForeignTool, Said};
 use crate::engine::CallNotes;
 use crate::engine::store::calls;
 use crate::envelope::Frame;
@@ -44,7 +44,7 @@ pub fn run(
         }
         Err(error) if options.json_output || options.pretty => output::refuse(tool.name, options, &error),
         Err(error) => {
-            let text = (dialect.error_text)(&Failure { error: &error, request: &request });
+            let text = dialect.words_of(&error, &request);
             output::say_lines(&text);
             error.kind().exit_code()
         }

@@ -60,7 +60,7 @@ pub fn main(arguments: Vec<OsString>, serve: Serve) -> u8 {
     if let Some(status) = crate::tools::bash::run_internal(&arguments) {
         return status;
     }
-    let arguments = match help::understood(with_tool_of_name(arguments)) {
+    let arguments = match help::understood(with_help_for_a_person(with_tool_of_name(arguments))) {
         Asked::Call(arguments) => arguments,
         Asked::Page(page) => return output::print(page.as_bytes()),
     };
@@ -145,6 +145,14 @@ fn no_such_tool(arguments: &[OsString]) -> Error {
             unknown_beside(&tools, &name)
         }
     }
+}
+
+/// The arguments, or those of help where a person at a terminal gave none.
+fn with_help_for_a_person(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    if arguments.len() == 1 && terminal::has_person(&Options::from_arguments(&arguments)) {
+        arguments.push(OsString::from("--help"));
+    }
+    arguments
 }
 
 /// The arguments of a link to lbx that bears a tool's name, as if the tool had been named.

@@ -161,7 +161,7 @@ fn refuse_with(tool: &str, options: &Options, error: &Error, outcome: &CallNotes
         say(&format!("{}: {}", error.kind(), error.message()));
         match error.suggested_command() {
             Some(command) => say(&format!("try: {command}")),
-            None => say(&error.suggested_on_command_line()),
+            None => say(&error.suggested_on_command_line(tool)),
         }
         say_warnings(outcome);
     } else {

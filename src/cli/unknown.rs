@@ -34,7 +34,8 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
 #[must_use]
 pub fn argument(tool: &ToolEntry, error: &clap::Error) -> Error {
     if error.kind() != clap::error::ErrorKind::UnknownArgument {
-        return without_value(tool, error).unwrap_or_else(|| request::flag_error(error));
+        let told = without_value(tool, error).or_else(|| bad_value(tool, error));
+        return told.unwrap_or_else(|| request::flag_error(error));
     }
     match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(given)) if given.starts_with('-') => flag(tool, given),
@@ -45,29 +46,23 @@ pub fn argument(tool: &ToolEntry, error: &clap::Error) -> Error {
 
 /// The refusal of an argument that has no value, or an empty one; `None` for any other fault.
 fn without_value(tool: &ToolEntry, error: &clap::Error) -> Option<Error> {
-    let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.as_str()),
-        _ => None,
-    };
-    let argument = context(ContextKind::InvalidArg)?;
-    if error.kind() != clap::error::ErrorKind::InvalidValue || context(ContextKind::InvalidValue) != Some("")
-    {
+    let argument = context(error, ContextKind::InvalidArg)?;
+    let value = context(error, ContextKind::InvalidValue)?;
+    if error.kind() != clap::error::ErrorKind::InvalidValue || !value.is_empty() {
         return None;
     }
     let command = (tool.command)();
-    let name = |of: &Arg| of.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
-    let bare = argument.trim_matches(['[', ']', '<', '>', '.']);
-    if let Some(field) = command.get_positionals().find(|field| name(field).as_deref() == Some(bare)) {
+    let named = argument_named(&command, argument);
+    if let Some(field) = named.filter(|named| named.is_positional()) {
         let field = field.get_id().to_string();
         return Some(Error::invalid(format!("field `{field}` is empty")).detail("field", field));
     }
     let flag = argument.split(' ').next().unwrap_or(argument);
-    let short = command.get_arguments().find(|own| own.get_long() == flag.strip_prefix("--"));
     let refusal = Error::invalid(format!("`{flag}` needs a value"))
         .suggest(format!("Give it as {argument}."))
         .detail("flag", flag);
     let globals = Flags::augment_args(Command::new("lbx"));
-    let shadowed = short.and_then(Arg::get_short).and_then(|short| {
+    let shadowed = named.and_then(Arg::get_short).and_then(|short| {
         globals.get_arguments().find(|global| global.get_short() == Some(short)).map(|global| (short, global))
     });
     Some(match shadowed.and_then(|(short, global)| Some((short, global.get_long()?))) {
@@ -77,6 +72,49 @@ fn without_value(tool: &ToolEntry, error: &clap::Error) -> Option<Error> {
         )),
         None => refusal,
     })
+}
+
+/// The refusal of a value that the field does not take: a number out of its range, or a word that is none of
+/// those there are. `None` for any other fault.
+fn bad_value(tool: &ToolEntry, error: &clap::Error) -> Option<Error> {
+    let argument = context(error, ContextKind::InvalidArg)?;
+    let value = request::quoted(context(error, ContextKind::InvalidValue)?);
+    let command = (tool.command)();
+    let field = argument_named(&command, argument)?;
+    let name = field.get_long().map_or_else(|| field.get_id().to_string(), |long| format!("--{long}"));
+    let expected = match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(words)) if !words.is_empty() => words.join(" or "),
+        _ => request::number_of(field.get_id().as_str(), &(tool.request_schema)())?,
+    };
+    let refusal = Error::invalid(format!("`{name}`: expected {expected}, got {value}"));
+    Some(
+        refusal
+            .suggest(format!("Give `{name}` as expected, or leave it out."))
+            .on_command_line("`lbx TOOL --help` describes it.")
+            .detail("field", field.get_id().as_str())
+            .detail("expected", expected),
+    )
+}
+
+/// The argument that the parser shows so: a flag with its value, or a positional one in brackets.
+fn argument_named<'c>(command: &'c Command, shown: &str) -> Option<&'c Arg> {
+    let bare = shown.trim_matches(['[', ']', '<', '>', '.']);
+    let flag = shown.split(' ').next().and_then(|flag| flag.strip_prefix("--"));
+    let has_name = |of: &Arg| {
+        of.get_value_names().and_then(|names| names.first()).is_some_and(|name| name.as_str() == bare)
+    };
+    match flag {
+        Some(flag) => command.get_arguments().find(|own| own.get_long() == Some(flag)),
+        None => command.get_positionals().find(|own| has_name(own)),
+    }
+}
+
+/// What the parser has noted of an error under that name.
+fn context(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
+        _ => None,
+    }
 }
 
 /// The refusal of a word more than the tool takes.

@@ -194,10 +194,12 @@ impl Pass {
         is_before_tool: bool,
     ) -> Result<bool, Error> {
         let Some(long) = word.as_bytes().strip_prefix(b"--").filter(|_| !is_before_tool) else {
-            self.words.push(word.clone());
             let letters = word.to_str().and_then(|word| word.strip_prefix('-')).filter(|_| !is_before_tool);
             let next = next.filter(|_| letters.is_some_and(|letters| known.short_takes_next(letters)));
-            self.words.extend(next.map(OsStr::to_owned));
+            match next.filter(|next| is_negative(next)) {
+                Some(number) => self.words.push([word.as_os_str(), number].into_iter().collect()),
+                None => self.words.extend([word.clone()].into_iter().chain(next.map(OsStr::to_owned))),
+            }
             return Ok(next.is_some());
         };
         let (name, inline) = match memchr::memchr(b'=', long) {
@@ -228,7 +230,7 @@ impl Pass {
                 let text = input::text_argument(value)?;
                 self.words.push(joined(&name, &text));
             }
-            Some(value) if inline.is_none() && (flag.is_text || takes_color) => {
+            Some(value) if inline.is_none() && (flag.is_text || takes_color || is_negative(value)) => {
                 self.words.push(joined(&name, value));
             }
             Some(value) if inline.is_none() => self.words.extend([word.clone(), value.to_owned()]),
@@ -246,6 +248,12 @@ impl Pass {
         words.extend(self.last);
         words
     }
+}
+
+/// Whether a word is a negative number: after a flag it is its value, though it looks like a flag.
+fn is_negative(word: &OsStr) -> bool {
+    let digits = word.as_bytes().strip_prefix(b"-").unwrap_or_default();
+    !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
 /// A flag with its value in one word, so that the value is one whatever it looks like.

@@ -23,7 +23,7 @@ pub const Q: Dialect = Dialect {
     differences: &[
         "create does not overwrite a file that was not read; str_replace and insert need a file that is as it was read.",
         "No newline is added at the end of a file.",
-        "Commands are confined to the workspace, and run to their end: there are none in the background.",
+        "Commands are confined to the workspace, and run to their end: none runs in the background.",
     ],
 };
 

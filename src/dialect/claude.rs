@@ -38,9 +38,9 @@ pub const CLAUDE: Dialect = Dialect {
     ],
     error_text,
     differences: &[
-        "A file that others changed since the read is refused by its bytes, not by its time.",
+        "Whether a file has changed since it was read is decided by its bytes, not by its time.",
         "Edit with an empty old_string creates a file and never overwrites one.",
-        "Read does not show PDF files, and of a notebook's outputs the start alone.",
+        "Read does not show PDF files, and shows only the start of a notebook's outputs.",
         "NotebookEdit leaves every byte of the other cells as it is.",
         "Commands are confined to the workspace.",
         "BashOutput shows the last 24 kB of the output so far, and not only what is new.",

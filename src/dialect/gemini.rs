@@ -1,7 +1,7 @@
 //! `gemini`: `read_file`, `write_file`, `replace` and their kin, as Gemini CLI names them.
 //!
 //! Where lbx is stricter: a file must be read before it is overwritten or edited, line endings stay as
-//! they are, and old text is never corrected by likeness.
+//! they are, and old text is never corrected by similarity.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,7 +36,7 @@ pub const GEMINI: Dialect = Dialect {
     error_text,
     differences: &[
         "A file must have been read in this session, and be unchanged since, before it is edited or overwritten.",
-        "Line endings stay as they are, and old text is never corrected by likeness.",
+        "Line endings stay as they are, and old text is never corrected by similarity.",
         "Commands are confined to the workspace. One in the background names the file with its output.",
     ],
 };

@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, bounded};
 use crate::request;
 use crate::tools::{Effect, Image};
 use native::Native;
@@ -36,9 +36,17 @@ pub struct Dialect {
     /// Its tools, in the order in which clients see them.
     pub tools: &'static [ForeignTool],
     /// Words an error as the family's own tool does.
-    pub error_text: fn(&Failure<'_>) -> String,
+    error_text: fn(&Failure<'_>) -> String,
     /// Where it does not do what the family's own tools do, a sentence each.
     pub differences: &'static [&'static str],
+}
+
+impl Dialect {
+    /// An error in the family's words. They repeat what the request holds, which may be very long.
+    #[must_use]
+    pub fn words_of(&self, error: &Error, request: &Value) -> String {
+        bounded((self.error_text)(&Failure { error, request }))
+    }
 }
 
 /// Every dialect besides lbx's own.
@@ -54,7 +62,7 @@ pub const DIALECTS: &[Dialect] = &[
 ];
 
 /// An error with the request that met it.
-pub struct Failure<'a> {
+struct Failure<'a> {
     /// What was wrong.
     pub error: &'a Error,
     /// The family's request.
@@ -98,7 +106,7 @@ const SAID: &str = "said";
 
 /// An error in the words of the family's own tool.
 fn refused(kind: ErrorKind, path: &str, words: impl Into<String>) -> Error {
-    let words: String = words.into();
+    let words = bounded(words.into());
     Error::new(kind, words.clone()).at(path).detail(SAID, words)
 }
 

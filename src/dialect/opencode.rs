@@ -39,7 +39,7 @@ pub const OPENCODE: Dialect = Dialect {
     differences: &[
         "A file must have been read in this session, and be unchanged since, before it is edited or overwritten.",
         "An empty oldString creates a file and never overwrites one; old text is matched exactly.",
-        "Commands are confined to the workspace, and run to their end: there are none in the background.",
+        "Commands are confined to the workspace, and run to their end: none runs in the background.",
     ],
 };
 

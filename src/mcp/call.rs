@@ -19,7 +19,7 @@ use crate::app::panics::without_panic;
 use crate::app::remote::Remote;
 use crate::control::{Control, Progress};
 use crate::dialect::native::Native;
-use crate::dialect::{Dialect, Failure, ForeignTool};
+use crate::dialect::{Dialect, ForeignTool};
 use crate::engine::CallNotes;
 use crate::engine::store::{calls, sandboxes};
 use crate::engine::workspace::Workspace;
@@ -115,7 +115,7 @@ impl ToolCall {
         let result = match said {
             Ok(said) => answer::said(said, &outcome, results),
             Err(error) => {
-                let text = (dialect.error_text)(&Failure { error: &error, request: &request });
+                let text = dialect.words_of(&error, &request);
                 answer::said_error(text, &outcome)
             }
         };

@@ -92,7 +92,12 @@ impl Start {
     }
 }
 
-/// Why a file could not be taken as text.
+/// What is wrong with a file that begins as UTF-16 does and has an odd number of bytes.
+const HALF_UNIT: &str = "begins with the byte-order mark of UTF-16 but has an odd number of bytes";
+/// What is wrong with one that has half a pair of surrogates.
+const LONE_SURROGATE: &str = "begins with the byte-order mark of UTF-16 but has a lone surrogate";
+
+/// Why a file could not be taken as text, in words that follow its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported(pub &'static str);
 
@@ -122,7 +127,7 @@ impl Content {
     pub fn decode(bytes: Vec<u8>) -> Result<Self, Unsupported> {
         let start = Start::of(&bytes);
         match start {
-            Start::Utf32 => Err(Unsupported("UTF-32")),
+            Start::Utf32 => Err(Unsupported("is UTF-32")),
             Start::Utf16(big_endian) => {
                 // The mark is there: `Start` has seen it.
                 let (_, units) = bytes.split_at(start.bom_bytes());
@@ -282,7 +287,7 @@ pub fn mime_of(start: &[u8]) -> &'static str {
 /// Half a unit at the end, or a lone surrogate.
 pub fn utf16_to_utf8(bytes: &[u8], big_endian: bool) -> Result<Vec<u8>, Unsupported> {
     if !bytes.len().is_multiple_of(2) {
-        return Err(Unsupported("UTF-16 with an odd number of bytes"));
+        return Err(Unsupported(HALF_UNIT));
     }
     let units = bytes.chunks_exact(2).map(|unit| {
         let unit = [unit.first().copied().unwrap_or(0), unit.get(1).copied().unwrap_or(0)];
@@ -290,7 +295,7 @@ pub fn utf16_to_utf8(bytes: &[u8], big_endian: bool) -> Result<Vec<u8>, Unsuppor
     });
     let mut text = String::with_capacity(bytes.len());
     for character in char::decode_utf16(units) {
-        text.push(character.map_err(|_| Unsupported("UTF-16 with a lone surrogate"))?);
+        text.push(character.map_err(|_| Unsupported(LONE_SURROGATE))?);
     }
     Ok(text.into_bytes())
 }

@@ -52,9 +52,9 @@ pub struct FileDiff<'a> {
 /// What a file's diff amounts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Amount {
-    /// Lines that came in; `None` where lines were not compared.
+    /// Lines added; `None` where lines were not compared.
     pub insertions: Option<usize>,
-    /// Lines that went out; likewise.
+    /// Lines removed; likewise.
     pub deletions: Option<usize>,
 }
 

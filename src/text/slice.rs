@@ -146,7 +146,7 @@ impl Slicer {
     fn begin(&mut self) -> Result<(), Unsupported> {
         let start = Start::of(&self.start);
         self.decoder = Some(match start {
-            Start::Utf32 => return Err(Unsupported("UTF-32")),
+            Start::Utf32 => return Err(Unsupported("is UTF-32")),
             Start::Utf16(big_endian) => Decoder::Utf16(big_endian, Vec::new()),
             Start::Utf8Bom => Decoder::Plain(Utf8Check::default(), true),
             Start::Plain => Decoder::Plain(Utf8Check::default(), false),

@@ -27,7 +27,7 @@ pub struct ListEnd {
     /// True where not all are listed; `max_bytes: 0` lists them all
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// How many there are, where not all are listed
+    /// How many there are, if not all are listed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<usize>,
 }
@@ -143,7 +143,7 @@ pub fn view(current: &Current) -> Result<View<'_>, Error> {
 pub fn unsupported_encoding(shown: &str, Unsupported(what): &Unsupported) -> Error {
     Error::new(
         ErrorKind::UnsupportedEncoding,
-        format!("{shown} is {what}, which could not be written back unchanged"),
+        format!("{shown} {what}: as text it could not be written back unchanged"),
     )
     .at(shown)
 }

@@ -40,7 +40,7 @@ const CONTEXT_LINES_MAX: usize = 10_000;
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the request")]
 pub struct Request {
     /// Regular expression to find
-    #[arg(default_value = "", hide_default_value = true)]
+    #[arg(required = false, default_value_if("regexps", clap::builder::ArgPredicate::IsPresent, ""))]
     #[schemars(extend("x-aliases" = ["regex", "query", "search", "search_pattern"]))]
     pub pattern: String,
     /// Files or folders to search; the current folder by default
@@ -270,7 +270,7 @@ pub struct Response {
     /// How many matching lines, or matches, each file has
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Vec<Count>>,
-    /// Matches found: all there are, or those so far where `truncated` and no total was asked for
+    /// Matches in all; if `truncated` and without `total`, those found so far
     pub matched: u64,
     /// Files with matches, likewise
     pub files_matched: u64,

@@ -34,7 +34,7 @@ pub struct Request {
     #[schemars(extend("x-aliases" = ["file_path", "absolute_path", "filename", "file"]))]
     pub path: PathBuf,
     /// Line after which to insert, from 1; 0 for the start of the file
-    #[arg(value_name = "LINE")]
+    #[arg(value_name = "LINE", allow_negative_numbers = true)]
     #[schemars(extend("x-aliases" = ["insert_line", "line_number", "after_line"]))]
     pub line: u64,
     /// Lines to insert

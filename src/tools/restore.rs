@@ -20,7 +20,7 @@ use crate::text::escaped;
 
 /// Bring back what was deleted
 ///
-/// Takes the `trash_id` that delete answered, or the path that was deleted, of which the newest comes
+/// Takes the `trash_id` that delete returned, or the path that was deleted, of which the newest comes
 /// back. Never overwrites: if something is in the way, name another place with `to`.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 pub struct Request {
@@ -157,7 +157,7 @@ fn missing(name: &str, entries: &[TrashEntry], change: &mut Change<'_>) -> Error
         .take(NAMED)
         .map(|entry| format!("{} ({})", workspace.shown(&entry.path), entry.id))
         .collect();
-    let error = Error::new(ErrorKind::NotFound, format!("the trash holds no {name}")).at(name);
+    let error = Error::new(ErrorKind::NotFound, format!("{name} is not in the trash")).at(name);
     if near.is_empty() {
         return error.suggest("The trash is empty; undo takes back changes, and git has what was committed.");
     }

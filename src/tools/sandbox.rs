@@ -54,7 +54,7 @@ pub enum Action {
 /// The names, or the one that was created or removed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Response {
-    /// They, in order
+    /// The sandboxes, by name
     pub sandboxes: Vec<Shown>,
 }
 
@@ -92,7 +92,7 @@ impl Tool for Sandbox {
             return Ok(Response { sandboxes: all.into_iter().map(shown).collect() });
         }
         let name = request.name.as_deref().ok_or_else(|| {
-            Error::invalid("field `name` is missing: the sandbox that is meant").detail("field", "name")
+            Error::invalid("field `name` is missing: name the sandbox").detail("field", "name")
         })?;
         let name = sandboxes::slug(name)?;
         let sandbox = match request.action {
@@ -134,7 +134,7 @@ fn wanted(engine: &Engine, request: &Request) -> Result<Known, Error> {
 /// A folder of this machine.
 fn here(engine: &Engine, root: Option<&str>) -> Result<Known, Error> {
     let root = root.ok_or_else(|| {
-        Error::invalid("field `root` is missing: the folder that the name is to stand for")
+        Error::invalid("field `root` is missing: give the folder that the sandbox is for")
             .detail("field", "root")
     })?;
     let base = engine.workspace.root().join(engine.workspace.base().as_path());

@@ -13,6 +13,8 @@ use crate::request;
 use crate::text::likeness;
 
 /// Show the JSON Schemas of a tool's request and answer, or of all tools
+///
+/// Those of all tools are some 130 kB, for programs; --list names the tools in 5 kB.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -25,6 +27,35 @@ pub struct Request {
     #[arg(long)]
     #[serde(default)]
     pub aliases: bool,
+    /// List the tools and what each does, without the schemas
+    #[arg(long)]
+    #[serde(default)]
+    pub list: bool,
+}
+
+/// What is shown of each tool.
+#[derive(Debug, Clone, Copy)]
+enum Detail {
+    /// Its name and what it does.
+    Summary,
+    /// The schemas too.
+    Schemas,
+    /// Other names, and no schemas.
+    Aliases,
+}
+
+impl Request {
+    /// What to show of each tool.
+    fn detail(&self) -> Result<Detail, Error> {
+        match (self.aliases, self.list) {
+            (true, true) => {
+                Err(Error::invalid("`aliases` and `list` exclude each other").suggest("Ask for one of them."))
+            }
+            (true, false) => Ok(Detail::Aliases),
+            (false, true) => Ok(Detail::Summary),
+            (false, false) => Ok(Detail::Schemas),
+        }
+    }
 }
 
 /// The schemas.
@@ -66,20 +97,28 @@ impl Tool for Schema {
     type Response = Response;
 
     fn run(_engine: &mut Engine, request: Request) -> Result<Response, Error> {
+        let detail = request.detail()?;
         if let Some(family) = dialect::chosen(request.dialect.as_deref())? {
-            return of_family(family, request.tool.as_deref());
+            return of_family(family, request.tool.as_deref(), detail);
         }
-        let describe = |tool: &ToolEntry| if request.aliases { aliases_of(tool) } else { schemas_of(tool) };
+        let describe = |tool: &ToolEntry| of_tool(tool, detail);
         let Some(name) = &request.tool else {
             return Ok(Response { tools: TOOLS.iter().map(describe).collect() });
         };
         let own = || Some(describe(find(name)?));
-        let foreign = || Some(foreign_schema(dialect::owner_of(name)?.1));
+        let foreign = || Some(foreign_schema(dialect::owner_of(name)?.1, detail));
         let tool = own().or_else(foreign).ok_or_else(|| unknown_tool(name))?;
         Ok(Response { tools: vec![tool] })
     }
 
     fn text(response: &Response, text: &mut Text) {
+        let is_list = response.tools.iter().all(|tool| tool.request.is_none() && tool.aliases.is_none());
+        if is_list {
+            for ToolSchema { name, description, .. } in &response.tools {
+                text.entry(&format!("{name:<12} {}", description.as_deref().unwrap_or_default()));
+            }
+            return;
+        }
         // A schema has no other text than its JSON.
         let json = serde_json::to_string_pretty(response).unwrap_or_default();
         text.entry(&json);
@@ -87,12 +126,12 @@ impl Tool for Schema {
 }
 
 /// The tools of a model family, or one of them.
-fn of_family(family: &'static Dialect, name: Option<&str>) -> Result<Response, Error> {
+fn of_family(family: &'static Dialect, name: Option<&str>, detail: Detail) -> Result<Response, Error> {
     let tools: Vec<ToolSchema> = family
         .tools
         .iter()
         .filter(|tool| name.is_none_or(|name| name == tool.name))
-        .map(foreign_schema)
+        .map(|tool| foreign_schema(tool, detail))
         .collect();
     match name.filter(|_| tools.is_empty()) {
         Some(name) => {
@@ -103,25 +142,43 @@ fn of_family(family: &'static Dialect, name: Option<&str>) -> Result<Response, E
     }
 }
 
-/// The schemas of one tool.
-fn schemas_of(tool: &ToolEntry) -> ToolSchema {
-    ToolSchema {
+/// One tool, as far as that was asked for.
+fn of_tool(tool: &ToolEntry, detail: Detail) -> ToolSchema {
+    let summary = ToolSchema {
         name: tool.name,
         description: Some(tool.description()),
-        request: Some(with_common_fields(tool, request::advertised((tool.request_schema)()))),
-        response: Some((tool.response_schema)()),
+        request: None,
+        response: None,
         aliases: None,
+    };
+    match detail {
+        Detail::Summary => {
+            ToolSchema { description: summary.description.map(|text| first_line(&text)), ..summary }
+        }
+        Detail::Aliases => ToolSchema { description: None, aliases: Some(aliases_of(tool)), ..summary },
+        Detail::Schemas => ToolSchema {
+            request: Some(with_common_fields(tool, request::advertised((tool.request_schema)()))),
+            response: Some((tool.response_schema)()),
+            ..summary
+        },
     }
 }
 
+/// What a description says first.
+fn first_line(description: &str) -> String {
+    description.lines().next().unwrap_or_default().to_owned()
+}
+
 /// The schema of a model family's tool. It answers with text.
-fn foreign_schema(tool: &ForeignTool) -> ToolSchema {
+fn foreign_schema(tool: &ForeignTool, detail: Detail) -> ToolSchema {
     let mut request = request::advertised(tool.schema());
     let description = request.as_object_mut().and_then(|schema| schema.remove("description"));
+    let description = description.and_then(|text| text.as_str().map(str::to_owned));
+    let is_list = matches!(detail, Detail::Summary);
     ToolSchema {
         name: tool.name,
-        description: description.and_then(|text| text.as_str().map(str::to_owned)),
-        request: Some(request),
+        description: if is_list { description.as_deref().map(first_line) } else { description },
+        request: (!is_list).then_some(request),
         response: None,
         aliases: None,
     }
@@ -141,16 +198,15 @@ fn with_common_fields(tool: &ToolEntry, mut schema: Value) -> Value {
 }
 
 /// The other names of one tool and its fields.
-fn aliases_of(tool: &ToolEntry) -> ToolSchema {
+fn aliases_of(tool: &ToolEntry) -> Value {
     let schema = (tool.request_schema)();
     let fields: Map<String, Value> =
         request::aliases(&schema).map(|(field, names)| (field.to_owned(), names.into())).collect();
-    let aliases = serde_json::json!({ "tool": tool.aliases, "fields": fields });
-    ToolSchema { name: tool.name, description: None, request: None, response: None, aliases: Some(aliases) }
+    serde_json::json!({ "tool": tool.aliases, "fields": fields })
 }
 
 /// Commands of other programs, and what does their work here.
-const ELSEWHERE: [(&[&str], &str); 9] = [
+const ELSEWHERE: [(&[&str], &str); 17] = [
     (&["copy", "cp"], "lbx has no tool that copies; `lbx write TO --content @FROM` copies a text file."),
     (&["cat", "head", "tail", "less", "nl"], "`read` shows a file, or some lines of it."),
     (&["rm", "rmdir", "unlink", "remove"], "`delete` moves files and folders to the trash."),
@@ -159,6 +215,23 @@ const ELSEWHERE: [(&[&str], &str); 9] = [
     (&["rg", "ripgrep", "ag", "ack", "search"], "`grep` searches the contents of files."),
     (&["sed", "replace", "substitute"], "`edit` replaces text in files."),
     (&["touch"], "`write` makes the file and the folders that it needs."),
+    (
+        &["status", "st"],
+        "`session` shows what this session has read and changed, `doctor` whether all is well.",
+    ),
+    (&["show"], "`diff SNAPSHOT` shows what one snapshot changed, `log` lists them."),
+    (&["history"], "`log` lists the changes, `review` shows them with their diffs."),
+    (
+        &["commit"],
+        "Each change is committed to the snapshot branch; `squash` makes one commit of a session's changes.",
+    ),
+    (
+        &["revert", "reset", "rollback"],
+        "`undo` takes changes back, `rewind` a session to one of its snapshots.",
+    ),
+    (&["view", "open", "show_file", "create"], "`read` shows a file, `write` creates one."),
+    (&["sh", "exec", "run", "shell", "cmd"], "`bash` runs a command."),
+    (&["version"], "`lbx --version` prints it, `doctor` the machine's facts beside it."),
     (&["tree"], "`ls` with `recursive` lists folders at every depth."),
 ];
 

@@ -70,7 +70,7 @@ pub struct Response {
     pub files: u64,
     /// Bytes in all of them; of a purge, those that were removed
     pub bytes: u64,
-    /// Whether more are there than are shown
+    /// Whether there are more than are shown
     pub truncated: bool,
     /// The offset at which to go on
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,9 +185,8 @@ fn purge(engine: &mut Engine, request: &Request) -> Result<Response, Error> {
     if let Some(id) = &request.trash_id {
         entries.retain(|entry| entry.id == *id);
         if entries.is_empty() {
-            return Err(
-                Error::new(ErrorKind::NotFound, format!("the trash holds no {id}")).suggest("List it first.")
-            );
+            return Err(Error::new(ErrorKind::NotFound, format!("{id} is not in the trash"))
+                .suggest("List the trash: each entry has its trash_id."));
         }
     }
     let mut removed = Removed {

@@ -187,3 +187,29 @@ fn a_parameter_that_says_nothing_here_is_taken() {
         assert_eq!(answer.status(), 0, "{dialect} {tool}: {}", answer.stderr());
     }
 }
+
+#[test]
+fn no_refusal_in_a_familys_words_is_longer_than_a_native_one() {
+    /// What a native message is bounded to.
+    const BYTES_MAX: usize = 4096 + 16;
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let long = "d/".repeat(50_000) + "x";
+    for (family, tool, request) in [
+        ("anthropic-memory", "memory", json!({"command": "view", "path": format!("/memories/{long}")})),
+        ("anthropic-memory", "memory", json!({"command": "delete", "path": long})),
+        ("mcp-filesystem", "read_text_file", json!({ "path": long })),
+        ("mcp-filesystem", "write_file", json!({"path": format!("/{long}"), "content": "x"})),
+        (
+            "mcp-filesystem",
+            "edit_file",
+            json!({"path": "a.txt", "edits": [{"oldText": long, "newText": "x"}]}),
+        ),
+        ("claude", "Read", json!({ "file_path": long })),
+        ("gemini", "read_file", json!({ "absolute_path": long })),
+    ] {
+        let answer = ws.lbx(&["--dialect", family, tool, "--json", &request.to_string()]);
+        assert_ne!(answer.status(), 0, "{family} {tool}");
+        let said = answer.stderr();
+        assert!(!said.is_empty() && said.len() <= BYTES_MAX, "{family} {tool}: {} bytes", said.len());
+    }
+}

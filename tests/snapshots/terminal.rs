@@ -63,6 +63,15 @@ fn a_person_at_a_terminal_is_shown_colours_and_what_each_session_changed() {
 }
 
 #[test]
+fn a_person_who_names_no_tool_is_shown_the_help() {
+    let ws = workspace();
+    let Some(help) = on_a_terminal(&ws, "", &[]) else { return };
+    assert!(help.contains("Usage: lbx") && help.contains("lbx help agents"), "{help}");
+    let error = ws.lbx(&[]).error("invalid_request");
+    assert_eq!(error["message"], "no tool is named");
+}
+
+#[test]
 fn what_people_call_answers_them_in_words_and_programs_in_json() {
     let ws = workspace();
     ws.lbx(&["delete", "b.txt", "--session", "second"]).ok();

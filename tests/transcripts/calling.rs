@@ -454,6 +454,86 @@ fn a_long_text_may_be_in_a_file() {
 }
 
 #[test]
+fn a_value_that_a_flag_does_not_take_is_refused_with_those_that_it_takes() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let cases: &[(&[&str], &str)] = &[
+        (&["read", "a.txt", "--max-bytes", "-1"], "`--max-bytes`: expected a whole number from 0, got -1"),
+        (&["read", "a.txt", "--max-bytes=-1"], "`--max-bytes`: expected a whole number from 0, got -1"),
+        (&["grep", "x", "-C", "-2"], "`--context`: expected a whole number from 0, got -2"),
+        (&["grep", "x", "-inC", "-2"], "`--context`: expected a whole number from 0, got -2"),
+        (&["insert", "a.txt", "-1", "--content", "x"], "`line`: expected a whole number from 0, got -1"),
+        (
+            &["insert", "a.txt", "--line", "-1", "--content", "x"],
+            "`line`: expected a whole number from 0, got -1",
+        ),
+        (&["trash", "empty"], "`action`: expected list or purge, got empty"),
+        (
+            &["grep", "x", "--output-mode", "lines"],
+            "`--output-mode`: expected content or files or count or count_matches, got lines",
+        ),
+        (&["log", "--limit", "ten"], "`--limit`: expected a whole number from 0, got ten"),
+    ];
+    for (call, wanted) in cases {
+        let error = ws.lbx(call).error("invalid_request");
+        assert_eq!(error["message"], *wanted, "{call:?}");
+    }
+    // A line may count from the end, and a text may be any.
+    assert_eq!(ws.lbx(&["read", "a.txt", "--offset", "-1"]).ok()["content"], "one\n");
+    ws.lbx(&["write", "b.txt", "--content", "-1"]).ok();
+}
+
+#[test]
+fn no_flag_takes_a_negative_number_for_another_flag() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    for tool in ws.lbx(&["schema"]).ok()["tools"].as_array().unwrap() {
+        let (name, fields) =
+            (tool["name"].as_str().unwrap(), tool["request"]["properties"].as_object().unwrap());
+        // The line of `insert` has its place, which is not known without the path before it.
+        let is_flag = |field: &str| (name, field) != ("insert", "line");
+        let numbers =
+            fields.iter().filter(|(_, field)| field["type"] == "integer" && field["minimum"].is_u64());
+        for (field, _) in numbers.filter(|(field, _)| is_flag(field)) {
+            let flag = format!("--{}", field.replace('_', "-"));
+            let error = ws.lbx(&[name, &flag, "-1"]).error("invalid_request");
+            let message = error["message"].as_str().unwrap();
+            assert!(message.starts_with(&format!("`{flag}`: expected a whole number")), "{name}: {message}");
+        }
+    }
+}
+
+#[test]
+fn a_required_field_that_is_missing_is_named() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    for (tool, field) in [("grep", "pattern"), ("glob", "pattern"), ("read", "path"), ("move", "from")] {
+        let error = ws.lbx(&[tool]).error("invalid_request");
+        assert_eq!(error["details"]["field"], field, "{tool}: {error}");
+        let advice = error["suggested_action"].as_str().unwrap();
+        assert!(!advice.contains("TOOL"), "{advice}");
+    }
+    assert_eq!(ws.lbx(&["grep", ""]).error("invalid_request")["message"], "pattern is empty");
+    assert_eq!(ws.lbx(&["grep", "-e", "one", "a.txt"]).ok()["matched"], 1);
+}
+
+#[test]
+fn the_list_of_tools_is_short() {
+    let ws = Workspace::with(&[]);
+    let answer = ws.lbx(&["schema", "--list"]);
+    assert!(answer.stdout_text().len() < 6000, "{}", answer.stdout_text().len());
+    let data = answer.ok();
+    let of = |name: &str| data["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == name).cloned();
+    assert_eq!(
+        of("edit").unwrap(),
+        json!({"name": "edit", "description": "Replace text that occurs exactly once in a file"})
+    );
+    let text = ws.lbx(&["schema", "--list", "--text"]).stdout_text();
+    assert!(
+        text.lines().any(|line| line == "edit         Replace text that occurs exactly once in a file"),
+        "{text}"
+    );
+    ws.lbx(&["schema", "--list", "--aliases"]).error("invalid_request");
+}
+
+#[test]
 fn an_unknown_flag_is_answered_by_what_may_be_meant() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     let cases: &[(&[&str], &[&str], &[&str])] = &[

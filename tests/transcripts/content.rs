@@ -109,10 +109,19 @@ fn a_file_that_could_not_be_written_back_is_refused() {
     let lone_surrogate = [0xff, 0xfe, 0x00, 0xd8, b'a', 0x00];
     let half_unit = [0xff, 0xfe, b'a', 0x00, b'b'];
     let utf32 = [0xff, 0xfe, 0, 0, b'a', 0, 0, 0];
-    for (name, bytes) in [("surrogate", &lone_surrogate[..]), ("half", &half_unit), ("utf32", &utf32)] {
+    let utf16 = "begins with the byte-order mark of UTF-16 but has";
+    for (name, bytes, what) in [
+        ("surrogate", &lone_surrogate[..], format!("{utf16} a lone surrogate")),
+        ("half", &half_unit, format!("{utf16} an odd number of bytes")),
+        ("utf32", &utf32, "is UTF-32".to_owned()),
+    ] {
         ws.write(name, bytes);
         ws.unchanged(|| {
-            ws.lbx(&["append", name, "--content", "x"]).error("unsupported_encoding");
+            let error = ws.lbx(&["append", name, "--content", "x"]).error("unsupported_encoding");
+            let message = error["message"].as_str().unwrap();
+            assert!(message.starts_with(&format!("{name} {what}")), "{message}");
+            let patch = format!("--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-a\n+b\n");
+            assert_eq!(ws.lbx_stdin(&["patch"], &patch).error("unsupported_encoding")["path"], name);
             ws.lbx(&["edit", name, "--old-string", "a", "--new-string", "b"]).error("unsupported_encoding");
         });
     }

@@ -422,3 +422,37 @@ fn the_names_that_there_are_stand_once_in_a_refusal() {
         assert_eq!(answer.stdout_text().matches(name).count(), 1, "{arguments:?}: {}", answer.stdout_text());
     }
 }
+
+#[test]
+fn a_wrong_word_is_answered_by_what_does_its_work() {
+    let ws = Workspace::with(&[("version.txt", "1\n"), ("sub/deep.txt", "x\n")]);
+    let advice = |call: &[&str], kind: &str| {
+        let error = ws.lbx(call).error(kind);
+        (
+            error["message"].as_str().unwrap().to_owned(),
+            error["suggested_action"].as_str().unwrap().to_owned(),
+        )
+    };
+    assert!(advice(&["status"], "invalid_request").1.starts_with("`session` shows"));
+    assert!(advice(&["version"], "invalid_request").1.starts_with("`lbx --version` prints it"));
+    assert!(advice(&["revert"], "invalid_request").1.starts_with("`undo` takes changes back"));
+    // The extension alone makes no two files alike.
+    let (message, action) = advice(&["read", "missing.txt"], "not_found");
+    assert_eq!(message, "no such file: missing.txt");
+    assert!(!action.contains("Did you mean"), "{action}");
+    assert_eq!(advice(&["read", "versoin.txt"], "not_found").1, "Did you mean version.txt?");
+    ws.lbx(&["append", "version.txt", "--content", "2\n"]).ok();
+    for tool in ["diff", "log"] {
+        assert_eq!(
+            advice(&[tool, "nothing"], "not_found").0,
+            "no such file: nothing, nor a snapshot of that name"
+        );
+    }
+    let (_, action) = advice(&["edit", "version.txt"], "invalid_request");
+    assert!(action.contains("old_string and new_string") && action.contains("<<<<<<< SEARCH"), "{action}");
+    assert_eq!(advice(&["restore", "nothing"], "not_found").0, "nothing is not in the trash");
+    let named = advice(&["--sandbox", "nothing", "read", "a"], "sandbox_not_found").1;
+    assert!(named.ends_with("`lbx sandbox list` shows them."), "{named}");
+    let clients = ws.lbx(&["init", "--text"]);
+    assert!(clients.stderr().contains("--client"), "{}", clients.stderr());
+}

@@ -14,6 +14,8 @@ const NEAR_MAX: usize = 3;
 const FILES_LOOKED_AT_MAX: usize = 20_000;
 /// How alike two names must be, 0 to 1.
 const LIKENESS_MIN: f32 = 0.6;
+/// How alike their stems must be.
+const STEM_LIKENESS_MIN: f32 = 0.5;
 
 impl Workspace {
     /// `not_found` for a place where nothing stands, with up to three near paths.
@@ -89,6 +91,13 @@ fn shared_ending(one: &Path, other: &Path) -> usize {
     one.iter().rev().zip(other.iter().rev()).take_while(|(mine, theirs)| mine == theirs).count()
 }
 
+/// Whether two names are alike without their extension: that of a short name would make all files of a kind
+/// alike.
+fn has_similar_stem(name: &str, candidate: &str) -> bool {
+    let stem = |name| Path::new(name).file_stem().and_then(|stem| stem.to_str()).unwrap_or(name);
+    likeness::ratio(stem(name), stem(candidate), None) >= STEM_LIKENESS_MIN
+}
+
 /// Names like `name`: the same but for case first, then the most alike.
 fn similar_names(name: &str, candidates: &[&str]) -> Vec<String> {
     let mut near: Vec<String> = candidates
@@ -97,7 +106,10 @@ fn similar_names(name: &str, candidates: &[&str]) -> Vec<String> {
         .map(|candidate| (*candidate).to_owned())
         .collect();
     for candidate in likeness::nearest(name, candidates, NEAR_MAX, LIKENESS_MIN) {
-        if near.len() < NEAR_MAX && !near.iter().any(|known| known == candidate) {
+        if near.len() < NEAR_MAX
+            && has_similar_stem(name, candidate)
+            && !near.iter().any(|known| known == candidate)
+        {
             near.push(candidate.to_owned());
         }
     }

@@ -113,7 +113,10 @@ fn is_known(
         return Ok(());
     }
     let written = written.display().to_string();
-    let error = engine.workspace.not_found(place);
+    let mut error = engine.workspace.not_found(place);
+    if store.is_some() {
+        error = error.add_to_message(", nor a snapshot of that name");
+    }
     let near = store.map(|store| store.near(&written)).unwrap_or_default();
     let looks_like_id = written.len() >= 4 && written.bytes().all(|byte| byte.is_ascii_hexdigit());
     if looks_like_id { Err(no_snapshot(&written, "path", &near)) } else { Err(error) }

@@ -177,7 +177,7 @@ pub enum Match {
     #[default]
     Exact,
     /// Also where blanks at line ends, indentation, typographic characters, copied line numbers,
-    /// escapes or blank lines differ, if that leaves one place alone
+    /// escapes or blank lines differ, if the match is unique
     Flexible,
 }
 
@@ -294,6 +294,10 @@ impl Request {
     fn single(&self) -> Result<EditItem, Error> {
         let missing = |field: &str| {
             Error::invalid(format!("field `{field}` is missing (or give several edits as `edits`)"))
+                .suggest("Give old_string and new_string, or edits.")
+                .on_command_line(
+                    "Or put blocks on stdin: <<<<<<< SEARCH, the old lines, =======, the new lines, >>>>>>> REPLACE.",
+                )
                 .detail("field", field)
         };
         if self.old_string.is_none()

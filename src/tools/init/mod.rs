@@ -114,6 +114,9 @@ impl Tool for Init {
             text.entry(shown.trim_end());
         }
         response.clients.iter().for_each(|client| text.entry(client));
+        if !response.clients.is_empty() {
+            text.note("name one with --client to set it up; --dry-run shows what would change");
+        }
         if response.files.is_empty() && response.text.is_none() && response.clients.is_empty() {
             text.line("init: nothing to change");
         }
