@@ -42,7 +42,7 @@ _lbx_data() {
         config) _lbx_flags='--explain --example' _lbx_places='@keys*' ;;
         init) _lbx_flags='--client=claude-code,codex,gemini,opencode,cursor,vscode,zed,goose --remove --exclusive --tools=@served --dry-run --why=' _lbx_places='' ;;
         apply_patch) _lbx_flags='--dry-run --why=' _lbx_places='-' ;;
-        schema) _lbx_flags='--aliases' _lbx_places='@schemas' ;;
+        schema) _lbx_flags='--aliases --list' _lbx_places='@schemas' ;;
         batch) _lbx_flags='' _lbx_places='' ;;
         mcp) _lbx_flags='--results=json,text --tools=@served --confirm' _lbx_places='' ;;
         help) _lbx_flags='' _lbx_places='@pages' ;;

@@ -488,6 +488,7 @@ complete -c lbx -n '__lbx_in apply_patch' -l dry-run -d 'Show what would change 
 complete -c lbx -n '__lbx_in apply_patch' -l why -x -d 'Reason for the change, recorded in the snapshot'
 complete -c lbx -n '__lbx_at 0' -a schema -d 'Show the JSON Schemas of a tool’s request and answer, or of all tools'
 complete -c lbx -n '__lbx_in schema' -l aliases -d 'List the other field names that are accepted, instead of the schemas'
+complete -c lbx -n '__lbx_in schema' -l list -d 'List the tools and what each does, without the schemas'
 complete -c lbx -n '__lbx_at 1 schema' -a '$__lbx_schemas'
 complete -c lbx -n '__lbx_at 0' -a batch -d 'Carry out many requests, one JSON object per line on stdin'
 complete -c lbx -n '__lbx_at 0' -a mcp -d 'Serve the tools over MCP on stdin and stdout'

@@ -58,9 +58,9 @@ pub struct Request {
 pub struct Response {
     /// The records, the newest first
     pub records: Vec<Value>,
-    /// How many there are that fit
+    /// How many records there are, with these filters
     pub total: usize,
-    /// Whether more are there than are shown
+    /// Whether there are more than are shown
     pub truncated: bool,
     /// Where to go on
     #[serde(skip_serializing_if = "Option::is_none")]

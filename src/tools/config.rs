@@ -104,7 +104,7 @@ pub struct File {
 pub struct Shown {
     /// Its name
     pub key: &'static str,
-    /// What holds
+    /// The value in force
     pub value: Json,
     /// Where that came from
     #[serde(flatten)]
@@ -115,7 +115,7 @@ pub struct Shown {
     /// Each part with where it came from, where lists of several sources count together
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
-    /// What the workspace's file says, where the user's stricter value stands against it
+    /// The workspace's value, where the user's stricter one overrides it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overruled: Option<Part>,
     /// Its value where nothing says otherwise

@@ -150,10 +150,10 @@ pub struct FileStat {
     pub from: Option<String>,
     /// What became of it
     pub action: Action,
-    /// Lines that came in; absent for a binary or very large file
+    /// Lines added; absent for a binary or very large file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insertions: Option<usize>,
-    /// Lines that went out; likewise
+    /// Lines removed; likewise
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletions: Option<usize>,
 }

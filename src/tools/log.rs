@@ -108,9 +108,9 @@ pub struct LoggedSnapshot {
     pub time: String,
     /// How many files changed
     pub files: usize,
-    /// Lines that came in
+    /// Lines added
     pub insertions: usize,
-    /// Lines that went out
+    /// Lines removed
     pub deletions: usize,
     /// The commit's first line, where it says more than tool and path
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,10 +134,10 @@ pub struct LoggedSnapshot {
 pub struct FileLines {
     /// The path from the root
     pub path: String,
-    /// Lines that came in; absent for what is not text
+    /// Lines added; absent for what is not text
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insertions: Option<usize>,
-    /// Lines that went out; likewise
+    /// Lines removed; likewise
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletions: Option<usize>,
 }

@@ -123,7 +123,7 @@ pub struct Response {
     /// The `offset` that shows what comes next
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
-    /// Where most of the entries are, if not all are shown
+    /// The folders with the most entries, if not all are shown
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub largest: Vec<FolderSum>,
     /// What the ignore rules hide, if anything
@@ -162,7 +162,7 @@ pub struct ListedEntry {
 /// What the ignore rules hide.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Ignored {
-    /// Files and folders, what lies in an ignored folder aside
+    /// Files and folders; what an ignored folder holds is not counted
     pub entries: u64,
     /// The ignored folders that hold most
     #[serde(skip_serializing_if = "Vec::is_empty")]

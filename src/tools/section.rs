@@ -114,9 +114,9 @@ pub struct Response {
     pub replacements: Vec<LineRange>,
     /// How the section was found
     pub r#match: Matched,
-    /// Lines that are new
+    /// Lines added
     pub lines_added: u64,
-    /// Lines that are gone
+    /// Lines removed
     pub lines_removed: u64,
     /// What changed, as a unified diff
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -32,9 +32,9 @@ pub struct Response {
     pub id: Option<String>,
     /// Files that changed
     pub files: usize,
-    /// Lines that came in
+    /// Lines added
     pub insertions: usize,
-    /// Lines that went out
+    /// Lines removed
     pub deletions: usize,
     /// What could not enter, and why
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -111,9 +111,9 @@ impl Tool for Snapshot {
 pub struct Stat {
     /// Files.
     pub files: usize,
-    /// Lines that came in, as far as they were counted.
+    /// Lines added, as far as they were counted.
     pub insertions: usize,
-    /// Lines that went out; likewise.
+    /// Lines removed; likewise.
     pub deletions: usize,
 }
 

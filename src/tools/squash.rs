@@ -85,7 +85,7 @@ pub struct Response {
     pub commits: Vec<String>,
     /// How many files they change
     pub files: usize,
-    /// Who made them
+    /// The author of the commits
     pub author: String,
 }
 

@@ -30,9 +30,9 @@ pub struct Request {}
 pub struct Response {
     /// All calls together
     pub total: Sum,
-    /// Those of each tool
+    /// The same numbers by tool
     pub by_tool: BTreeMap<String, Sum>,
-    /// Those of each session
+    /// The same numbers by session
     pub by_session: BTreeMap<String, Sum>,
     /// Refusals of each kind
     pub refusals: BTreeMap<String, u64>,
@@ -45,7 +45,7 @@ pub struct Sum {
     pub calls: u64,
     /// Those of them that were refused a change
     pub refused: u64,
-    /// Paths that the others changed, each time counted
+    /// Paths that the other calls changed; a path counts each time
     pub paths: u64,
     /// Bytes that all of them returned; over MCP without the structured form, which repeats the text
     pub bytes: u64,

@@ -58,10 +58,10 @@ pub struct Call {
     pub outcome: String,
     /// The files concerned
     pub paths: Vec<String>,
-    /// Lines that came in
+    /// Lines added
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insertions: Option<usize>,
-    /// Lines that went out
+    /// Lines removed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletions: Option<usize>,
     /// Why the change was made

@@ -83,9 +83,9 @@ pub struct Response {
     pub size: u64,
     /// Whether there was no such file before
     pub created: bool,
-    /// Lines that are new
+    /// Lines added
     pub lines_added: u64,
-    /// Lines that are gone
+    /// Lines removed
     pub lines_removed: u64,
     /// True where the file held these bytes already: nothing was touched
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -62,7 +62,7 @@ fn tool_page(command: &Command) -> Vec<u8> {
     page.section("EXIT STATUS");
     page.text(
         "0 where the answer has ok: true, else the status of the error's kind, from 2 to 18, or 70: \
-         lbx-json(7) lists them. --exit-status lets it tell the result too.",
+         lbx-json(7) lists them. --exit-status reports the result too.",
     );
     page.see_also(&["lbx(1)", "lbx-json(7)", "lbx-policy(5)"]);
     page.finish()
@@ -137,7 +137,7 @@ fn dialects_page() -> Vec<u8> {
 
 /// The page of the policy.
 fn policy_page() -> Vec<u8> {
-    let mut page = Page::new("lbx-policy", 5, "what holds for the calls of lbx in a workspace");
+    let mut page = Page::new("lbx-policy", 5, "the settings of lbx in a workspace");
     for (title, text) in prose::POLICY {
         page.section(title);
         page.prose(text);

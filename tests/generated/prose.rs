@@ -358,7 +358,7 @@ pub const POLICY: &[Section] = &[
     (
         "DESCRIPTION",
         "
-The policy settles what holds for every call: what needs proof, what is protected, bounds, snapshots, and what commands
+The policy has the settings of every call: what needs proof, what is protected, limits, snapshots, and what commands
 may do. lbx config shows every value and where it came from; lbx config --example prints a policy file with all of
 them, explained.
 ",
@@ -390,7 +390,7 @@ value out of range, something else in its place) is invalid_request with file, l
         "EXAMPLE",
         "
 Nothing is protected by default but .git and .lbx. Where an agent must not leave what other programs run at their next
-start, this is a beginning:
+start, start with this:
 
     protect = [
       \".mcp.json\", \".claude/\", \".codex/\", \".cursor/\", \".gemini/\", \".vscode/\",

@@ -212,7 +212,7 @@ settings! {
     FileBytes "limits.file_bytes", UpTo(1 << 30), number(1, 4 << 30, "bytes"), Value::Number(512 << 20),
         "Largest file that can be changed; larger ones can be read and searched.";
     LockSeconds "limits.lock_seconds", UpTo(60), number(1, 3600, "seconds"), Value::Number(10),
-        "How long to wait for a lock that one other call holds.";
+        "How long to wait for a lock that another call holds.";
     SnapshotEnabled "snapshot.enabled", MoreStrictly, Switch, Value::Switch(true),
         "Whether each change becomes a commit on the snapshot branch. Undo works without them.";
     SnapshotBranch "snapshot.branch", MoreStrictly, Branch, word(BRANCH_DEFAULT),

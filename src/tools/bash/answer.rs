@@ -22,7 +22,7 @@ pub enum Response {
     Job(Box<Job>),
     /// The jobs of a session.
     Jobs(Jobs),
-    /// What there is to confine commands.
+    /// The ways to confine commands.
     Backends(Backends),
 }
 
@@ -102,7 +102,7 @@ pub struct Changed {
     pub sha256: Option<Sha256>,
 }
 
-/// What there is to confine commands.
+/// The ways to confine commands.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Backends {
     /// In the order in which they are tried

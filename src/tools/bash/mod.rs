@@ -275,7 +275,7 @@ fn listed(reasons: &[(&'static str, String)]) -> String {
     list.join("; ")
 }
 
-/// What there is to confine commands, tried out.
+/// The ways to confine commands, tried out.
 fn list_backends(engine: &Engine) -> Backends {
     let word = limits::backend(engine).to_owned();
     let reach = limits::reach_of_probe(engine);

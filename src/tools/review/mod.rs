@@ -21,7 +21,7 @@ use crate::text::answer_size::AnswerRoom;
 /// Show what a session did: each change with its diff, what was refused, and what it only read
 ///
 /// In order of time, with what the developer changed in between, what was undone, and beside each change
-/// the command that takes it back (for one hunk add --hunk NUMBER). Without --session, the session of
+/// the command that undoes it (for one hunk add --hunk NUMBER). Without --session, the session of
 /// the caller, else the one that changed something last. With --html, one page for a browser, which
 /// needs nothing else.
 #[derive(Debug, clap::Args, Deserialize, JsonSchema)]
@@ -77,7 +77,7 @@ pub struct Response {
 pub struct Totals {
     /// Changes that it made
     pub changes: usize,
-    /// Of these, how many were taken back
+    /// How many of these were undone
     pub undone: usize,
     /// Calls that were refused
     pub refused: usize,
@@ -85,9 +85,9 @@ pub struct Totals {
     pub developer: usize,
     /// Files that differ in the end
     pub files: usize,
-    /// Lines that came in, in the end
+    /// Lines added in the end
     pub insertions: usize,
-    /// Lines that went out, in the end
+    /// Lines removed in the end
     pub deletions: usize,
 }
 
@@ -114,13 +114,13 @@ pub struct ReviewedChange {
     /// The snapshot; absent where it has none, as of files that git ignores
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
-    /// The number of the change that took it back
+    /// The number of the change that undid it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_by: Option<u64>,
-    /// The numbers of those that took back a part of it
+    /// The numbers of the changes that undid a part of it
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub undone_in_part_by: Vec<u64>,
-    /// The command that takes it back
+    /// The command that undoes it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<String>,
     /// The files that it changed
@@ -137,13 +137,13 @@ pub struct File {
     pub from: Option<String>,
     /// What became of it
     pub action: super::diff::Action,
-    /// Lines that came in; absent where lines were not compared
+    /// Lines added; absent where lines were not compared
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insertions: Option<usize>,
-    /// Lines that went out
+    /// Lines removed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletions: Option<usize>,
-    /// The command that takes it back
+    /// The command that undoes it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<String>,
     /// Whether a hunk can be taken back by itself, by that command with `--hunk NUMBER`

@@ -122,7 +122,7 @@ pub struct Response {
     /// The status in words
     #[serde(skip_serializing_if = "Option::is_none")]
     pub brief: Option<String>,
-    /// Whether more is there than is shown
+    /// Whether there is more than is shown
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
     /// Where to go on

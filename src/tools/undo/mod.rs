@@ -108,13 +108,13 @@ pub struct Undone {
     pub tool: String,
     /// The file that it changed; of several, the first
     pub path: String,
-    /// All of them, where they are several; the first 20
+    /// The first 20 of them, if there are several
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// How many they are, where they are more
+    /// Number of files, if there are several
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<usize>,
-    /// The one hunk of it that was taken back
+    /// The one hunk of it that was undone
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hunk: Option<usize>,
 }

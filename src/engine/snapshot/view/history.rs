@@ -85,9 +85,9 @@ pub struct Snapshot {
 pub struct FileStat {
     /// The path from the root.
     pub path: Vec<u8>,
-    /// Lines that came in; `None` for what is no text, or takes too long to count.
+    /// Lines added; `None` for what is no text, or takes too long to count.
     pub insertions: Option<usize>,
-    /// Lines that went out; likewise.
+    /// Lines removed; likewise.
     pub deletions: Option<usize>,
 }
 
