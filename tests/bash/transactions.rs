@@ -102,6 +102,32 @@ fn a_transaction_is_one_change_and_undo_takes_all_of_it_back() {
 }
 
 #[test]
+fn a_transaction_says_which_attributes_it_does_not_take_over() {
+    if !are_possible() {
+        return;
+    }
+    let ws = workspace();
+    let set = "python3 -c 'import os, sys; os.setxattr(sys.argv[1], \"user.note\", b\"kept\")'";
+    let answer = with(&ws, "namespaces", &transaction(&format!("{set} a.txt"))).success();
+    assert_eq!(answer["data"]["changed"], json!([]), "{answer:#}");
+    let told = "owner and extended attributes of existing files stay as they were in a transaction: a.txt; run the command without one to change them";
+    assert_eq!(answer["warnings"], json!([told]), "{answer:#}");
+    // Nothing was changed, so there is nothing to take back.
+    ws.lbx(&["undo"]).error("not_found");
+    // A new file has its attributes, also after an undo and a redo.
+    with(&ws, "namespaces", &transaction(&format!("echo new > n.txt; {set} n.txt"))).success();
+    let has_note = || {
+        let shown = Command::new("getfattr").args(["-d", "n.txt"]).current_dir(&ws.root).output();
+        shown.is_ok_and(|shown| String::from_utf8_lossy(&shown.stdout).contains("kept"))
+    };
+    if has_note() {
+        ws.lbx(&["undo"]).success();
+        ws.lbx(&["redo"]).success();
+        assert!(has_note());
+    }
+}
+
+#[test]
 fn a_dry_run_shows_what_would_change_and_changes_nothing() {
     if !are_possible() {
         return;

@@ -13,7 +13,12 @@ use crate::judge::{difference, files_below};
 /// the same file system; `None` where nobody may mount here.
 fn with_mount(ws: &Workspace, script: &str) -> Option<Output> {
     let volume = ws.outside.join("volume");
-    let script = format!("mount --bind {} vol || exit 77\n{script}", volume.display());
+    after_mount(ws, &format!("mount --bind {} vol", volume.display()), script)
+}
+
+/// Runs a script after that command, which mounts something.
+fn after_mount(ws: &Workspace, mount: &str, script: &str) -> Option<Output> {
+    let script = format!("{mount} || exit 77\n{script}");
     let output = Command::new("unshare")
         .args(["-rm", "sh", "-c", &script])
         .current_dir(&ws.root)
@@ -120,6 +125,93 @@ fn a_move_across_mounts_that_is_killed_is_whole() {
                 "{call} {number}: {found}"
             );
             assert!(is_tidy(&ws), "{call} {number}: {:?}", files_below(&ws.outside));
+            whole[usize::from(is_done)] += 1;
+        }
+    }
+    assert!(whole.iter().all(|count| *count > 0), "{whole:?}");
+}
+
+/// A workspace on an overlay file system, as in a container; its lower layer is the workspace itself.
+fn on_overlay(ws: &Workspace, script: &str) -> Option<Output> {
+    for folder in ["upper", "work"] {
+        fs::create_dir(ws.outside.join(folder)).unwrap();
+    }
+    let mount = format!(
+        "mount -t overlay overlay -o lowerdir={root},upperdir={outside}/upper,workdir={outside}/work,userxattr {root} && cd {root}",
+        root = ws.root.display(),
+        outside = ws.outside.display()
+    );
+    after_mount(ws, &mount, script)
+}
+
+#[test]
+fn a_folder_of_a_container_moves_and_is_deleted_and_comes_back() {
+    let files = [("a.txt", "a\n"), ("tree/one.txt", "one\n"), ("tree/deep/two.txt", "two\n")];
+    let ws = Workspace::with(&files);
+    fs::create_dir_all(ws.path("empty/er")).unwrap();
+    std::os::unix::fs::symlink("one.txt", ws.path("tree/link")).unwrap();
+    ws.chmod("tree/deep", 0o750);
+    let listing = "find . -path ./.git -prune -o -path ./.lbx -prune -o -printf '%P %M %l\\n' | sort";
+    let script = format!(
+        r"
+        {listing} > ../before
+        $LBX move tree new/place
+        $LBX move empty new/er/empty
+        $LBX delete new --recursive
+        {listing} > ../gone
+        $LBX restore new
+        {listing} > ../restored
+        $LBX undo --steps 4
+        {listing} > ../after
+        $LBX redo --steps 4
+        {listing} > ../again
+    "
+    );
+    let Some(output) = on_overlay(&ws, &script) else { return };
+    let answers = answers(&output);
+    assert_eq!(answers.len(), 6, "{}", String::from_utf8_lossy(&output.stderr));
+    for answer in answers {
+        assert_eq!((&answer["ok"], &answer["warnings"]), (&Value::Bool(true), &Value::Null), "{answer}");
+    }
+    let [before, gone, restored, after, again] = ["before", "gone", "restored", "after", "again"]
+        .map(|name| fs::read_to_string(ws.outside.join(name)).unwrap());
+    assert!(
+        restored.contains("new/place/deep drwxr-x---") && restored.contains("new/er/empty/er d"),
+        "{restored}"
+    );
+    assert!(
+        restored.contains("new/place/link lrwxrwxrwx one.txt") && !gone.contains("new"),
+        "{gone}{restored}"
+    );
+    assert_eq!((after, again), (before, restored));
+}
+
+#[test]
+fn a_move_in_a_container_that_is_killed_is_whole() {
+    let mut whole = [0; 2];
+    for (call, count) in [("renameat", 8), ("renameat2", 6), ("unlinkat", 6), ("mkdirat", 8)] {
+        for number in 1..=count {
+            let ws =
+                Workspace::with(&[("other.txt", "other\n"), ("tree/one", "1\n"), ("tree/deep/two", "2\n")]);
+            let script = format!(
+                "strace -f -qq -o /dev/null -e trace={call} -e inject={call}:signal=SIGKILL:when={number} $LBX move tree here >/dev/null 2>&1\n\
+                 $LBX append other.txt --content more\n\
+                 find . -path ./.git -prune -o -path ./.lbx -prune -o -mindepth 1 -printf '%P\\n' | sort > ../found"
+            );
+            let Some(output) = on_overlay(&ws, &script) else { return };
+            for answer in answers(&output) {
+                assert_eq!(
+                    (&answer["ok"], &answer["warnings"]),
+                    (&Value::Bool(true), &Value::Null),
+                    "{answer}"
+                );
+            }
+            let found = fs::read_to_string(ws.outside.join("found")).unwrap();
+            let is_done = found == "here\nhere/deep\nhere/deep/two\nhere/one\nother.txt\n";
+            assert!(
+                is_done || found == "other.txt\ntree\ntree/deep\ntree/deep/two\ntree/one\n",
+                "{call} {number}: {found}"
+            );
             whole[usize::from(is_done)] += 1;
         }
     }

@@ -186,7 +186,7 @@ impl Change<'_> {
                         sha256: after.sha256,
                         size: after.bytes.len() as u64,
                         mode: staged.mode,
-                        identity: None,
+                        identity: after.identity.clone(),
                     },
                 }),
                 (None, Some(before)) => intent.removed.push((at, before)),

@@ -68,10 +68,19 @@ impl Change<'_> {
             let message = format!("{} exists already, and is not a folder", place.shown());
             return Err(Error::new(ErrorKind::AlreadyExists, message).at(place.shown()));
         }
-        let (_, missing) = self.folders_to(place.path(), &BTreeSet::new())?;
+        self.make_way(place.path())?;
+        Ok(true)
+    }
+
+    /// Plans a folder and those on the way to it, as far as they are missing.
+    ///
+    /// # Errors
+    /// As [`Self::make_folder`].
+    pub(super) fn make_way(&mut self, folder: &WorkspacePath) -> Result<(), Error> {
+        let (_, missing) = self.folders_to(folder, &BTreeSet::new())?;
         let plain = |path| FolderEntry { path, mode: None, identity: None };
         self.folders.wanted.extend(missing.into_iter().map(plain));
-        Ok(true)
+        Ok(())
     }
 
     /// Adds folders that go before something else takes the name of one of them, innermost first.
@@ -91,6 +100,13 @@ impl Change<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Plans a new folder for one that goes once all in it has moved. What is in it comes later.
+    pub(super) fn replace_folder(&mut self, old: WorkspacePath, new: FolderEntry<WorkspacePath>) {
+        self.folders.wanted.push(new);
+        // Innermost first.
+        self.folders.vacated.insert(0, old);
     }
 
     /// Whether the change makes or removes any.

@@ -13,12 +13,13 @@ use super::Change;
 use super::plan::Move;
 use super::record;
 use crate::engine::history::replay::{Kind, Pieces};
-use crate::engine::journal::JournalEntry;
 use crate::engine::journal::steps::{Location, Thing};
+use crate::engine::journal::{FolderEntry, JournalEntry};
 use crate::engine::snapshot::{LARGE_BYTES, RULE_FILES};
 use crate::engine::store::state::State;
 use crate::engine::workspace::Workspace;
 use crate::engine::workspace::fs;
+use crate::engine::workspace::identity::Identity;
 use crate::engine::workspace::path::WorkspacePath;
 use crate::engine::workspace::protect::is_protected;
 use crate::engine::workspace::protect::repository::is_repository;
@@ -67,21 +68,40 @@ impl Change<'_> {
     /// # Errors
     /// `protected_path` where it holds a repository or lbx's state, or the system's.
     pub fn move_whole(&mut self, from: &WorkspacePath, to: &WorkspacePath) -> Result<Sum, Error> {
-        let (mut sum, mut top) = (Sum::default(), None);
+        let (mut sum, mut things) = (Sum::default(), Vec::new());
+        let mut goes_whole = true;
         walk(&self.engine.workspace, from, &mut |found| {
             self.must_be_free(found, from, to)?;
-            top.get_or_insert(Thing { inode: found.stat.st_ino, is_folder: fs::is_folder(found.stat) });
+            if things.is_empty() && fs::is_folder(found.stat) {
+                goes_whole = !is_on_overlay(found.folder);
+            }
+            if things.is_empty() || !goes_whole {
+                things.push(found.part());
+            }
             if !fs::is_folder(found.stat) {
                 sum.files += 1;
                 sum.bytes += if fs::is_regular(found.stat) { fs::size_of(found.stat) } else { 0 };
             }
             Ok(())
         })?;
-        if let Some(thing) = top {
-            self.pieces.insert(from, to);
-            self.moves.push(Move { from: self.location(from), to: self.location(to), thing, across: None });
+        if !goes_whole {
+            self.make_way(&to.parent().unwrap_or_default())?;
         }
+        things.into_iter().for_each(|part| self.move_part(part, (from, to), goes_whole));
         Ok(sum)
+    }
+
+    /// Plans the way of what stands at or below `from` to its place at or below `to`: another name, or,
+    /// where a folder does not go whole, a new folder there.
+    fn move_part(&mut self, part: Part, (from, to): (&WorkspacePath, &WorkspacePath), goes_whole: bool) {
+        let Part { path, thing, mode, identity } = part;
+        let new = path.rebased(from, to);
+        if thing.is_folder && !goes_whole {
+            self.replace_folder(path, FolderEntry { path: new, mode: Some(mode), identity });
+            return;
+        }
+        self.pieces.insert(&path, &new);
+        self.moves.push(Move { from: self.location(&path), to: self.location(&new), thing, across: None });
     }
 
     /// Plans other names for several things at once, of which some may lie in others.
@@ -110,6 +130,18 @@ impl Change<'_> {
     }
 }
 
+/// Something that is to move.
+struct Part {
+    /// Its path.
+    path: WorkspacePath,
+    /// What it is.
+    thing: Thing,
+    /// Its permission bits.
+    mode: u32,
+    /// Owner and attributes of a folder, where a new one would have others.
+    identity: Option<Identity>,
+}
+
 /// Something that stands at or below a path.
 pub struct ExistingEntry<'w> {
     /// Its path.
@@ -125,6 +157,15 @@ pub struct ExistingEntry<'w> {
 }
 
 impl ExistingEntry<'_> {
+    /// It, as it is to move.
+    fn part(&self) -> Part {
+        let is_folder = fs::is_folder(self.stat);
+        let thing = Thing { inode: self.stat.st_ino, is_folder };
+        let opened = || fs::open_at(self.opened.as_fd(), OsStr::new("."), fs::FOLDER).ok();
+        let identity = is_folder.then(opened).flatten().and_then(|opened| Identity::of(&opened, self.stat));
+        Part { path: self.path.clone(), thing, mode: fs::mode_of(self.stat), identity }
+    }
+
     /// Mode and bytes of a regular file or symlink.
     fn content(&self) -> std::io::Result<(u32, Vec<u8>)> {
         if fs::is_symlink(self.stat) {
@@ -133,6 +174,15 @@ impl ExistingEntry<'_> {
         let bytes = fs::read_at(self.folder, self.name, SNAPSHOT_BYTES_MAX)?;
         Ok((fs::mode_of(self.stat), bytes.unwrap_or_default()))
     }
+}
+
+/// Whether a folder is on an overlay file system, as in most containers: there a folder of the image gets no
+/// other name (`EXDEV`), so its files move one by one.
+fn is_on_overlay(folder: BorrowedFd<'_>) -> bool {
+    /// The kernel's number for it (`OVERLAYFS_SUPER_MAGIC`).
+    const OVERLAY: u64 = 0x794c_7630;
+    rustix::io::retry_on_intr(|| rustix::fs::fstatfs(folder))
+        .is_ok_and(|found| u64::try_from(found.f_type) == Ok(OVERLAY))
 }
 
 /// Visits whatever stands at `top` and, in a folder, all below it: each folder is opened from the one
@@ -206,6 +256,8 @@ pub struct ForSnapshot {
     folders: Vec<MovedFolder>,
     /// Files.
     files: Vec<Moved>,
+    /// Bytes of those that were read where they stand now.
+    bytes: u64,
 }
 
 /// Most files that are read before they move, so that their snapshot need not wait until they have.
@@ -295,7 +347,7 @@ impl ForSnapshot {
             entry.files.iter().filter(|file| file.after.is_some()).map(|file| &file.path).collect();
         let inner: Vec<WorkspacePath> =
             targets.below(to).filter_map(|path| WorkspacePath::new(path)).collect();
-        let mut bytes_left = SNAPSHOT_BYTES_MAX;
+        let mut bytes_left = SNAPSHOT_BYTES_MAX.saturating_sub(self.bytes);
         walk(workspace, to, &mut |found| {
             let is_apart = put.contains(found.path) || inner.iter().any(|other| found.path.is_within(other));
             let size = fs::size_of(found.stat);
@@ -304,6 +356,7 @@ impl ForSnapshot {
                 return Ok(());
             }
             bytes_left -= size;
+            self.bytes += size;
             let shown = workspace.shown(found.path);
             let content = found.content().map_err(|source| Error::io("read", shown, source))?;
             let before = among_files(&found.path.rebased(to, from), state.path());

@@ -144,6 +144,8 @@ struct Applying<'a, 'c, 'e> {
     vacated: Vec<WorkspacePath>,
     /// Files whose times are to be those in the layer.
     times: Vec<(WorkspacePath, Stat)>,
+    /// Files whose new owner or attributes are not taken over.
+    undressed: Vec<WorkspacePath>,
     /// Bytes that may still be copied.
     bytes_left: u64,
 }
@@ -158,6 +160,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             cleared: Vec::new(),
             vacated: Vec::new(),
             times: Vec::new(),
+            undressed: Vec::new(),
             bytes_left: COPIED_TOTAL_MAX,
         }
     }
@@ -198,6 +201,9 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             None if is_whole => self.bring(path, true),
             None => self.make(path, upper),
             Some(lower) => {
+                if (lower.st_uid, lower.st_gid) != (upper.st_uid, upper.st_gid) {
+                    self.undressed.push(path.clone());
+                }
                 self.change.set_folder_mode(path.clone(), fs::mode_of(lower), fs::mode_of(upper));
                 Ok(())
             }
@@ -206,6 +212,7 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
 
     /// Hands over what concerns folders; answers the files whose times are to be set.
     fn finish(mut self) -> Result<Vec<(WorkspacePath, Stat)>, Error> {
+        self.warn_of_undressed();
         // Innermost first, as they are removed.
         self.cleared.reverse();
         self.vacated.reverse();
@@ -213,6 +220,23 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
         self.change.set_folders(self.made)?;
         self.change.add_vacated(self.vacated)?;
         Ok(self.times)
+    }
+
+    /// Says which files keep their owner and attributes, though the command gave them others.
+    fn warn_of_undressed(&mut self) {
+        /// Files named.
+        const NAMED: usize = 5;
+        let engine = self.change.engine();
+        let names: Vec<String> =
+            self.undressed.iter().take(NAMED).map(|path| engine.workspace.shown(path)).collect();
+        let more = self.undressed.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        if !names.is_empty() {
+            engine.warn(format!(
+                "owner and extended attributes of existing files stay as they were in a transaction: {}{more}; run the command without one to change them",
+                names.join(", ")
+            ));
+        }
     }
 
     /// Plans the end of what stands at a path; `is_replaced` where something else takes its place.
@@ -301,9 +325,11 @@ impl<'a, 'c, 'e> Applying<'a, 'c, 'e> {
             || (lower.is_none() && (size > COPIED_BYTES_MAX || size > self.bytes_left));
         let file = Made::read(self.layer.upper(), path, upper, is_plain && !is_large)?;
         let current = lower.map(|lower| self.look_at(path, lower)).transpose()?.flatten();
-        let lower_identity = || self.identity_of(path, lower);
+        if current.is_some() && file.bytes.is_some() && file.identity != self.identity_of(path, lower) {
+            self.undressed.push(path.clone());
+        }
         let seen = match current {
-            Some(current) if file.bytes.is_some() && file.identity == lower_identity() => Some(current),
+            Some(current) if file.bytes.is_some() => Some(current),
             _ => {
                 if let Some(lower) = lower {
                     self.dispose(path, lower, true)?;
@@ -525,7 +551,6 @@ impl Listing<'_> {
         };
         fs::is_regular(upper)
             && lower.st_size == upper.st_size
-            && (lower.st_uid, lower.st_gid) == (upper.st_uid, upper.st_gid)
             && self.sha256(path).is_some_and(|new| old() == Some(new))
     }
 
