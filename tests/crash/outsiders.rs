@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::common::{Standing, Workspace, state};
@@ -114,9 +116,15 @@ fn must_go_on(ws: &Workspace) -> Result<(), String> {
     Ok(())
 }
 
-/// The bytes of every file of a workspace, the state among them.
+/// The bytes of every file of a workspace, the state among them, and those that entries of the journal hold.
 fn all_bytes(ws: &Workspace) -> BTreeSet<Vec<u8>> {
-    files_below(&ws.root).iter().filter_map(|path| fs::read(path).ok()).collect()
+    let files: Vec<Vec<u8>> = files_below(&ws.root).iter().filter_map(|path| fs::read(path).ok()).collect();
+    let entries = files.iter().filter_map(|bytes| serde_json::from_slice::<Value>(bytes).ok());
+    let held: Vec<Vec<u8>> = entries
+        .flat_map(|entry| entry["kept"].as_array().cloned().unwrap_or_default())
+        .filter_map(|kept| STANDARD.decode(kept["base64"].as_str()?).ok())
+        .collect();
+    files.into_iter().chain(held).collect()
 }
 
 /// Kills a change, lets an outsider in, and judges what the next calls leave.

@@ -116,7 +116,8 @@ fn a_number_that_no_change_can_follow_overwrites_nothing() {
     let history = ws.path(&state("journal/done/default"));
     let count = || fs::read_dir(&history).unwrap().count();
     for (seq, warns) in [(u64::MAX, true), (u64::MAX - 1, true), (1, false), (0, false)] {
-        let mut session: Value = serde_json::from_slice(&ws.read_bytes(&file)).unwrap();
+        let states = String::from_utf8(ws.read_bytes(&file)).unwrap();
+        let mut session: Value = serde_json::from_str(states.lines().next_back().unwrap()).unwrap();
         session["seq"] = json!(seq);
         ws.write(&file, session.to_string());
         let before = count();

@@ -104,6 +104,56 @@ fn a_state_file_that_a_power_failure_emptied_has_read_nothing() {
 }
 
 #[test]
+fn a_state_file_grows_and_its_last_whole_line_counts() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
+    let file = ws.path(&state("sessions/default.json"));
+    ws.lbx(&["read", "a.txt"]).ok();
+    let read_one = fs::read(&file).unwrap();
+    ws.lbx(&["read", "b.txt"]).ok();
+    let read_both = fs::read(&file).unwrap();
+    assert!(read_both.starts_with(&read_one));
+    // A call that was killed left half a line: what it had read is to be read again, and no more.
+    fs::write(&file, &read_both[..read_both.len() - 2]).unwrap();
+    ws.unchanged(|| ws.lbx(&["write", "b.txt", "--content", "x"]).error("not_read"));
+    ws.lbx(&EDIT).ok();
+    let lines = fs::read_to_string(&file).unwrap();
+    assert_eq!(lines.lines().count(), 3, "{lines}");
+    ws.lbx(&["read", "b.txt"]).ok();
+
+    // What the session forgets stands in no line.
+    ws.lbx(&["session", "end"]).ok();
+    let ended = fs::read_to_string(&file).unwrap();
+    assert_eq!(ended.lines().count(), 1, "{ended}");
+    assert!(!ended.contains("a.txt"), "{ended}");
+}
+
+#[test]
+fn a_state_file_stays_small() {
+    let ws = Workspace::with(&[]);
+    let names: Vec<String> = (0..60).map(|at| format!("{at}-{}", "x".repeat(200))).collect();
+    for name in &names {
+        ws.write(name, "one\n");
+        ws.lbx(&["read", name]).ok();
+        assert!(fs::metadata(ws.path(&state("sessions/default.json"))).unwrap().len() < 32 << 10);
+    }
+    // Nothing was forgotten.
+    for name in [&names[0], &names[59]] {
+        ws.lbx(&["edit", name, "--old-string", "one", "--new-string", "two"]).ok();
+    }
+}
+
+#[test]
+fn a_state_file_with_another_name_is_not_added_to() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let file = ws.path(&state("sessions/default.json"));
+    ws.lbx(&["read", "a.txt"]).ok();
+    let before = fs::read(&file).unwrap();
+    fs::hard_link(&file, ws.path("other-name")).unwrap();
+    ws.lbx(&EDIT).ok();
+    assert_eq!(ws.read_bytes("other-name"), before);
+}
+
+#[test]
 fn a_damaged_state_file_is_told() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx(&["read", "a.txt"]).ok();

@@ -1,14 +1,21 @@
-//! The state files of sessions: read without a lock, replaced under one.
+//! The state files of sessions: read without a lock, written under one.
+//!
+//! A file has a line for each state that it was given; the last one counts. A small state is put at its end:
+//! that makes no file and frees none. Once there is no room left, the file is replaced by one with the newest
+//! state alone. A line without its end is what a killed call or a power failure left, and the one before it
+//! counts.
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use rustix::fs::Stat;
+use rustix::fs::{OFlags, Stat};
 
 use super::id::SessionId;
-use super::state::{SessionState, parse};
+use super::state::{SessionState, parse_newest};
 use crate::clock::seconds_now;
 use crate::engine::store::state::{State, names_in};
 use crate::engine::store::unique::unique_name;
@@ -18,12 +25,22 @@ use crate::error::Error;
 
 /// Size of a state file: some 100,000 marks; beyond it the oldest are dropped.
 const FILE_BYTES_MAX: u64 = 32 << 20;
+/// Size up to which a state file grows, in bytes: reading so much costs less than replacing it.
+const GROWN_BYTES_MAX: u64 = 32 << 10;
 /// Bytes that a session takes in memory for each byte of its file.
 const BYTES_A_BYTE: usize = 2;
 /// Where the state files are.
 pub const FOLDER: &str = "sessions";
 /// How the name of a state file begins that waits to take another's place.
 const ASIDE_PREFIX: &str = "session.";
+
+/// How a state file is opened to be added to: no link, FIFO or device in its place.
+const ADD: OFlags = OFlags::RDWR
+    .union(OFlags::APPEND)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
 
 /// The session `id` as its file has it, with a warning where the file was damaged.
 ///
@@ -70,7 +87,7 @@ fn load_or(
         }
         Err(source) => return Err(Error::io("read", state.shown(&path), source)),
     };
-    if let Some(session) = parse(&bytes, &state.shown(&path))?.map(Arc::new) {
+    if let Some(session) = parse_newest(&bytes, &state.shown(&path))?.map(Arc::new) {
         keep(state, &name, &session, file, stat, bytes.len());
         Ok((session, None))
     } else {
@@ -87,6 +104,15 @@ fn keep(state: &State, name: &str, session: &Arc<SessionState>, file: File, stat
     state.keep(&format!("{FOLDER}/{name}"), Arc::clone(session), looks, bytes);
 }
 
+/// What becomes of the states that a session had before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Earlier {
+    /// They may stay in the file: what they say was so.
+    Stay,
+    /// They go: what they say must not count again, whatever becomes of the new one.
+    Go,
+}
+
 /// Changes the session `id` under its lock; the answer is a warning where its file was damaged.
 ///
 /// # Errors
@@ -96,26 +122,80 @@ pub fn update(
     id: &SessionId,
     change: impl FnOnce(&mut SessionState),
 ) -> Result<Option<String>, Error> {
+    write(state, id, Earlier::Stay, change)
+}
+
+/// The same where the session forgets what it has seen: no earlier state is left in its file.
+///
+/// # Errors
+/// As [`update`].
+pub fn forget(
+    state: &State,
+    id: &SessionId,
+    change: impl FnOnce(&mut SessionState),
+) -> Result<Option<String>, Error> {
+    write(state, id, Earlier::Go, change)
+}
+
+/// [`update`] and [`forget`].
+fn write(
+    state: &State,
+    id: &SessionId,
+    earlier: Earlier,
+    change: impl FnOnce(&mut SessionState),
+) -> Result<Option<String>, Error> {
     let folder = state.folder(FOLDER)?;
     let _lock = state.lock(folder.as_fd(), &lock_name(id.as_str()), &format!("session {id}"))?;
     let (session, warning) = load(state, id)?;
     let mut session = Arc::unwrap_or_clone(session);
     session.begin_again();
     change(&mut session);
-    let internal = |error: serde_json::Error| Error::internal(error.to_string());
-    let mut bytes = serde_json::to_vec(&session).map_err(internal)?;
+    let mut bytes = line_of(&session)?;
     while bytes.len() as u64 > FILE_BYTES_MAX && session.drop_oldest() {
-        bytes = serde_json::to_vec(&session).map_err(internal)?;
+        bytes = line_of(&session)?;
     }
-    let aside = format!("{ASIDE_PREFIX}{id}.{}", unique_name("new"));
     let name = format!("{id}.json");
-    let file = state.replace(folder.as_fd(), OsStr::new(&name), &bytes, &aside)?;
+    let grown = if earlier == Earlier::Stay { add(&folder, &name, &bytes) } else { None };
+    let replace = || {
+        let aside = format!("{ASIDE_PREFIX}{id}.{}", unique_name("new"));
+        state.replace(folder.as_fd(), OsStr::new(&name), &bytes, &aside)
+    };
+    let file = grown.map_or_else(replace, Ok)?;
     if state.keeps_for_others()
         && let Ok(stat) = rustix::fs::fstat(&file)
     {
         keep(state, &name, &Arc::new(session), file, stat, bytes.len());
     }
     Ok(warning)
+}
+
+/// A state as a line of its file.
+fn line_of(session: &SessionState) -> Result<Vec<u8>, Error> {
+    let mut line = serde_json::to_vec(session).map_err(|error| Error::internal(error.to_string()))?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// Puts a line at the end of a state file; `None` where it has to be replaced. The caller holds the session's
+/// lock.
+fn add(folder: &OwnedFd, name: &str, line: &[u8]) -> Option<File> {
+    let file = File::from(fs::open_at(folder.as_fd(), OsStr::new(name), ADD).ok()?);
+    let stat = rustix::fs::fstat(&file).ok()?;
+    let size = fs::size_of(&stat);
+    // What has another name as well may be someone else's.
+    let is_alone = fs::is_regular(&stat) && stat.st_nlink == 1;
+    if !is_alone || size == 0 || size.saturating_add(line.len() as u64) >= GROWN_BYTES_MAX {
+        return None;
+    }
+    let mut last = [0];
+    file.read_exact_at(&mut last, size - 1).ok()?;
+    let ended = if last == *b"\n" { line.to_vec() } else { [b"\n", line].concat() };
+    if (&file).write_all(&ended).is_err() {
+        // Half a line counts for nothing; the next one begins where it began.
+        let _ = rustix::fs::ftruncate(&file, size);
+        return None;
+    }
+    Some(file)
 }
 
 /// A session that the workspace knows.
@@ -155,7 +235,7 @@ pub fn peek(state: &State, id: &SessionId) -> Option<SessionState> {
     let folder = state.find_folder(FOLDER).ok()??;
     let name = format!("{id}.json");
     let bytes = fs::read_at(folder.as_fd(), OsStr::new(&name), FILE_BYTES_MAX).ok()??;
-    parse(&bytes, &state.shown(&format!("{FOLDER}/{name}"))).ok()?
+    parse_newest(&bytes, &state.shown(&format!("{FOLDER}/{name}"))).ok()?
 }
 
 /// The name of a session's lock.

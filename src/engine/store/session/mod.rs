@@ -10,7 +10,7 @@ mod mark;
 mod shown_lines;
 mod state;
 
-pub use file::{FOLDER, KnownSession, is_in_use, list, load, look_at, peek, update};
+pub use file::{FOLDER, KnownSession, forget, is_in_use, list, load, look_at, peek, update};
 pub use id::SessionId;
 pub use mark::Mark;
 pub use shown_lines::Lines;

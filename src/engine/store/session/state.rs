@@ -237,8 +237,26 @@ impl SessionState {
     }
 }
 
+/// The newest state in `bytes`, those of the file `shown`, which has one on each line; `None` where it is
+/// damaged. A last line that was not written to its end does not count.
+pub(super) fn parse_newest(bytes: &[u8], shown: &str) -> Result<Option<SessionState>, Error> {
+    let (earlier, newest) = last_line(bytes.strip_suffix(b"\n").unwrap_or(bytes));
+    match parse(newest, shown)? {
+        None if !bytes.ends_with(b"\n") => {
+            earlier.map_or(Ok(None), |earlier| parse(last_line(earlier).1, shown))
+        }
+        found => Ok(found),
+    }
+}
+
+/// The last line, and what stands before it.
+fn last_line(bytes: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    let Some(at) = memchr::memrchr(b'\n', bytes) else { return (None, bytes) };
+    (bytes.get(..at), bytes.get(at + 1..).unwrap_or_default())
+}
+
 /// The state in `bytes`, those of the file `shown`; `None` where they are damaged.
-pub(super) fn parse(bytes: &[u8], shown: &str) -> Result<Option<SessionState>, Error> {
+fn parse(bytes: &[u8], shown: &str) -> Result<Option<SessionState>, Error> {
     /// The one field that every version has.
     #[derive(Deserialize)]
     struct Versioned {
@@ -272,6 +290,31 @@ pub(super) fn parse(bytes: &[u8], shown: &str) -> Result<Option<SessionState>, E
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_line_that_was_written_to_its_end_counts() {
+        let of = |seq: u64| format!(r#"{{"version":1,"seq":{seq}}}"#);
+        let (one, two) = (of(1), of(2));
+        for (text, wanted) in [
+            (one.clone(), Some(1)),
+            (format!("{one}\n"), Some(1)),
+            (format!("{one}\n{two}\n"), Some(2)),
+            (format!("{one}\n{two}"), Some(2)),
+            (format!("{one}\n{}", &two[..two.len() - 1]), Some(1)),
+            (format!("{one}\n\0\0\0"), Some(1)),
+            (format!("{one}\n\0\0\0\n{two}\n"), Some(2)),
+            // What was written to its end and says nothing is damage.
+            (format!("{one}\n{{\n"), None),
+            (format!("{one}\n\n"), None),
+            ("{".to_owned(), None),
+            ("\n".to_owned(), None),
+            (String::new(), None),
+        ] {
+            let found = parse_newest(text.as_bytes(), "s").unwrap().map(|session| session.seq);
+            assert_eq!(found, wanted, "{text:?}");
+        }
+        parse_newest(format!("{one}\n{}\n", r#"{"version":99}"#).as_bytes(), "s").unwrap_err();
+    }
 
     #[test]
     fn unknown_fields_of_a_state_file_survive() {
