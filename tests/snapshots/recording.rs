@@ -208,3 +208,37 @@ fn what_may_not_be_read_stays_as_the_branch_has_it() {
         assert_eq!(ws.git(&["rev-parse", "lbx-snapshots^{tree}"]), tree, "{closed}");
     }
 }
+
+/// A process that looks like a `git gc` with this word, and ends after a while.
+fn collector(ws: &Workspace, word: &str) -> std::process::Child {
+    let script = "sleep 0.5; rm -f .git/gc.pid";
+    let mut command = std::process::Command::new("sh");
+    let child = command.args(["-c", script, "gc", word]).current_dir(&ws.root).spawn().unwrap();
+    ws.write(".git/gc.pid", format!("{} host", child.id()));
+    child
+}
+
+#[test]
+fn a_snapshot_waits_for_a_git_gc_that_takes_young_objects() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    ws.lbx(&["append", "a.txt", "--content", "two\n"]).ok();
+    for (word, call) in [
+        ("--prune=now", &["append", "a.txt", "--content", "more\n"][..]),
+        ("--prune=all", &["undo"]),
+        ("--prune=now", &["snapshot"]),
+    ] {
+        ws.write("external.txt", word);
+        let mut gc = collector(&ws, word);
+        ws.lbx(call).ok();
+        assert!(!ws.path(".git/gc.pid").exists(), "{call:?} did not wait for {word}");
+        gc.wait().unwrap();
+    }
+    // What says that nothing runs is not waited for, nor is what says nothing.
+    let mut ended = std::process::Command::new("true").arg("--prune=now").spawn().unwrap();
+    ended.wait().unwrap();
+    for text in [format!("{} host", ended.id()), "x".repeat(9000), "no number".to_owned()] {
+        ws.write(".git/gc.pid", text);
+        ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
+    }
+    assert_eq!(ws.git(&["fsck", "--no-dangling"]).trim(), "");
+}

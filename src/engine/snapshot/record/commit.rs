@@ -11,7 +11,7 @@ use crate::engine::snapshot::store::branch::Moved;
 use crate::engine::snapshot::store::chain::{Chain, EXTERNAL, Stamp, seconds};
 use crate::engine::snapshot::store::error::SnapshotError;
 use crate::engine::snapshot::store::tree::TreeEdit;
-use crate::engine::snapshot::store::{Store, objects, refs, tree};
+use crate::engine::snapshot::store::{Store, objects, pruning, refs, tree};
 use crate::text::counted::counted;
 
 impl Store {
@@ -57,6 +57,7 @@ impl Store {
 
     /// Makes the commits of a change, in memory.
     fn make(&self, change: &CommitInfo<'_>) -> Result<Made, SnapshotError> {
+        pruning::wait_for_its_end(&self.repo);
         let tip = self.branch.tip(&self.repo)?;
         let head = refs::head_target(&self.repo)?;
         self.branch.check_free(&self.repo, head.as_ref())?;

@@ -26,7 +26,7 @@ use super::store::gitdir::RepositoryPaths;
 use super::store::held::HeldFolder;
 use super::store::objects::Packed;
 use super::store::tree::{TreeEdit, TreeItem};
-use super::store::{Store, refs, tree};
+use super::store::{Store, pruning, refs, tree};
 use super::view::compare;
 use super::view::compare::PathChange;
 use crate::control::Control;
@@ -142,6 +142,7 @@ impl Store {
         });
         let id = chain.commit(tree, &subject, scan.why, scan.tool)?;
         taken.warnings.splice(0..0, self.warnings.iter().cloned());
+        pruning::wait_for_its_end(&self.repo);
         if self.publish(tip, chain.newest(), stamp.seconds, &taken.packed)? != Moved::Yes {
             return Ok(None);
         }

@@ -15,6 +15,7 @@ pub mod objects;
 pub mod ordinary;
 pub mod pack;
 pub mod private;
+pub mod pruning;
 pub mod recent;
 pub mod refs;
 pub mod repo;
