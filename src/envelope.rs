@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::engine::CallNotes;
 use crate::error::{Error, ErrorKind};
+use crate::json::{self, Layout};
 
 /// A refusal as answers show it.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
@@ -118,10 +119,6 @@ impl<'a> Frame<'a> {
 
     /// Writes an envelope.
     fn write<D: Serialize>(&self, envelope: &Envelope<'_, D>, out: &mut dyn Write) -> serde_json::Result<()> {
-        if self.pretty {
-            serde_json::to_writer_pretty(out, envelope)
-        } else {
-            serde_json::to_writer(out, envelope)
-        }
+        json::write(envelope, Layout::pretty(self.pretty), out)
     }
 }

@@ -19,6 +19,7 @@ pub mod dialect;
 pub mod engine;
 pub mod envelope;
 pub mod error;
+mod json;
 pub mod mcp;
 #[cfg(test)]
 mod random;

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::json::{self, Layout};
+
 /// How much of a result an answer shows.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
@@ -161,7 +163,7 @@ impl<T: Serialize> Page<T> {
 pub fn json_bytes<T: Serialize>(value: &T) -> u64 {
     let mut counter = Counter(0);
     // Counting cannot fail; a value that has no JSON form has no bytes either.
-    let _ = serde_json::to_writer(&mut counter, value);
+    let _ = json::write(value, Layout::Line, &mut counter);
     counter.0
 }
 
@@ -172,6 +174,11 @@ impl std::io::Write for Counter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0 += bytes.len() as u64;
         Ok(bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.0 += bytes.len() as u64;
+        Ok(())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
