@@ -61,7 +61,9 @@ impl SnapshotError {
     }
 
     /// `message`, with what may be told of `cause`.
-    fn because(message: String, cause: &(dyn Error + 'static)) -> Self {
+    #[expect(clippy::needless_pass_by_value, reason = "so that no caller has code of its own to drop it")]
+    fn because(message: String, cause: Box<dyn Error + Send + Sync>) -> Self {
+        let cause: &(dyn Error + 'static) = cause.as_ref();
         let mut error = Self { interrupted: was_interrupted(cause), ..Self::new(message) };
         if let Some(before) = cause.downcast_ref::<Self>() {
             error.message = format!("{}: {}", error.message, before.message);
@@ -76,6 +78,18 @@ impl SnapshotError {
             error.short = shortage(cause);
         }
         error
+    }
+
+    /// `message` alone, or what the system was short of.
+    #[expect(clippy::needless_pass_by_value, reason = "so that no caller has code of its own to drop it")]
+    fn untold(message: String, cause: Box<dyn Error + Send + Sync>) -> Self {
+        let cause: &(dyn Error + 'static) = cause.as_ref();
+        let short = shortage(cause);
+        let message = match &short {
+            Some(said) => format!("the repository cannot be read: {said}"),
+            None => message,
+        };
+        Self { interrupted: was_interrupted(cause), short, ..Self::new(message) }
     }
 }
 
@@ -100,23 +114,11 @@ pub(in crate::engine::snapshot) trait Doing<T> {
 
 impl<T, E: Into<Box<dyn Error + Send + Sync>>> Doing<T> for Result<T, E> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
-        self.map_err(|error| SnapshotError::because(what(), error.into().as_ref()))
+        self.map_err(|error| SnapshotError::because(what(), error.into()))
     }
 
     fn untold(self, what: impl FnOnce() -> String) -> Result<T, SnapshotError> {
-        self.map_err(|error| {
-            let cause: Box<dyn Error + Send + Sync> = error.into();
-            let short = shortage(cause.as_ref());
-            let message = match &short {
-                Some(said) => format!("the repository cannot be read: {said}"),
-                None => what(),
-            };
-            SnapshotError {
-                interrupted: was_interrupted(cause.as_ref()),
-                short,
-                ..SnapshotError::new(message)
-            }
-        })
+        self.map_err(|error| SnapshotError::untold(what(), error.into()))
     }
 }
 
