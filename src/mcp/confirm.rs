@@ -89,7 +89,8 @@ fn by_answer(call: &CallToolRequestParams, question: Arc<Mutex<Option<InputRequi
     Arc::new(move |text: &str| {
         let asked = Sha256::of(format!("{call}\n{text}").as_bytes()).to_hex();
         if state.as_ref() != Some(&asked) {
-            let requests = BTreeMap::from([(QUESTION.to_owned(), InputRequest::Elicitation(form(text)))]);
+            let mut requests = BTreeMap::new();
+            requests.insert(QUESTION.to_owned(), InputRequest::Elicitation(form(text)));
             let put = InputRequiredResult::new(Some(requests), Some(asked));
             *question.lock().unwrap_or_else(PoisonError::into_inner) = Some(put);
             return Err(denied("the person has not been asked yet"));

@@ -90,7 +90,9 @@ impl Below {
 /// The folders that hold most, in the order of what they hold.
 #[must_use]
 pub fn largest_of(mut folders: Vec<FolderSum>) -> Vec<FolderSum> {
-    folders.sort_by(|one, other| other.entries.cmp(&one.entries).then_with(|| one.path.cmp(&other.path)));
+    folders.sort_unstable_by(|one, other| {
+        other.entries.cmp(&one.entries).then_with(|| one.path.cmp(&other.path))
+    });
     folders.truncate(LARGEST_FOLDERS);
     folders
 }

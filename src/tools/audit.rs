@@ -98,7 +98,7 @@ impl Tool for Audit {
         let is_of_session =
             |record: &AuditRecord| named.as_ref().is_none_or(|session| session.as_str() == record.session);
         let (records, broken) = match State::find(&engine.workspace)? {
-            Some(state) => audit::read(&state, |record| is_of_path(record) && is_of_session(record))?,
+            Some(state) => audit::read(&state, &mut |record| is_of_path(record) && is_of_session(record))?,
             None => (Vec::new(), None),
         };
         if let Some(broken) = broken.filter(|_| request.verify) {

@@ -124,7 +124,7 @@ impl Tool for Stats {
         };
         let Some(state) = State::find(&engine.workspace)? else { return Ok(sums) };
         // Nothing is kept of the records, however many there are.
-        let (_, broken) = audit::read(&state, |record| {
+        let (_, broken) = audit::read(&state, &mut |record| {
             if named.as_ref().is_none_or(|session| session.as_str() == record.session) {
                 sums.add(record);
             }

@@ -210,7 +210,7 @@ impl<'s> Backups<'s> {
         let files: Vec<&File> = self.pending.iter().map(|backup| &backup.file).collect();
         sync_many(&files, file_system).map_err(io)?;
         let mut folders: Vec<&OwnedFd> = self.pending.iter().map(|backup| &*backup.folder).collect();
-        folders.sort_by_key(|folder| folder.as_raw_fd());
+        folders.sort_unstable_by_key(|folder| folder.as_raw_fd());
         folders.dedup_by_key(|folder| folder.as_raw_fd());
         sync_many(&folders, file_system).map_err(io)
     }

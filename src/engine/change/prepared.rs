@@ -99,7 +99,7 @@ impl Prepared {
             // The backups share the folders, of which there are 256 at most.
             let mut folders: Vec<&OwnedFd> =
                 self.aside.backups.iter().map(|backup| &*backup.folder).collect();
-            folders.sort_by_key(|folder| folder.as_raw_fd());
+            folders.sort_unstable_by_key(|folder| folder.as_raw_fd());
             folders.dedup_by_key(|folder| folder.as_raw_fd());
             let entry = self.entry.iter().map(|entry| &*entry.folder);
             let others = entry.chain([staging]).chain(grown.iter().map(|folder| &**folder));

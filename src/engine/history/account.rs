@@ -137,7 +137,7 @@ impl Ledger {
             before: before_of(&own).unwrap_or(Side::Nothing),
             after: after_of(&own),
         }));
-        changes.sort_by(|one, other| one.path.cmp(&other.path));
+        changes.sort_unstable_by(|one, other| one.path.cmp(&other.path));
         changes
     }
 }

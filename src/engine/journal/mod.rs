@@ -165,6 +165,6 @@ pub fn open_entries(state: &State) -> Result<Unfinished, Error> {
             JournalFile::Entry(_) | JournalFile::Damaged => open.damaged.push(name),
         }
     }
-    open.entries.sort_by(|one, other| (one.time, &one.id).cmp(&(other.time, &other.id)));
+    open.entries.sort_unstable_by(|one, other| (one.time, &one.id).cmp(&(other.time, &other.id)));
     Ok(open)
 }

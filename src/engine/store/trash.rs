@@ -83,7 +83,7 @@ pub fn list(state: &State) -> Result<Vec<TrashEntry>, Error> {
     };
     let mut entries: Vec<TrashEntry> =
         names_in(&trash)?.iter().filter(|id| is_unique(id)).filter_map(|id| entry(&trash, id)).collect();
-    entries.sort_by(|one, other| (other.time, &other.id).cmp(&(one.time, &one.id)));
+    entries.sort_unstable_by(|one, other| (other.time, &other.id).cmp(&(one.time, &one.id)));
     Ok(entries)
 }
 

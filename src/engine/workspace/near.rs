@@ -81,7 +81,7 @@ impl Workspace {
             .filter_map(|entry| WorkspacePath::new(entry.path().strip_prefix(self.root()).ok()?))
             .map(|path| (shared_ending(path.as_path(), missing.as_path()), path))
             .collect();
-        found.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+        found.sort_unstable_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
         found.into_iter().take(NEAR_MAX).map(|(_, path)| self.shown(&path)).collect()
     }
 }

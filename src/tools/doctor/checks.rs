@@ -225,11 +225,11 @@ fn session(engine: &mut Engine, state: &State, fix: bool) -> Finding {
 /// Whether the audit log is whole.
 fn audit_log(state: &State) -> Finding {
     let mut records = 0_usize;
-    let count = |_: &audit::AuditRecord| {
+    let mut count = |_: &audit::AuditRecord| {
         records += 1;
         false
     };
-    match audit::read(state, count) {
+    match audit::read(state, &mut count) {
         Ok((_, None)) => Finding::ok("audit", format!("{}, the chain is whole", counted(records, "record"))),
         Ok((_, Some(broken))) => Finding::problem(
             "audit",

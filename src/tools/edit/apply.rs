@@ -154,7 +154,7 @@ fn applied<'a>(
             }
         }
     }
-    edited.ranges.sort_by_key(|range| (range.start, range.end));
+    edited.ranges.sort_unstable_by_key(|range| (range.start, range.end));
     edited.count = edited.count.max(edited.ranges.len());
     Ok(edited)
 }

@@ -51,7 +51,7 @@ pub fn apply<'a>(
         }
     }
     let List { pieces, mut ranges, .. } = list;
-    ranges.sort_by_key(|range| (range.start, range.end));
+    ranges.sort_unstable_by_key(|range| (range.start, range.end));
     let text = pieces.whole();
     let endings = if is_crlf { memchr::memchr_iter(b'\n', &text).count() } else { 0 };
     crate::text::checked::must_fit(text.len() + endings, bytes_max)?;

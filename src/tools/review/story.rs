@@ -252,7 +252,8 @@ fn only_read(
 
 /// The calls of a session that were refused, the oldest first.
 fn refused(state: &State, session: &str) -> Result<Vec<Refused>, Error> {
-    let (mut records, _) = audit::read(state, |record| record.session == session && record.outcome != "ok")?;
+    let (mut records, _) =
+        audit::read(state, &mut |record| record.session == session && record.outcome != "ok")?;
     records.drain(..records.len().saturating_sub(REFUSED_MAX));
     let refused = records.into_iter().map(|record| Refused {
         time: record.time,

@@ -312,7 +312,9 @@ impl Walker<'_> {
             at = end;
         }
         // All but modules come in this order already.
-        children.sort_by(|one, other| in_order(one.name, one.is_folder(), other.name, other.is_folder()));
+        children.sort_unstable_by(|one, other| {
+            in_order(one.name, one.is_folder(), other.name, other.is_folder())
+        });
         children
     }
 }

@@ -153,6 +153,6 @@ pub(in crate::engine::snapshot) fn in_order(mut paths: Vec<PathChange>) -> Vec<P
     paths.retain(|change| change.before != change.after);
     let is_slash = |byte: &u8| *byte == b'/';
     let by_component = |one: &[u8], other: &[u8]| one.split(is_slash).cmp(other.split(is_slash));
-    paths.sort_by(|one, other| by_component(&one.path, &other.path));
+    paths.sort_unstable_by(|one, other| by_component(&one.path, &other.path));
     paths
 }

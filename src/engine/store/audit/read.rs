@@ -53,7 +53,7 @@ pub struct Broken {
 /// What the system says.
 pub fn read(
     state: &State,
-    mut wanted: impl FnMut(&AuditRecord) -> bool,
+    wanted: &mut dyn FnMut(&AuditRecord) -> bool,
 ) -> Result<(Vec<AuditRecord>, Option<Broken>), Error> {
     let (mut records, mut broken) = (Vec::new(), None);
     let Some(folder) = state.find_folder(FOLDER)? else {
