@@ -113,22 +113,48 @@ impl Change<'_> {
             return Err(Error::internal("a change without a state"));
         };
         backups.sync()?;
-        let mut intent = Intent::default();
+        let moves = self.special_moves(&state, &mut done)?;
+        self.entry.subject = subject;
+        self.entry.why = why;
+        self.entry.lost_total = done.lost.len();
+        self.entry.lost = done.lost.into_iter().take(LOST_NAMED_MAX).collect();
+        self.entry.modes = done.modes;
+        let id = self.entry.id.clone();
+        let intent = intended(done.files, moves, (done.made, done.removed), &id);
+        let steps = plan(intent, |number| Location::in_state(HELD_FOLDER, &format!("{id}-held-{number}")));
+        self.entry.set_steps(steps, state.path());
+        let pending = self.entry.prepare(&state)?;
+        let io = |source: std::io::Error| Error::io("sync", state.shown("journal"), source);
+        pending.file.sync_all().map_err(io)?;
+        self.entry.publish(&state)?;
+        self.note_number(&state);
+        self.engine.note_changed(self.entry.audit_files(), Some(&self.entry.id));
+        self.engine.audit(&self.entry.tool, None);
+        self.entry.close(&state)
+    }
+
+    /// The moves of what has no bytes: what came goes to the trash with an undo, and what went is made again
+    /// there, so that it can come back. What cannot be made is lost.
+    ///
+    /// # Errors
+    /// The system's.
+    fn special_moves(&self, state: &State, done: &mut CommandChanges) -> Result<Vec<Move>, Error> {
+        let mut moves = Vec::new();
         let entry_of =
             |path: &WorkspacePath| TrashEntry::new(path.clone(), &self.entry.session, self.entry.time, false);
-        for Arrived { path, thing } in done.arrived {
-            let from = Location::of(&entry_of(&path).content(Some(&state)), state.path());
-            intent.moves.push(Move { from, to: Location::File(path), thing, across: None });
+        for Arrived { path, thing } in std::mem::take(&mut done.arrived) {
+            let from = Location::of(&entry_of(&path).content(Some(state)), state.path());
+            moves.push(Move { from, to: Location::File(path), thing, across: None });
         }
         let beyond = done.departed.split_off(done.departed.len().min(REMADE_MAX));
         done.lost.extend(beyond.into_iter().map(|special| special.path));
         let has_remade = !done.departed.is_empty();
-        for special in done.departed {
+        for special in std::mem::take(&mut done.departed) {
             let entry = entry_of(&special.path);
-            let to = Location::of(&entry.content(Some(&state)), state.path());
-            match remake(&state, &special, &entry) {
+            let to = Location::of(&entry.content(Some(state)), state.path());
+            match remake(state, &special, &entry) {
                 Ok(thing) => {
-                    intent.moves.push(Move { from: Location::File(special.path), to, thing, across: None });
+                    moves.push(Move { from: Location::File(special.path), to, thing, across: None });
                 }
                 Err(_) => done.lost.push(special.path),
             }
@@ -138,54 +164,54 @@ impl Change<'_> {
             rustix::fs::fsync(&*trash)
                 .map_err(|errno| Error::io("sync", state.shown(trash::FOLDER), errno))?;
         }
-        self.entry.subject = subject;
-        self.entry.why = why;
-        self.entry.lost_total = done.lost.len();
-        self.entry.lost = done.lost.into_iter().take(LOST_NAMED_MAX).collect();
-        self.entry.modes = done.modes;
-        let id = self.entry.id.clone();
-        for (number, DoneFile { path, before, after }) in done.files.into_iter().enumerate() {
-            let at = Location::File(path);
-            match (before, after) {
-                (before, Some(after)) => {
-                    let staged = Location::in_state(STAGING_FOLDER, &format!("{id}-{number}"));
-                    intent.files.push(NewFile { at, staged, before, after });
-                }
-                (Some(before), None) => intent.removed.push((at, before)),
-                (None, None) => {}
-            }
-        }
-        let located = |folder: FolderEntry<WorkspacePath>| Folder {
-            path: Location::File(folder.path),
-            mode: folder.mode,
-            identity: folder.identity,
-        };
-        let (mut made, mut removed) = (done.made, done.removed);
-        made.sort_by_cached_key(|folder| depth(&folder.path));
-        removed.sort_by_cached_key(|folder| std::cmp::Reverse(depth(&folder.path)));
-        intent.made = made.into_iter().map(located).collect();
-        intent.cleared = removed.into_iter().map(located).collect();
-        let steps = plan(intent, |number| Location::in_state(HELD_FOLDER, &format!("{id}-held-{number}")));
-        self.entry.set_steps(steps, state.path());
-        let pending = self.entry.prepare(&state)?;
-        let io = |source: std::io::Error| Error::io("sync", state.shown("journal"), source);
-        pending.file.sync_all().map_err(io)?;
-        self.entry.publish(&state)?;
+        Ok(moves)
+    }
+
+    /// Has the session remember the number of this change. Where it cannot, the journal knows it.
+    fn note_number(&mut self, state: &State) {
         let seq = self.entry.seq;
-        let noted = session::update(&state, self.engine.session(), |session| {
+        let noted = session::update(state, self.engine.session(), |session| {
             session.seq = session.seq.max(seq);
         });
         match noted {
             Ok(warning) => self.engine.warn_if(warning),
-            // The journal knows the number.
             Err(error) => {
                 self.engine.warn(format!("the session could not note its change: {}", error.message()));
             }
         }
-        self.engine.note_changed(self.entry.audit_files(), Some(&self.entry.id));
-        self.engine.audit(&self.entry.tool, None);
-        self.entry.close(&state)
     }
+}
+
+/// What the change comes to: files with their versions, moves, and the folders that were made and removed, by
+/// depth. The bytes of its files wait under the name of the change, `id`.
+fn intended(
+    files: Vec<DoneFile>,
+    moves: Vec<Move>,
+    (mut made, mut removed): (Vec<FolderEntry<WorkspacePath>>, Vec<FolderEntry<WorkspacePath>>),
+    id: &str,
+) -> Intent {
+    let mut intent = Intent { moves, ..Intent::default() };
+    for (number, DoneFile { path, before, after }) in files.into_iter().enumerate() {
+        let at = Location::File(path);
+        match (before, after) {
+            (before, Some(after)) => {
+                let staged = Location::in_state(STAGING_FOLDER, &format!("{id}-{number}"));
+                intent.files.push(NewFile { at, staged, before, after });
+            }
+            (Some(before), None) => intent.removed.push((at, before)),
+            (None, None) => {}
+        }
+    }
+    let located = |folder: FolderEntry<WorkspacePath>| Folder {
+        path: Location::File(folder.path),
+        mode: folder.mode,
+        identity: folder.identity,
+    };
+    made.sort_by_cached_key(|folder| depth(&folder.path));
+    removed.sort_by_cached_key(|folder| std::cmp::Reverse(depth(&folder.path)));
+    intent.made = made.into_iter().map(located).collect();
+    intent.cleared = removed.into_iter().map(located).collect();
+    intent
 }
 
 /// Old bytes that are written and not synced yet.

@@ -17,7 +17,7 @@ use super::sessions::others_advice;
 use super::{Effect, Stdin, Text, Tool};
 use crate::engine::Engine;
 use crate::engine::change::{Change, moves};
-use crate::engine::history::replay::{Direction, Replay, ReplayConflict};
+use crate::engine::history::replay::{Direction, Replay, ReplayConflict, ReplayResult};
 use crate::engine::history::stacks::History;
 use crate::engine::journal::{JournalEntry, Version};
 use crate::engine::workspace::path::WorkspacePath;
@@ -316,46 +316,12 @@ pub fn plan_beside(
     manner: &Manner,
     conflicts: &mut Conflicts,
 ) -> Result<Vec<WorkspacePath>, Error> {
-    let texts = RefCell::new(BTreeMap::new());
-    let outcome = {
-        let blend = |path: &WorkspacePath, now: &Version, from: &Version, to: &Version| {
-            let known = |version: &Version| {
-                let made = texts.borrow().get(&version.sha256).cloned();
-                made.or_else(|| change.bytes_seen(path, version.sha256))
-            };
-            let (text, version) = blended(now, from, to, known)?;
-            texts.borrow_mut().insert(version.sha256, text);
-            Some(version)
-        };
-        // What cannot be looked at is not taken for gone: the undo fails.
-        let unseen = RefCell::new(None);
-        let stands = |path: &WorkspacePath| {
-            let looked = moves::kind(change.workspace(), path);
-            looked.unwrap_or_else(|error| {
-                unseen.borrow_mut().get_or_insert(error);
-                None
-            })
-        };
-        // What was made for changes that are taken back already goes with the last of them.
-        let vacant = match direction {
-            Direction::Undo => history.vacant(),
-            Direction::Redo => BTreeSet::new(),
-        };
-        let mut replay =
-            Replay::new(&stands, vacant).blending((manner.between == Interleaved::Kept).then_some(&blend));
-        let played = entries.iter().try_for_each(|entry| replay.play(entry, direction));
-        let outcome = replay.outcome();
-        if let Some(error) = unseen.take() {
-            return Err(error);
-        }
-        played.map_err(|conflict| conflict_error(change.workspace(), &conflict))?;
-        outcome
-    };
+    let (outcome, texts) = replayed(change, history, entries, direction, manner.between)?;
     for path in &outcome.interleaved {
         conflicts.add(interleaved_error(change.workspace(), path, manner.between));
     }
     let mut manner = manner.clone();
-    manner.texts.extend(texts.into_inner());
+    manner.texts.extend(texts);
     let mut vacant: Vec<WorkspacePath> =
         outcome.vacant.iter().filter(|folder| !is_state(folder)).cloned().collect();
     innermost_first(&mut vacant);
@@ -387,6 +353,51 @@ pub fn plan_beside(
     }
     change.add_vacated(vacated)?;
     Ok(paths)
+}
+
+/// What the files come to by taking the entries back or doing them again, and the texts that this merged.
+///
+/// # Errors
+/// Changes that do not fit together, or a file that cannot be looked at.
+fn replayed(
+    change: &Change<'_>,
+    history: &History,
+    entries: &[JournalEntry],
+    direction: Direction,
+    between: Interleaved,
+) -> Result<(ReplayResult, BTreeMap<Sha256, Vec<u8>>), Error> {
+    let texts = RefCell::new(BTreeMap::new());
+    let blend = |path: &WorkspacePath, now: &Version, from: &Version, to: &Version| {
+        let known = |version: &Version| {
+            let made = texts.borrow().get(&version.sha256).cloned();
+            made.or_else(|| change.bytes_seen(path, version.sha256))
+        };
+        let (text, version) = blended(now, from, to, known)?;
+        texts.borrow_mut().insert(version.sha256, text);
+        Some(version)
+    };
+    // What cannot be looked at is not taken for gone: the undo fails.
+    let unseen = RefCell::new(None);
+    let stands = |path: &WorkspacePath| {
+        let looked = moves::kind(change.workspace(), path);
+        looked.unwrap_or_else(|error| {
+            unseen.borrow_mut().get_or_insert(error);
+            None
+        })
+    };
+    // What was made for changes that are taken back already goes with the last of them.
+    let vacant = match direction {
+        Direction::Undo => history.vacant(),
+        Direction::Redo => BTreeSet::new(),
+    };
+    let mut replay = Replay::new(&stands, vacant).blending((between == Interleaved::Kept).then_some(&blend));
+    let played = entries.iter().try_for_each(|entry| replay.play(entry, direction));
+    let outcome = replay.outcome();
+    if let Some(error) = unseen.take() {
+        return Err(error);
+    }
+    played.map_err(|conflict| conflict_error(change.workspace(), &conflict))?;
+    Ok((outcome, texts.into_inner()))
 }
 
 /// A change taken back in a text that has others' changes since; `None` where both touch the same lines.
