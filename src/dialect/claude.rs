@@ -125,7 +125,8 @@ impl Foreign for Read {
     type Request = ReadRequest;
 
     fn run(lbx: &mut Native<'_>, request: ReadRequest) -> Result<Said, Error> {
-        if request.pages.is_some() {
+        // Models send an empty text where they mean none.
+        if request.pages.is_some_and(|pages| !pages.trim().is_empty()) {
             return Err(Error::invalid("field `pages`: PDF files are not supported").detail("field", "pages"));
         }
         if request.offset.is_none()

@@ -9,8 +9,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::envelope::apply_patch;
 use super::native::Native;
-use super::render::{flag, list, native_request, numbered, shown, shown_lines, shown_path, text, texts};
+use super::render::{flag, list, native_request, numbered, shown_lines, shown_path, text, texts};
 use super::shell::{ExecCommand, Shell, ShellCommand};
 use super::{Dialect, Foreign, Said, foreign};
 use crate::error::{Error, ErrorKind};
@@ -61,24 +62,6 @@ impl Foreign for ApplyPatch {
     fn run(lbx: &mut Native<'_>, request: ApplyPatchRequest) -> Result<Said, Error> {
         apply_patch(lbx, &request.input)
     }
-}
-
-/// Applies an envelope, and lists the files as Codex does.
-///
-/// # Errors
-/// What `apply_patch` refuses.
-pub fn apply_patch(lbx: &mut Native<'_>, patch: &str) -> Result<Said, Error> {
-    let data = lbx.call("apply_patch", json!({ "input": patch }))?;
-    let mut said = "Success. Updated the following files:\n".to_owned();
-    for file in list(&data, "files") {
-        let letter = match text(file, "action") {
-            "create" => 'A',
-            "delete" => 'D',
-            _ => 'M',
-        };
-        said.extend([format!("{letter} {}\n", shown(file))]);
-    }
-    Ok(said.into())
 }
 
 /// How `read_file` chooses lines.

@@ -76,6 +76,12 @@ struct ReadFileRequest {
     start_line: Option<u64>,
     /// The last line to read
     end_line: Option<u64>,
+    /// The first line to read, from 0, as older models say it
+    #[schemars(extend("x-hidden" = true))]
+    offset: Option<u64>,
+    /// Lines to read
+    #[schemars(extend("x-hidden" = true))]
+    limit: Option<u64>,
 }
 
 /// `read_file`.
@@ -87,8 +93,9 @@ impl Foreign for ReadFile {
     type Request = ReadFileRequest;
 
     fn run(lbx: &mut Native<'_>, request: ReadFileRequest) -> Result<Said, Error> {
+        let start = request.start_line.or(request.offset.map(|offset| offset.saturating_add(1)));
         let asked = native_request! {
-            "path": request.file_path, "start_line": request.start_line, "end_line": request.end_line
+            "path": request.file_path, "start_line": start, "end_line": request.end_line, "limit": request.limit
         };
         let data = match lbx.call("read", asked) {
             Err(error) if error.kind() == ErrorKind::BinaryFile => {
@@ -128,6 +135,8 @@ struct Filtering {
 #[schemars(extend("x-ignored" = ["recursive", "useDefaultExcludes"]))]
 struct ReadManyRequest {
     /// Paths or globs to read
+    #[serde(alias = "paths")]
+    #[schemars(extend("x-aliases" = ["paths"]))]
     include: Vec<String>,
     /// Globs to leave out
     exclude: Option<Vec<String>>,
@@ -191,6 +200,7 @@ fn block(file: &Value) -> String {
 /// Writes a file. An existing file must be read first.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-ignored" = ["modified_by_user", "ai_proposed_content"]))]
 struct WriteFileRequest {
     /// The path of the file to write
     file_path: String,

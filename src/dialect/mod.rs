@@ -9,6 +9,7 @@ mod anthropic_editor;
 mod anthropic_memory;
 mod claude;
 mod codex;
+mod envelope;
 mod filesystem_texts;
 mod gemini;
 mod mcp_filesystem;

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::codex;
+use super::envelope;
 use super::native::Native;
 use super::render::{
     counted, flag, globs, list, native_request, number, numbered, shown, shown_path, text, texts,
@@ -222,7 +222,7 @@ impl Foreign for ApplyPatch {
     type Request = ApplyPatchRequest;
 
     fn run(lbx: &mut Native<'_>, request: ApplyPatchRequest) -> Result<Said, Error> {
-        codex::apply_patch(lbx, &request.patch_text)
+        envelope::apply_patch(lbx, &request.patch_text)
     }
 }
 

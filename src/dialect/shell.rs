@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::envelope::{apply_patch, patch_of_script, patch_of_words};
 use super::native::Native;
 use super::render::{flag, native_request, number, text};
 use super::{Foreign, Said};
@@ -228,13 +229,15 @@ impl Foreign for KillShell {
 /// What both shells of the family `codex` take: the command as words, or as a script.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("x-ignored" = ["login", "with_escalated_permissions"]))]
+#[schemars(extend("x-ignored" = ["login", "with_escalated_permissions", "sandbox_permissions", "prefix_rule"]))]
 pub struct ShellRequest<Command> {
     /// The command to run
     command: Command,
     /// The folder to run it in
     workdir: Option<String>,
     /// Time limit in milliseconds
+    #[serde(alias = "timeout")]
+    #[schemars(extend("x-aliases" = ["timeout"]))]
     timeout_ms: Option<u64>,
     /// What the command is for
     #[schemars(extend("x-hidden" = true))]
@@ -244,6 +247,9 @@ pub struct ShellRequest<Command> {
 impl<Command> ShellRequest<Command> {
     /// Runs the command as a script.
     fn run(&self, lbx: &mut Native<'_>, script: &str) -> Result<Said, Error> {
+        if let Some(patch) = patch_of_script(script) {
+            return apply_patch(lbx, patch);
+        }
         let limit = Some(self.timeout_ms.unwrap_or(CODEX_TIME_MS));
         let ran = run(lbx, script, self.workdir.as_ref(), limit, self.justification.as_ref())?;
         let (output, code) = (ran.output(), if ran.timed_out { 124 } else { ran.exit_code });
@@ -274,7 +280,12 @@ impl Foreign for Shell {
                 script.clone()
             }
             [] => return Err(Error::invalid("command is empty").detail("field", "command")),
-            words => quoted(words),
+            // A text where words are wanted is a script.
+            [script] if script.contains(char::is_whitespace) => script.clone(),
+            words => match patch_of_words(words) {
+                Some(patch) => return apply_patch(lbx, patch),
+                None => quoted(words),
+            },
         };
         request.run(lbx, &script)
     }
@@ -298,7 +309,7 @@ impl Foreign for ShellCommand {
 /// Runs a command to its end and returns its output, confined to the workspace.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("x-ignored" = ["shell", "tty", "yield_time_ms", "max_output_tokens", "login"]))]
+#[schemars(extend("x-ignored" = ["shell", "tty", "yield_time_ms", "max_output_tokens", "justification", "login", "with_escalated_permissions", "sandbox_permissions", "prefix_rule"]))]
 pub struct ExecCommandRequest {
     /// The command to run
     cmd: String,
@@ -315,6 +326,9 @@ impl Foreign for ExecCommand {
     type Request = ExecCommandRequest;
 
     fn run(lbx: &mut Native<'_>, request: ExecCommandRequest) -> Result<Said, Error> {
+        if let Some(patch) = patch_of_script(&request.cmd) {
+            return apply_patch(lbx, patch);
+        }
         let ran = run(lbx, &request.cmd, request.workdir.as_ref(), None, None)?;
         let said = json!({
             "wall_time_seconds": ran.seconds, "exit_code": ran.exit_code, "output": ran.output()

@@ -176,12 +176,46 @@ fn the_schema_of_a_family_lists_its_tools_alone() {
 }
 
 #[test]
+fn a_patch_in_the_shell_of_codex_is_applied() {
+    let ws = Workspace::with(FILES);
+    let patch = |name: &str| format!("*** Begin Patch\n*** Add File: {name}\n+hi\n*** End Patch\n");
+    let script = |name: &str| format!("apply_patch <<'EOF'\n{}EOF\n", patch(name));
+    for (tool, request) in [
+        ("shell", json!({ "command": ["apply_patch", patch("one")] })),
+        ("shell", json!({ "command": ["bash", "-lc", script("two")] })),
+        ("shell_command", json!({ "command": script("three") })),
+        ("exec_command", json!({ "cmd": script("four") })),
+    ] {
+        let answer = ws.lbx(&["--dialect", "codex", tool, "--json", &request.to_string()]);
+        let text = answer.stdout_text();
+        assert!(text.contains("Success. Updated the following files:"), "{tool}: {text}{}", answer.stderr());
+    }
+    for name in ["one", "two", "three", "four"] {
+        assert_eq!(std::fs::read(ws.path(name)).unwrap(), b"hi\n", "{name}");
+    }
+    // A text in the place of words is a script.
+    let request = json!({ "command": "cat one two" }).to_string();
+    let answer = ws.lbx(&["--dialect", "codex", "shell", "--json", &request]);
+    assert!(answer.stdout_text().contains("hi\nhi\n"), "{}", answer.stdout_text());
+}
+
+#[test]
 fn a_parameter_that_says_nothing_here_is_taken() {
     let ws = Workspace::with(FILES);
     for (dialect, tool, request) in [
         ("claude", "Bash", json!({ "command": "true", "dangerouslyDisableSandbox": true })),
         ("codex", "exec_command", json!({ "cmd": "true", "tty": false, "yield_time_ms": 10_000 })),
+        ("codex", "shell", json!({ "command": ["true"], "timeout": 1000, "sandbox_permissions": null })),
+        (
+            "codex",
+            "exec_command",
+            json!({ "cmd": "true", "justification": "x", "sandbox_permissions": "use_default" }),
+        ),
         ("gemini", "read_many_files", json!({ "include": ["a.txt"], "useDefaultExcludes": true })),
+        ("gemini", "read_many_files", json!({ "paths": ["a.txt"] })),
+        ("gemini", "read_file", json!({ "absolute_path": "a.txt", "offset": 0, "limit": 1 })),
+        ("gemini", "write_file", json!({ "file_path": "n.txt", "content": "x", "modified_by_user": false })),
+        ("claude", "Read", json!({ "file_path": "a.txt", "pages": "" })),
     ] {
         let answer = ws.lbx(&["--dialect", dialect, tool, "--json", &request.to_string()]);
         assert_eq!(answer.status(), 0, "{dialect} {tool}: {}", answer.stderr());
