@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::common::{Workspace, kill};
+use crate::common::{Call, Workspace, kill};
 use crate::support::{all_backends, backends, bash, with};
 
 /// A command that leaves processes in every way there is: in the background, in a session of their
@@ -157,4 +157,17 @@ fn a_terminal_is_not_the_commands() {
     let ws = Workspace::with(&[]);
     let answer = bash(&ws, "auto", "echo x > /dev/tty; ps -o sid= -p $$ | tr -d ' '").success();
     assert!(answer["data"]["stderr"].as_str().unwrap().contains("/dev/tty"), "{answer:#}");
+}
+
+#[test]
+fn a_caller_that_ignores_the_end_of_its_children_gets_its_answer() {
+    for backend in all_backends() {
+        let ws = Workspace::with(&[("a.txt", "one\n")]);
+        let (ignoring, setting) = (["--ignore-signal=CHLD"], format!("bash.backend={backend}"));
+        let call = Call::under("env", &ignoring, &ws.root, &ws.outside.join("home"));
+        let words = ["bash", "echo two >> a.txt; exit 3", "--set", &setting];
+        let answer = call.arguments(&words).run().success();
+        assert_eq!(answer["data"]["exit_code"], 3, "{backend}: {answer:#}");
+        assert_eq!(answer["data"]["changed"][0]["path"], "a.txt", "{backend}: {answer:#}");
+    }
 }

@@ -12,7 +12,7 @@ use super::link::{Link, read_now};
 use super::plan::{Ended, Order, Report, SandboxPlan};
 use super::{Backend, namespaces, with_link};
 use crate::control::{Control, cancelled};
-use crate::engine::workspace::open_files;
+use crate::engine::workspace::{children, open_files};
 use crate::error::Error;
 
 /// Longest time between two looks at whether the call was cancelled.
@@ -160,6 +160,7 @@ impl<'a> Running<'a> {
         let command = backend.command(&plan.reach).map_err(Failure::Backend)?;
         let (ours, theirs) = UnixStream::pair().map_err(system)?;
         let stdin = stdin.map(Feed::new).transpose().map_err(system)?;
+        children::can_be_awaited();
         let mut child = with_link(command, theirs.into()).spawn().map_err(system)?;
         // The command itself is started by it, once it has the plan.
         open_files::lower_for(&child);

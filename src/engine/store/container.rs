@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 use super::sandboxes::Container;
 use super::state::STATE_FOLDER;
+use crate::engine::workspace::children;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
@@ -122,6 +123,7 @@ pub fn shown(words: &[String]) -> String {
 /// The command that runs a program inside, with its stdin.
 #[must_use]
 pub fn command<S: AsRef<std::ffi::OsStr>>(container: &Container, program: &[S]) -> Command {
+    children::can_be_awaited();
     let mut words = container.exec.iter();
     match (&container.engine, words.next()) {
         (Some((engine, name)), _) => {

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::engine::workspace::children;
+
 /// The first word of the arguments of a tied call; the call's own follow.
 pub const WORD: &str = "__tied";
 /// This program.
@@ -35,6 +37,7 @@ pub fn run_internal(arguments: &[OsString]) -> Option<u8> {
 fn watched(call: &mut Command) -> io::Result<u8> {
     /// Set once the call has ended: its number may be another's then.
     static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+    children::can_be_awaited();
     let mut child = call.stdin(Stdio::null()).spawn()?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     std::thread::spawn(move || {

@@ -1,5 +1,6 @@
 //! The workspace: one root folder, opened once; every file is reached from it.
 
+pub mod children;
 pub mod file_system;
 pub mod fs;
 pub mod globs;
