@@ -51,6 +51,49 @@ fn each_change_is_one_commit() {
 }
 
 #[test]
+fn the_branch_is_never_written_over_where_it_has_another_name() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let heads = ws.path(".git/refs/heads");
+    let tip = || ws.git(&["rev-parse", "lbx-snapshots"]);
+    let append = || ws.lbx(&["append", "a.txt", "--content", "more\n"]).ok();
+    append();
+    append();
+    // As a copy of the repository by links has it.
+    let copy = ws.path("copy");
+    fs::hard_link(heads.join("lbx-snapshots"), &copy).unwrap();
+    let then = tip();
+    for _ in 0..4 {
+        append();
+        let objects = fs::read_dir(ws.path(".git/objects")).unwrap();
+        let waiting =
+            objects.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("tmp_"));
+        assert!(waiting.count() <= 1);
+    }
+    assert_eq!(fs::read_to_string(&copy).unwrap().trim_end(), then);
+    assert_ne!(tip(), then);
+    // The waiting file itself may be the branch, after a power failure: the branch moves all the same.
+    let spare = ws.path(".git/objects/tmp_lbx_ref_spare");
+    fs::remove_file(&spare).unwrap();
+    fs::hard_link(heads.join("lbx-snapshots"), &spare).unwrap();
+    let before = tip();
+    append();
+    assert_eq!(ws.git(&["rev-parse", "lbx-snapshots~1"]), before);
+    // Nor is anything else that stands in its place of any use.
+    for planted in 0..3 {
+        let _ = fs::remove_file(&spare);
+        match planted {
+            0 => fs::write(&spare, "short").unwrap(),
+            1 => std::os::unix::fs::symlink(ws.path("a.txt"), &spare).unwrap(),
+            _ => fs::create_dir(&spare).unwrap(),
+        }
+        let before = tip();
+        append();
+        assert_eq!(ws.git(&["rev-parse", "lbx-snapshots~1"]), before, "{planted}");
+    }
+    assert_eq!(ws.git(&["fsck"]), "");
+}
+
+#[test]
 fn a_refused_or_empty_change_makes_none() {
     let ws = Workspace::with(&[("a.txt", "one\n")]);
     ws.lbx_stdin(&["write", "a.txt"], "two\n").error("not_read");

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,12 +22,15 @@ use super::ordinary::REF_BYTES_MAX;
 use super::refs;
 use super::refs::RefTarget;
 use super::repo::Repo;
-use crate::engine::workspace::fs::{is_folder, is_regular, is_symlink, process_id};
+use crate::engine::workspace::fs::{is_folder, is_regular, is_same_file, is_symlink, process_id, size_of};
 
 /// Name of the snapshot branch where nothing else is configured.
 pub const BRANCH_DEFAULT: &str = "lbx-snapshots";
 /// How often a lock that someone holds is tried again.
 const LOCK_TRIES: u32 = 100;
+/// The file of an earlier value, in the folder of objects: the next value is written over it, so that none is
+/// made and none freed. `git gc` may clear it away at any time.
+const SPARE: &str = "tmp_lbx_ref_spare";
 /// The nap between two tries.
 const LOCK_NAP: Duration = Duration::from_millis(10);
 /// Longest content of a lock that is looked at, in bytes: an id of sha256 and a line feed.
@@ -186,7 +190,7 @@ impl Branch {
         let name = format!("tmp_lbx_ref_{}_{number}", process_id());
         let folder = repo.objects_folder();
         let content = format!("{to}\n");
-        let file = match write_new(folder, &name, &content) {
+        let write = || match write_new(folder, &name, &content) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // Of a dead process that had this id.
                 let _ = folder.remove(&name);
@@ -194,8 +198,38 @@ impl Branch {
             }
             written => written,
         };
-        let file = file.doing(|| self.cannot_move())?;
+        let reused_name = format!("{name}_over");
+        let (name, file) = match self.reuse(repo, &reused_name, content.as_bytes()) {
+            Some(file) => (reused_name, file),
+            None => (name.clone(), write().doing(|| self.cannot_move())?),
+        };
         Ok(NewValue { to, name, content, file, is_placed: Cell::new(false) })
+    }
+
+    /// Takes the file of an earlier value for a new one; `None` where there is none that is fit.
+    fn reuse(&self, repo: &Repo, name: &str, content: &[u8]) -> Option<File> {
+        let folder = repo.objects_folder();
+        // Under a name of its own first: another process may look for it as well.
+        folder.rename(SPARE, folder, name).ok()?;
+        let written = || -> io::Result<Option<File>> {
+            let file = folder.open_over(name)?;
+            let stat = rustix::fs::fstat(&file)?;
+            let current = refs::stat(repo, &self.loose())?;
+            // What has another name as well is someone's, and what a power failure mixed up is the branch itself.
+            let is_fit = is_regular(&stat)
+                && stat.st_nlink == 1
+                && size_of(&stat) == content.len() as u64
+                && current.is_none_or(|current| !is_same_file(&current, &stat));
+            if is_fit {
+                file.write_all_at(content, 0)?;
+            }
+            Ok(is_fit.then_some(file))
+        };
+        let file = written().ok().flatten();
+        if file.is_none() {
+            let _ = folder.remove(name);
+        }
+        file
     }
 
     /// Moves the branch from `from` to a value that is durable; answers the folder that is to be synced,
@@ -221,7 +255,7 @@ impl Branch {
         if self.tip(repo)? != from {
             return Ok(None);
         }
-        self.put(&lock)?;
+        self.put(repo, &lock)?;
         lock.held = false;
         drop(lock);
         self.append_log(repo, from, value.to, log);
@@ -234,9 +268,17 @@ impl Branch {
     }
 
     /// Puts the locked value in place of the reference.
-    fn put(&self, lock: &Lock<'_>) -> Result<(), SnapshotError> {
+    fn put(&self, repo: &Repo, lock: &Lock<'_>) -> Result<(), SnapshotError> {
         let (folder, name) = (lock.folder, self.last_name());
         let doing = || self.cannot_move();
+        let is_there = folder.stat(name).is_ok_and(|stat| stat.is_some_and(|stat| is_regular(&stat)));
+        if is_there && folder.exchange(&lock.name, folder, name).is_ok() {
+            // The lock has the old value now. It is let go of, whatever becomes of that file.
+            if folder.rename(&lock.name, repo.objects_folder(), SPARE).is_err() {
+                let _ = folder.remove(&lock.name);
+            }
+            return Ok(());
+        }
         match folder.rename(&lock.name, folder, name) {
             // An empty folder may stay where branches below this name were.
             Err(Errno::ISDIR) => {

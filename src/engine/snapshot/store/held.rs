@@ -276,6 +276,15 @@ impl HeldFolder {
         if fs::is_regular(&rustix::fs::fstat(&file)?) { Ok(file) } else { Err(Errno::INVAL) }
     }
 
+    /// Opens the file `name` in it to write over its bytes.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open_over(&self, name: impl AsRef<OsStr>) -> Result<File, Errno> {
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        fs::open_at(self.as_fd(), name.as_ref(), flags).map(File::from)
+    }
+
     /// Renames `old` in it to `new` in `to`, in whose place it comes.
     ///
     /// # Errors
@@ -292,6 +301,17 @@ impl HeldFolder {
         let (old, new) = (old.as_ref(), new.as_ref());
         rustix::io::retry_on_intr(|| {
             rustix::fs::renameat_with(&self.fd, old, &to.fd, new, RenameFlags::NOREPLACE)
+        })
+    }
+
+    /// Exchanges what has the two names, at once.
+    ///
+    /// # Errors
+    /// What the system says; not every file system can.
+    pub fn exchange(&self, one: impl AsRef<OsStr>, to: &Self, other: impl AsRef<OsStr>) -> Result<(), Errno> {
+        let (one, other) = (one.as_ref(), other.as_ref());
+        rustix::io::retry_on_intr(|| {
+            rustix::fs::renameat_with(&self.fd, one, &to.fd, other, RenameFlags::EXCHANGE)
         })
     }
 
