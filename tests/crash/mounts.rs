@@ -56,6 +56,13 @@ fn answers(output: &Output) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// Every call of a script answered, without a warning.
+fn all_went_well(output: &Output) {
+    for answer in answers(output) {
+        assert_eq!((&answer["ok"], &answer["warnings"]), (&Value::Bool(true), &Value::Null), "{answer}");
+    }
+}
+
 /// Whether anything waits that belongs to nothing any more.
 fn is_tidy(ws: &Workspace) -> bool {
     let files = files_below(&ws.outside);
@@ -111,13 +118,7 @@ fn a_move_across_mounts_that_is_killed_is_whole() {
                  find here vol -type f | sort > ../found"
             );
             let Some(output) = with_mount(&ws, &script) else { return };
-            for answer in answers(&output) {
-                assert_eq!(
-                    (&answer["ok"], &answer["warnings"]),
-                    (&Value::Bool(true), &Value::Null),
-                    "{answer}"
-                );
-            }
+            all_went_well(&output);
             let found = fs::read_to_string(ws.outside.join("found")).unwrap();
             let is_done = found == "here/deep/two.txt\nhere/one.txt\nvol/in.txt\n";
             assert!(
@@ -199,13 +200,7 @@ fn a_move_in_a_container_that_is_killed_is_whole() {
                  find . -path ./.git -prune -o -path ./.lbx -prune -o -mindepth 1 -printf '%P\\n' | sort > ../found"
             );
             let Some(output) = on_overlay(&ws, &script) else { return };
-            for answer in answers(&output) {
-                assert_eq!(
-                    (&answer["ok"], &answer["warnings"]),
-                    (&Value::Bool(true), &Value::Null),
-                    "{answer}"
-                );
-            }
+            all_went_well(&output);
             let found = fs::read_to_string(ws.outside.join("found")).unwrap();
             let is_done = found == "here\nhere/deep\nhere/deep/two\nhere/one\nother.txt\n";
             assert!(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use serde_json::json;
@@ -79,16 +80,22 @@ fn the_branch_is_never_written_over_where_it_has_another_name() {
     append();
     assert_eq!(ws.git(&["rev-parse", "lbx-snapshots~1"]), before);
     // Nor is anything else that stands in its place of any use.
-    for planted in 0..3 {
+    for planted in 0..4 {
         let _ = fs::remove_file(&spare);
         match planted {
             0 => fs::write(&spare, "short").unwrap(),
             1 => std::os::unix::fs::symlink(ws.path("a.txt"), &spare).unwrap(),
+            2 => {
+                fs::write(&spare, format!("{}\n", "0".repeat(40))).unwrap();
+                fs::set_permissions(&spare, fs::Permissions::from_mode(0o666)).unwrap();
+            }
             _ => fs::create_dir(&spare).unwrap(),
         }
         let before = tip();
         append();
         assert_eq!(ws.git(&["rev-parse", "lbx-snapshots~1"]), before, "{planted}");
+        let mode = fs::metadata(heads.join("lbx-snapshots")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o002, 0, "{planted}: nobody else may write to the branch");
     }
     assert_eq!(ws.git(&["fsck"]), "");
 }

@@ -43,14 +43,6 @@ const SESSIONS_MAX: usize = 1000;
 /// Stands for the older sessions; no session can have this name.
 const OLDER: &str = "(older)";
 
-/// How the file is opened: at its end, and no link, FIFO or device in its place.
-const APPEND: OFlags = OFlags::WRONLY
-    .union(OFlags::APPEND)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::CLOEXEC);
-
 /// A call whose answer is about to go out.
 #[derive(Debug)]
 pub struct CallTally {
@@ -105,7 +97,7 @@ impl CallTally {
     pub fn close(self, bytes: usize) {
         let sum = CallSum { bytes: u64::try_from(bytes).unwrap_or(u64::MAX), ..self.sum };
         let path = self.state.join(FOLDER.as_ref()).join(CURRENT.as_ref());
-        let opened = match fs::open_beneath(self.workspace.root_fd(), &path, APPEND) {
+        let opened = match fs::open_beneath(self.workspace.root_fd(), &path, fs::ADD) {
             Err(Errno::NOENT) => make(&self.workspace),
             opened => opened.ok().map(File::from),
         };
@@ -151,7 +143,7 @@ fn looks() -> bool {
 /// Opens the file that grows at its end, made where it is missing.
 fn make(workspace: &Workspace) -> Option<File> {
     let folder = State::find(workspace).ok()??.folder(FOLDER).ok()?;
-    let (flags, mode) = (APPEND | OFlags::CREATE, Mode::from_raw_mode(0o600));
+    let (flags, mode) = (fs::ADD | OFlags::CREATE, Mode::from_raw_mode(0o600));
     rustix::io::retry_on_intr(|| rustix::fs::openat(&folder, CURRENT, flags, mode)).ok().map(File::from)
 }
 

@@ -26,6 +26,14 @@ pub const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
+/// Flags for adding to a file of lbx's own, in whose place anything may stand.
+pub const ADD: OFlags = OFlags::RDWR
+    .union(OFlags::APPEND)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
 /// Flags for a folder that will be listed or synced.
 pub const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);

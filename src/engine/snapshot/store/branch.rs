@@ -22,7 +22,9 @@ use super::ordinary::REF_BYTES_MAX;
 use super::refs;
 use super::refs::RefTarget;
 use super::repo::Repo;
-use crate::engine::workspace::fs::{is_folder, is_regular, is_same_file, is_symlink, process_id, size_of};
+use crate::engine::workspace::fs::{
+    is_folder, is_regular, is_same_file, is_symlink, mode_of, process_id, size_of,
+};
 
 /// Name of the snapshot branch where nothing else is configured.
 pub const BRANCH_DEFAULT: &str = "lbx-snapshots";
@@ -31,6 +33,8 @@ const LOCK_TRIES: u32 = 100;
 /// The file of an earlier value, in the folder of objects: the next value is written over it, so that none is
 /// made and none freed. `git gc` may clear it away at any time.
 const SPARE: &str = "tmp_lbx_ref_spare";
+/// The permission bits of such a file, at most.
+const ONLY_OWNER_WRITES: u32 = 0o644;
 /// The nap between two tries.
 const LOCK_NAP: Duration = Duration::from_millis(10);
 /// Longest content of a lock that is looked at, in bytes: an id of sha256 and a line feed.
@@ -215,8 +219,12 @@ impl Branch {
             let file = folder.open_over(name)?;
             let stat = rustix::fs::fstat(&file)?;
             let current = refs::stat(repo, &self.loose())?;
-            // What has another name as well is someone's, and what a power failure mixed up is the branch itself.
+            // What has another name as well is someone's, what others may write to would stay theirs (a clone may
+            // bring such a file), and what a power failure mixed up is the branch itself.
+            let is_ours = stat.st_uid == rustix::process::geteuid().as_raw()
+                && mode_of(&stat) & !ONLY_OWNER_WRITES == 0;
             let is_fit = is_regular(&stat)
+                && is_ours
                 && stat.st_nlink == 1
                 && size_of(&stat) == content.len() as u64
                 && current.is_none_or(|current| !is_same_file(&current, &stat));

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use rustix::fs::{OFlags, Stat};
+use rustix::fs::Stat;
 
 use super::id::SessionId;
 use super::state::{SessionState, parse_newest};
@@ -33,14 +33,6 @@ const BYTES_A_BYTE: usize = 2;
 pub const FOLDER: &str = "sessions";
 /// How the name of a state file begins that waits to take another's place.
 const ASIDE_PREFIX: &str = "session.";
-
-/// How a state file is opened to be added to: no link, FIFO or device in its place.
-const ADD: OFlags = OFlags::RDWR
-    .union(OFlags::APPEND)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::CLOEXEC);
 
 /// The session `id` as its file has it, with a warning where the file was damaged.
 ///
@@ -179,7 +171,7 @@ fn line_of(session: &SessionState) -> Result<Vec<u8>, Error> {
 /// Puts a line at the end of a state file; `None` where it has to be replaced. The caller holds the session's
 /// lock.
 fn add(folder: &OwnedFd, name: &str, line: &[u8]) -> Option<File> {
-    let file = File::from(fs::open_at(folder.as_fd(), OsStr::new(name), ADD).ok()?);
+    let file = File::from(fs::open_at(folder.as_fd(), OsStr::new(name), fs::ADD).ok()?);
     let stat = rustix::fs::fstat(&file).ok()?;
     let size = fs::size_of(&stat);
     // What has another name as well may be someone else's.
