@@ -148,14 +148,13 @@ impl Reader<'_> {
             }
             (Form::Switch, DeValue::Boolean(switch)) => Value::Switch(*switch),
             (Form::Globs | Form::Folders | Form::Settings | Form::Items(_), DeValue::Array(items)) => {
-                let fault_of = item_fault(setting.form);
                 let mut list = Vec::with_capacity(items.len());
                 for item in items {
                     let DeValue::String(text) = item.get_ref() else {
                         let message = wrong_form(setting, &self.shown(item.span()));
                         return Err((item.span(), message));
                     };
-                    fault_of(text).map_or(Ok(()), |message| Err((item.span(), message)))?;
+                    item_fault(setting, text).map_or(Ok(()), |message| Err((item.span(), message)))?;
                     list.push(text.clone().into_owned());
                 }
                 Value::List(list)
@@ -240,6 +239,7 @@ mod tests {
                 "1:17 `protect`: \"!b\": nothing takes a path out again (write \\! for a name that begins with !)",
             ),
             ("protect = ['']", "1:12 `protect`: the glob \"\" names nothing"),
+            ("snapshot.exclude = ['']", "1:21 `snapshot.exclude`: the glob \"\" names nothing"),
             (
                 "protect = ['../x']",
                 "1:12 `protect`: \"../x\": a path counts from the root, without `.`, `..` or `//`",

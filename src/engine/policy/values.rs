@@ -47,11 +47,11 @@ pub(super) fn checked(setting: &Setting, value: Value) -> Result<Value, String> 
             Err(format!("`{}` has {} globs, more than {GLOBS_MAX}", setting.name, globs.len()))
         }
         (Form::Globs, Value::List(globs)) => {
-            let fault = globs.iter().find_map(|glob| glob_fault(glob));
+            let fault = globs.iter().find_map(|glob| item_fault(setting, glob));
             fault.map_or(Ok(value), Err)
         }
         (Form::Settings, Value::List(names)) => {
-            names.iter().find_map(|name| name_fault(name)).map_or(Ok(value), Err)
+            names.iter().find_map(|name| item_fault(setting, name)).map_or(Ok(value), Err)
         }
         _ => Ok(value),
     }
@@ -113,48 +113,38 @@ pub fn glob(pattern: &str) -> Result<Glob, String> {
         .backslash_escape(true)
         .empty_alternates(true)
         .build()
-        .map_err(|error| format!("`protect`: the glob {:?}: {}", clipped(pattern), error.kind()))
+        .map_err(|error| format!("the glob {:?}: {}", clipped(pattern), error.kind()))
 }
 
-/// What finds out what is wrong with an item of a list of this form.
-pub(super) fn item_fault(form: Form) -> fn(&str) -> Option<String> {
-    match form {
-        Form::Globs => glob_fault,
-        Form::Settings => name_fault,
+/// What is wrong with an item of a setting's list, after the setting's name.
+pub(super) fn item_fault(setting: &Setting, item: &str) -> Option<String> {
+    let fault = match setting.form {
+        Form::Globs => glob_fault(item),
+        Form::Settings => find(item).is_none().then(|| unknown(item)),
         // A folder is looked at with the whole value; other items may be anything.
-        _ => |_| None,
-    }
-}
-
-/// What is wrong with the name of a setting.
-fn name_fault(name: &str) -> Option<String> {
-    find(name).is_none().then(|| format!("`pinned`: {}", unknown(name)))
+        _ => None,
+    };
+    fault.map(|fault| format!("`{}`: {fault}", setting.name))
 }
 
 /// What is wrong with a glob.
 fn glob_fault(pattern: &str) -> Option<String> {
     let shown = || clipped(pattern);
     if pattern.trim_matches('/').is_empty() {
-        return Some(format!("`protect`: the glob {:?} names nothing", shown()));
+        return Some(format!("the glob {:?} names nothing", shown()));
     }
     if pattern.len() > GLOB_BYTES_MAX {
-        return Some(format!(
-            "`protect`: a glob is {} bytes long, more than {GLOB_BYTES_MAX}",
-            pattern.len()
-        ));
+        return Some(format!("a glob is {} bytes long, more than {GLOB_BYTES_MAX}", pattern.len()));
     }
     if pattern.starts_with('!') {
         return Some(format!(
-            "`protect`: {:?}: nothing takes a path out again (write \\! for a name that begins with !)",
+            "{:?}: nothing takes a path out again (write \\! for a name that begins with !)",
             shown()
         ));
     }
     let is_odd = |component: &str| component == "." || component == ".." || component.is_empty();
     if pattern.trim_matches('/').split('/').any(is_odd) {
-        return Some(format!(
-            "`protect`: {:?}: a path counts from the root, without `.`, `..` or `//`",
-            shown()
-        ));
+        return Some(format!("{:?}: a path counts from the root, without `.`, `..` or `//`", shown()));
     }
     glob(pattern).err()
 }
