@@ -55,7 +55,8 @@ impl ResolvedPath {
         &self.aliases
     }
 
-    /// The regular file that stands there and its state, where [`Workspace::resolve_file`] has opened it.
+    /// The regular file that stands there and its state, where
+    /// [`Workspace::resolve_file`](super::Workspace::resolve_file) has opened it.
     #[must_use]
     pub fn opened(&self) -> Option<(Arc<File>, Stat)> {
         self.opened.clone().zip(self.stat)
