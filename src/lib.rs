@@ -21,6 +21,7 @@ pub mod envelope;
 pub mod error;
 mod json;
 pub mod mcp;
+pub mod panics;
 #[cfg(test)]
 mod random;
 pub mod request;

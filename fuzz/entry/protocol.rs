@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
-use lbx::app::call::{Call, Called};
+use lbx::app::call::Call;
+use lbx::app::called::Called;
 use lbx::app::options::Options;
 use lbx::control::Control;
 use lbx::dialect::native::Native;

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
+use super::called::Called;
 use super::options::Options;
-use super::panics::without_panic;
 use super::remote::Remote;
 use crate::control::Control;
+use crate::engine::Engine;
 use crate::engine::policy::Policy;
-use crate::engine::store::calls::CallTally;
 use crate::engine::workspace::Workspace;
-use crate::engine::{CallNotes, Engine};
 use crate::error::Error;
+use crate::panics::without_panic;
 use crate::tools::{Answered, Effect, ToolEntry};
 
 /// A call that is about to be made.
@@ -23,37 +23,19 @@ pub struct Call {
     request: Value,
 }
 
-/// A call that was made.
-pub struct Called {
-    /// The answer or the refusal.
-    pub answered: Answered,
-    /// Warnings and snapshot.
-    pub outcome: CallNotes,
-    /// Counts the call once its answer is out.
-    pub tally: Option<CallTally>,
-}
-
-impl Called {
-    /// A call that was refused before it began.
+impl Call {
+    /// Makes the call of a JSON request, in the container that the options name where they name one.
     #[must_use]
-    pub fn refused(error: Error) -> Self {
-        Self { answered: Err(error), outcome: CallNotes::default(), tally: None }
-    }
-
-    /// A call whose request came as JSON, made.
-    #[must_use]
-    pub fn of_json(tool: &'static ToolEntry, mut request: Value, options: &Options) -> Self {
+    pub fn make(tool: &'static ToolEntry, mut request: Value, options: &Options) -> Called {
         let called = options.with_fields_of(&mut request).and_then(|options| {
             Ok(match Remote::of(&options)? {
                 Some(remote) => remote.call(tool, &request, &options, &Control::default()),
-                None => Call { request, ..Call::new(tool, &options)? }.run(),
+                None => Self { request, ..Self::new(tool, &options)? }.run(),
             })
         });
-        called.unwrap_or_else(Self::refused)
+        called.unwrap_or_else(Called::refused)
     }
-}
 
-impl Call {
     /// A call by the options' session in their workspace.
     ///
     /// # Errors

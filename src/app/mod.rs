@@ -1,8 +1,8 @@
 //! What the front ends stand on: the options of a process and a call, and one call of a tool.
 
 pub mod call;
+pub mod called;
 pub mod consent;
 pub mod options;
-pub mod panics;
 mod relay;
 pub mod remote;

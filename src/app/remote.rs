@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::call::Called;
+use super::called::Called;
 use super::options::Options;
 use super::relay::{self, Input, Relayed};
 use crate::control::Control;

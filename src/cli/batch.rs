@@ -5,7 +5,8 @@ use std::io::{BufRead, Read};
 use serde_json::{Map, Value};
 
 use super::output;
-use crate::app::call::Called;
+use crate::app::call::Call;
+use crate::app::called::Called;
 use crate::app::options::Options;
 use crate::envelope::Frame;
 use crate::error::Error;
@@ -39,7 +40,7 @@ fn answer_line(line: &[u8], options: &Options) -> u8 {
     let Line { id, call } = Line::parse(line);
     let (tool, called) = match call {
         Ok((tool, request)) => match find(&tool) {
-            Some(tool) => (tool.name.to_owned(), Called::of_json(tool, request, options)),
+            Some(tool) => (tool.name.to_owned(), Call::make(tool, request, options)),
             None => (request::quoted(&tool).into_owned(), Called::refused(unknown_tool(&tool))),
         },
         Err(error) => ("batch".to_owned(), Called::refused(error)),

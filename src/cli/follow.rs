@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags};
 use serde_json::{Value, json};
 
 use super::{output, terminal};
-use crate::app::call::Called;
+use crate::app::call::Call;
 use crate::app::options::Options;
 use crate::error::Error;
 use crate::text::escaped;
@@ -29,7 +29,7 @@ pub fn run(tool: &'static ToolEntry, mut request: Value, options: &Options) -> u
         let _ = signal_hook::flag::register(signal, Arc::clone(&ended));
     }
     while !ended.load(Ordering::Relaxed) {
-        let called = Called::of_json(tool, request.clone(), options);
+        let called = Call::make(tool, request.clone(), options);
         let reply = match &called.answered {
             Ok(reply) => reply,
             Err(error) => return output::refuse(tool.name, options, error),

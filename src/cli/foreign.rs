@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::input::{self, Input};
 use super::output;
 use crate::app::options::Options;
-use crate::app::panics::without_panic;
 use crate::control::Control;
 use crate::dialect::native::Native;
 use crate::dialect::{Dialect, ForeignTool, Said};
@@ -13,6 +12,7 @@ use crate::engine::CallNotes;
 use crate::engine::store::calls;
 use crate::envelope::Frame;
 use crate::error::Error;
+use crate::panics::without_panic;
 use crate::request;
 use crate::text::counted::counted;
 

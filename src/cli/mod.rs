@@ -20,12 +20,12 @@ use std::sync::atomic::AtomicBool;
 use clap::{ArgMatches, Command};
 use serde_json::Value;
 
-use crate::app::call::{Call, Called};
+use crate::app::call::Call;
 use crate::app::options::{Options, Settings};
-use crate::app::panics;
 use crate::app::remote::Remote;
 use crate::dialect;
 use crate::error::Error;
+use crate::panics;
 use crate::request;
 use crate::tools::sandbox::Sandbox;
 use crate::tools::schema::unknown_beside;
@@ -228,7 +228,7 @@ fn run_tool(
         return follow::run(tool, follow::request_of(&matches), options);
     }
     let called = match request_of(tool, parser, matches, arguments, options) {
-        Ok(Source::Json(value)) => Ok(Called::of_json(tool, value, options)),
+        Ok(Source::Json(value)) => Ok(Call::make(tool, value, options)),
         Ok(Source::Flags(mut matches)) => {
             let line = ProgressLine::of(tool.name, options);
             let control = line.as_ref().map(ProgressLine::control).unwrap_or_default();

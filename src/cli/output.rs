@@ -4,7 +4,7 @@ use std::io::{BufWriter, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::terminal;
-use crate::app::call::Called;
+use crate::app::called::Called;
 use crate::app::options::Options;
 use crate::engine::CallNotes;
 use crate::envelope::Frame;

@@ -5,7 +5,7 @@ use std::io;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 
-use crate::app::call::Called;
+use crate::app::called::Called;
 use crate::app::options::Results;
 use crate::dialect::{Media, MediaKind, Said};
 use crate::engine::CallNotes;

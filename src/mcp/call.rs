@@ -12,10 +12,10 @@ use tokio::sync::watch;
 
 use super::answer;
 use super::root::ChosenRoot;
-use crate::app::call::{Call, Called};
+use crate::app::call::Call;
+use crate::app::called::Called;
 use crate::app::consent::{Ask, consent, consent_unseen};
 use crate::app::options::{Options, Results};
-use crate::app::panics::without_panic;
 use crate::app::remote::Remote;
 use crate::control::{Control, Progress};
 use crate::dialect::native::Native;
@@ -24,6 +24,7 @@ use crate::engine::CallNotes;
 use crate::engine::store::{calls, sandboxes};
 use crate::engine::workspace::Workspace;
 use crate::error::Error;
+use crate::panics::without_panic;
 use crate::request;
 use crate::tools::ToolEntry;
 

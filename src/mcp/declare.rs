@@ -5,22 +5,11 @@ use std::sync::Arc;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value};
 
-use super::wanted::Wanted;
+use super::wanted::{Wanted, served};
 use crate::app::options::Results;
 use crate::dialect::{Dialect, ForeignTool};
 use crate::request;
-use crate::tools::{self, Effect, TOOLS, ToolEntry};
-
-/// The tools that clients may see.
-pub fn served() -> impl Iterator<Item = &'static ToolEntry> {
-    TOOLS.iter().filter(|tool| tool.served)
-}
-
-/// The tool of that name or alias, where clients see it.
-#[must_use]
-pub fn find(name: &str) -> Option<&'static ToolEntry> {
-    tools::find(name).filter(|tool| tool.served)
-}
+use crate::tools::{Effect, ToolEntry};
 
 /// What `tools/list` answers.
 #[must_use]

@@ -17,7 +17,7 @@ use super::confirm::Person;
 use super::logging::Logging;
 use super::message::Flaw;
 use super::root::Root;
-use super::wanted::Wanted;
+use super::wanted::{self, Wanted};
 use super::{answer, declare, library};
 use crate::app::options::{Options, Results, Settings};
 use crate::control::Control;
@@ -59,7 +59,7 @@ impl ToolSet {
                 let tool = dialect.tool(name).filter(|tool| self.wanted.has_foreign(tool))?;
                 Some(Target::Foreign(dialect, tool))
             }
-            None => declare::find(name).filter(|tool| self.wanted.has(tool)).map(Target::Native),
+            None => wanted::find(name).filter(|tool| self.wanted.has(tool)).map(Target::Native),
         }
     }
 
@@ -70,7 +70,7 @@ impl ToolSet {
                 let tools = dialect.tools.iter().filter(|tool| self.wanted.has_foreign(tool));
                 tools.map(|tool| tool.name).collect()
             }
-            None => declare::served().filter(|tool| self.wanted.has(tool)).map(|tool| tool.name).collect(),
+            None => wanted::served().filter(|tool| self.wanted.has(tool)).map(|tool| tool.name).collect(),
         }
     }
 

@@ -1,9 +1,19 @@
-//! `--tools`: which tools a server has.
+//! Which tools clients may see, and which of them a server has (`--tools`).
 
-use super::declare;
 use crate::dialect::{Dialect, ForeignTool};
 use crate::error::Error;
-use crate::tools::{Effect, ToolEntry};
+use crate::tools::{self, Effect, TOOLS, ToolEntry};
+
+/// The tools that clients may see.
+pub fn served() -> impl Iterator<Item = &'static ToolEntry> {
+    TOOLS.iter().filter(|tool| tool.served)
+}
+
+/// The tool of that name or alias, where clients see it.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static ToolEntry> {
+    tools::find(name).filter(|tool| tool.served)
+}
 
 /// Which tools a server has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,7 +43,7 @@ impl Wanted {
         }
         let known: Vec<&str> = match dialect {
             Some(dialect) => dialect.tools.iter().map(|tool| tool.name).collect(),
-            None => declare::served().map(|tool| tool.name).collect(),
+            None => served().map(|tool| tool.name).collect(),
         };
         let names: Vec<&str> = text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
         if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {

@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use super::Bash;
-use super::answer::Changed;
+use super::difference::Difference;
 use super::done::{self, Sides};
 use super::left_out::{KeptFiles, LeftOutFiles};
+use super::message::{body, subject};
 use crate::engine::Engine;
 use crate::engine::change::record;
 use crate::engine::sandbox::plan::Reach;
@@ -15,14 +16,8 @@ use crate::engine::sandbox::survey::Survey;
 use crate::engine::snapshot::{Reason, Recorded};
 use crate::engine::store::session;
 use crate::error::Error;
-use crate::search::page::json_bytes;
-use crate::text::answer_size::{AnswerRoom, TextSize};
 use crate::tools::Tool as _;
 
-/// Files that an answer lists.
-pub const LISTED_MAX: usize = 200;
-/// Characters of the command in the subject of its snapshot.
-const SUBJECT_CHARACTERS_MAX: usize = 100;
 /// New protected paths that a warning names.
 const PROTECTED_SHOWN_MAX: usize = 10;
 
@@ -48,36 +43,6 @@ struct ScannedTree {
     heads: done::Heads,
     /// What stands there, and what the command may change of it; `None` where that is too much.
     survey: Option<(Survey, Reach)>,
-}
-
-/// What is different after a command.
-#[derive(Default)]
-pub struct Difference {
-    /// The files, as many as are listed; `None` where nobody knows.
-    pub list: Option<Vec<Changed>>,
-    /// How many there are.
-    pub total: Option<usize>,
-}
-
-impl Difference {
-    /// Leaves as many of them as have room, and one at least.
-    pub fn shorten(&mut self, room: AnswerRoom) {
-        let mut size = TextSize::default();
-        let mut has_room = |changed: &Changed| {
-            let is_first = size == TextSize::default();
-            size = size.and(TextSize::plain(usize::try_from(json_bytes(changed)).unwrap_or(usize::MAX)));
-            is_first || room.holds(size)
-        };
-        if let Some(list) = &mut self.list {
-            let fitting = list.iter().take_while(|changed| has_room(changed)).count();
-            list.truncate(fitting);
-        }
-    }
-
-    /// How many are listed.
-    pub fn listed(&self) -> usize {
-        self.list.as_ref().map_or(0, Vec::len)
-    }
 }
 
 impl Before {
@@ -245,38 +210,4 @@ fn nested_in(recorded: &Recorded) -> BTreeSet<String> {
         _ => None,
     });
     nested.collect()
-}
-
-/// The first line of the snapshot's message.
-pub fn subject(command: &str) -> String {
-    let first = command.trim().lines().next().unwrap_or_default();
-    let mut shown: String = first.chars().take(SUBJECT_CHARACTERS_MAX).collect();
-    if shown.len() < command.trim().len() {
-        shown.push_str(" ...");
-    }
-    format!("bash: {shown}")
-}
-
-/// The rest of it: the reason, and the command where the first line does not hold it.
-pub fn body(command: &str, why: Option<&str>) -> Option<String> {
-    let command = command.trim();
-    let is_whole = subject(command).len() == "bash: ".len() + command.len();
-    let parts: Vec<&str> = why.into_iter().chain((!is_whole).then_some(command)).collect();
-    (!parts.is_empty()).then(|| parts.join("\n\n"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_message_holds_the_whole_command() {
-        assert_eq!((subject("make -j2"), body("make -j2", None)), ("bash: make -j2".to_owned(), None));
-        assert_eq!(body("make", Some("to build")).as_deref(), Some("to build"));
-        assert_eq!(subject("a\nb"), "bash: a ...");
-        assert_eq!(body("a\nb", Some("why")).as_deref(), Some("why\n\na\nb"));
-        let long = "x".repeat(200);
-        assert_eq!(subject(&long).len(), "bash: ".len() + 100 + " ...".len());
-        assert_eq!(body(&long, None).as_deref(), Some(long.as_str()));
-    }
 }

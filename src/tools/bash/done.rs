@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::{Action, Changed};
-use super::changes::{Difference, LISTED_MAX};
+use super::difference::{Difference, LISTED_MAX};
 use super::left_out::{KeptFiles, LeftOutFiles};
 use crate::engine::change::Change;
 use crate::engine::change::done::{Arrived, Backups, CommandChanges, DoneFile, SpecialFile};

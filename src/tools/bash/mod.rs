@@ -2,11 +2,13 @@
 
 mod answer;
 mod changes;
+mod difference;
 mod done;
 mod job;
 mod left_out;
 mod limits;
 mod marks;
+mod message;
 mod output;
 mod placeholder;
 mod recording;

@@ -2,7 +2,8 @@
 //! by lbx from a layer once the command has ended.
 
 use super::answer::Ran;
-use super::changes::{Before, Difference};
+use super::changes::Before;
+use super::difference::Difference;
 use super::request::{OnFailure, Request};
 use super::transaction::Transaction;
 use crate::engine::Engine;

@@ -8,7 +8,8 @@ use rustix::io::Errno;
 
 use super::Bash;
 use super::answer::{Action, Changed};
-use super::changes::{Difference, LISTED_MAX, body, subject};
+use super::difference::{Difference, LISTED_MAX};
+use super::message::{body, subject};
 use crate::clock::seconds_now;
 use crate::engine::Engine;
 use crate::engine::change::{Change, Current, moves};

@@ -88,9 +88,8 @@ fn made(task: Task) -> Result<(), Error> {
         timeout_ms: request.timeout_ms.or_else(|| Some(engine.policy().number(Key::BashJobMs))),
         ..request
     };
-    let answered = crate::app::panics::without_panic(|| {
-        Bash::run_to(&mut engine, &request, &mut Output::Job(&mut sink))
-    });
+    let answered =
+        crate::panics::without_panic(|| Bash::run_to(&mut engine, &request, &mut Output::Job(&mut sink)));
     engine.audit(Bash::NAME, answered.as_ref().err());
     if !sink.has_started {
         return answered.map(|_| ());
