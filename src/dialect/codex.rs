@@ -60,7 +60,7 @@ impl Foreign for ApplyPatch {
     type Request = ApplyPatchRequest;
 
     fn run(lbx: &mut Native<'_>, request: ApplyPatchRequest) -> Result<Said, Error> {
-        apply_patch(lbx, &request.input)
+        apply_patch(lbx, &request.input, None)
     }
 }
 

@@ -1,5 +1,7 @@
 //! `apply_patch` as several families know it.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use super::Said;
@@ -12,12 +14,12 @@ const NAMES: [&str; 2] = ["apply_patch", "applypatch"];
 /// How a patch begins.
 const BEGIN: &str = "*** Begin Patch";
 
-/// Applies an envelope, and lists the files as Codex does.
+/// Applies an envelope, and lists the files as Codex does. Its paths count from `folder` where that is given.
 ///
 /// # Errors
 /// What `apply_patch` refuses.
-pub fn apply_patch(lbx: &mut Native<'_>, patch: &str) -> Result<Said, Error> {
-    let data = lbx.call("apply_patch", json!({ "input": patch }))?;
+pub fn apply_patch(lbx: &mut Native<'_>, patch: &str, folder: Option<&String>) -> Result<Said, Error> {
+    let data = lbx.call_in(folder.map(Path::new), "apply_patch", json!({ "input": patch }))?;
     let mut said = "Success. Updated the following files:\n".to_owned();
     for file in list(&data, "files") {
         let letter = match text(file, "action") {
@@ -38,11 +40,17 @@ pub fn patch_of_words(words: &[String]) -> Option<&str> {
     }
 }
 
-/// The same for a script, which has the patch as a here-document.
+/// The same for a script that is one call with the patch as a here-document, and does nothing else: whatever
+/// else it asks for would not be done.
 pub fn patch_of_script(script: &str) -> Option<&str> {
-    let script = script.trim();
-    let rest = NAMES.iter().find_map(|name| script.strip_prefix(name))?;
-    (rest.trim_start().starts_with("<<") && rest.contains(BEGIN)).then_some(script)
+    let (call, document) = script.trim().split_once('\n')?;
+    let words = NAMES.iter().find_map(|name| call.strip_prefix(name))?;
+    let delimiter = words.trim().strip_prefix("<<")?.trim_start().trim_matches(['\'', '"']);
+    let (patch, end) = document.rsplit_once('\n')?;
+    let is_word =
+        !delimiter.is_empty() && delimiter.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
+    let is_whole = end == delimiter && !patch.lines().any(|line| line == delimiter);
+    (is_word && is_whole && patch.trim_start().starts_with(BEGIN)).then_some(patch)
 }
 
 #[cfg(test)]
@@ -52,11 +60,19 @@ mod tests {
     #[test]
     fn only_a_script_that_is_one_call_is_a_patch() {
         let patch = "*** Begin Patch\n*** Add File: a\n+b\n*** End Patch";
-        let script = format!("apply_patch <<'EOF'\n{patch}\nEOF\n");
-        assert_eq!(patch_of_script(&script), Some(script.trim()));
-        for other in
-            [format!("echo {patch}"), "apply_patch --help".to_owned(), "applypatches << x".to_owned()]
-        {
+        for call in ["apply_patch <<'EOF'", "applypatch << EOF", "apply_patch <<\"EOF\" "] {
+            assert_eq!(patch_of_script(&format!("{call}\n{patch}\nEOF\n")), Some(patch), "{call}");
+        }
+        for other in [
+            format!("echo {patch}"),
+            "apply_patch --help".to_owned(),
+            format!("applypatches << x\n{patch}\nx"),
+            format!("apply_patch <<EOF\n{patch}\nEOF\necho more"),
+            format!("apply_patch <<EOF && echo more\n{patch}\nEOF"),
+            format!("apply_patch <<EOF\n{patch}\nEOF\nrm x <<EOF\nEOF"),
+            format!("apply_patch <<\n{patch}\n"),
+            format!("apply_patch <<EOF\n{patch}"),
+        ] {
             assert_eq!(patch_of_script(&other), None, "{other}");
         }
         assert_eq!(patch_of_words(&["applypatch".to_owned(), patch.to_owned()]), Some(patch));

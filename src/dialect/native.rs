@@ -79,11 +79,23 @@ impl<'a> Native<'a> {
     /// # Errors
     /// What the tool refuses.
     pub fn call(&mut self, tool: &str, request: Value) -> Result<Value, Error> {
+        self.call_in(None, tool, request)
+    }
+
+    /// The same, with paths that count from a folder of the workspace, where one is given.
+    ///
+    /// # Errors
+    /// What the tool refuses, or where there is no such folder.
+    pub fn call_in(&mut self, folder: Option<&Path>, tool: &str, request: Value) -> Result<Value, Error> {
+        let open = || match folder {
+            Some(folder) => (self.open)()?.counting_from(folder),
+            None => (self.open)(),
+        };
         let entry = tools::find(tool).ok_or_else(|| Error::internal(format!("there is no tool {tool}")))?;
         if let Some(ask) = self.ask {
-            consent(ask, (self.open)()?, entry, &request, self.options)?;
+            consent(ask, open()?, entry, &request, self.options)?;
         }
-        let call = Call::within((self.open)()?, entry, self.options)?.controlled_by(self.control.clone());
+        let call = Call::within(open()?, entry, self.options)?.controlled_by(self.control.clone());
         let called = call.run_with(|engine| (entry.run_json)(engine, request));
         self.tallies.extend(called.tally);
         self.outcome.warnings.extend(called.outcome.warnings);

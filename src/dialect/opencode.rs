@@ -222,7 +222,7 @@ impl Foreign for ApplyPatch {
     type Request = ApplyPatchRequest;
 
     fn run(lbx: &mut Native<'_>, request: ApplyPatchRequest) -> Result<Said, Error> {
-        envelope::apply_patch(lbx, &request.patch_text)
+        envelope::apply_patch(lbx, &request.patch_text, None)
     }
 }
 

@@ -248,7 +248,7 @@ impl<Command> ShellRequest<Command> {
     /// Runs the command as a script.
     fn run(&self, lbx: &mut Native<'_>, script: &str) -> Result<Said, Error> {
         if let Some(patch) = patch_of_script(script) {
-            return apply_patch(lbx, patch);
+            return apply_patch(lbx, patch, self.workdir.as_ref());
         }
         let limit = Some(self.timeout_ms.unwrap_or(CODEX_TIME_MS));
         let ran = run(lbx, script, self.workdir.as_ref(), limit, self.justification.as_ref())?;
@@ -283,7 +283,7 @@ impl Foreign for Shell {
             // A text where words are wanted is a script.
             [script] if script.contains(char::is_whitespace) => script.clone(),
             words => match patch_of_words(words) {
-                Some(patch) => return apply_patch(lbx, patch),
+                Some(patch) => return apply_patch(lbx, patch, request.workdir.as_ref()),
                 None => quoted(words),
             },
         };
@@ -327,7 +327,7 @@ impl Foreign for ExecCommand {
 
     fn run(lbx: &mut Native<'_>, request: ExecCommandRequest) -> Result<Said, Error> {
         if let Some(patch) = patch_of_script(&request.cmd) {
-            return apply_patch(lbx, patch);
+            return apply_patch(lbx, patch, request.workdir.as_ref());
         }
         let ran = run(lbx, &request.cmd, request.workdir.as_ref(), None, None)?;
         let said = json!({

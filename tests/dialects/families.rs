@@ -200,6 +200,39 @@ fn a_patch_in_the_shell_of_codex_is_applied() {
 }
 
 #[test]
+fn a_patch_in_the_shell_of_codex_counts_from_its_folder_and_hides_no_other_command() {
+    let ws = Workspace::with(&[("sub/a.txt", "one\n"), ("a.txt", "root\n")]);
+    let patch = "*** Begin Patch\n*** Add File: new.txt\n+hi\n*** End Patch";
+    let script = format!("apply_patch <<'EOF'\n{patch}\nEOF");
+    let call = |tool: &str, request: &serde_json::Value| {
+        let answer = ws.lbx(&["--dialect", "codex", tool, "--json", &request.to_string()]);
+        (answer.status(), format!("{}{}", answer.stdout_text(), answer.stderr()))
+    };
+    for (tool, request) in [
+        ("shell", json!({ "command": ["apply_patch", patch], "workdir": "sub" })),
+        ("shell_command", json!({ "command": script, "workdir": ws.path("sub").to_str().unwrap() })),
+        ("exec_command", json!({ "cmd": script, "workdir": "sub/" })),
+    ] {
+        let (status, said) = call(tool, &request);
+        assert_eq!(status, 0, "{tool}: {said}");
+        assert_eq!(std::fs::read(ws.path("sub/new.txt")).unwrap(), b"hi\n", "{tool}");
+        std::fs::remove_file(ws.path("sub/new.txt")).unwrap();
+        let mut elsewhere = request.clone();
+        elsewhere["workdir"] = json!("nowhere");
+        assert_ne!(call(tool, &elsewhere).0, 0, "{tool}");
+    }
+    // A script that asks for more than the patch is the shell's, which has no such program: nothing of it is
+    // left out in silence.
+    for more in
+        [format!("{script}\necho > more.txt"), script.replace("'EOF'\n", "'EOF' && echo > more.txt\n")]
+    {
+        let (_, said) = call("shell_command", &json!({ "command": more }));
+        assert!(!said.contains("Success") && said.contains("apply_patch"), "{said}");
+    }
+    assert!(!ws.path("new.txt").exists() && !ws.path("sub/new.txt").exists());
+}
+
+#[test]
 fn a_parameter_that_says_nothing_here_is_taken() {
     let ws = Workspace::with(FILES);
     for (dialect, tool, request) in [

@@ -52,6 +52,31 @@ impl Workspace {
         Ok(ResolvedPath { path: canonical, shown, stat, protected, aliases, names_folder, opened: None })
     }
 
+    /// The folder that `path` leads to.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`]; `not_found` or `not_a_directory` where no folder stands there.
+    pub fn folder(&self, path: &Path) -> Result<WorkspacePath, Error> {
+        let place = self.resolve(path)?;
+        match place.stat() {
+            None => Err(self.not_found(&place)),
+            Some(stat) if fs::is_folder(stat) => Ok(place.path().clone()),
+            Some(_) => {
+                let message = format!("{} is not a directory", place.shown());
+                Err(Error::new(ErrorKind::NotADirectory, message).at(place.shown()))
+            }
+        }
+    }
+
+    /// The same workspace, with relative paths that count from a folder of it.
+    ///
+    /// # Errors
+    /// As [`Self::folder`].
+    pub fn counting_from(self, folder: &Path) -> Result<Self, Error> {
+        let base = self.folder(folder)?;
+        Ok(Self { base, ..self })
+    }
+
     /// The same, where a file is to be read next: a regular file that no symlink leads to is opened at once,
     /// and what is opened tells what it is.
     ///

@@ -33,7 +33,6 @@ use crate::engine::Engine;
 use crate::engine::sandbox::capture::{self, Capture};
 use crate::engine::sandbox::plan::{Ended, SandboxPlan};
 use crate::engine::sandbox::{self, BACKENDS, Backend, layer, run};
-use crate::engine::workspace::fs;
 use crate::error::{Error, ErrorKind};
 use crate::text::answer_size::AnswerRoom;
 
@@ -322,17 +321,8 @@ fn workdir(engine: &Engine, wanted: Option<&Path>) -> Result<OsString, Error> {
     let Some(wanted) = wanted else {
         return Ok(workspace.root().join(workspace.base().as_path()).into_os_string());
     };
-    let place = workspace.resolve(wanted)?;
-    match place.stat() {
-        None => Err(workspace.not_found(&place)),
-        Some(stat) if fs::is_folder(stat) => {
-            Ok(workspace.root().join(place.path().as_path()).into_os_string())
-        }
-        Some(_) => {
-            let message = format!("workdir {} is not a directory", place.shown());
-            Err(Error::new(ErrorKind::NotADirectory, message).at(place.shown()))
-        }
-    }
+    let folder = workspace.folder(wanted).map_err(|error| error.detail("field", "workdir"))?;
+    Ok(workspace.root().join(folder.as_path()).into_os_string())
 }
 
 /// The time limit of a command.
