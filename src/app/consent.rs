@@ -4,10 +4,11 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::options::Options;
+use crate::control::Control;
 use crate::engine::workspace::Workspace;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::request;
-use crate::tools::{Effect, Text, ToolEntry};
+use crate::tools::{Effect, Reply, Text, ToolEntry};
 
 /// Asks the person about a change, which the text describes; an error means no.
 pub type Ask = dyn Fn(&str) -> Result<(), Error> + Send + Sync;
@@ -15,18 +16,29 @@ pub type Ask = dyn Fn(&str) -> Result<(), Error> + Send + Sync;
 /// Bytes of a description that a person is shown.
 const SHOWN_BYTES_MAX: usize = 16_000;
 
-/// Asks before a change is made, with what it would come to. A call that changes nothing is not asked
-/// about.
+/// A change that a person may be asked about.
+pub struct Proposal<'a> {
+    /// Opens the workspace.
+    pub open: &'a dyn Fn() -> Result<Workspace, Error>,
+    /// The tool.
+    pub tool: &'static ToolEntry,
+    /// Its request.
+    pub request: &'a Value,
+    /// The options of the call.
+    pub options: &'a Options,
+    /// What the call listens to.
+    pub control: &'a Control,
+}
+
+/// Asks before a change is made, with what it would do. A call that changes nothing is not asked about.
+///
+/// No lock is held while the person thinks. What the change would do is looked at again afterwards: consent
+/// to one result is none to another.
 ///
 /// # Errors
-/// What the person or the change itself refuses.
-pub fn consent(
-    ask: &Ask,
-    workspace: Workspace,
-    tool: &'static ToolEntry,
-    request: &Value,
-    options: &Options,
-) -> Result<(), Error> {
+/// What the person or the change itself refuses; `stale_file` where the result would be another by now.
+pub fn consent(ask: &Ask, change: &Proposal<'_>) -> Result<(), Error> {
+    let Proposal { tool, request, .. } = *change;
     if tool.effect == Effect::Reads {
         return Ok(());
     }
@@ -51,8 +63,35 @@ pub fn consent(
             }
         }
     }
-    let called = Call::within(workspace, tool, options)?.run_with(|engine| (tool.run_json)(engine, trial));
-    let reply = called.answered?;
+    let (shown, result) = change.tried(trial.clone())?;
+    ask(&described(tool, &shown))?;
+    if change.tried(trial)? != (shown, result) {
+        return Err(Error::new(
+            ErrorKind::StaleFile,
+            "other changes came in before the person agreed, and this one would now do something else; \
+             nothing was changed",
+        )
+        .suggest("Call again: the person is then asked about what it does now."));
+    }
+    Ok(())
+}
+
+impl Proposal<'_> {
+    /// What the change would do, as a person is shown it and as a tool answers it.
+    ///
+    /// # Errors
+    /// What the change refuses.
+    fn tried(&self, trial: Value) -> Result<(String, Value), Error> {
+        let run_json = self.tool.run_json;
+        let call = Call::within((self.open)()?, self.tool, self.options)?
+            .controlled_by(self.control.clone().without_reports());
+        let reply = call.run_with(|engine| run_json(engine, trial)).answered?;
+        Ok((shown(reply.as_ref())?, reply.value()?))
+    }
+}
+
+/// The text of a reply, and the differences that it has beside.
+fn shown(reply: &dyn Reply) -> Result<String, Error> {
     let mut text = Text::of_fields();
     reply.text(&mut text);
     let mut shown = String::from_utf8_lossy(&text.out).into_owned();
@@ -65,7 +104,7 @@ pub fn consent(
             shown.push_str(diff);
         }
     }
-    ask(&described(tool, &shown))
+    Ok(shown)
 }
 
 /// The same where the change cannot be tried from here: the person sees the request.

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::app::call::Call;
-use crate::app::consent::{Ask, consent};
+use crate::app::consent::{Ask, Proposal, consent};
 use crate::app::options::Options;
 use crate::control::Control;
 use crate::engine::CallNotes;
@@ -93,7 +93,8 @@ impl<'a> Native<'a> {
         };
         let entry = tools::find(tool).ok_or_else(|| Error::internal(format!("there is no tool {tool}")))?;
         if let Some(ask) = self.ask {
-            consent(ask, open()?, entry, &request, self.options)?;
+            let (options, control) = (self.options, &self.control);
+            consent(ask, &Proposal { open: &open, tool: entry, request: &request, options, control })?;
         }
         let call = Call::within(open()?, entry, self.options)?.controlled_by(self.control.clone());
         let called = call.run_with(|engine| (entry.run_json)(engine, request));

@@ -14,7 +14,7 @@ use super::answer;
 use super::root::ChosenRoot;
 use crate::app::call::Call;
 use crate::app::called::Called;
-use crate::app::consent::{Ask, consent, consent_unseen};
+use crate::app::consent::{Ask, Proposal, consent, consent_unseen};
 use crate::app::options::{Options, Results};
 use crate::app::remote::Remote;
 use crate::control::{Control, Progress};
@@ -137,7 +137,9 @@ impl ToolCall {
             return Ok(remote.call(tool, &request, &options, &control));
         }
         if let Some(ask) = ask {
-            consent(&*ask, workspace_of(&options, &root.path)?, tool, &request, &options)?;
+            let open = || workspace_of(&options, &root.path);
+            let (request, options, control) = (&request, &options, &control);
+            consent(&*ask, &Proposal { open: &open, tool, request, options, control })?;
         }
         let workspace = workspace_of(&options, &root.path)?;
         let call = Call::within(workspace, tool, &options)?.controlled_by(control);

@@ -8,25 +8,55 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequestParams, ClientResult, ElicitRequest, ElicitRequestParams, ElicitationAction,
-    ElicitationSchema, InputRequest, InputRequiredResult, ProtocolVersion, ServerRequest,
+    CallToolRequestParams, CancelledNotificationParam, ClientResult, ElicitRequest, ElicitRequestParams,
+    ElicitationAction, ElicitationSchema, InputRequest, InputRequiredResult, ProtocolVersion, ServerRequest,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{Peer, PeerRequestOptions, RequestContext};
+use rmcp::{RoleServer, ServiceError};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
 
 use crate::app::consent::Ask;
+use crate::control::cancelled as cancelled_call;
 use crate::error::{Error, ErrorKind};
 use crate::sha256::Sha256;
 
 /// How long a person may take.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(600);
+/// Questions that wait for a person at once. Each holds a thread, which other calls must not lack.
+pub const QUESTIONS_MAX: usize = 16;
 /// The name of the one question in an answer that puts it.
 const QUESTION: &str = "consent";
 /// Why a change is refused at a client without a way to ask.
 const CANNOT_ASK: &str = "changes need a person's consent, and this client cannot ask (elicitation)";
+
+/// The questions of a server that wait for an answer.
+#[derive(Clone)]
+pub struct Questions(Arc<Semaphore>);
+
+impl Default for Questions {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(QUESTIONS_MAX)))
+    }
+}
+
+impl Questions {
+    /// A place for one more question.
+    ///
+    /// # Errors
+    /// Where too many wait.
+    fn place(&self) -> Result<SemaphorePermit<'_>, Error> {
+        self.0.try_acquire().map_err(|_| {
+            let message =
+                format!("{QUESTIONS_MAX} other changes wait for a person's answer; nothing was changed");
+            Error::new(ErrorKind::LockTimeout, message)
+                .suggest("Call again once the person has answered those.")
+        })
+    }
+}
 
 /// The person at the client of one call.
 pub struct Person {
@@ -39,14 +69,18 @@ pub struct Person {
 impl Person {
     /// The person at the client that makes this call.
     #[must_use]
-    pub fn at(context: &RequestContext<RoleServer>, call: &CallToolRequestParams) -> Self {
+    pub fn at(
+        context: &RequestContext<RoleServer>,
+        call: &CallToolRequestParams,
+        questions: &Questions,
+    ) -> Self {
         let can_ask = context.client_capabilities().is_some_and(|client| client.elicitation.is_some());
         let is_stateless =
             context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
         let question = Arc::default();
         let ask = match (can_ask, is_stateless) {
             (false, _) => Arc::new(|_: &str| Err(denied(CANNOT_ASK))),
-            (true, false) => by_request(context),
+            (true, false) => by_request(context, questions.clone()),
             (true, true) => by_answer(call, Arc::clone(&question)),
         };
         Self { ask, question }
@@ -60,24 +94,48 @@ impl Person {
 }
 
 /// Asks by a request to the client, and waits for its answer.
-fn by_request(context: &RequestContext<RoleServer>) -> Arc<Ask> {
+fn by_request(context: &RequestContext<RoleServer>, questions: Questions) -> Arc<Ask> {
     let (peer, cancelled, runtime) = (context.peer.clone(), context.ct.clone(), Handle::current());
     Arc::new(move |text: &str| {
+        let _place = questions.place()?;
         let request = ServerRequest::ElicitRequest(form(text));
-        let answer = runtime.block_on(async {
-            tokio::select! {
-                answer = tokio::time::timeout(ANSWER_TIME_MAX, peer.send_request(request)) => answer.ok(),
-                () = cancelled.cancelled() => None,
+        match runtime.block_on(answer_to(&peer, request, &cancelled)) {
+            Ok(ClientResult::ElicitResult(said)) if said.action == ElicitationAction::Accept => Ok(()),
+            Ok(ClientResult::ElicitResult(_)) => Err(denied("the person refused this change")),
+            Ok(_) => Err(denied("the client did not answer whether this change is allowed")),
+            Err(ServiceError::Timeout { timeout }) => {
+                let seconds = timeout.as_secs();
+                Err(denied(&format!("nobody answered within {seconds} s whether this change is allowed")))
             }
-        });
-        match answer {
-            Some(Ok(ClientResult::ElicitResult(said))) if said.action == ElicitationAction::Accept => Ok(()),
-            Some(Ok(ClientResult::ElicitResult(_))) => Err(denied("the person refused this change")),
-            Some(Ok(_)) => Err(denied("the client did not answer whether this change is allowed")),
-            Some(Err(error)) => Err(denied(&format!("the person could not be asked: {error}"))),
-            None => Err(denied("nobody answered whether this change is allowed")),
+            Err(ServiceError::Cancelled { .. }) => Err(cancelled_call()),
+            Err(error) => Err(denied(&format!("the person could not be asked: {error}"))),
         }
     })
+}
+
+/// The answer to a question. Once nobody waits for it any more, the client is told so, to take the question
+/// from the screen.
+///
+/// # Errors
+/// Where the client cannot be asked, or nobody answers in time.
+async fn answer_to(
+    peer: &Peer<RoleServer>,
+    question: ServerRequest,
+    cancelled: &CancellationToken,
+) -> Result<ClientResult, ServiceError> {
+    let limited = PeerRequestOptions::with_timeout(ANSWER_TIME_MAX);
+    let asked = peer.send_cancellable_request(question, limited).await?;
+    let (peer, id) = (asked.peer.clone(), asked.id.clone());
+    tokio::select! {
+        answer = asked.await_response() => answer,
+        () = cancelled.cancelled() => {
+            let reason = Some("the call was cancelled".to_owned());
+            let dropped = CancelledNotificationParam::new(Some(id), reason.clone());
+            // A client that cannot be told has gone.
+            let _ = peer.notify_cancelled(dropped).await;
+            Err(ServiceError::Cancelled { reason })
+        }
+    }
 }
 
 /// Takes the answer from the call, where it is about this very change; else notes the question. The state

@@ -51,7 +51,8 @@ const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(1);
 /// # Errors
 /// Where there is no such workspace, session, sandbox, dialect or tool, or the system's.
 pub fn run(options: &Options, settings: &Settings) -> Result<(), Error> {
-    serve_on_runtime(server(options, settings)?)
+    let waiting = if settings.confirm { confirm::QUESTIONS_MAX } else { 0 };
+    serve_on_runtime(server(options, settings)?, THREADS_MAX + waiting)
 }
 
 /// A server whose workspace and session are fixed, for the whole life of the process.
@@ -79,11 +80,11 @@ fn own_session() -> Result<SessionId, Error> {
     format!("mcp-{:016x}", u64::from_ne_bytes(random)).parse()
 }
 
-/// Serves on a runtime of its own.
-fn serve_on_runtime(server: Server) -> Result<(), Error> {
+/// Serves on a runtime of its own, with at most so many threads for calls.
+fn serve_on_runtime(server: Server, threads_max: usize) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(THREADS_MAX)
+        .max_blocking_threads(threads_max)
         .build()
         .map_err(|source| Error::io("start", "the runtime", source))?;
     runtime.block_on(serve(server));

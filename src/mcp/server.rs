@@ -13,7 +13,7 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::call::{Target, ToolCall};
-use super::confirm::Person;
+use super::confirm::{Person, Questions};
 use super::logging::Logging;
 use super::message::Flaw;
 use super::root::Root;
@@ -91,6 +91,8 @@ pub struct Server {
     options: Options,
     /// The form of results, and whether changes are confirmed.
     settings: Settings,
+    /// What a person is asked and has not answered.
+    questions: Questions,
     /// What the client wants to be told of.
     logging: Logging,
     /// The tools that it has.
@@ -103,8 +105,8 @@ impl Server {
     /// A server for one workspace.
     #[must_use]
     pub fn new(root: Root, options: Options, settings: &Settings, served: ToolSet) -> Self {
-        let (settings, logging) = (settings.clone(), Logging::default());
-        Self { root, options, settings, logging, served, tools: OnceLock::new() }
+        let (settings, questions, logging) = (settings.clone(), Questions::default(), Logging::default());
+        Self { root, options, settings, questions, logging, served, tools: OnceLock::new() }
     }
 
     /// The error for a tool that clients do not see.
@@ -186,7 +188,7 @@ impl ServerHandler for Server {
         if let Some(Flaw(error)) = context.extensions.get() {
             return Ok(answer::refused(error, &CallNotes::default()).into());
         }
-        let person = self.settings.confirm.then(|| Person::at(&context, &request));
+        let person = self.settings.confirm.then(|| Person::at(&context, &request, &self.questions));
         let root = self.root.of(&context).await;
         let has_warning = root.warning.is_some();
         let call = ToolCall {

@@ -8,6 +8,7 @@
 
 mod calls;
 mod client;
+mod confirm;
 mod cost;
 mod declared;
 mod kept;

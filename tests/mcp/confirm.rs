@@ -1,0 +1,137 @@
+//! `--confirm`: a person agrees to each change.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Workspace};
+
+/// A server of session `s` that asks a person before each change.
+fn serve(ws: &Workspace) -> Client {
+    let mut client = ws.start(&["--confirm", "--session", "s"]);
+    let capabilities = json!({ "elicitation": {} });
+    let who = json!({ "name": "test", "version": "1" });
+    let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": who });
+    client.ask("initialize", &hello);
+    client.tell("notifications/initialized", &json!({}));
+    client
+}
+
+/// The next question.
+fn question(client: &mut Client) -> Value {
+    client.wait_for(|message| message["method"] == "elicitation/create")
+}
+
+/// Agrees to what was asked.
+fn accept(client: &mut Client, question: &Value) {
+    let said = json!({ "action": "accept", "content": {} });
+    client.send(json!({ "jsonrpc": "2.0", "id": question["id"], "result": said }).to_string());
+}
+
+/// The result of a call to which the person agrees.
+#[track_caller]
+fn accepted(client: &mut Client, tool: &str, arguments: &Value) -> Value {
+    let id = client.begin_call(tool, arguments);
+    let question = question(client);
+    accept(client, &question);
+    client.answer_to(id)["result"].clone()
+}
+
+/// The error of a result.
+fn error_of(result: &Value) -> Value {
+    assert_eq!(result["isError"], true, "{result}");
+    serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
+}
+
+#[test]
+fn a_change_of_each_tool_is_made_once_the_person_agrees() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.md", "# H\nold\n"), ("d/x.txt", "x\n")]);
+    let mut client = serve(&ws);
+    client.call("read", &json!({ "paths": ["a.txt", "b.md", "d/x.txt"] }));
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-two\n+three\n";
+    for (tool, arguments) in [
+        ("edit", json!({ "path": "a.txt", "old_string": "one", "new_string": "two" })),
+        ("patch", json!({ "patch": patch })),
+        ("append", json!({ "path": "a.txt", "content": "more\n" })),
+        ("prepend", json!({ "path": "a.txt", "content": "first\n" })),
+        ("insert", json!({ "path": "a.txt", "line": 1, "content": "second\n" })),
+        ("section", json!({ "path": "b.md", "header": "H", "content": "new\n" })),
+        ("write", json!({ "path": "new.txt", "content": "new\n" })),
+        ("move", json!({ "from": "new.txt", "to": "d/new.txt" })),
+        ("delete", json!({ "path": "d", "recursive": true })),
+        ("restore", json!({ "path": "d" })),
+        ("undo", json!({})),
+        ("redo", json!({})),
+        ("bash", json!({ "command": "echo x > made.txt" })),
+    ] {
+        let result = accepted(&mut client, tool, &arguments);
+        assert_ne!(result["isError"], true, "{tool}: {result}");
+    }
+    ws.holds("a.txt", "first\nsecond\nthree\nmore\n");
+    ws.holds("d/new.txt", "new\n");
+    ws.holds("made.txt", "x\n");
+}
+
+#[test]
+fn consent_to_one_result_is_none_to_another() {
+    let ws = Workspace::with(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
+    let mut client = serve(&ws);
+    accepted(&mut client, "append", &json!({ "path": "a.txt", "content": "two\n" }));
+    let id = client.begin_call("undo", &json!({}));
+    let asked = question(&mut client);
+    assert!(asked["params"]["message"].as_str().unwrap().contains("a.txt"), "{asked}");
+    // While the person thinks, the session makes another change: an undo would now take back that one.
+    let made = ws.lbx("", &["--session", "s", "append", "b.txt", "--content", "more\n"]).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    accept(&mut client, &asked);
+    let result = client.answer_to(id)["result"].clone();
+    assert_eq!(error_of(&result)["kind"], "stale_file", "{result}");
+    ws.holds("a.txt", "one\ntwo\n");
+    ws.holds("b.txt", "b\nmore\n");
+    let undone = accepted(&mut client, "undo", &json!({}));
+    assert_ne!(undone["isError"], true, "{undone}");
+    ws.holds("b.txt", "b\n");
+}
+
+#[test]
+fn questions_that_nobody_answers_keep_no_other_call_waiting() {
+    /// Questions that may wait.
+    const QUESTIONS_MAX: usize = 16;
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let mut client = serve(&ws);
+    let append = |number: usize| json!({ "path": format!("n{number}.txt"), "content": "x\n" });
+    let calls: Vec<i64> =
+        (0..QUESTIONS_MAX).map(|number| client.begin_call("append", &append(number))).collect();
+    let questions: Vec<Value> = (0..QUESTIONS_MAX).map(|_| question(&mut client)).collect();
+    // More than a person can overlook: a change is refused, and a read is made.
+    let refused = client.refused("append", &append(99), "lock_timeout");
+    assert!(refused["message"].as_str().unwrap().contains("wait for a person"), "{refused}");
+    client.ok("read", &json!({ "path": "a.txt" }));
+    // Each that is answered makes room for another.
+    questions.iter().for_each(|question| accept(&mut client, question));
+    for id in calls {
+        let result = client.answer_to(id)["result"].clone();
+        assert_ne!(result["isError"], true, "{result}");
+    }
+    assert_ne!(accepted(&mut client, "append", &append(99))["isError"], true);
+    ws.holds("n99.txt", "x\n");
+}
+
+#[test]
+fn the_question_of_a_cancelled_call_is_taken_back() {
+    let ws = Workspace::with(&[("a.txt", "one\n")]);
+    let mut client = serve(&ws);
+    let id = client.begin_call("append", &json!({ "path": "a.txt", "content": "two\n" }));
+    let asked = question(&mut client);
+    client.tell("notifications/cancelled", &json!({ "requestId": id }));
+    let told = client.wait_for(|message| message["method"] == "notifications/cancelled");
+    assert_eq!(told["params"]["requestId"], asked["id"], "{told}");
+    // An answer that comes all the same changes nothing.
+    accept(&mut client, &asked);
+    client.is_silent_for(Duration::from_millis(300));
+    ws.holds("a.txt", "one\n");
+    assert_ne!(
+        accepted(&mut client, "append", &json!({ "path": "a.txt", "content": "2\n" }))["isError"],
+        true
+    );
+}
