@@ -25,7 +25,7 @@ const BATCH_FILES: usize = 32;
 /// Bytes of matches that a batch may gather before it waits for its turn to hand them over.
 const BATCH_BYTES_MAX: usize = 128 * 1024;
 /// Files searched between two reports of progress.
-const REPORT_FILES: u64 = 4096;
+const REPORT_FILES: u64 = 256;
 
 /// A file to be searched.
 #[derive(Debug)]

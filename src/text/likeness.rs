@@ -74,7 +74,7 @@ fn common(one: &[u32], other: &[u32]) -> usize {
 }
 
 /// The ratio of two texts of which so many characters are the same.
-#[allow(clippy::cast_precision_loss)] // names are short
+#[expect(clippy::cast_precision_loss, reason = "names are short")]
 fn share(same: usize, one: &[u32], other: &[u32]) -> f32 {
     match one.len() + other.len() {
         0 => 1.0,
